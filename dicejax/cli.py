@@ -1,0 +1,293 @@
+"""The command `dicejax`: train, evaluate, predict, compare.
+
+Every command that trains takes an experiment file, and any leaf of the experiment can
+be overridden: `dicejax train experiments/ner/conll03.py --optimizer.learning_rate 1e-4`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal, Union
+
+import tyro
+from rich.console import Console
+from rich.markup import escape
+from tyro.conf import AvoidSubcommands, Positional, arg
+
+from dicejax import __version__, config
+from dicejax.errors import InputError
+from dicejax.objectives import Objective, by_short_name
+from dicejax.training.memory import use_huge_pages
+
+ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
+RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
+Overrides = Annotated[config.Experiment, arg(name="")]
+GENERIC = config.Experiment(
+    name="experiment", data=config.SyntheticNER(), encoder=config.ScratchEncoder()
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train one experiment and score it on the test split.
+
+    The run's folder gets metrics.jsonl, TensorBoard files, the best and the last
+    checkpoint and result.json.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder of the run; runs/NAME/LOSS/seed-N unless given.
+      overwrite: replace the run that the folder holds.
+      loss: take this loss, at its defaults, instead of the experiment's.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    overwrite: bool = False
+    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Train."""
+        from dicejax.analysis.comparison import names_of
+        from dicejax.training.logging import TrainingProgress
+        from dicejax.training.loop import train
+        from dicejax.training.run import Run
+
+        experiment = self.settings
+        (name,) = names_of([experiment.objective])
+        seed = experiment.training.seed
+        out = self.out or f"runs/{experiment.name}/{name}/seed-{seed}"
+        run = Run.create(out, overwrite=self.overwrite)
+        with TrainingProgress(console) as progress:
+            result = train(experiment, run, progress)
+        print(_scores(result["test"], f"test, best checkpoint (step {result['best_step']})"))
+        print(_scores(result["test_at_last_step"], "test, last checkpoint"))
+        print(f"{result['tokens_per_s']:,.0f} tokens/s, run in {out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Train several losses with several seeds and print their scores side by side.
+
+    Same data order, same initial weights, same budget for each loss. Finished runs in
+    the folder are used again.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder of all runs; runs/NAME unless given.
+      overwrite: train again what the folder holds.
+      losses: the losses to compare, at their defaults; the experiment names some.
+      seeds: runs per loss.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    overwrite: bool = False
+    losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    seeds: int = 2
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Train all and print the table."""
+        from dicejax.analysis.comparison import compare, table
+        from dicejax.training.logging import TrainingProgress
+
+        if self.seeds < 1:
+            raise InputError(f"--seeds is {self.seeds}; want at least 1")
+        objectives = self.settings.compared
+        if self.losses:
+            objectives = tuple(_objective(name) for name in self.losses)
+        out = self.out or f"runs/{self.settings.name}"
+        with TrainingProgress(console) as progress:
+            rows = compare(
+                self.settings,
+                objectives,
+                self.seeds,
+                out,
+                progress,
+                overwrite=self.overwrite,
+            )
+        Console().print(table(rows, self.settings.name))
+        print(f"runs in {out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Score a finished run on one of its splits.
+
+    Args:
+      run: the run's folder.
+      split: the split to score.
+      checkpoint: the checkpoint with the best dev F1, or the last.
+      json: print JSON instead of a table.
+    """
+
+    run: RunFolder
+    split: Literal["train", "dev", "test"] = "test"
+    checkpoint: Literal["best", "last"] = "best"
+    json: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Score and print."""
+        from dicejax.training.inference import evaluate
+
+        def warn(text: str) -> None:
+            console.print(f"warning: {escape(text)}", highlight=False)
+
+        step, scores = evaluate(self.run, self.split, self.checkpoint, warn)
+        content = dataclasses.asdict(scores)
+        if self.json:
+            print(json.dumps({"step": step, "split": self.split, **content}))
+            return
+        print(_scores(content, f"{self.split}, {self.checkpoint} checkpoint (step {step})"))
+        for kind, row in sorted(content["per_type"].items()):
+            print("  " + _scores(row, kind))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Print the entities of sentences.
+
+    Words are separated by spaces; punctuation that stands apart in the training data
+    must stand apart here.
+
+    Args:
+      run: the run's folder.
+      text: one or more sentences, each in quotes.
+      file: a file with one sentence per line; - reads standard input.
+      checkpoint: the checkpoint with the best dev F1, or the last.
+      json: print one JSON object per sentence.
+    """
+
+    run: RunFolder
+    text: Annotated[Positional[tuple[str, ...]], arg(metavar="SENTENCE")] = ()
+    file: Annotated[str | None, arg(metavar="FILE")] = None
+    checkpoint: Literal["best", "last"] = "best"
+    json: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Predict and print."""
+        from dicejax.training.inference import predict, read_sentences
+
+        sentences = list(self.text) + (read_sentences(self.file) if self.file else [])
+        if not sentences:
+            raise InputError("nothing to predict: give sentences, or a file with --file")
+        for words, spans in predict(self.run, sentences, self.checkpoint):
+            found = [(span, " ".join(words[span.start : span.end])) for span in spans]
+            if self.json:
+                entities = [{**s._asdict(), "text": text} for s, text in found]
+                print(json.dumps({"words": words, "entities": entities}, ensure_ascii=False))
+                continue
+            print(" ".join(words))
+            for span, text in found:
+                print(f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})")
+            if not found:
+                print("  no entity")
+
+
+COMMANDS = {"train": Train, "evaluate": Evaluate, "predict": Predict, "compare": Compare}
+
+
+def main() -> None:
+    """Run the command line of this process."""
+    use_huge_pages()
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(argv: Sequence[str]) -> int:
+    """Run a command line and return its exit status: 0, or 2 for bad input.
+
+    Args:
+      argv: the words after `dicejax`.
+    """
+    console = Console(stderr=True)
+    try:
+        if list(argv) == ["--version"]:
+            print(f"dicejax {__version__}")
+            return 0
+        parse(argv)(console)
+    except InputError as error:
+        console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
+        return 2
+    except KeyboardInterrupt:
+        console.print("dicejax: interrupted")
+        return 130
+    return 0
+
+
+def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict:
+    """Turn the words of a command line into a command.
+
+    The experiment file is loaded first, for its values are the defaults of the flags.
+
+    Raises:
+      InputError: the experiment file cannot be used.
+      SystemExit: with status 2 after saying what is wrong with the flags.
+    """
+    name = argv[0] if argv else ""
+    if name and not name.startswith("-") and name not in COMMANDS:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"unknown command {name!r}; known: {', '.join(COMMANDS)}{hint}")
+    if name not in COMMANDS:
+        commands = tuple(
+            Annotated[command, tyro.conf.subcommand(name)]
+            for name, command in COMMANDS.items()
+        )
+        about = "F1-oriented training of NLP encoders on imbalanced data."
+        return _tyro(Union[commands], argv, prog="dicejax", description=about)  # noqa: UP007 - made at run time
+    command = COMMANDS[name]
+    if command not in (Train, Compare):
+        return _tyro(command, argv[1:], prog=f"dicejax {name}")
+    settings = _named_experiment(argv) or GENERIC
+    loss = _value_of(argv, "--loss")
+    if loss is not None:
+        settings = dataclasses.replace(settings, objective=_objective(loss))
+    default = command(file=tyro.MISSING, settings=settings)
+    return _tyro(command, argv[1:], prog=f"dicejax {name}", default=default)
+
+
+def _tyro(kind: Any, argv: Sequence[str], **options: Any) -> Any:
+    return tyro.cli(
+        kind, args=list(argv), use_underscores=True, config=(AvoidSubcommands,), **options
+    )
+
+
+def _named_experiment(argv: Sequence[str]) -> config.Experiment | None:
+    """Load the experiment file that the command line names, if it names one."""
+    files = [word for word in argv[1:] if word.endswith(".py")]
+    if not files and not {"-h", "--help"} & set(argv):
+        given = [word for word in argv[1:2] if not word.startswith("-")]
+        named = f"{given[0]} is none" if given else "none is named"
+        raise InputError(f"{argv[0]} wants an experiment file, NAME.py: {named}")
+    return config.load(files[0]) if files else None
+
+
+def _value_of(argv: Sequence[str], flag: str) -> str | None:
+    for word, following in zip(argv, [*argv[1:], None], strict=True):
+        if word == flag:
+            return following
+        if word.startswith(flag + "="):
+            return word.partition("=")[2]
+    return None
+
+
+def _objective(name: str) -> Objective:
+    known = by_short_name()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise InputError(f"unknown loss {name!r}; known: {', '.join(known)}{hint}")
+    return known[name]()
+
+
+def _scores(scores: Mapping[str, Any], what: str) -> str:
+    precision, recall, f1 = (100 * scores[n] for n in ("precision", "recall", "f1"))
+    return f"{what}: precision {precision:.2f}  recall {recall:.2f}  F1 {f1:.2f}"

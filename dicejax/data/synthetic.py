@@ -1,0 +1,139 @@
+"""A synthetic corpus for named-entity recognition: seeded, endless, imbalanced.
+
+Names look the same whatever they name: the same word is a person in one sentence, a
+place in another and no entity at all in a third. Only the context tells, namely the
+nearest cue word before the name, one or two words away. A tagger that looks at words
+alone therefore cannot score well, and most words are `O`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from dicejax.data.readers.conll import Sentence
+from dicejax.data.tags import Span
+
+TYPES = ("LOC", "MISC", "ORG", "PER")
+_ONSETS = "b d f g k l m n p r s t v z br dr gr kl pl st tr".split()
+_VOWELS = "a e i o u ai ei ou".split()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SyntheticNER:
+    """A corpus of made-up sentences; the same values give the same corpus.
+
+    Args:
+      train: number of training sentences.
+      dev: number of sentences to select checkpoints on.
+      test: number of sentences to report on.
+      o_per_entity: words outside entities for each word inside one.
+      ambiguous_names: size of the lexicon of names, shared by all types.
+      common_words: size of the lexicon of other words.
+      seed: of the lexicon and the sentences; not the seed of the training run.
+
+    >>> corpus = SyntheticNER(train=2, dev=1, test=1).load()
+    >>> [len(split) for split in (corpus.train, corpus.dev, corpus.test)]
+    [2, 1, 1]
+    """
+
+    train: int = 4000
+    dev: int = 800
+    test: int = 1600
+    o_per_entity: float = 20.0
+    ambiguous_names: int = 40
+    common_words: int = 200
+    seed: int = 0
+
+    def __post_init__(self):
+        if self.o_per_entity < 4:
+            raise ValueError(f"o_per_entity is {self.o_per_entity}; want at least 4")
+        for name in ("train", "dev", "test", "ambiguous_names", "common_words"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; want at least 1")
+
+    def load(self) -> Corpus:
+        """Make the three splits."""
+        rng = np.random.default_rng(self.seed)
+        lexicon = _Lexicon.draw(rng, self.ambiguous_names, self.common_words)
+        sizes = (self.train, self.dev, self.test)
+        return Corpus(*(self._split(rng, lexicon, size) for size in sizes))
+
+    def _split(self, rng, lexicon: _Lexicon, size: int) -> tuple[Sentence, ...]:
+        return tuple(
+            _sentence(rng, lexicon, self.o_per_entity, line) for line in range(1, size + 1)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """The three splits of a tagging data set."""
+
+    train: tuple[Sentence, ...]
+    dev: tuple[Sentence, ...]
+    test: tuple[Sentence, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lexicon:
+    names: list[str]
+    cues: dict[str, list[str]]
+    neutral: list[str]
+    common: list[str]
+
+    @classmethod
+    def draw(cls, rng, names: int, common: int, cues_per_type: int = 4) -> _Lexicon:
+        wanted = names + common + cues_per_type * (len(TYPES) + 1)
+        words: dict[str, None] = {}
+        while len(words) < wanted:
+            syllables = rng.integers(1, 4)
+            parts = (rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables))
+            words["".join(parts)] = None
+        pool = list(words)
+        rng.shuffle(pool)
+        cues = {kind: [pool.pop() for _ in range(cues_per_type)] for kind in TYPES}
+        neutral = [pool.pop() for _ in range(cues_per_type)]
+        return cls([pool.pop() for _ in range(names)], cues, neutral, pool)
+
+
+def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentence:
+    """Write chunks - an entity, a decoy or a plain word - until long enough."""
+    # Expected words: entity 1 cue + 0.5 between + 1.6 name = 3.1, decoy (3.1 + 3) / 2 = 3.05.
+    # With both drawn at rate e and plain words else, 1.6 (ratio + 1) e words are
+    # expected per draw, so 1 + (2.1 + 2.05) e = 1.6 (ratio + 1) e gives e.
+    rate = 1 / (1.6 * (o_per_entity + 1) - 4.15)
+    words: list[str] = []
+    spans: list[Span] = []
+    length = rng.integers(8, 33)
+    while len(words) < length:
+        draw = rng.random()
+        if draw < rate:
+            label = str(rng.choice(TYPES))
+            words += _cued(rng, lexicon, lexicon.cues[label])
+            name = _name(rng, lexicon)
+            spans.append(Span(label, len(words), len(words) + len(name)))
+            words += name
+        elif draw < 1.5 * rate:
+            words += _cued(rng, lexicon, lexicon.neutral) + _name(rng, lexicon)
+        elif draw < 2 * rate:
+            label = str(rng.choice(TYPES))
+            words += [str(rng.choice(lexicon.cues[label])), *_common(rng, lexicon, 2)]
+        else:
+            words += _common(rng, lexicon, 1)
+    return Sentence(tuple(words), tuple(spans), line)
+
+
+def _cued(rng, lexicon: _Lexicon, cues: list[str]) -> list[str]:
+    return [str(rng.choice(cues)), *_common(rng, lexicon, rng.integers(0, 2))]
+
+
+def _common(rng, lexicon: _Lexicon, count: int) -> list[str]:
+    # Zipf-like: rank r is drawn about 1/(r+1) as often as the first.
+    ranks = (len(lexicon.common) ** rng.random(count)).astype(int) - 1
+    return [lexicon.common[rank] for rank in ranks]
+
+
+def _name(rng, lexicon: _Lexicon) -> list[str]:
+    length = rng.choice((1, 2, 3), p=(0.55, 0.3, 0.15))
+    return [str(word) for word in rng.choice(lexicon.names, size=length)]

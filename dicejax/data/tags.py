@@ -1,0 +1,247 @@
+"""Tag schemes: spans of words to one tag per word, and back.
+
+| scheme | one word | several words | remark                                   |
+| ------ | -------- | ------------- | ---------------------------------------- |
+| IOB1   | I        | I I I         | B begins a span only right after another |
+|        |          |               | of the same type; CoNLL-2003 as released |
+| BIO    | B        | B I I         | also called IOB2                         |
+| IOBES  | S        | B I E         | also called BIOES                        |
+| BMES   | S        | B M E         | M for I; common for Chinese              |
+
+A tag is `O`, or a prefix, the first `-` and a type; the type may hold further `-`. To
+convert between schemes, decode and encode: `encode(spans(tags, a), len(tags), b)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "IOB1": ("B", "I"),
+        "BIO": ("B", "I"),
+        "IOBES": ("B", "I", "E", "S"),
+        "BMES": ("B", "M", "E", "S"),
+    }
+)
+"""The known schemes, each with the prefixes its tags may have besides `O`."""
+
+# What decoding calls a span whose tag names no type, such as a bare "B".
+_NO_TYPE = "_"
+
+
+class Span(NamedTuple):
+    """Words `start` to `end`, `end` excluded, and what they name.
+
+    >>> span = Span("PER", 0, 2)
+    >>> ["John", "Smith", "slept"][span.start : span.end]
+    ['John', 'Smith']
+    """
+
+    type: str
+    start: int
+    end: int
+
+
+def spans(tags: Sequence[str], scheme: str) -> list[Span]:
+    """Decode one sentence; any sequence of the scheme's tags means something.
+
+    Networks predict, and files hold, sequences that break their scheme. They are read
+    as conlleval and seqeval 1.2.2 (default mode) read them. A span begins
+
+    - at B and at S, wherever they stand;
+    - at I, M or E when no span is open or the open one has another type.
+
+    It ends before the next beginning, before O, right after E or S, or with the
+    sentence. So IOB1 and BIO decode alike. M is read as I; seqeval does not know M. A
+    prefix without a type, such as a bare `B`, has the type `_`, as in seqeval.
+
+    >>> found = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
+    >>> [tuple(span) for span in found]
+    [('PER', 0, 2), ('LOC', 3, 4), ('LOC', 4, 5)]
+
+    Args:
+      tags: one per word.
+      scheme: one of `PREFIXES`.
+
+    Returns:
+      The spans in the order of their words; they never overlap.
+
+    Raises:
+      ValueError: the scheme is unknown, or a tag has no prefix of it.
+    """
+    _check_scheme(scheme)
+    found: list[Span] = []
+    kind, start = None, 0  # the open span; kind is None while none is open
+    for place, tag in enumerate(tags):
+        prefix, type_ = parse(tag, scheme)
+        type_ = type_ or _NO_TYPE
+        if kind is not None and (prefix in ("O", "B", "S") or type_ != kind):
+            found.append(Span(kind, start, place))
+            kind = None
+        if prefix == "O":
+            continue
+        if kind is None:
+            kind, start = type_, place
+        if prefix in ("E", "S"):
+            found.append(Span(kind, start, place + 1))
+            kind = None
+    if kind is not None:
+        found.append(Span(kind, start, len(tags)))
+    return found
+
+
+def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
+    """Write spans as tags; `spans` decodes them again to the same spans.
+
+    >>> encode([Span("PER", 0, 2), Span("LOC", 3, 4)], 4, "IOBES")
+    ['B-PER', 'E-PER', 'O', 'S-LOC']
+    >>> encode([Span("PER", 0, 1), Span("PER", 1, 3)], 3, "IOB1")
+    ['I-PER', 'B-PER', 'I-PER']
+
+    Args:
+      spans: in any order.
+      length: words in the sentence.
+      scheme: one of `PREFIXES`.
+
+    Returns:
+      One tag per word.
+
+    Raises:
+      ValueError: spans overlap (tags cannot say so), one is empty, has no type or lies
+        outside the sentence, or the scheme is unknown.
+    """
+    _check_scheme(scheme)
+    tags = ["O"] * length
+    previous = Span("", 0, 0)
+    for span in sorted(spans, key=lambda span: span.start):
+        if not 0 <= span.start < span.end <= length:
+            raise ValueError(f"{span} does not fit a sentence of {length} words")
+        if not span.type:
+            raise ValueError(f"{span} has no type")
+        if span.start < previous.end:
+            raise ValueError(f"{span} overlaps {previous}; tags hold flat spans only")
+        touches = previous.type == span.type and previous.end == span.start
+        prefixes = _prefixes_of_span(span.end - span.start, scheme, touches)
+        tags[span.start : span.end] = [f"{prefix}-{span.type}" for prefix in prefixes]
+        previous = span
+    return tags
+
+
+def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
+    """Tell the scheme from the tags of a corpus.
+
+    1. An M- makes it BMES; else an E- or S- makes it IOBES. Without a span of three
+       words the two look alike, and decode alike.
+    2. Else a B- that separates nothing, because the word before is O or of another
+       type, makes it BIO: IOB1 never writes one. Spans that begin with I- are then
+       slips, such as a sentence break within a name.
+    3. Else a span that begins with I- makes it IOB1.
+    4. Else there is no span at all: BIO.
+
+    IOB1 and BIO decode alike, so a wrong guess between them changes no span.
+
+    >>> detect_scheme([["I-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
+    'IOB1'
+    >>> detect_scheme([["B-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
+    'BIO'
+
+    Args:
+      sequences: the tags of each sentence.
+
+    Returns:
+      One of `PREFIXES`.
+
+    Raises:
+      ValueError: a tag has a prefix of no scheme.
+    """
+    prefixes: set[str] = set()
+    begins_with_i = needless_b = False
+    for tags in sequences:
+        previous = ""  # the type of the word before
+        for tag in tags:
+            prefix, kind = parse(tag)
+            prefixes.add(prefix)
+            begins_with_i |= prefix == "I" and kind != previous
+            needless_b |= prefix == "B" and kind != previous
+            previous = kind
+    if "M" in prefixes:
+        return "BMES"
+    if prefixes & {"E", "S"}:
+        return "IOBES"
+    return "IOB1" if begins_with_i and not needless_b else "BIO"
+
+
+def label_set(scheme: str, types: Iterable[str]) -> list[str]:
+    """Return every tag of the types: "O" first, then by type, B before the rest.
+
+    >>> label_set("BIO", ["PER", "LOC"])
+    ['O', 'B-LOC', 'I-LOC', 'B-PER', 'I-PER']
+
+    Args:
+      scheme: one of `PREFIXES`.
+      types: in any order; the result does not depend on it.
+
+    Raises:
+      ValueError: the scheme is unknown or a type is empty.
+    """
+    _check_scheme(scheme)
+    kinds = sorted(set(types))
+    if "" in kinds:
+        raise ValueError("a type is empty")
+    return ["O"] + [f"{prefix}-{kind}" for kind in kinds for prefix in PREFIXES[scheme]]
+
+
+def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
+    """Split a tag into prefix and type at the first "-".
+
+    >>> parse("B-work-of-art"), parse("O"), parse("B")
+    (('B', 'work-of-art'), ('O', ''), ('B', ''))
+
+    Args:
+      tag: of one word.
+      scheme: whose prefixes are allowed; None allows those of every scheme.
+
+    Returns:
+      The prefix and the type; the type is empty where the tag names none.
+
+    Raises:
+      ValueError: the tag is not `O` and has no prefix of the scheme.
+    """
+    if tag == "O":
+        return "O", ""
+    prefix, _, kind = tag.partition("-")
+    if prefix not in (_ALL_PREFIXES if scheme is None else PREFIXES[scheme]):
+        belongs = "any scheme" if scheme is None else scheme
+        raise ValueError(f"tag {tag!r} does not belong to {belongs} ({forms(scheme)})")
+    return prefix, kind
+
+
+def forms(scheme: str | None = None) -> str:
+    """List the tags that a scheme has, for messages; None lists those of all.
+
+    >>> forms("BIO")
+    'O, B-TYPE, I-TYPE'
+    """
+    prefixes = _ALL_PREFIXES if scheme is None else PREFIXES[scheme]
+    return ", ".join(["O", *(f"{prefix}-TYPE" for prefix in prefixes)])
+
+
+_ALL_PREFIXES = tuple(dict.fromkeys(p for known in PREFIXES.values() for p in known))
+
+
+def _check_scheme(scheme: str) -> None:
+    if scheme not in PREFIXES:
+        raise ValueError(f"unknown scheme {scheme!r}; known are {', '.join(PREFIXES)}")
+
+
+def _prefixes_of_span(words: int, scheme: str, touches: bool) -> str:
+    """Return one prefix per word; `touches`: right after a span of the same type."""
+    if scheme == "IOB1":
+        return ("B" if touches else "I") + "I" * (words - 1)
+    if scheme == "BIO":
+        return "B" + "I" * (words - 1)
+    inner = "M" if scheme == "BMES" else "I"
+    return "S" if words == 1 else "B" + inner * (words - 2) + "E"

@@ -1,0 +1,114 @@
+"""The self-adjusting Dice loss (DSC): easy elements weigh less."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss, prepare
+from dicejax.losses.overlap import OverlapCounts, dice_from_counts, overlap_counts
+from dicejax.losses.probabilities import gold_log_probabilities, self_adjusted
+
+
+@loss(alpha=NON_NEGATIVE, smooth=NON_NEGATIVE)
+def self_adjusting_dice(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = (),
+    class_axis: int | None = -1,
+    alpha: float | Array = 0.01,
+    smooth: float | Array = 1.0,
+    squared: bool = False,
+    form: str = "gold",
+    stop_gradient_weight: bool = False,
+) -> Array:
+    r"""Self-adjusting Dice loss, of each element unless `axis` names a larger set.
+
+    .. math::
+        L = 1 - \frac{2 \sum f y + \gamma}{\sum f + \sum y + \gamma},
+        \qquad f = (1 - p)^\alpha p
+
+    The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
+    0.01, 0.909 for 0.1, 0.5 for 1. The loss falls as f of a positive grows, so
+    positives are trained to p*, not to 1, and down again beyond it: alpha = 1 trains
+    them to 0.5, the threshold of a decision. Published scripts use alpha = 0.01. With
+    `stop_gradient_weight` the factor only weighs: the gradient pushes every positive
+    up, whatever alpha, and the fixed point is gone. The value of the loss stays, so it
+    no longer is what the gradient descends.
+
+    The form "gold" looks at p of the gold class alone: with alpha 0 it is
+    (1 - p) / (1 + p + gamma), a function of p_gold, hence a surrogate for accuracy and
+    not for F1. Over sets larger than an element, batch composition matters: see `dice`.
+
+    Args:
+        logits: finite floats `[..., C]`, or `[...]` in the binary form.
+        labels: integers `[...]` in 0..C-1 (0 or 1 in the binary form; -100 is masked),
+            or float probabilities shaped like the logits.
+        where: bool `[...]`; False leaves an element out.
+        axis: the axes of the labels (classes not counted) that form a set. `()`: none,
+            as in the paper, so each element is a set; None: all, so one set.
+        class_axis: the axis of the logits that holds the classes; None for the binary
+            form, which has none.
+        alpha: exponent of the factor; 0 gives `dice`.
+        smooth: gamma, in units of counts.
+        squared: whether to sum squares below, f^2 and y^2.
+        form: "gold": only the gold class of each element, y = 1; needs integer labels
+            and `axis=()`. "one_versus_rest": every class as a binary problem of its
+            own. In the binary form (`class_axis=None`) there is one problem, y against
+            not y, and `form` changes nothing.
+        stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+
+    Returns:
+        Floats. "gold": `[...]`, 0 where masked. "one_versus_rest": the label axes that
+        `axis` does not name, then `[C]`; no `[C]` in the binary form; 0 where masked or
+        where a set is empty. A label out of range that is known only at run time (under
+        jit) gives 0, up to rounding, in the form "gold" and is actual for no class
+        otherwise.
+
+    Raises:
+        ValueError: if shapes or `axis` do not fit, if "gold" gets float labels or a
+            set, if a known label is out of range, or if a known hyper-parameter is.
+
+    Source: Li et al., ACL 2020, eq. 11, smoothed by gamma as eq. 6
+    (https://aclanthology.org/2020.acl-main.45).
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from dicejax.losses import self_adjusting_dice
+        >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+        >>> labels = jnp.array([0, 2])
+        >>> losses = self_adjusting_dice(logits, labels)
+        >>> [round(x, 3) for x in losses.tolist()]
+        [0.023, 0.487]
+        >>> losses = self_adjusting_dice(logits, labels, form="one_versus_rest")
+        >>> [[round(x, 3) for x in row] for row in losses.tolist()]
+        [[0.023, 0.017, 0.017], [0.017, 0.483, 0.487]]
+    """
+    check_choice("form", form, ("gold", "one_versus_rest"))
+    if form == "one_versus_rest" or class_axis is None:
+        counts = overlap_counts(
+            logits,
+            labels,
+            where=where,
+            axis=axis,
+            class_axis=class_axis,
+            squared=squared,
+            alpha=alpha,
+            stop_gradient_weight=stop_gradient_weight,
+        )
+        return dice_from_counts(counts, smooth=smooth)
+
+    rival = "use form='one_versus_rest'"
+    if axis != ():
+        raise ValueError(f"axis is {axis} but form='gold' wants axis=(); {rival}")
+    if jnp.issubdtype(labels.dtype, jnp.floating):
+        raise ValueError(f"labels are {labels.dtype}, not integers; {rival}")
+    elements = prepare(logits, labels, where, class_axis)
+    log_p, log_q = gold_log_probabilities(elements)
+    f = self_adjusted(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
+    counts = OverlapCounts(
+        intersection=f,
+        predicted=f * f if squared else f,
+        actual=jnp.ones_like(f),
+    )
+    return elements.mask(dice_from_counts(counts, smooth=smooth))

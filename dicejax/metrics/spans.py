@@ -1,0 +1,191 @@
+"""Span-level precision, recall and F1: a span counts when type and both ends agree."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from dicejax.data.tags import Span
+
+
+@dataclasses.dataclass(frozen=True)
+class TypeCounts:
+    """How many spans of one type, or of all, were right, predicted and to be found."""
+
+    true_positives: int = 0
+    predicted: int = 0
+    gold: int = 0
+
+    def __add__(self, other: TypeCounts) -> TypeCounts:
+        """Add up, as for the counts of two batches."""
+        return TypeCounts(
+            self.true_positives + other.true_positives,
+            self.predicted + other.predicted,
+            self.gold + other.gold,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanCounts:
+    """What scores are computed from; counts of parts add up to those of the whole.
+
+    Scores of parts do not: their mean is not the score of the whole. So keep counts
+    per batch or process, add them, and take `scores` once.
+
+    >>> first = count([[Span("PER", 0, 2)]], [[Span("PER", 0, 2)]])
+    >>> second = count([[Span("PER", 1, 2)]], [[Span("LOC", 1, 2)]])
+    >>> (first + second).per_type["PER"]
+    TypeCounts(true_positives=1, predicted=1, gold=2)
+    >>> sum([first, second], SpanCounts()) == first + second
+    True
+
+    Attributes:
+      per_type: by type, sorted; only types that are in the gold or predicted spans.
+    """
+
+    per_type: Mapping[str, TypeCounts] = dataclasses.field(default_factory=dict)
+
+    def __add__(self, other: SpanCounts) -> SpanCounts:
+        """Merge with the counts of other sentences."""
+        kinds = sorted({*self.per_type, *other.per_type})
+        none = TypeCounts()
+        return SpanCounts(
+            {k: self.per_type.get(k, none) + other.per_type.get(k, none) for k in kinds}
+        )
+
+    @property
+    def total(self) -> TypeCounts:
+        """The counts over all types."""
+        return sum(self.per_type.values(), TypeCounts())
+
+
+@dataclasses.dataclass(frozen=True)
+class TypeScores:
+    """The scores of one type, or their mean; fractions in [0, 1].
+
+    Attributes:
+      precision: true positives / predicted spans.
+      recall: true positives / gold spans.
+      f1: 2 precision recall / (precision + recall).
+      support: number of gold spans.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanScores:
+    """Scores over all types together (micro), as NER papers report; in [0, 1].
+
+    Attributes:
+      precision: true positives / predicted spans.
+      recall: true positives / gold spans.
+      f1: 2 precision recall / (precision + recall).
+      support: number of gold spans.
+      macro: the unweighted mean of each score over `per_type`.
+      per_type: by type, sorted; a type that was only predicted is among them, with
+        recall 0 and support 0.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+    macro: TypeScores
+    per_type: Mapping[str, TypeScores]
+
+
+def count(
+    gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]
+) -> SpanCounts:
+    """Compare predicted spans with gold spans, sentence by sentence.
+
+    The spans of a sentence are a set: their order does not matter and a span given
+    twice counts once. They may overlap.
+
+    >>> count([[Span("PER", 0, 2), Span("LOC", 4, 5)]], [[Span("PER", 0, 2)]]).total
+    TypeCounts(true_positives=1, predicted=1, gold=2)
+
+    Args:
+      gold: the spans of each sentence.
+      predicted: the same sentences in the same order.
+
+    Raises:
+      ValueError: the numbers of sentences differ.
+    """
+    if len(gold) != len(predicted):
+        raise ValueError(
+            f"gold has {len(gold)} sentences but predicted has {len(predicted)}"
+        )
+    right: list[str] = []
+    found: list[str] = []
+    wanted: list[str] = []
+    for true_spans, guesses in zip(gold, predicted, strict=True):
+        true_set, guess_set = set(true_spans), set(guesses)
+        right += (span.type for span in true_set & guess_set)
+        found += (span.type for span in guess_set)
+        wanted += (span.type for span in true_set)
+    numbers = [Counter(kinds) for kinds in (right, found, wanted)]
+    kinds = sorted({*found, *wanted})
+    return SpanCounts({k: TypeCounts(*(n[k] for n in numbers)) for k in kinds})
+
+
+def scores(counts: SpanCounts) -> SpanScores:
+    """Compute the scores; every quotient 0 / 0 is 0.
+
+    With TP true positives, micro over all types:
+
+        precision P = TP / predicted    recall R = TP / gold    F1 = 2 P R / (P + R)
+
+    Equal to the last bit to `seqeval` 1.2.2 in its default mode, except that the macro
+    scores are 0 where there is neither a gold nor a predicted span (seqeval: NaN).
+
+    >>> gold = [[Span("PER", 0, 2), Span("LOC", 4, 5)], [Span("PER", 1, 2)]]
+    >>> predicted = [[Span("PER", 0, 2), Span("LOC", 3, 5)], []]
+    >>> result = scores(count(gold, predicted))
+    >>> result.precision, round(result.recall, 4), round(result.f1, 4), result.support
+    (0.5, 0.3333, 0.4, 3)
+    >>> result.per_type["PER"].precision, result.per_type["PER"].recall
+    (1.0, 0.5)
+    >>> result.macro.precision, result.macro.recall
+    (0.5, 0.25)
+    """
+    per_type = {kind: _scores_of(one) for kind, one in counts.per_type.items()}
+    micro = _scores_of(counts.total)
+    macro = TypeScores(
+        precision=_mean(one.precision for one in per_type.values()),
+        recall=_mean(one.recall for one in per_type.values()),
+        f1=_mean(one.f1 for one in per_type.values()),
+        support=micro.support,
+    )
+    return SpanScores(
+        precision=micro.precision,
+        recall=micro.recall,
+        f1=micro.f1,
+        support=micro.support,
+        macro=macro,
+        per_type=per_type,
+    )
+
+
+def _scores_of(counts: TypeCounts) -> TypeScores:
+    precision = _ratio(counts.true_positives, counts.predicted)
+    recall = _ratio(counts.true_positives, counts.gold)
+    # Not 2 TP / (predicted + gold), which is the same but for rounding: see `scores`.
+    f1 = _ratio(2 * precision * recall, precision + recall)
+    return TypeScores(precision, recall, f1, counts.gold)
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator else 0.0
+
+
+def _mean(values: Iterable[float]) -> float:
+    array = np.array(list(values))
+    return float(array.mean()) if array.size else 0.0

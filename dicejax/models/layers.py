@@ -1,0 +1,139 @@
+"""The parts every encoder is built of: dense, layer normalisation, embedding, dropout.
+
+Parameters are float32; `dtype` is the type in which matrix products and activations are
+computed. Layer normalisation is always computed in float32.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array, lax
+
+
+def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
+    """Draw float32 values from a normal distribution with standard deviation `scale`."""
+    return scale * jax.random.normal(key, shape, jnp.float32)
+
+
+class Dense(nnx.Module):
+    """`x @ kernel + bias` over the last axis, accumulated in float32.
+
+    Args:
+      in_features: width of the input.
+      out_features: width of the output.
+      dtype: type of the operands and of the result.
+      scale: standard deviation of the initial kernel.
+      rngs: source of the initial kernel.
+    """
+
+    def __init__(
+        self,
+        in_features: int,
+        out_features: int,
+        *,
+        dtype: jnp.dtype,
+        scale: float,
+        rngs: nnx.Rngs,
+    ):
+        self.kernel = nnx.Param(
+            normal(rngs.params(), (in_features, out_features), scale)
+        )
+        self.bias = nnx.Param(jnp.zeros((out_features,), jnp.float32))
+        self.dtype = dtype
+
+    def __call__(self, x: Array) -> Array:
+        rows = x.reshape(-1, x.shape[-1]).astype(self.dtype)
+        product = matmul(rows, self.kernel[...].astype(self.dtype))
+        out = (product + self.bias[...]).astype(self.dtype)
+        return out.reshape(*x.shape[:-1], out.shape[-1])
+
+
+@jax.custom_vjp
+def matmul(x: Array, w: Array) -> Array:
+    """Multiply `[M, K]` by `[K, N]` into float32 (float64 for float64 operands).
+
+    The gradient is written out because the default one multiplies a float32 cotangent
+    by a bfloat16 operand, which processors without mixed products do in float32: the
+    cotangent is rounded to the operands' type first, so that all three products of a
+    training step run at that type's speed.
+    """
+    return _dot(x, w, (1, 0))
+
+
+def _matmul_fwd(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
+    return _dot(x, w, (1, 0)), (x, w)
+
+
+def _matmul_bwd(residuals: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
+    x, w = residuals
+    g = g.astype(x.dtype)
+    return _dot(g, w, (1, 1)).astype(x.dtype), _dot(x, g, (0, 0)).astype(w.dtype)
+
+
+matmul.defvjp(_matmul_fwd, _matmul_bwd)
+
+
+def _dot(a: Array, b: Array, contract: tuple[int, int]) -> Array:
+    dims = (((contract[0],), (contract[1],)), ((), ()))
+    out_type = jnp.promote_types(a.dtype, jnp.float32)
+    return lax.dot_general(a, b, dims, preferred_element_type=out_type)
+
+
+class LayerNorm(nnx.Module):
+    """Layer normalisation over the last axis, computed in at least float32."""
+
+    def __init__(self, features: int, *, epsilon: float, dtype: jnp.dtype):
+        self.scale = nnx.Param(jnp.ones((features,), jnp.float32))
+        self.bias = nnx.Param(jnp.zeros((features,), jnp.float32))
+        self.epsilon = epsilon
+        self.dtype = dtype
+
+    def __call__(self, x: Array) -> Array:
+        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        centred = x - x.mean(-1, keepdims=True)
+        variance = jnp.square(centred).mean(-1, keepdims=True)
+        out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
+        return (out + self.bias[...]).astype(self.dtype)
+
+
+class Embedding(nnx.Module):
+    """A table of vectors looked up by id; an id out of range is clipped."""
+
+    def __init__(self, entries: int, features: int, *, scale: float, rngs: nnx.Rngs):
+        self.table = nnx.Param(normal(rngs.params(), (entries, features), scale))
+
+    def __call__(self, ids: Array) -> Array:
+        return self.table[...].at[ids].get(mode="clip")
+
+
+def dropout(x: Array, rate: float, key: Array | None) -> Array:
+    """Set a share `rate` of `x` to zero and scale the rest by `1 / (1 - rate)`.
+
+    Each decision takes 16 random bits, two to a word, since drawing the words is what
+    dropout costs; the rate is therefore exact to 1/65536.
+
+    Args:
+      x: any shape.
+      rate: in [0, 1).
+      key: a PRNG key; None switches dropout off.
+    """
+    if key is None or rate == 0.0:
+        return x
+    keep = round((1.0 - rate) * 65536)
+    return jnp.where(_bits16(key, x.shape) < keep, x * (65536 / keep), 0).astype(
+        x.dtype
+    )
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _bits16(key: Array, shape: tuple[int, ...]) -> Array:
+    """Uniform integers in [0, 65536), as uint32."""
+    if not shape or shape[-1] % 2:
+        return jax.random.bits(key, shape, jnp.uint16).astype(jnp.uint32)
+    half = shape[:-1] + (shape[-1] // 2,)
+    words = jax.random.bits(key, half, jnp.uint32)
+    return jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)

@@ -1,0 +1,123 @@
+"""An encoder with its heads, as pure functions of a nested dict of parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from dicejax.models.bert import Bert, BertConfig
+from dicejax.models.heads import TokenHead
+
+Params = dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Network:
+    """A description of the network; hashable, so that it can be a static argument.
+
+    Args:
+      encoder: the architecture of the encoder.
+      heads: pairs of head name and what the head computes.
+      precision: "float32" or "bfloat16", the type of activations and matrix products.
+      remat: recompute layers in the backward pass to save memory.
+
+    >>> config = BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1,
+    ...     num_attention_heads=2, intermediate_size=8)
+    >>> network = Network(encoder=config, heads=(("tags", TokenHead(classes=3)),))
+    >>> params = network.init(jax.random.key(0))
+    >>> ids = jnp.ones((2, 5), int)
+    >>> batch = dict(input_ids=ids, segment_ids=ids, position_ids=ids,
+    ...     token_type_ids=0 * ids)
+    >>> network.apply(params, batch)["tags"].shape
+    (2, 5, 3)
+    """
+
+    encoder: BertConfig
+    heads: tuple[tuple[str, TokenHead], ...]
+    precision: str = "float32"
+    remat: bool = False
+
+    def init(self, key: Array) -> Params:
+        """Draw initial parameters, a nested dict of float32 arrays."""
+        return nnx.to_pure_dict(nnx.split(_Module(self, nnx.Rngs(params=key)))[1])
+
+    def apply(
+        self, params: Params, batch: Mapping[str, Array], rng: Array | None = None
+    ) -> dict[str, Array]:
+        """Compute the logits of every head.
+
+        Args:
+          params: nested dict as `init` returns it.
+          batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
+            `[B, T]` (see `Bert`); other entries are left alone.
+          rng: PRNG key for dropout; None switches dropout off.
+
+        Returns:
+          Logits by head name, float32.
+        """
+        return self._module(params)(batch, rng)
+
+    def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
+        """Return the encoder's hidden states `[L + 1, B, T, D]`, without dropout."""
+        return self._module(params).encode(batch, None)
+
+    def _module(self, params: Params) -> _Module:
+        graph, abstract = _skeleton(self)
+        state = jax.tree.map(lambda leaf: leaf, abstract)  # a copy: replaced in place
+        nnx.replace_by_pure_dict(state, jax.tree.map(jnp.asarray, params))
+        return nnx.merge(graph, state)
+
+
+class _Module(nnx.Module):
+    def __init__(self, network: Network, rngs: nnx.Rngs):
+        config = network.encoder
+        self.encoder = Bert(
+            config, dtype=jnp.dtype(network.precision), remat=network.remat, rngs=rngs
+        )
+        self.heads = nnx.Dict(
+            {
+                name: head.build(
+                    config.hidden_size,
+                    dropout_rate=config.hidden_dropout_prob,
+                    scale=config.initializer_range,
+                    rngs=rngs,
+                )
+                for name, head in network.heads
+            }
+        )
+
+    def encode(self, batch: Mapping[str, Array], rng: Array | None) -> Array:
+        inputs = ("segment_ids", "position_ids", "token_type_ids")
+        return self.encoder(
+            batch["input_ids"], rng=rng, **{name: batch[name] for name in inputs}
+        )
+
+    def __call__(
+        self, batch: Mapping[str, Array], rng: Array | None
+    ) -> dict[str, Array]:
+        keys = [None] * (1 + len(self.heads))
+        if rng is not None:
+            keys = jax.random.split(rng, len(keys))
+        hidden = self.encode(batch, keys[0])[-1]
+        names = sorted(self.heads)
+        return {
+            name: self.heads[name](hidden, key)
+            for name, key in zip(names, keys[1:], strict=True)
+        }
+
+
+@functools.cache
+def _skeleton(network: Network) -> tuple[nnx.GraphDef, nnx.State]:
+    # Cached outside any trace: building the module again at each trace costs a second.
+    with jax.ensure_compile_time_eval():
+        module = nnx.eval_shape(
+            lambda: _Module(network, nnx.Rngs(params=jax.random.key(0)))
+        )
+    return nnx.split(module)

@@ -1,0 +1,199 @@
+"""Train one experiment from start to end."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from typing import Any
+
+import jax
+
+from dicejax.config import Experiment
+from dicejax.data.pipeline import PackedBatches
+from dicejax.metrics.spans import SpanScores
+from dicejax.models.network import Params
+from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.logging import MetricsLog, TrainingProgress
+from dicejax.training.prediction import predict_spans
+from dicejax.training.run import Run
+from dicejax.training.setup import Setup, prepare
+from dicejax.training.sharding import global_batch, local_mesh, replicate
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+
+
+def train(experiment: Experiment, run: Run, progress: TrainingProgress) -> dict[str, Any]:
+    """Train, keep the best and the last checkpoint, and score the test split.
+
+    Args:
+      experiment: what to train.
+      run: an empty run folder.
+      progress: shows where the run stands.
+
+    Returns:
+      What `result.json` holds: test scores at the best and the last checkpoint, the
+      dev F1 of each, steps, tokens per second.
+
+    Raises:
+      InputError: data or weights cannot be used; nothing has been written then.
+    """
+    setup = prepare(experiment, warn=lambda text: progress.say(f"warning: {text}"))
+    mesh = local_mesh()
+    batches = setup.batches(devices=mesh.size)
+    run.write_setup(experiment, setup.labels, setup.network.encoder, setup.tokenizer)
+    log, checkpoints = MetricsLog(run.path), Checkpoints(run.checkpoints)
+    try:
+        fit = _Fit(setup, mesh, log, checkpoints, progress)
+        state = fit.run(batches)
+        checkpoints.close()
+        result = fit.summary(batches)
+        best_step, best = restore_params(run.checkpoints, setup.network, "best")
+        chosen = fit.evaluate(replicate(best, mesh), "test")
+        last = fit.evaluate(state.params, "test")
+        result |= {
+            "best_step": best_step,
+            "test": dataclasses.asdict(chosen),
+            "test_at_last_step": dataclasses.asdict(last),
+        }
+        log.write(best_step, **_flat("test", chosen))
+    finally:
+        log.close()
+    run.write_result(result)
+    return result
+
+
+class _Fit:
+    """The loop over steps, with what it counts on the way."""
+
+    def __init__(self, setup, mesh, log, checkpoints, progress):
+        self.setup: Setup = setup
+        self.mesh = mesh
+        self.log: MetricsLog = log
+        self.checkpoints: Checkpoints = checkpoints
+        self.progress: TrainingProgress = progress
+        self.dev_f1: float | None = None
+        self.best_dev_f1 = -math.inf
+        self.clock = _Clock()
+
+    def run(self, batches: PackedBatches) -> TrainState:
+        experiment = self.setup.experiment
+        keys = jax.random.split(jax.random.key(experiment.training.seed))
+        state = TrainState.create(
+            self.setup.initial_params(keys[0]),
+            experiment.optimizer.transform(),
+            total_steps=len(batches),
+            rng=keys[1],
+        )
+        state = replicate(state, self.mesh)
+        ends = batches.epoch_ends()
+        name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
+        task = self.progress.begin(name, len(batches))
+        for step, batch in enumerate(batches.iterate(), start=1):
+            state, metrics = train_step(
+                state,
+                global_batch(batch.arrays, self.mesh),
+                experiment.objective,
+                network=self.setup.network,
+                optimizer=experiment.optimizer,
+            )
+            self.clock.count(step, batch.tokens)
+            if step == 1:
+                jax.block_until_ready(metrics)  # the first step compiles: not timed
+                self.clock.resume()
+            if step % experiment.training.log_every == 0 or step in ends:
+                self._report(task, step, batch, metrics)
+            if step in ends:
+                self._end_epoch(name, step, batch.epoch, state, metrics)
+        self.progress.end(task)
+        return state
+
+    def _report(self, task, step: int, batch, metrics) -> None:
+        values = {name: float(value) for name, value in metrics.items()}
+        self.clock.pause()
+        rate = self.clock.tokens_per_s
+        self.log.write(
+            step,
+            epoch=batch.epoch,
+            sentences=batch.sentences,
+            tokens_per_s=round(rate, 1),
+            **values,
+        )
+        self.progress.update(
+            task, step, loss=values["loss"], f1=self.dev_f1, tokens_per_s=rate
+        )
+        self.clock.resume()
+
+    def _end_epoch(self, name, step: int, epoch: int, state: TrainState, metrics) -> None:
+        loss = float(metrics["loss"])
+        self.clock.pause()
+        scores = self.evaluate(state.params, "dev")
+        self.dev_f1 = scores.f1
+        self.best_dev_f1 = max(self.best_dev_f1, scores.f1)
+        self.log.write(step, epoch=epoch, **_flat("dev", scores))
+        self.checkpoints.save(step, state, scores.f1)
+        self.progress.say(
+            f"{name}  epoch {epoch + 1}  loss {loss:.4f}  "
+            f"dev F1 {100 * scores.f1:.2f}  {self.clock.tokens_per_s:,.0f} tokens/s"
+        )
+        self.clock.resume()
+
+    def evaluate(self, params: Params, split: str) -> SpanScores:
+        setup = self.setup
+        predicted = predict_spans(
+            params,
+            setup.encoded[split],
+            network=setup.network,
+            task=setup.experiment.task,
+            labels=setup.labels,
+            tokenizer=setup.tokenizer,
+            row_length=setup.experiment.training.row_length,
+            mesh=self.mesh,
+        )
+        return setup.experiment.task.score(getattr(setup.corpus, split), predicted)
+
+    def summary(self, batches: PackedBatches) -> dict[str, Any]:
+        return {
+            "steps": len(batches),
+            "best_dev_f1": self.best_dev_f1,
+            "last_dev_f1": self.dev_f1,
+            "tokens_per_s": round(self.clock.tokens_per_s, 1),
+            "share_filled": round(batches.share_filled, 4),
+            "devices": self.mesh.size,
+        }
+
+
+class _Clock:
+    """Tokens per second of training alone: no compiling, no evaluation."""
+
+    def __init__(self):
+        self._seconds = 0.0
+        self._tokens = 0
+        self._timed_tokens = 0
+        self._since: float | None = None
+
+    def count(self, step: int, tokens: int) -> None:
+        if step > 1:
+            self._tokens += tokens
+
+    def pause(self) -> None:
+        """Stop the clock; what was counted so far has been computed."""
+        if self._since is not None:
+            self._seconds += time.perf_counter() - self._since
+            self._timed_tokens = self._tokens
+        self._since = None
+
+    def resume(self) -> None:
+        self._since = time.perf_counter()
+
+    @property
+    def tokens_per_s(self) -> float:
+        return self._timed_tokens / self._seconds if self._seconds else 0.0
+
+
+def _flat(split: str, scores: SpanScores) -> dict[str, float]:
+    return {
+        f"{split}/precision": scores.precision,
+        f"{split}/recall": scores.recall,
+        f"{split}/f1": scores.f1,
+    }

@@ -1,0 +1,147 @@
+"""A run's folder: what is in it, how it is made and found again.
+
+experiment.json   the resolved experiment
+labels.json       the labels the network chooses from
+encoder.json      the architecture of the encoder
+tokenizer.json    the tokenizer
+metrics.jsonl     one JSON object per line: losses, rates, scores
+tensorboard/      the same for TensorBoard
+checkpoints/      the last and the best state
+result.json       the final scores; written last, so it marks a finished run
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+from etils import epath
+from tokenizers import Tokenizer
+
+from dicejax import config
+from dicejax.data import tokenize
+from dicejax.errors import InputError
+from dicejax.models.bert import BertConfig
+from dicejax.models.network import Network
+
+RESULT = "result.json"
+EXPERIMENT = "experiment.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A run folder, local or anything etils.epath opens."""
+
+    path: epath.Path
+
+    @classmethod
+    def create(cls, path: str, *, overwrite: bool = False) -> Run:
+        """Return the folder for a new run.
+
+        Args:
+          path: where; made when something is first written.
+          overwrite: delete what a former run left there.
+
+        Raises:
+          InputError: the folder holds a run and `overwrite` is not set, or holds
+            something that is no run.
+        """
+        run = cls(epath.Path(path))
+        if not run.path.exists():
+            return run
+        if not run.path.is_dir():
+            raise InputError(f"{path}: is a file; name another folder with --out")
+        if (run.path / EXPERIMENT).exists():
+            if not overwrite:
+                state = "a finished" if run.is_finished else "an unfinished"
+                raise InputError(
+                    f"{path}: already holds {state} run; name another folder with "
+                    "--out or replace it with --overwrite"
+                )
+            run.path.rmtree()
+        elif any(run.path.iterdir()):
+            raise InputError(f"{path}: is not empty and holds no run; name another --out")
+        return run
+
+    @classmethod
+    def open(cls, path: str) -> Run:
+        """Return the folder of a finished run.
+
+        Raises:
+          InputError: there is no run, or it did not finish.
+        """
+        run = cls(epath.Path(path))
+        if not (run.path / EXPERIMENT).exists():
+            raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
+        if not run.is_finished:
+            raise InputError(f"{path}: the run did not finish (no {RESULT}); train again")
+        return run
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the final scores are written."""
+        return (self.path / RESULT).exists()
+
+    @property
+    def checkpoints(self) -> epath.Path:
+        """Folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    def write_setup(
+        self,
+        experiment: config.Experiment,
+        labels: tuple[str, ...],
+        encoder: BertConfig,
+        tokenizer: Tokenizer,
+    ) -> None:
+        """Record everything that later commands need beside the weights."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        self._write("labels.json", list(labels))
+        self._write("encoder.json", dataclasses.asdict(encoder))
+        (self.path / tokenize.FILE).write_text(tokenizer.to_str(pretty=True))
+        (self.path / EXPERIMENT).write_text(config.to_json(experiment))
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write the final scores in one move, so that they are whole or absent."""
+        partial = self.path / (RESULT + ".partial")
+        partial.write_text(json.dumps(result, indent=2) + "\n")
+        partial.replace(self.path / RESULT)
+
+    def result(self) -> dict[str, Any]:
+        """Return the final scores."""
+        return self._read(RESULT)
+
+    def experiment(self) -> config.Experiment:
+        """Return the experiment as it was run."""
+        file = self.path / EXPERIMENT
+        return config.from_json(file.read_text(), str(file))
+
+    def labels(self) -> tuple[str, ...]:
+        """Return the labels the network chooses from."""
+        return tuple(self._read("labels.json"))
+
+    def tokenizer(self) -> Tokenizer:
+        """Return the tokenizer."""
+        return Tokenizer.from_str((self.path / tokenize.FILE).read_text())
+
+    def network(self) -> Network:
+        """Return the architecture."""
+        experiment = self.experiment()
+        return Network(
+            encoder=BertConfig(**self._read("encoder.json")),
+            heads=(experiment.task.head(self.labels()),),
+            precision=experiment.training.precision,
+        )
+
+    def _write(self, name: str, content: Any) -> None:
+        (self.path / name).write_text(json.dumps(content, indent=2) + "\n")
+
+    def _read(self, name: str) -> Any:
+        file = self.path / name
+        try:
+            return json.loads(file.read_text())
+        except FileNotFoundError as error:
+            raise InputError(f"{file}: missing; is the run folder complete?") from error
+        except json.JSONDecodeError as error:
+            raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error

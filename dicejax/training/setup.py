@@ -1,0 +1,137 @@
+"""From an experiment to everything a run needs: corpus, labels, network, weights."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import jax
+from tokenizers import Tokenizer
+
+from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
+from dicejax.data import tokenize
+from dicejax.data.pipeline import PackedBatches, rows_per_batch
+from dicejax.data.synthetic import Corpus
+from dicejax.models import huggingface
+from dicejax.models.bert import BertConfig
+from dicejax.models.network import Network, Params
+from dicejax.tasks.tagging import TaggedTokens
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a run is made of, before its first step."""
+
+    experiment: Experiment
+    corpus: Corpus
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    network: Network
+    initial_params: Callable[[jax.Array], Params]
+    encoded: dict[str, list[TaggedTokens]]
+
+    def batches(self, devices: int) -> PackedBatches:
+        """Return the training batches of the whole run."""
+        training = self.experiment.training
+        examples = [example.arrays for example in self.encoded["train"]]
+        rows = rows_per_batch(
+            [len(example["input_ids"]) for example in examples],
+            training.row_length,
+            training.sentences_per_update,
+            multiple_of=devices,
+        )
+        return PackedBatches(
+            examples,
+            padding=self.experiment.task.padding(self.tokenizer),
+            row_length=training.row_length,
+            rows=rows,
+            epochs=training.epochs,
+            seed=training.seed,
+        )
+
+
+def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
+    """Read the data and the encoder, and encode all splits.
+
+    Args:
+      experiment: what to train.
+      warn: is told in a sentence what the user should know, such as labels that
+        training never has.
+
+    Raises:
+      InputError: data or weights cannot be used.
+    """
+    corpus = experiment.data.load()
+    labels = experiment.task.label_names(corpus.train)
+    if len(labels) == 1:
+        warn("the training split holds no entity: there is nothing to learn")
+    tokenizer, config, read_weights = _encoder(experiment, corpus)
+    network = Network(
+        encoder=config,
+        heads=(experiment.task.head(labels),),
+        precision=experiment.training.precision,
+        remat=experiment.training.remat,
+    )
+    for split in ("dev", "test"):
+        unseen = experiment.task.unseen_types(getattr(corpus, split), labels)
+        for kind, count in sorted(unseen.items()):
+            warn(
+                f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
+                "that train never has: scored as missed"
+            )
+    max_length = min(experiment.training.row_length, config.max_position_embeddings)
+    encoded = {
+        split: experiment.task.encode(
+            getattr(corpus, split), tokenizer, labels, max_length
+        )
+        for split in ("train", "dev", "test")
+    }
+    for split, examples in encoded.items():
+        cut = sum((example.first_pieces < 0).any() for example in examples)
+        if cut:
+            warn(
+                f"{split}: {cut} of {len(examples)} sentences have words without a "
+                f"prediction (longer than {max_length} pieces, or characters the "
+                "tokenizer drops); entities there count as missed"
+            )
+
+    def initial_params(key: jax.Array) -> Params:
+        params = network.init(key)
+        if read_weights is not None:
+            params["encoder"] = read_weights()
+        return params
+
+    return Setup(
+        experiment, corpus, labels, tokenizer, network, initial_params, encoded
+    )
+
+
+def _encoder(
+    experiment: Experiment, corpus: Corpus
+) -> tuple[Tokenizer, BertConfig, Callable[[], Params] | None]:
+    match experiment.encoder:
+        case PretrainedEncoder() as wanted:
+            folder = huggingface.locate(wanted.path)
+            config = huggingface.read_config(folder)
+            overrides = {
+                name: value
+                for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
+                if (value := getattr(wanted, name)) is not None
+            }
+            config = dataclasses.replace(config, **overrides)
+            weights = huggingface.read_encoder(folder, config)
+            return tokenize.read(folder), config, lambda: weights
+        case ScratchEncoder() as wanted:
+            words = (word for sentence in corpus.train for word in sentence.words)
+            tokenizer = tokenize.train_wordpiece(words, wanted.vocab_size)
+            config = BertConfig(
+                vocab_size=tokenizer.get_vocab_size(),
+                hidden_size=wanted.hidden_size,
+                num_hidden_layers=wanted.num_hidden_layers,
+                num_attention_heads=wanted.num_attention_heads,
+                intermediate_size=wanted.intermediate_size,
+                hidden_dropout_prob=wanted.dropout,
+                attention_probs_dropout_prob=wanted.dropout,
+                max_position_embeddings=max(512, experiment.training.row_length),
+            )
+            return tokenizer, config, None

@@ -1,0 +1,75 @@
+"""The jitted steps: one that learns, one that predicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from dicejax.models.network import Network, Params
+from dicejax.objectives import Objective
+from dicejax.training.optimizers import AdamW
+from dicejax.training.state import TrainState
+
+Batch = Mapping[str, Array]
+
+
+@functools.partial(
+    jax.jit, static_argnames=("network", "optimizer"), donate_argnames="state"
+)
+def train_step(
+    state: TrainState,
+    batch: Batch,
+    objective: Objective,
+    *,
+    network: Network,
+    optimizer: AdamW,
+) -> tuple[TrainState, dict[str, Array]]:
+    """Take one step on the global batch.
+
+    The loss is written on the whole batch; where the batch is split over devices the
+    compiler turns its sums into all-reduces, so a loss over a set stays exact.
+
+    Args:
+      state: before the step; its buffers are given up.
+      batch: int `[B, T]` arrays, inputs and labels by name.
+      objective: a pytree; its hyper-parameters are traced, so that a new value runs
+        the same program.
+      network: the architecture.
+      optimizer: the update rule.
+
+    Returns:
+      The state after the step, and `loss`, `gradient_norm` and `learning_rate` as
+      float32 scalars.
+    """
+
+    def loss(params: Params) -> Array:
+        outputs = network.apply(params, batch, jax.random.fold_in(state.rng, state.step))
+        return objective(outputs, batch)
+
+    value, gradients = jax.value_and_grad(loss)(state.params)
+    updates, opt_state = optimizer.transform().update(
+        gradients, state.opt_state, state.params
+    )
+    rate = optimizer.rate(state.step, state.total_steps)
+    params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+    state = dataclasses.replace(
+        state, step=state.step + 1, params=params, opt_state=opt_state
+    )
+    metrics = {
+        "loss": value,
+        "gradient_norm": optax.global_norm(gradients),
+        "learning_rate": rate,
+    }
+    return state, metrics
+
+
+@functools.partial(jax.jit, static_argnames=("network", "head"))
+def predict_step(params: Params, batch: Batch, *, network: Network, head: str) -> Array:
+    """Return the most probable class of each token, int32 `[B, T]`."""
+    return jnp.argmax(network.apply(params, batch)[head], axis=-1).astype(jnp.int32)

@@ -1,0 +1,23 @@
+"""CoNLL-2003 English NER by tagging with a pretrained BERT.
+
+command:  dicejax train experiments/ner/conll03.py --data.dir FOLDER --encoder.path MODEL
+measured: -
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import ConllFiles
+from dicejax.objectives import SelfAdjustingDice
+from dicejax.tasks.tagging import Tagging
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="conll03",
+        data=ConllFiles(dir="data/conll2003"),
+        task=Tagging(scheme="BIO"),
+        encoder=PretrainedEncoder(path="bert-base-cased"),
+        objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        optimizer=AdamW(learning_rate=5e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(epochs=3, sentences_per_update=32, precision="bfloat16"),
+    )

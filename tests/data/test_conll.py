@@ -1,0 +1,295 @@
+"""Reading CoNLL files: what is understood, what is refused, and with which words."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import random
+import time
+from collections import Counter
+
+import pytest
+
+from dicejax.data import tags
+from dicejax.data.readers.conll import Sentence, read
+from dicejax.data.tags import Span
+from dicejax.errors import InputError
+
+ROWS = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\n"
+SENTENCES = [
+    Sentence(("EU", "rejects"), (Span("ORG", 0, 1),), 1),
+    Sentence(("Peter",), (Span("PER", 0, 1),), 4),
+]
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="train.txt"):
+        content = content.encode() if isinstance(content, str) else content
+        path = tmp_path / name
+        path.write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        return path
+
+    return write
+
+
+def refusal(path, **settings):
+    """The message with which a file is refused, without its folder."""
+    with pytest.raises(InputError) as caught:
+        read(path, **settings)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert message.startswith(str(path))
+    return message.removeprefix(str(path))
+
+
+def test_words_spans_and_first_lines(write):
+    assert read(write(ROWS)) == SENTENCES
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ROWS.rstrip("\n"),
+        ROWS + "\n\n",
+        ROWS.replace("\n", "\r\n"),
+        ROWS.replace("\n", "\r"),
+        "\ufeff" + ROWS,
+        "\ufeff" + ROWS.replace("\n", "\r\n"),
+        ROWS.replace(" ", "\t"),
+        ROWS.replace(" ", "  \t"),
+        ROWS.replace("\n\n", "\n \t\n"),
+        ROWS.replace("\n", " \n"),
+        ROWS.replace("\n\n", "\n-DOCSTART- -X- O O\n"),
+        ROWS.replace("\n\n", "\n-DOCSTART-\n"),
+    ],
+)
+def test_the_same_sentences_in_other_dress(write, content):
+    assert read(write(content)) == SENTENCES
+    assert read(write(content, "train.txt.gz")) == SENTENCES
+
+
+def test_paths_may_be_strings(write):
+    assert read(str(write(ROWS))) == SENTENCES
+
+
+def test_docstart_rows_belong_to_no_sentence_and_set_no_column_count(write):
+    content = "-DOCSTART- -X-\n\n" + ROWS + "-DOCSTART- O\n\n" + "Rome NNP I-NP I-LOC"
+    sentences = read(write(content))
+    assert [s.words for s in sentences] == [("EU", "rejects"), ("Peter",), ("Rome",)]
+    assert [s.line for s in sentences] == [3, 6, 9]
+    assert len(read(write("-DOCSTART- -X-\n\na\tO"), separator="\t")) == 1
+
+
+def test_a_sentence_final_entity_survives(write):
+    content = "He O\nsaw O\nJohn B-PER\nSmith I-PER\n\nRome B-LOC"
+    spans = [sentence.spans for sentence in read(write(content))]
+    assert spans == [(Span("PER", 2, 4),), (Span("LOC", 0, 1),)]
+
+
+def test_repeated_mentions_keep_their_places(write):
+    (sentence,) = read(write("Rome B-LOC\nor O\nRome B-LOC\nRome B-LOC"))
+    assert sentence.spans == (Span("LOC", 0, 1), Span("LOC", 2, 3), Span("LOC", 3, 4))
+
+
+def test_types_may_hold_hyphens(write):
+    (sentence,) = read(write("Don B-work-of-art\nGiovanni I-work-of-art"))
+    assert sentence.spans == (Span("work-of-art", 0, 2),)
+
+
+def test_a_hash_is_a_word_not_a_comment(write):
+    (sentence,) = read(write("# O\n1 O"))
+    assert sentence.words == ("#", "1")
+
+
+@pytest.mark.parametrize(
+    "space", ["\u00a0", "\u3000", "\u2028", "\u0085", "\x1c", "\f"]
+)
+def test_white_space_beyond_ascii_space_and_tab_is_a_word(write, space):
+    sentences = read(write(f"东 B-LOC\n{space} I-LOC\n京 I-LOC\n"))
+    assert sentences == [Sentence(("东", space, "京"), (Span("LOC", 0, 3),), 1)]
+
+
+def test_other_columns(write):
+    rows = "1\tEU\tI-ORG\tx\n2\tPeter\tI-PER\ty\n"
+    for tag_column in (2, -2):
+        (sentence,) = read(write(rows), word_column=1, tag_column=tag_column)
+        assert sentence.words == ("EU", "Peter")
+        assert [span.type for span in sentence.spans] == ["ORG", "PER"]
+
+
+def test_a_named_separator_lets_words_hold_spaces(write):
+    path = write("New York\tB-LOC\n \tI-LOC\nx\tO\n")
+    (sentence,) = read(path, separator="\t")
+    assert sentence.words == ("New York", " ", "x")
+    assert sentence.spans == (Span("LOC", 0, 2),)
+    assert refusal(path).startswith(":2: 1 column where 3 are expected")
+
+
+@pytest.mark.parametrize("scheme", tags.PREFIXES)
+def test_every_scheme_is_detected_or_may_be_named(write, scheme):
+    spans = (Span("A", 0, 3), Span("A", 3, 4), Span("B", 5, 7))
+    rows = [f"w{i} {tag}" for i, tag in enumerate(tags.encode(spans, 7, scheme))]
+    path = write("\n".join(rows))
+    for named in (scheme, None):
+        (sentence,) = read(path, scheme=named)
+        assert sentence.spans == spans
+
+
+def test_broken_sequences_are_decoded_not_refused(write):
+    path = write("a I-A\nb I-B\nc O\nd I-B\ne B-B\n\nf I-A")
+    expected = [("A", 0, 1), ("B", 1, 2), ("B", 3, 4), ("B", 4, 5)]
+    for scheme in ("BIO", "IOB1", "IOBES", None):
+        first, second = read(path, scheme=scheme)
+        assert list(first.spans) == expected
+        assert second.spans == (Span("A", 0, 1),)
+
+
+@pytest.mark.parametrize(
+    ("content", "settings", "message"),
+    [
+        ("", {}, ": is empty;"),
+        ("\ufeff", {}, ": is empty;"),
+        ("\n\n", {}, ": holds no sentences;"),
+        ("-DOCSTART- -X- O O\n\n", {}, ": holds no sentences;"),
+        (
+            "a b c O\na b O\n",
+            {},
+            ":2: 3 columns where 4 are expected, as in line 1; mend",
+        ),
+        (
+            "\na O\nb x O\n",
+            {},
+            ":3: 3 columns where 2 are expected, as in line 2; mend",
+        ),
+        ("a O\n\nb\n", {}, ":3: 1 column where 2 are expected, as in line 1; mend"),
+        ("a,O\n", {}, ":1: 1 column, so word and tag would be the same one; name"),
+        ("a O\n", {"tag_column": 0}, ":1: 2 columns, so word and tag would be the"),
+        (
+            "a O\n",
+            {"tag_column": 3},
+            ":1: 2 columns, but the tag is asked from column 3",
+        ),
+        ("a O\n", {"word_column": -3}, ":1: 2 columns, but the word is asked from col"),
+        ("\tO\n", {"separator": "\t"}, ":1: the word is empty;"),
+        ("a O\n", {"separator": ""}, ": the separator is empty;"),
+        (
+            "a O\n",
+            {"scheme": "BILOU"},
+            ": scheme 'BILOU' is unknown; name one of IOB1,",
+        ),
+        ("a O\nb NNP\n", {}, ":2: tag 'NNP' does not belong to any scheme (O, B-TYPE"),
+        ("a O\nb B\n", {}, ":2: tag 'B' names no type (O, B-TYPE"),
+        (
+            "a O\nb I-\n",
+            {"scheme": "BIO"},
+            ":2: tag 'I-' names no type (O, B-TYPE, I-TY",
+        ),
+        ("a O\nb O-X\n", {}, ":2: tag 'O-X' does not belong"),
+        (
+            "a B-X\n\nb E-X\n",
+            {"scheme": "BIO"},
+            ":3: tag 'E-X' does not belong to BIO (O, B-TYPE, I-TYPE); correct it, or",
+        ),
+        (
+            "a B-X\nb M-X\nc E-X\n\nd I-X",
+            {},
+            ":5: tag 'I-X' does not belong to BMES (O, B-TYPE, M-TYPE, E-TYPE, "
+            "S-TYPE); the file's other tags look like BMES",
+        ),
+        ("a O\nb\0 O\n", {}, ":2: a NUL byte"),
+        ("a O\n".encode("utf-16"), {}, ":1: byte 0 (0xff) is not UTF-8; convert"),
+        ("a O\r\n".encode("utf-16-le"), {}, ":1: a NUL byte"),
+        ("a O\r\nb O\rZürich O\n".encode("latin-1"), {}, ":3: byte 10 (0xfc) is not"),
+        ("a O\né".encode()[:-1], {}, ":2: byte 4 (0xc3) is not UTF-8"),
+    ],
+)
+@pytest.mark.parametrize("name", ["train.txt", "train.txt.gz"])
+def test_what_cannot_be_read_is_refused_with_its_line(
+    write, name, content, settings, message
+):
+    assert refusal(write(content, name), **settings).startswith(message)
+
+
+def test_the_place_of_a_bad_byte_is_told_beyond_the_first_block(write):
+    good = "a O\n" * 50_000
+    assert refusal(write(good.encode() + b"\xff O\n")).startswith(
+        ":50001: byte 200000 (0xff)"
+    )
+
+
+def test_missing_files_and_folders(write, tmp_path):
+    write(ROWS, "train.txt.gz")
+    assert refusal(tmp_path) == ": is a folder; name a file in it"
+    missing = refusal(tmp_path / "train.txt")
+    assert missing == ": no such file; did you mean train.txt.gz?"
+    assert refusal(tmp_path / "unlike") == ": no such file; check the name"
+    nowhere = tmp_path / "no" / "train.txt"
+    assert refusal(nowhere).endswith(f"there is no folder {nowhere.parent} either")
+
+
+def test_damaged_archives(write, tmp_path):
+    path = write(ROWS * 100, "train.txt.gz")
+    path.write_bytes(path.read_bytes()[:-20])
+    assert refusal(path).startswith(": cannot be read: Compressed file ended before")
+    path.write_bytes(ROWS.encode())
+    assert refusal(path).startswith(": cannot be read: Not a gzipped file")
+
+
+def test_200_000_words_take_less_than_a_second(write):
+    rng = random.Random(0)
+    rows = [
+        f"word{rng.randrange(20_000)} NN I-NP {rng.choice(['O'] * 8 + ['B-A', 'I-A'])}"
+        + "\n" * (rng.random() < 0.07)
+        for _ in range(200_000)
+    ]
+    path = write("\n".join(rows))
+    started = time.process_time()
+    sentences = read(path)
+    assert time.process_time() - started < 1
+    assert sum(len(sentence.words) for sentence in sentences) == 200_000
+
+
+@pytest.mark.parametrize(
+    ("file", "sentences", "words", "spans"),
+    [
+        (
+            "conll2003/train.txt",
+            14_041,
+            203_621,
+            {"LOC": 7_140, "MISC": 3_438, "ORG": 6_321, "PER": 6_600},
+        ),
+        ("conll2003/dev.txt", 3_250, 51_362, 5_942),
+        ("conll2003/test.txt", 3_453, 46_435, 5_648),
+        (
+            "msra/test.txt",
+            3_442,
+            172_601,
+            {"LOC": 2_886, "ORG": 1_331, "PER": 1_973},
+        ),
+        (
+            "msra/train.txt.gz",
+            50_658,
+            2_169_879,
+            {"LOC": 36_517, "ORG": 20_574, "PER": 17_618},
+        ),
+    ],
+)
+def test_published_counts(data_folder, file, sentences, words, spans):
+    corpus = read(data_folder / file)
+    assert len(corpus) == sentences
+    assert sum(len(sentence.words) for sentence in corpus) == words
+    found = Counter(span.type for sentence in corpus for span in sentence.spans)
+    assert (found if isinstance(spans, dict) else found.total()) == spans
+
+
+def test_published_tags_are_written_again(data_folder):
+    """Down to the tag, so the schemes are understood as the corpora mean them."""
+    for file, scheme in (("conll2003/dev.txt", "IOB1"), ("msra/test.txt", "BIO")):
+        lines = (data_folder / file).read_text("utf-8").split("\n")
+        rows = [line.split() for line in lines if not line.startswith("-DOCSTART-")]
+        tag_column = [row[-1] for row in rows if row]
+        corpus = read(data_folder / file)
+        written = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
+        assert list(itertools.chain(*written)) == tag_column
+        assert tags.detect_scheme(written) == scheme

@@ -1,0 +1,173 @@
+"""Model folders: what is read, and what is refused with which words."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from dicejax.errors import InputError
+from dicejax.models import huggingface
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+
+CONFIG = {
+    "model_type": "bert",
+    "vocab_size": 11,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+}
+
+
+def tensors() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = {
+        "embeddings.word_embeddings.weight": (11, 8),
+        "embeddings.position_embeddings.weight": (16, 8),
+        "embeddings.token_type_embeddings.weight": (2, 8),
+        "embeddings.LayerNorm.weight": (8,),
+        "embeddings.LayerNorm.bias": (8,),
+    }
+    dense = {
+        "attention.self.query": (8, 8),
+        "attention.self.key": (8, 8),
+        "attention.self.value": (8, 8),
+        "attention.output.dense": (8, 8),
+        "intermediate.dense": (12, 8),
+        "output.dense": (8, 12),
+    }
+    for layer in range(2):
+        for name, shape in dense.items():
+            shapes[f"encoder.layer.{layer}.{name}.weight"] = shape
+            shapes[f"encoder.layer.{layer}.{name}.bias"] = shape[:1]
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            for part in ("weight", "bias"):
+                shapes[f"encoder.layer.{layer}.{name}.{part}"] = (8,)
+    return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    save_file(tensors(), tmp_path / "model.safetensors")
+    return tmp_path
+
+
+def read(folder):
+    return huggingface.read_encoder(folder, huggingface.read_config(folder))
+
+
+def test_layers_are_stacked_and_kernels_transposed(folder):
+    params = read(folder)
+    source = tensors()
+    for layer in range(2):
+        np.testing.assert_array_equal(
+            params["layers"]["intermediate"]["kernel"][layer],
+            source[f"encoder.layer.{layer}.intermediate.dense.weight"].T,
+        )
+        np.testing.assert_array_equal(
+            params["layers"]["output_norm"]["scale"][layer],
+            source[f"encoder.layer.{layer}.output.LayerNorm.weight"],
+        )
+    np.testing.assert_array_equal(
+        params["embeddings"]["word"]["table"], source["embeddings.word_embeddings.weight"]
+    )
+
+
+def test_what_is_read_has_the_form_of_what_is_initialised(folder):
+    config = huggingface.read_config(folder)
+    network = Network(encoder=config, heads=(("tags", TokenHead(classes=3)),))
+    wanted = jax.eval_shape(network.init, jax.random.key(0))["encoder"]
+    found = read(folder)
+    assert jax.tree.map(np.shape, found) == jax.tree.map(lambda x: x.shape, wanted)
+
+
+def test_prefix_old_names_heads_and_buffers(folder):
+    renamed = {
+        "bert." + name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in tensors().items()
+    }
+    plain = read(folder)
+    renamed["bert.embeddings.position_ids"] = np.arange(16)[None]
+    renamed["bert.pooler.dense.weight"] = np.ones((8, 8), np.float32)
+    renamed["cls.predictions.bias"] = np.ones(11, np.float32)
+    save_file(renamed, folder / "model.safetensors")
+    jax.tree.map(np.testing.assert_array_equal, read(folder), plain)
+
+
+def test_shards_are_read_as_one(folder):
+    plain = read(folder)
+    everything = load_file(folder / "model.safetensors")
+    names = sorted(everything)
+    shards = {"a.safetensors": names[::2], "b.safetensors": names[1::2]}
+    for file, part in shards.items():
+        save_file({n: everything[n] for n in part}, folder / file)
+    (folder / "model.safetensors").unlink()
+    index = {n: file for file, part in shards.items() for n in part}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    jax.tree.map(np.testing.assert_array_equal, read(folder), plain)
+
+
+def test_all_mismatches_are_listed_at_once(folder):
+    broken = tensors()
+    broken["embeddings.LayerNorm.weight"] = np.ones(9, np.float32)
+    broken["encoder.layer.1.output.dense.weight"] = np.ones((8, 13), np.float32)
+    del broken["encoder.layer.0.attention.self.key.bias"]
+    broken["encoder.layer.2.output.dense.bias"] = np.ones(8, np.float32)
+    save_file(broken, folder / "model.safetensors")
+    with pytest.raises(InputError) as caught:
+        read(folder)
+    message = str(caught.value)
+    assert "\n" not in message
+    for part in (
+        "embeddings.LayerNorm.weight is (9,), config.json wants (8,)",
+        "encoder.layer.1.output.dense.weight is (8, 13), config.json wants (8, 12)",
+        "missing encoder.layer.0.attention.self.key.bias (8,)",
+        "unexpected encoder.layer.2.output.dense.bias (8,)",
+    ):
+        assert part in message
+
+
+def test_pickle_is_refused_with_the_way_out(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model.bin: pickle .* save_pretrained"):
+        read(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'; supported: 'bert'"),
+        ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
+        ({"num_attention_heads": 3}, "hidden_size 8 is not a multiple"),
+    ],
+)
+def test_other_architectures_are_refused(folder, change, message):
+    (folder / "config.json").write_text(json.dumps(CONFIG | change))
+    with pytest.raises(InputError, match=message):
+        huggingface.read_config(folder)
+
+
+def test_damaged_files_are_named(folder):
+    (folder / "config.json").write_text('{"model_type":\n oops')
+    with pytest.raises(InputError, match=r"config.json:2: not JSON"):
+        huggingface.read_config(folder)
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    whole = (folder / "model.safetensors").read_bytes()
+    (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match=r"model.safetensors: not a readable"):
+        read(folder)
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="holds no model.safetensors"):
+        read(folder)
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(InputError, match="not a folder"):
+        huggingface.locate(str(tmp_path / "nowhere"))
