@@ -166,8 +166,14 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
     except json.JSONDecodeError as error:
         raise InputError(f"{origin}:{error.lineno}: not JSON: {error.msg}") from error
     except Exception as error:  # cattrs groups the errors of all fields
-        reasons = "; ".join(cattrs.transform_error(error))
+        reasons = "; ".join(cattrs.transform_error(error, format_exception=_reason))
         raise InputError(f"{origin}: not an experiment: {reasons}") from error
+
+
+def _reason(error: BaseException, kind: type | None) -> str:
+    if isinstance(error, KeyError):  # a required field, or the name of a type
+        return f"{error} is missing or unknown"
+    return cattrs.v.format_exception(error, kind)
 
 
 def _converter() -> cattrs.Converter:

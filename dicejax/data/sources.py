@@ -25,7 +25,8 @@ class ConllFiles:
       test: file name of the split that is reported.
       word_column: column that holds the word; negative counts from the end.
       tag_column: column that holds the tag; negative counts from the end.
-      scheme: how the tags are written; None detects it from the files.
+      separator: what stands between columns; None is any run of spaces and tabs.
+      scheme: how the tags are written; None detects it from each file.
     """
 
     dir: str
@@ -34,6 +35,7 @@ class ConllFiles:
     test: str = "test.txt"
     word_column: int = 0
     tag_column: int = -1
+    separator: str | None = None
     scheme: Scheme | None = None
 
     def load(self) -> Corpus:
@@ -55,6 +57,7 @@ class ConllFiles:
                         folder / name,
                         word_column=self.word_column,
                         tag_column=self.tag_column,
+                        separator=self.separator,
                         scheme=self.scheme,
                     )
                 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,7 +14,6 @@ from tokenizers import (
     normalizers,
     pre_tokenizers,
     processors,
-    trainers,
 )
 
 from dicejax.errors import InputError
@@ -49,25 +49,40 @@ def read(folder: Path) -> Tokenizer:
     return tokenizer
 
 
-def train_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Learn a cased WordPiece vocabulary from words; the same words give the same one.
+def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
+    """Make a cased WordPiece tokenizer of the most frequent words and all characters.
+
+    A word that is not in the vocabulary falls apart into the longest known pieces, at
+    worst characters. The same words always give the same vocabulary, which the
+    tokenizers library's own trainer does not promise: it breaks ties by chance.
 
     Args:
       words: the training words, repeated as often as they occur.
-      vocab_size: upper bound on the number of entries.
+      vocab_size: upper bound on the entries, unless the characters alone are more.
 
-    >>> tokenizer = train_wordpiece(["low", "lower", "lowest"] * 9, vocab_size=40)
-    >>> encode(tokenizer, [["lower", "low"]])[0].tokens
-    ['[CLS]', 'lower', 'low', '[SEP]']
+    >>> tokenizer = learn_wordpiece(["low", "lower", "lowest"] * 9, vocab_size=40)
+    >>> encode(tokenizer, [["lower", "lot"]])[0].tokens
+    ['[CLS]', 'lower', 'l', '##o', '##t', '[SEP]']
     """
-    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
-    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    trainer = trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=list(SPECIAL), show_progress=False
-    )
-    tokenizer.train_from_iterator(words, trainer)
-    ends = [(token, tokenizer.token_to_id(token)) for token in ("[SEP]", "[CLS]")]
+    normalizer = normalizers.BertNormalizer(lowercase=False)
+    splitter = pre_tokenizers.BertPreTokenizer()
+    counts: Counter[str] = Counter()
+    for word, count in Counter(words).items():
+        for piece, _ in splitter.pre_tokenize_str(normalizer.normalize_str(word)):
+            counts[piece] += count
+    characters = sorted({character for piece in counts for character in piece})
+    entries = dict.fromkeys(SPECIAL)
+    entries.update(dict.fromkeys(characters))
+    entries.update(dict.fromkeys("##" + character for character in characters))
+    ranked = sorted(counts, key=lambda piece: (-counts[piece], piece))
+    room = max(vocab_size - len(entries), 0)
+    entries.update(dict.fromkeys([p for p in ranked if p not in entries][:room]))
+    vocabulary = {piece: number for number, piece in enumerate(entries)}
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.normalizer = normalizer
+    tokenizer.pre_tokenizer = splitter
+    ends = [(token, vocabulary[token]) for token in ("[SEP]", "[CLS]")]
     tokenizer.post_processor = processors.BertProcessing(*ends)
     return tokenizer
 

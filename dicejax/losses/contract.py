@@ -120,8 +120,8 @@ def prepare(
 ) -> Elements:
     """Masks, upcasts and lines up checked inputs: class axis last, labels as targets.
 
-    A label outside 0..C-1, which only a label unknown at trace time can be, matches no
-    class: its targets are a row of zeros.
+    A label out of range, which only one unknown at trace time can be, matches no class:
+    its targets are a row of zeros, or 0 in the binary form.
     """
     binary = class_axis is None
     dtype = compute_dtype(logits.dtype)

@@ -39,8 +39,8 @@ def cross_entropy(
 
     Returns:
         Floats `[...]`, 0 where masked; float32, or float64 for float64 logits. A label
-        out of range that is known only at run time (under jit) counts as no class: a
-        row of zeros for y.
+        out of range that is known only at run time (under jit) counts as no class, a
+        row of zeros for y; in the binary form as class 0.
 
     Raises:
         ValueError: if shapes do not fit, if a known label is out of range, or if a

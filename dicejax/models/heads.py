@@ -17,17 +17,18 @@ class TokenHead:
 
     classes: int
 
-    def build(
-        self, width: int, *, dropout_rate: float, scale: float, rngs: nnx.Rngs
-    ) -> TokenClassifier:
-        """Make the module that computes these logits from hidden states `width` wide."""
-        return TokenClassifier(
-            width, self.classes, dropout_rate=dropout_rate, scale=scale, rngs=rngs
-        )
+    def build(self, width: int, **settings) -> TokenClassifier:
+        """Make the module that computes these logits from hidden states `width` wide.
+
+        Args:
+          width: of the hidden states.
+          **settings: `dropout_rate`, `scale`, `dtype` and `rngs` of the module.
+        """
+        return TokenClassifier(width, self.classes, **settings)
 
 
 class TokenClassifier(nnx.Module):
-    """Dropout and one dense layer: `[B, T, D] -> float32 [B, T, C]`."""
+    """Dropout and one dense layer: `[B, T, D] -> [B, T, C]` in at least float32."""
 
     def __init__(
         self,
@@ -36,10 +37,12 @@ class TokenClassifier(nnx.Module):
         *,
         dropout_rate: float,
         scale: float,
+        dtype: jnp.dtype,
         rngs: nnx.Rngs,
     ):
-        # Float32 whatever the encoder computes in: the logits feed the loss.
-        self.dense = Dense(width, classes, dtype=jnp.float32, scale=scale, rngs=rngs)
+        # Not in bfloat16, whatever the encoder computes in: the logits feed the loss.
+        dtype = jnp.promote_types(dtype, jnp.float32)
+        self.dense = Dense(width, classes, dtype=dtype, scale=scale, rngs=rngs)
         self.dropout_rate = dropout_rate
 
     def __call__(self, hidden: Array, rng: Array | None) -> Array:

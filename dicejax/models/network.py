@@ -25,7 +25,8 @@ class Network:
     Args:
       encoder: the architecture of the encoder.
       heads: pairs of head name and what the head computes.
-      precision: "float32" or "bfloat16", the type of activations and matrix products.
+      precision: type of activations and matrix products: "float32", "bfloat16", or
+        "float64" where 64-bit types are switched on.
       remat: recompute layers in the backward pass to save memory.
 
     >>> config = BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1,
@@ -60,7 +61,7 @@ class Network:
           rng: PRNG key for dropout; None switches dropout off.
 
         Returns:
-          Logits by head name, float32.
+          Logits by head name, in at least float32.
         """
         return self._module(params)(batch, rng)
 
@@ -77,16 +78,15 @@ class Network:
 
 class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
-        config = network.encoder
-        self.encoder = Bert(
-            config, dtype=jnp.dtype(network.precision), remat=network.remat, rngs=rngs
-        )
+        config, dtype = network.encoder, jnp.dtype(network.precision)
+        self.encoder = Bert(config, dtype=dtype, remat=network.remat, rngs=rngs)
         self.heads = nnx.Dict(
             {
                 name: head.build(
                     config.hidden_size,
                     dropout_rate=config.hidden_dropout_prob,
                     scale=config.initializer_range,
+                    dtype=dtype,
                     rngs=rngs,
                 )
                 for name, head in network.heads

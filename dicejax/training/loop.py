@@ -8,6 +8,7 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from dicejax.config import Experiment
 from dicejax.data.pipeline import PackedBatches
@@ -72,6 +73,7 @@ class _Fit:
         self.log: MetricsLog = log
         self.checkpoints: Checkpoints = checkpoints
         self.progress: TrainingProgress = progress
+        self.loss = math.nan
         self.dev_f1: float | None = None
         self.best_dev_f1 = -math.inf
         self.clock = _Clock()
@@ -89,6 +91,7 @@ class _Fit:
         ends = batches.epoch_ends()
         name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
         task = self.progress.begin(name, len(batches))
+        losses: list[jax.Array] = []
         for step, batch in enumerate(batches.iterate(), start=1):
             state, metrics = train_step(
                 state,
@@ -98,18 +101,24 @@ class _Fit:
                 optimizer=experiment.optimizer,
             )
             self.clock.count(step, batch.tokens)
+            losses.append(metrics["loss"])
             if step == 1:
                 jax.block_until_ready(metrics)  # the first step compiles: not timed
                 self.clock.resume()
             if step % experiment.training.log_every == 0 or step in ends:
+                # The last batch of an epoch may hold a handful of sentences, so the
+                # loss told is the mean since it was last told.
+                self.loss = float(jnp.stack(losses).mean())
+                losses.clear()
                 self._report(task, step, batch, metrics)
             if step in ends:
-                self._end_epoch(name, step, batch.epoch, state, metrics)
+                self._end_epoch(name, step, batch.epoch, state)
         self.progress.end(task)
         return state
 
     def _report(self, task, step: int, batch, metrics) -> None:
         values = {name: float(value) for name, value in metrics.items()}
+        values["loss"] = self.loss
         self.clock.pause()
         rate = self.clock.tokens_per_s
         self.log.write(
@@ -124,8 +133,7 @@ class _Fit:
         )
         self.clock.resume()
 
-    def _end_epoch(self, name, step: int, epoch: int, state: TrainState, metrics) -> None:
-        loss = float(metrics["loss"])
+    def _end_epoch(self, name, step: int, epoch: int, state: TrainState) -> None:
         self.clock.pause()
         scores = self.evaluate(state.params, "dev")
         self.dev_f1 = scores.f1
@@ -133,7 +141,7 @@ class _Fit:
         self.log.write(step, epoch=epoch, **_flat("dev", scores))
         self.checkpoints.save(step, state, scores.f1)
         self.progress.say(
-            f"{name}  epoch {epoch + 1}  loss {loss:.4f}  "
+            f"{name}  epoch {epoch + 1}  loss {self.loss:.4f}  "
             f"dev F1 {100 * scores.f1:.2f}  {self.clock.tokens_per_s:,.0f} tokens/s"
         )
         self.clock.resume()

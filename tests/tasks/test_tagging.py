@@ -1,0 +1,99 @@
+"""Tagging: gold is never lost between the words and the pieces."""
+
+import numpy as np
+import pytest
+
+from dicejax.data import tokenize
+from dicejax.data.readers import conll
+from dicejax.data.readers.conll import Sentence
+from dicejax.data.tags import Span
+from dicejax.tasks.tagging import HEAD, IGNORED, Tagging
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    words = "Anna lives in New York City and sings".split() * 3
+    return tokenize.learn_wordpiece(words, 60)
+
+
+SENTENCE = Sentence(
+    tuple("Anna lives in New York City".split()),
+    (Span("PER", 0, 1), Span("LOC", 3, 6)),
+    1,
+)
+
+
+def perfect(task, example, labels):
+    """The predictions of a network that is right wherever it has a label."""
+    gold = example.arrays[HEAD]
+    return np.where(gold == IGNORED, 0, gold)
+
+
+def test_the_first_piece_carries_the_label(tokenizer):
+    task = Tagging()
+    labels = task.label_names([SENTENCE])
+    assert labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
+    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    named = [
+        labels[number] if number != IGNORED else "-" for number in example.arrays[HEAD]
+    ]
+    assert [n for n in named if n != "-"] == ["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]
+    assert named[0] == named[-1] == "-"
+    first = [named.index("B-PER"), named.index("B-LOC")]
+    assert [example.first_pieces[0], example.first_pieces[3]] == first
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "BIO", "IOBES", "BMES"])
+def test_gold_labels_decode_to_the_gold_spans(tokenizer, scheme):
+    task = Tagging(scheme=scheme)
+    labels = task.label_names([SENTENCE])
+    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
+    assert found == list(SENTENCE.spans)
+
+
+def test_what_is_cut_off_counts_as_missed(tokenizer):
+    task = Tagging()
+    labels = task.label_names([SENTENCE])
+    (whole,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    room = int(whole.first_pieces[3]) + 1  # the pieces before the second entity, [SEP]
+    (cut,) = task.encode([SENTENCE], tokenizer, labels, room)
+    assert len(cut.arrays["input_ids"]) == room
+    assert cut.arrays["input_ids"][-1] == tokenizer.token_to_id("[SEP]")
+    assert (cut.first_pieces[3:] == -1).all()
+    found = task.decode(perfect(task, cut, labels), cut.first_pieces, labels)
+    scores = task.score([SENTENCE], [found])
+    assert (scores.precision, scores.recall) == (1.0, 0.5)
+
+
+def test_a_word_that_the_tokenizer_drops_keeps_its_neighbours_in_place(tokenizer):
+    sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 2, 3),), 1)
+    task = Tagging()
+    labels = task.label_names([SENTENCE])
+    (example,) = task.encode([sentence], tokenizer, labels, 128)
+    assert example.first_pieces[1] == -1
+    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
+    assert found == [Span("LOC", 2, 3)]
+
+
+def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
+    task = Tagging()
+    labels = task.label_names([Sentence(("Anna",), (Span("PER", 0, 1),), 1)])
+    assert task.unseen_types([SENTENCE], labels) == {"LOC": 1}
+    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    assert (example.arrays[HEAD][example.first_pieces[3:]] == IGNORED).all()
+    scores = task.score([SENTENCE], [[Span("PER", 0, 1)]])
+    assert (scores.precision, scores.recall) == (1.0, 0.5)
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+def test_gold_of_conll_2003_survives_the_round_trip(data_folder, minilm, split):
+    sentences = conll.read(data_folder / "conll2003" / f"{split}.txt")
+    task, tokenizer = Tagging(), tokenize.read(minilm)
+    labels = task.label_names(sentences)
+    examples = task.encode(sentences, tokenizer, labels, 512)
+    found = [
+        task.decode(perfect(task, example, labels), example.first_pieces, labels)
+        for example in examples
+    ]
+    assert task.score(sentences, found).f1 == 1.0

@@ -1,0 +1,81 @@
+"""Imports point one way, files stay readable, the machine's ways stay outside."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dicejax"
+
+# What each room may import of the package, beside itself and errors.
+ALLOWED = {
+    "losses": set(),
+    "objectives": {"losses"},
+    "models": set(),
+    "data": set(),
+    "metrics": {"data"},
+    "tasks": {"data", "models", "metrics"},
+    "config": {"data", "tasks", "objectives", "training.optimizers"},
+    "training": {"config", "data", "metrics", "models", "objectives", "tasks"},
+    "analysis": {"config", "objectives", "training"},
+}
+
+
+def imports(file: Path) -> set[str]:
+    """The package's modules that a file imports, as dotted names below dicejax."""
+    found = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            if node.module == "dicejax":
+                found |= {alias.name for alias in node.names}
+            elif node.module.startswith("dicejax."):
+                found.add(node.module.removeprefix("dicejax."))
+        elif isinstance(node, ast.Import):
+            found |= {
+                alias.name.removeprefix("dicejax.")
+                for alias in node.names
+                if alias.name.startswith("dicejax.")
+            }
+    return found
+
+
+@pytest.mark.parametrize("room", sorted(ALLOWED))
+def test_imports_point_one_way(room):
+    place = PACKAGE / room
+    files = place.rglob("*.py") if place.is_dir() else [PACKAGE / f"{room}.py"]
+    allowed = ALLOWED[room] | {room, "errors"}
+    if room == "losses":
+        allowed = {room}
+    for file in files:
+        for name in imports(file):
+            fits = any(name == a or name.startswith(a + ".") for a in allowed)
+            assert fits, f"{file.relative_to(ROOT)} imports dicejax.{name}"
+
+
+def test_every_room_has_its_rule():
+    rooms = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or p.is_dir()}
+    rooms -= {"__init__", "__pycache__", "errors", "cli"}
+    assert rooms == set(ALLOWED)
+
+
+def test_only_models_know_flax():
+    for file in PACKAGE.rglob("*.py"):
+        if file.parent.name != "models":
+            assert "from flax" not in file.read_text(), file
+
+
+def test_files_can_be_read_in_one_sitting():
+    for file in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
+        assert len(file.read_text().splitlines()) <= 450, file
+
+
+def test_torch_and_tensorflow_are_never_needed():
+    for file in PACKAGE.rglob("*.py"):
+        names = {
+            alias.name.split(".")[0]
+            for node in ast.walk(ast.parse(file.read_text()))
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        }
+        assert not names & {"torch", "tensorflow", "pickle"}, file

@@ -1,0 +1,229 @@
+"""The command line as a person uses it, on a small corpus: what it writes and says."""
+
+import gzip
+import json
+
+import pytest
+
+from dicejax.cli import run
+
+CORPUS = """-DOCSTART- -X- O
+
+Anna NNP B-PER
+lives VBZ O
+in IN O
+Oslo NNP B-LOC
+
+Bob NNP B-PER
+saw VBD O
+New NNP B-LOC
+York NNP I-LOC
+today NN O
+
+Nothing NN O
+happens VBZ O
+here RB O
+"""
+
+EXPERIMENT = """
+from dicejax.config import Experiment, ScratchEncoder, Training
+from dicejax.data.sources import ConllFiles
+from dicejax.training.optimizers import AdamW
+
+
+def get_config():
+    return Experiment(
+        name="small",
+        data=ConllFiles(dir={folder!r}),
+        encoder=ScratchEncoder(vocab_size=200, hidden_size=32, intermediate_size=64,
+                               num_hidden_layers=1, dropout=0.0),
+        optimizer=AdamW(learning_rate=1e-2),
+        training=Training(epochs=12, sentences_per_update=16, row_length=32, log_every=5),
+    )
+"""
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with an experiment on three files, and the working folder in it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
+    (tmp_path / "mine.py").write_text(EXPERIMENT.format(folder=str(data)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def fails(capsys, argv, *parts):
+    """Run, expect status 2 and one line on standard error that holds the parts."""
+    assert run(argv) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    for part in ("dicejax: ", *parts):
+        assert part in lines[0]
+
+
+def test_train_evaluate_predict(project, capsys):
+    assert run(["train", "mine.py", "--out", "run"]) == 0
+    said = capsys.readouterr()
+    assert "F1 100.00" in said.out and "tokens/s" in said.out
+    assert "epoch 12" in said.err
+
+    folder = project / "run"
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+    losses = [r["loss"] for r in records if "loss" in r]
+    assert losses[-1] < 0.1 * losses[0]
+    assert [r["epoch"] for r in records if "dev/f1" in r] == list(range(12))
+    assert list((folder / "tensorboard").iterdir())
+    result = json.loads((folder / "result.json").read_text())
+    assert result["test"]["f1"] == 1.0 and result["best_dev_f1"] == 1.0
+    assert result["test"]["per_type"]["LOC"]["support"] == 4
+    assert not list(folder.glob("*.partial"))
+
+    assert run(["evaluate", "run", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["f1"] == 1.0 and again["step"] == result["best_step"]
+    assert run(["evaluate", "run", "--split", "dev", "--checkpoint", "last"]) == 0
+    assert "dev, last checkpoint" in capsys.readouterr().out
+
+    assert run(["predict", "run", "Anna saw Oslo today", "Nothing happens here"]) == 0
+    said = capsys.readouterr().out
+    assert "PER      Anna  (words 1-1)" in said and "LOC      Oslo" in said
+    assert "no entity" in said
+    with gzip.open("lines.gz", "wt") as file:
+        file.write("Bob lives in New York\n\n")
+    assert run(["predict", "run", "--file", "lines.gz", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    found = {(e["type"], e["text"]) for e in json.loads(line)["entities"]}
+    assert found == {("PER", "Bob"), ("LOC", "New York")}
+
+    # A finished run is not trained over by accident.
+    fails(capsys, ["train", "mine.py", "--out", "run"], "run: already holds a finished run")
+    assert json.loads((folder / "result.json").read_text()) == result
+
+
+def test_the_same_seed_gives_the_same_run_and_another_seed_another(project):
+    def losses(out, seed):
+        argv = ["train", "mine.py", "--out", out, "--training.seed", str(seed)]
+        assert run([*argv, "--training.epochs", "2"]) == 0
+        lines = (project / out / "metrics.jsonl").read_text().splitlines()
+        records = map(json.loads, lines)
+        return [(r["step"], r["loss"]) for r in records if "loss" in r]
+
+    assert losses("a", 0) == losses("b", 0)
+    assert losses("a2", 1) != losses("b2", 0)
+
+
+def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
+    argv = ["compare", "mine.py", "--losses", "ce", "dice", "--training.epochs", "1"]
+    assert run(argv) == 0
+    said = capsys.readouterr()
+    for part in ("precision", "recall", "F1", "ce", "dice", "over 2 seeds", "±"):
+        assert part in said.out
+    assert "dice seed 1  epoch 1" in said.err
+    content = json.loads((project / "runs/small/comparison.json").read_text())
+    assert {len(row["f1"]) for row in content.values()} == {2}
+    assert run(argv) == 0
+    again = capsys.readouterr()
+    assert again.err.count("used again") == 4 and "epoch 1" not in again.err
+    assert again.out == said.out
+    fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "with other settings")
+
+
+def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, capsys):
+    text = CORPUS.replace("B-LOC", "B-ORG").replace("I-LOC", "I-ORG")
+    (project / "data/test.txt").write_text(text)
+    assert run(["train", "mine.py", "--out", "run"]) == 0
+    assert "test has 2 'ORG' spans, a type that train never has" in " ".join(
+        capsys.readouterr().err.split()
+    )
+    result = json.loads((project / "run/result.json").read_text())
+    assert result["test"]["per_type"]["ORG"]["support"] == 2
+    assert result["test"]["recall"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("content", "parts"),
+    [
+        (CORPUS.replace("lives VBZ O", "lives O"), ("train.txt:4:", "2 columns")),
+        (CORPUS.replace("I-LOC", "X-LOC"), ("train.txt:", "X-LOC")),
+        ("", ("train.txt", "sentence")),
+    ],
+    ids=["short row", "unknown tag", "empty file"],
+)
+def test_a_bad_file_ends_in_one_line_and_nothing_written(project, capsys, content, parts):
+    (project / "data/train.txt").write_text(content)
+    fails(capsys, ["train", "mine.py", "--out", "run"], *parts)
+    assert not (project / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "parts"),
+    [
+        (["trian"], ["did you mean train?"]),
+        (["train"], ["none is named"]),
+        (["train", "none.py"], ["none.py: no such experiment file"]),
+        (["train", "mine.py", "--loss", "dicee"], ["known: ce, dice, dsc; did you mean dice?"]),
+        (["train", "mine.py", "--data.dir", "nowhere"], ["nowhere: no such folder"]),
+        (["compare", "mine.py", "--losses", "ce", "ce"], ["named twice"]),
+        (["compare", "mine.py", "--seeds", "0"], ["--seeds is 0"]),
+        (["evaluate", "nowhere"], ["nowhere: holds no run"]),
+        (["predict", "data"], ["nothing to predict"]),
+        (["predict", "data", "hello"], ["data: holds no run"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_what_cannot_be_done_is_said_in_one_line(project, capsys, argv, parts):
+    fails(capsys, argv, *parts)
+    assert not (project / "runs").exists()
+
+
+def test_an_unfinished_run_is_not_evaluated(project, capsys):
+    (project / "half").mkdir()
+    (project / "half/experiment.json").write_text("{}")
+    fails(capsys, ["evaluate", "half"], "did not finish")
+    fails(capsys, ["train", "mine.py", "--out", "half"], "an unfinished run")
+    (project / "other").mkdir()
+    (project / "other/notes.txt").write_text("mine")
+    fails(capsys, ["train", "mine.py", "--out", "other", "--overwrite"], "holds no run")
+    assert (project / "other/notes.txt").exists()
+
+
+@pytest.mark.parametrize(
+    ("flag", "meant"),
+    [
+        ("--objective.label_smothing", "--objective.label_smoothing"),
+        ("--optimizer.lerning_rate", "--optimizer.learning_rate"),
+        ("--training.epoch", "--training.epochs"),
+    ],
+)
+def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
+    with pytest.raises(SystemExit) as stop:
+        run(["train", "mine.py", flag, "1"])
+    assert stop.value.code == 2
+    assert f"{meant} " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["", "train", "evaluate", "predict", "compare"])
+def test_help_tells_what_a_command_is_for(capsys, command):
+    with pytest.raises(SystemExit) as stop:
+        run([*command.split(), "--help"])
+    assert stop.value.code == 0
+    said = capsys.readouterr().out
+    wanted = {
+        "": "F1-oriented training of NLP encoders",
+        "train": "--training.epochs",
+        "evaluate": "--split",
+        "predict": "one or more sentences",
+        "compare": "runs per loss",
+    }
+    assert wanted[command] in said
+
+
+def test_overrides_reach_the_record(project):
+    argv = ["train", "mine.py", "--out", "run", "--loss", "dsc", "--training.epochs", "1"]
+    assert run([*argv, "--objective.alpha", "0.05"]) == 0
+    record = json.loads((project / "run/experiment.json").read_text())
+    assert record["objective"]["type"] == "SelfAdjustingDice"
+    assert record["objective"]["alpha"] == 0.05

@@ -1,0 +1,70 @@
+"""Experiment files: what loads, what is recorded, what is refused."""
+
+import dataclasses
+
+import pytest
+
+from dicejax import config
+from dicejax.data.sources import ConllFiles
+from dicejax.data.synthetic import SyntheticNER
+from dicejax.errors import InputError
+from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
+
+EXPERIMENTS = [
+    config.Experiment(name="a", data=SyntheticNER(seed=3)),
+    config.Experiment(
+        name="b",
+        data=ConllFiles(dir="x", scheme="IOBES"),
+        encoder=config.PretrainedEncoder(path="y", hidden_dropout_prob=0.2),
+        objective=SelfAdjustingDice(alpha=0.5, over="token"),
+        compared=(CrossEntropy(label_smoothing=0.1), Dice(squared=True)),
+        training=config.Training(precision="bfloat16", seed=4),
+    ),
+]
+
+
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=["defaults", "changed"])
+def test_json_keeps_everything(experiment):
+    assert config.from_json(config.to_json(experiment)) == experiment
+
+
+def test_unknown_fields_types_and_bad_json_are_named():
+    text = config.to_json(EXPERIMENTS[0])
+    with pytest.raises(InputError, match=r"f.json: .*epoch_count"):
+        config.from_json(text.replace('"epochs"', '"epoch_count"'), "f.json")
+    with pytest.raises(InputError, match=r"f.json: .*Dices"):
+        config.from_json(text.replace('"CrossEntropy"', '"Dices"'), "f.json")
+    with pytest.raises(InputError, match=r"f.json:2: not JSON"):
+        config.from_json('{\n"name" 3}', "f.json")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("x = 1", "defines no get_config"),
+        ("def get_config():\n    return 3", "gives int, not an Experiment"),
+        ("def get_config(:", r"e.py:1: "),
+        ("import nothing_like_it", r"e.py:1: ModuleNotFoundError"),
+        (
+            "from dicejax.config import Training\n\n\ndef get_config():\n"
+            "    return Training(epochs=0)",
+            r"e.py:5: ValueError: epochs is 0; want at least 1",
+        ),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, content, message):
+    file = tmp_path / "e.py"
+    file.write_text(content)
+    with pytest.raises(InputError, match=message):
+        config.load(file)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(InputError, match=r"none.py: no such experiment file"):
+        config.load(tmp_path / "none.py")
+
+
+def test_experiments_are_hashable_and_frozen():
+    assert len({*EXPERIMENTS, *EXPERIMENTS}) == 2
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        EXPERIMENTS[0].name = "c"
