@@ -1,7 +1,7 @@
 """The command `dicejax`: train, evaluate, predict, compare.
 
 Every command that trains takes an experiment file, and any leaf of the experiment can
-be overridden: `dicejax train experiments/ner/conll03.py --optimizer.learning_rate 1e-4`.
+be overridden: `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, Union
 
 import tyro
 from rich.console import Console
-from rich.markup import escape
 from tyro.conf import AvoidSubcommands, Positional, arg
 
 from dicejax import __version__, config
@@ -66,7 +65,11 @@ class Train:
         run = Run.create(out, overwrite=self.overwrite)
         with TrainingProgress(console) as progress:
             result = train(experiment, run, progress)
-        print(_scores(result["test"], f"test, best checkpoint (step {result['best_step']})"))
+        print(
+            _scores(
+                result["test"], f"test, best checkpoint (step {result['best_step']})"
+            )
+        )
         print(_scores(result["test_at_last_step"], "test, last checkpoint"))
         print(f"{result['tokens_per_s']:,.0f} tokens/s, run in {out}")
 
@@ -126,12 +129,14 @@ class Evaluate:
       run: the run's folder.
       split: the split to score.
       checkpoint: the checkpoint with the best dev F1, or the last.
+      data: folder of the data, if it is no longer where the run read it.
       json: print JSON instead of a table.
     """
 
     run: RunFolder
     split: Literal["train", "dev", "test"] = "test"
     checkpoint: Literal["best", "last"] = "best"
+    data: Annotated[str | None, arg(metavar="FOLDER")] = None
     json: bool = False
 
     def __call__(self, console: Console) -> None:
@@ -139,14 +144,22 @@ class Evaluate:
         from dicejax.training.inference import evaluate
 
         def warn(text: str) -> None:
-            console.print(f"warning: {escape(text)}", highlight=False)
+            console.print(
+                f"warning: {text}", highlight=False, markup=False, soft_wrap=True
+            )
 
-        step, scores = evaluate(self.run, self.split, self.checkpoint, warn)
+        step, scores = evaluate(
+            self.run, self.split, self.checkpoint, warn, data=self.data
+        )
         content = dataclasses.asdict(scores)
         if self.json:
             print(json.dumps({"step": step, "split": self.split, **content}))
             return
-        print(_scores(content, f"{self.split}, {self.checkpoint} checkpoint (step {step})"))
+        print(
+            _scores(
+                content, f"{self.split}, {self.checkpoint} checkpoint (step {step})"
+            )
+        )
         for kind, row in sorted(content["per_type"].items()):
             print("  " + _scores(row, kind))
 
@@ -178,12 +191,18 @@ class Predict:
 
         sentences = list(self.text) + (read_sentences(self.file) if self.file else [])
         if not sentences:
-            raise InputError("nothing to predict: give sentences, or a file with --file")
+            raise InputError(
+                "nothing to predict: give sentences, or a file with --file"
+            )
         for words, spans in predict(self.run, sentences, self.checkpoint):
             found = [(span, " ".join(words[span.start : span.end])) for span in spans]
             if self.json:
                 entities = [{**s._asdict(), "text": text} for s, text in found]
-                print(json.dumps({"words": words, "entities": entities}, ensure_ascii=False))
+                print(
+                    json.dumps(
+                        {"words": words, "entities": entities}, ensure_ascii=False
+                    )
+                )
                 continue
             print(" ".join(words))
             for span, text in found:
@@ -192,7 +211,12 @@ class Predict:
                 print("  no entity")
 
 
-COMMANDS = {"train": Train, "evaluate": Evaluate, "predict": Predict, "compare": Compare}
+COMMANDS = {
+    "train": Train,
+    "evaluate": Evaluate,
+    "predict": Predict,
+    "compare": Compare,
+}
 
 
 def main() -> None:
@@ -235,14 +259,17 @@ def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict:
     if name and not name.startswith("-") and name not in COMMANDS:
         near = difflib.get_close_matches(name, COMMANDS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"unknown command {name!r}; known: {', '.join(COMMANDS)}{hint}")
+        raise InputError(
+            f"unknown command {name!r}; known: {', '.join(COMMANDS)}{hint}"
+        )
     if name not in COMMANDS:
         commands = tuple(
             Annotated[command, tyro.conf.subcommand(name)]
             for name, command in COMMANDS.items()
         )
         about = "F1-oriented training of NLP encoders on imbalanced data."
-        return _tyro(Union[commands], argv, prog="dicejax", description=about)  # noqa: UP007 - made at run time
+        kinds = Union[commands]  # noqa: UP007 - made at run time
+        return _tyro(kinds, argv, prog="dicejax", description=about)
     command = COMMANDS[name]
     if command not in (Train, Compare):
         return _tyro(command, argv[1:], prog=f"dicejax {name}")
@@ -256,7 +283,11 @@ def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict:
 
 def _tyro(kind: Any, argv: Sequence[str], **options: Any) -> Any:
     return tyro.cli(
-        kind, args=list(argv), use_underscores=True, config=(AvoidSubcommands,), **options
+        kind,
+        args=list(argv),
+        use_underscores=True,
+        config=(AvoidSubcommands,),
+        **options,
     )
 
 

@@ -1,7 +1,7 @@
 """Experiments: Python files that say what to train, and the JSON that records it.
 
 An experiment file defines `get_config() -> Experiment`. Everything in it is a frozen
-dataclass, so the command line can override any leaf and two experiments can be compared.
+dataclass, so the command line can override any leaf and two can be compared.
 """
 
 from __future__ import annotations
@@ -86,10 +86,17 @@ class Training:
     log_every: int = 20
 
     def __post_init__(self):
-        least = {"epochs": 1, "sentences_per_update": 1, "row_length": 3, "log_every": 1}
+        least = {
+            "epochs": 1,
+            "sentences_per_update": 1,
+            "row_length": 3,
+            "log_every": 1,
+        }
         for name, low in least.items():
             if getattr(self, name) < low:
-                raise ValueError(f"{name} is {getattr(self, name)}; want at least {low}")
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; want at least {low}"
+                )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,9 @@ class Objective:
 
     output: str = "tags"
 
-    def __call__(self, outputs: Mapping[str, Array], targets: Mapping[str, Array]) -> Array:
+    def __call__(
+        self, outputs: Mapping[str, Array], targets: Mapping[str, Array]
+    ) -> Array:
         """Return the loss of a batch, a float scalar.
 
         Args:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from dicejax.models.bert import BertConfig
 
@@ -40,3 +43,51 @@ def small_bert() -> BertConfig:
         intermediate_size=40,
         max_position_embeddings=32,
     )
+
+
+SMALL_MODEL = {
+    "model_type": "bert",
+    "vocab_size": 11,
+    "hidden_size": 8,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 12,
+    "max_position_embeddings": 16,
+}
+
+
+def small_tensors() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    shapes = {
+        "embeddings.word_embeddings.weight": (11, 8),
+        "embeddings.position_embeddings.weight": (16, 8),
+        "embeddings.token_type_embeddings.weight": (2, 8),
+        "embeddings.LayerNorm.weight": (8,),
+        "embeddings.LayerNorm.bias": (8,),
+    }
+    dense = {
+        "attention.self.query": (8, 8),
+        "attention.self.key": (8, 8),
+        "attention.self.value": (8, 8),
+        "attention.output.dense": (8, 8),
+        "intermediate.dense": (12, 8),
+        "output.dense": (8, 12),
+    }
+    for layer in range(2):
+        for name, shape in dense.items():
+            shapes[f"encoder.layer.{layer}.{name}.weight"] = shape
+            shapes[f"encoder.layer.{layer}.{name}.bias"] = shape[:1]
+        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
+            for part in ("weight", "bias"):
+                shapes[f"encoder.layer.{layer}.{name}.{part}"] = (8,)
+    return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+
+
+@pytest.fixture
+def model_folder(tmp_path):
+    """A Hugging Face model folder with a BERT of 2 layers and random weights."""
+    tmp_path = tmp_path / "model"
+    tmp_path.mkdir()
+    (tmp_path / "config.json").write_text(json.dumps(SMALL_MODEL))
+    save_file(small_tensors(), tmp_path / "model.safetensors")
+    return tmp_path

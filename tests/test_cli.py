@@ -2,8 +2,13 @@
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 
+import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 from dicejax.cli import run
 
@@ -38,7 +43,8 @@ def get_config():
         encoder=ScratchEncoder(vocab_size=200, hidden_size=32, intermediate_size=64,
                                num_hidden_layers=1, dropout=0.0),
         optimizer=AdamW(learning_rate=1e-2),
-        training=Training(epochs=12, sentences_per_update=16, row_length=32, log_every=5),
+        training=Training(epochs=12, sentences_per_update=16, row_length=32,
+                          log_every=5),
     )
 """
 
@@ -71,7 +77,7 @@ def test_train_evaluate_predict(project, capsys):
     assert "epoch 12" in said.err
 
     folder = project / "run"
-    records = [json.loads(line) for line in (folder / "metrics.jsonl").open()]
+    records = [*map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())]
     losses = [r["loss"] for r in records if "loss" in r]
     assert losses[-1] < 0.1 * losses[0]
     assert [r["epoch"] for r in records if "dev/f1" in r] == list(range(12))
@@ -92,14 +98,23 @@ def test_train_evaluate_predict(project, capsys):
     assert "PER      Anna  (words 1-1)" in said and "LOC      Oslo" in said
     assert "no entity" in said
     with gzip.open("lines.gz", "wt") as file:
-        file.write("Bob lives in New York\n\n")
+        file.write("Bob saw New York today\n\n")
     assert run(["predict", "run", "--file", "lines.gz", "--json"]) == 0
     (line,) = capsys.readouterr().out.splitlines()
     found = {(e["type"], e["text"]) for e in json.loads(line)["entities"]}
     assert found == {("PER", "Bob"), ("LOC", "New York")}
 
+    (project / "data").rename(project / "moved")
+    fails(capsys, ["evaluate", "run"], "data: no such folder", "evaluate: --data")
+    assert run(["evaluate", "run", "--data", "moved"]) == 0
+    assert "F1 100.00" in capsys.readouterr().out
+
     # A finished run is not trained over by accident.
-    fails(capsys, ["train", "mine.py", "--out", "run"], "run: already holds a finished run")
+    fails(
+        capsys,
+        ["train", "mine.py", "--out", "run"],
+        "run: already holds a finished run",
+    )
     assert json.loads((folder / "result.json").read_text()) == result
 
 
@@ -152,10 +167,55 @@ def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, cap
     ],
     ids=["short row", "unknown tag", "empty file"],
 )
-def test_a_bad_file_ends_in_one_line_and_nothing_written(project, capsys, content, parts):
+def test_a_bad_file_ends_in_one_line_and_nothing_written(
+    project, capsys, content, parts
+):
     (project / "data/train.txt").write_text(content)
     fails(capsys, ["train", "mine.py", "--out", "run"], *parts)
     assert not (project / "run").exists()
+
+
+def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
+    experiment = (project / "mine.py").read_text()
+    start, end = (
+        experiment.index("ScratchEncoder(v"),
+        experiment.index("        optimizer"),
+    )
+    encoder = f"PretrainedEncoder(path={str(model_folder)!r}),\n"
+    changed = experiment[:start] + encoder + experiment[end:]
+    changed = changed.replace(
+        "import Experiment, ", "import Experiment, PretrainedEncoder, "
+    )
+    (project / "mine.py").write_text(changed)
+    tensors = load_file(model_folder / "model.safetensors")
+    tensors["embeddings.LayerNorm.bias"] = np.ones(9, np.float32)
+    del tensors["encoder.layer.1.output.dense.bias"]
+    save_file(tensors, model_folder / "model.safetensors")
+    argv = ["train", "mine.py", "--out", "run"]
+    fails(
+        capsys,
+        argv,
+        "embeddings.LayerNorm.bias is (9,), config.json wants (8,)",
+        "missing encoder.layer.1.output.dense.bias (8,)",
+    )
+    (model_folder / "model.safetensors").rename(model_folder / "pytorch_model.bin")
+    fails(capsys, argv, "pickle", "save_pretrained")
+    assert not (project / "run").exists()
+
+
+def test_the_installed_command_trains_on_eight_devices(project):
+    words = "from dicejax.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", words, "train", "mine.py", "--out", "run"],
+        env=os.environ | {"JAX_NUM_CPU_DEVICES": "8"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    result = json.loads((project / "run/result.json").read_text())
+    assert result["devices"] == 8 and result["test"]["f1"] == 1.0
+    assert "WARNING" not in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -164,7 +224,10 @@ def test_a_bad_file_ends_in_one_line_and_nothing_written(project, capsys, conten
         (["trian"], ["did you mean train?"]),
         (["train"], ["none is named"]),
         (["train", "none.py"], ["none.py: no such experiment file"]),
-        (["train", "mine.py", "--loss", "dicee"], ["known: ce, dice, dsc; did you mean dice?"]),
+        (
+            ["train", "mine.py", "--loss", "dicee"],
+            ["known: ce, dice, dsc; did you mean dice?"],
+        ),
         (["train", "mine.py", "--data.dir", "nowhere"], ["nowhere: no such folder"]),
         (["compare", "mine.py", "--losses", "ce", "ce"], ["named twice"]),
         (["compare", "mine.py", "--seeds", "0"], ["--seeds is 0"]),
@@ -222,7 +285,16 @@ def test_help_tells_what_a_command_is_for(capsys, command):
 
 
 def test_overrides_reach_the_record(project):
-    argv = ["train", "mine.py", "--out", "run", "--loss", "dsc", "--training.epochs", "1"]
+    argv = [
+        "train",
+        "mine.py",
+        "--out",
+        "run",
+        "--loss",
+        "dsc",
+        "--training.epochs",
+        "1",
+    ]
     assert run([*argv, "--objective.alpha", "0.05"]) == 0
     record = json.loads((project / "run/experiment.json").read_text())
     assert record["objective"]["type"] == "SelfAdjustingDice"

@@ -20,7 +20,9 @@ FILES = sorted(ROOT.rglob("*.py"))
 def shrunk(experiment: config.Experiment) -> config.Experiment:
     """The same experiment with a corpus and an encoder made here, and small."""
     changes = {
-        "encoder": config.ScratchEncoder(hidden_size=16, intermediate_size=32, vocab_size=99),
+        "encoder": config.ScratchEncoder(
+            hidden_size=16, intermediate_size=32, vocab_size=99
+        ),
         "training": dataclasses.replace(
             experiment.training, epochs=1, row_length=64, sentences_per_update=8
         ),

@@ -1,0 +1,1 @@
+"""Compare losses and see why they differ."""

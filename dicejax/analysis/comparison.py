@@ -57,16 +57,20 @@ def compare(
     """
     names = names_of(objectives)
     jobs = [
-        (name, dataclasses.replace(
-            experiment,
-            objective=objective,
-            training=dataclasses.replace(experiment.training, seed=seed),
-        ))
+        (
+            name,
+            dataclasses.replace(
+                experiment,
+                objective=objective,
+                training=dataclasses.replace(experiment.training, seed=seed),
+            ),
+        )
         for name, objective in zip(names, objectives, strict=True)
         for seed in range(experiment.training.seed, experiment.training.seed + seeds)
     ]
     folders = [
-        str(epath.Path(folder) / name / f"seed-{job.training.seed}") for name, job in jobs
+        str(epath.Path(folder) / name / f"seed-{job.training.seed}")
+        for name, job in jobs
     ]
     # All folders are looked at before the first run, not after an hour.
     runs = [
@@ -87,7 +91,9 @@ def compare(
         for name in names
     ]
     summary = {row.name: dict(row.scores) for row in rows}
-    (epath.Path(folder) / "comparison.json").write_text(json.dumps(summary, indent=2) + "\n")
+    (epath.Path(folder) / "comparison.json").write_text(
+        json.dumps(summary, indent=2) + "\n"
+    )
     return rows
 
 

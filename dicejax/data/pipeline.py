@@ -81,7 +81,7 @@ class PackedBatches:
 
     def __getitem__(self, step: int) -> Packed:
         epoch, rows = self._plan[step]
-        # The last batch of an epoch is filled up with empty rows: one shape, one program.
+        # An epoch's last batch is filled up with empty rows: one shape, one program.
         padded = rows + ((),) * (self._rows - len(rows))
         arrays = fill(
             [[self._examples[item] for item in row] for row in padded],
@@ -104,7 +104,9 @@ class PackedBatches:
     def share_filled(self) -> float:
         """Share of the batches' places that hold a real token."""
         places = len(self._plan) * self._rows * self._row_length
-        real = sum(self._lengths[i] for _, rows in self._plan for row in rows for i in row)
+        real = sum(
+            self._lengths[i] for _, rows in self._plan for row in rows for i in row
+        )
         return float(real) / max(places, 1)
 
     def iterate(self, start: int = 0) -> Iterator[Packed]:

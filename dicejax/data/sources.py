@@ -47,8 +47,8 @@ class ConllFiles:
         folder = epath.Path(self.dir)
         if not folder.is_dir():
             raise InputError(
-                f"{self.dir}: no such folder; name the folder that holds {self.train}, "
-                f"{self.dev} and {self.test} with --data.dir"
+                f"{self.dir}: no such folder; name the one that holds {self.train}, "
+                f"{self.dev} and {self.test} (train: --data.dir, evaluate: --data)"
             )
         return Corpus(
             *(

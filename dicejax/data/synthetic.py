@@ -16,8 +16,8 @@ from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 
 TYPES = ("LOC", "MISC", "ORG", "PER")
-_ONSETS = "b d f g k l m n p r s t v z br dr gr kl pl st tr".split()
-_VOWELS = "a e i o u ai ei ou".split()
+_ONSETS = tuple("bdfgklmnprstvz") + ("br", "dr", "gr", "kl", "pl", "st", "tr")
+_VOWELS = ["a", "e", "i", "o", "u", "ai", "ei", "ou"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,8 @@ class SyntheticNER:
 
     def _split(self, rng, lexicon: _Lexicon, size: int) -> tuple[Sentence, ...]:
         return tuple(
-            _sentence(rng, lexicon, self.o_per_entity, line) for line in range(1, size + 1)
+            _sentence(rng, lexicon, self.o_per_entity, line)
+            for line in range(1, size + 1)
         )
 
 
@@ -88,7 +89,9 @@ class _Lexicon:
         words: dict[str, None] = {}
         while len(words) < wanted:
             syllables = rng.integers(1, 4)
-            parts = (rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables))
+            parts = (
+                rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)
+            )
             words["".join(parts)] = None
         pool = list(words)
         rng.shuffle(pool)
@@ -99,7 +102,8 @@ class _Lexicon:
 
 def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentence:
     """Write chunks - an entity, a decoy or a plain word - until long enough."""
-    # Expected words: entity 1 cue + 0.5 between + 1.6 name = 3.1, decoy (3.1 + 3) / 2 = 3.05.
+    # Expected words: entity 1 cue + 0.5 between + 1.6 name = 3.1, decoy half that and
+    # half 1 cue + 2 common, 3.05.
     # With both drawn at rate e and plain words else, 1.6 (ratio + 1) e words are
     # expected per draw, so 1 + (2.1 + 2.05) e = 1.6 (ratio + 1) e gives e.
     rate = 1 / (1.6 * (o_per_entity + 1) - 4.15)

@@ -89,4 +89,6 @@ def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
 
 def encode(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[Encoding]:
     """Split sentences of words into pieces; `Encoding.word_ids` leads back to words."""
-    return tokenizer.encode_batch([list(words) for words in sentences], is_pretokenized=True)
+    return tokenizer.encode_batch(
+        [list(words) for words in sentences], is_pretokenized=True
+    )

@@ -1,0 +1,1 @@
+"""Scores that merge over batches and are finished on the host."""

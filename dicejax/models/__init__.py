@@ -1,0 +1,1 @@
+"""Encoders and heads in flax.nnx, as pure functions of their parameters."""

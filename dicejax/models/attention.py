@@ -50,7 +50,10 @@ def attend(
     scale = query.shape[-1] ** -0.5
     # Heads to the front: one transposed copy is cheaper than strided batched products.
     query, key, value = (x.swapaxes(1, 2) for x in (query * scale, key, value))
-    scores = jnp.einsum("bnth,bnsh->bnts", query, key, preferred_element_type=jnp.float32)
+    at_least_float32 = jnp.promote_types(query.dtype, jnp.float32)
+    scores = jnp.einsum(
+        "bnth,bnsh->bnts", query, key, preferred_element_type=at_least_float32
+    )
     scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
     weights = dropout(weights, dropout_rate, rng)

@@ -27,7 +27,7 @@ ACTIVATIONS = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BertConfig:
-    """The architecture of a BERT encoder, in the words of Hugging Face's `config.json`."""
+    """The architecture of a BERT encoder, in the words of a `config.json`."""
 
     vocab_size: int
     hidden_size: int = 768
@@ -72,8 +72,13 @@ class Embeddings(nnx.Module):
         self.dropout_rate = config.hidden_dropout_prob
 
     def __call__(
-        self, input_ids: Array, position_ids: Array, token_type_ids: Array, rng: Array | None
+        self,
+        input_ids: Array,
+        position_ids: Array,
+        token_type_ids: Array,
+        rng: Array | None,
     ) -> Array:
+        """Embed int `[B, T]` ids: `[B, T, D]`."""
         total = (
             self.word(input_ids)
             + self.position(position_ids)
@@ -106,6 +111,7 @@ class Layer(nnx.Module):
         self.config = config
 
     def __call__(self, x: Array, mask: Array, rng: Array | None) -> Array:
+        """Transform `[B, T, D]`; `mask` as `attention.segment_mask` gives it."""
         config = self.config
         keys = (None,) * 3 if rng is None else jax.random.split(rng, 3)
         heads = (config.num_attention_heads, -1)
@@ -126,7 +132,9 @@ class Layer(nnx.Module):
             x + dropout(update, config.hidden_dropout_prob, keys[1])
         )
         update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
-        return self.output_norm(x + dropout(update, config.hidden_dropout_prob, keys[2]))
+        return self.output_norm(
+            x + dropout(update, config.hidden_dropout_prob, keys[2])
+        )
 
 
 class Bert(nnx.Module):

@@ -46,4 +46,5 @@ class TokenClassifier(nnx.Module):
         self.dropout_rate = dropout_rate
 
     def __call__(self, hidden: Array, rng: Array | None) -> Array:
+        """Return the logits; `rng` switches dropout on."""
         return self.dense(dropout(hidden, self.dropout_rate, rng))

@@ -35,7 +35,9 @@ _NORM = {
     "output.LayerNorm": "output_norm",
 }
 # Parts of a checkpoint that an encoder has no use for: other tasks' heads, buffers.
-_UNUSED = re.compile(r"^(pooler|cls|classifier|qa_outputs)\.|\.position_ids$|^position_ids$")
+_UNUSED = re.compile(
+    r"^(pooler|cls|classifier|qa_outputs)\.|\.position_ids$|^position_ids$"
+)
 
 
 def locate(path: str) -> Path:
@@ -185,7 +187,9 @@ def _tensors(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / "model.safetensors.index.json"
     if index.exists():
-        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        shards = set(
+            json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()
+        )
         return [folder / shard for shard in sorted(shards)]
     single = folder / "model.safetensors"
     if single.exists():
@@ -194,7 +198,7 @@ def _weight_files(folder: Path) -> list[Path]:
     if pickled:
         raise InputError(
             f"{folder / pickled[0]}: pickle files are not read, they can run code; "
-            "convert it where PyTorch is installed: python -c \"from transformers "
+            'convert it where PyTorch is installed: python -c "from transformers '
             f"import AutoModel; AutoModel.from_pretrained('{folder}')"
             f".save_pretrained('{folder}')\""
         )
@@ -217,7 +221,9 @@ def _assemble(
                 rest[-1], np.empty(shape, np.float32)
             )[layer] = tensor
         else:
-            _branch(params, place[0], place[1:])[place[-1]] = np.ascontiguousarray(tensor)
+            _branch(params, place[0], place[1:])[place[-1]] = np.ascontiguousarray(
+                tensor
+            )
     return params
 
 

@@ -15,7 +15,7 @@ from jax import Array, lax
 
 
 def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
-    """Draw float32 values from a normal distribution with standard deviation `scale`."""
+    """Draw float32 values of standard deviation `scale` from a normal distribution."""
     return scale * jax.random.normal(key, shape, jnp.float32)
 
 
@@ -46,6 +46,7 @@ class Dense(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:
+        """Map `[..., in]` to `[..., out]`."""
         rows = x.reshape(-1, x.shape[-1]).astype(self.dtype)
         product = matmul(rows, self.kernel[...].astype(self.dtype))
         out = (product + self.bias[...]).astype(self.dtype)
@@ -93,6 +94,7 @@ class LayerNorm(nnx.Module):
         self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:
+        """Normalise `[..., D]`."""
         x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
         centred = x - x.mean(-1, keepdims=True)
         variance = jnp.square(centred).mean(-1, keepdims=True)
@@ -107,6 +109,7 @@ class Embedding(nnx.Module):
         self.table = nnx.Param(normal(rngs.params(), (entries, features), scale))
 
     def __call__(self, ids: Array) -> Array:
+        """Look up int `[...]`: `[..., D]`."""
         return self.table[...].at[ids].get(mode="clip")
 
 
@@ -134,6 +137,6 @@ def _bits16(key: Array, shape: tuple[int, ...]) -> Array:
     """Uniform integers in [0, 65536), as uint32."""
     if not shape or shape[-1] % 2:
         return jax.random.bits(key, shape, jnp.uint16).astype(jnp.uint32)
-    half = shape[:-1] + (shape[-1] // 2,)
+    half = (*shape[:-1], shape[-1] // 2)
     words = jax.random.bits(key, half, jnp.uint32)
     return jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)

@@ -1,0 +1,1 @@
+"""Tasks: sentences to labels, predictions to scores."""

@@ -34,8 +34,7 @@ class Checkpoints:
         options = ocp.CheckpointManagerOptions(
             best_fn=_score, best_mode="max", preservation_policy=keep
         )
-        # Orbax wants absolute paths; a relative one is the user's working folder.
-        self._manager = ocp.CheckpointManager(folder.resolve(), options=options)
+        self._manager = _manager(folder, options)
 
     def save(self, step: int, state: TrainState, score: float) -> None:
         """Begin to write the state after `step` updates; returns before it is done."""
@@ -81,24 +80,58 @@ def restore_params(
     options = ocp.CheckpointManagerOptions(
         best_fn=_score, best_mode="max", create=False
     )
-    with ocp.CheckpointManager(folder.resolve(), options=options) as manager:
+    with _manager(folder, options) as manager:
         step = manager.best_step() if which == "best" else manager.latest_step()
         if step is None:
             raise InputError(f"{folder}: holds no {which} checkpoint")
         target = jax.eval_shape(network.init, jax.random.key(0))
+        # Compared before reading: a restore that fails half-way leaves threads behind.
+        problems = _mismatches(manager.item_metadata(step)["params"], target)
+        if problems:
+            raise InputError(
+                f"{folder}/{step}: does not fit the network: {'; '.join(problems)}"
+            )
         here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
         target = jax.tree.map(
             lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), target
         )
         try:
             restored = manager.restore(
-                step,
-                args=ocp.args.Composite(params=ocp.args.StandardRestore(target)),
+                step, args=ocp.args.Composite(params=ocp.args.StandardRestore(target))
             )
-        except (ValueError, OSError, KeyError) as error:
+        except (ValueError, OSError) as error:
             reason = str(error).strip().splitlines()[0]
-            raise InputError(f"{folder}/{step}: cannot be restored: {reason}") from error
+            raise InputError(f"{folder}/{step}: cannot be read: {reason}") from error
     return step, restored["params"]
+
+
+def _manager(
+    folder: epath.Path, options: ocp.CheckpointManagerOptions
+) -> ocp.CheckpointManager:
+    return ocp.CheckpointManager(
+        folder.resolve(),  # orbax refuses relative paths
+        options=options,
+        item_handlers={
+            "params": ocp.StandardCheckpointHandler(),
+            "rest": ocp.StandardCheckpointHandler(),
+        },
+    )
+
+
+def _mismatches(stored: Any, wanted: Params) -> list[str]:
+    shapes = [
+        {
+            "/".join(str(getattr(k, "key", k)) for k in path): tuple(leaf.shape)
+            for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
+        }
+        for tree in (stored, wanted)
+    ]
+    return [
+        f"{name} is {shapes[0].get(name, 'missing')}, "
+        f"wanted {shapes[1].get(name, 'nothing')}"
+        for name in sorted(shapes[0].keys() | shapes[1].keys())
+        if shapes[0].get(name) != shapes[1].get(name)
+    ]
 
 
 def _score(metrics: dict[str, Any]) -> float:

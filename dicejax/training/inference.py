@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gzip
 import sys
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Callable, Sequence
 from etils import epath
 
 from dicejax.data.readers.conll import Sentence
+from dicejax.data.sources import ConllFiles
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
 from dicejax.metrics.spans import SpanScores
@@ -19,7 +21,11 @@ from dicejax.training.sharding import local_mesh, replicate
 
 
 def evaluate(
-    folder: str, split: str, which: Which, warn: Callable[[str], None]
+    folder: str,
+    split: str,
+    which: Which,
+    warn: Callable[[str], None],
+    data: str | None = None,
 ) -> tuple[int, SpanScores]:
     """Score a split of a run's own data.
 
@@ -28,6 +34,7 @@ def evaluate(
       split: "train", "dev" or "test".
       which: the checkpoint to use.
       warn: is told what the user should know, such as types that training never had.
+      data: folder to read the data from instead of the run's own.
 
     Returns:
       The step of the checkpoint, and the scores.
@@ -37,7 +44,12 @@ def evaluate(
     """
     run = Run.open(folder)
     experiment = run.experiment()
-    sentences = getattr(experiment.data.load(), split)
+    source = experiment.data
+    if data is not None:
+        if not isinstance(source, ConllFiles):
+            raise InputError("--data: this run made its data up, there is no folder")
+        source = dataclasses.replace(source, dir=data)
+    sentences = getattr(source.load(), split)
     for kind, count in experiment.task.unseen_types(sentences, run.labels()).items():
         warn(f"{split}: {count} {kind!r}, a type train never has: scored as missed")
     step, predicted = _predict(run, sentences, which)

@@ -90,4 +90,5 @@ class TrainingProgress:
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
-        self._progress.console.print(text, highlight=False)
+        # Names from the data may look like markup; wrapping is the terminal's.
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -24,7 +24,9 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 
-def train(experiment: Experiment, run: Run, progress: TrainingProgress) -> dict[str, Any]:
+def train(
+    experiment: Experiment, run: Run, progress: TrainingProgress
+) -> dict[str, Any]:
     """Train, keep the best and the last checkpoint, and score the test split.
 
     Args:

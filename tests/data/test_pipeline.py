@@ -11,7 +11,12 @@ def batches(seed=0, epochs=2, count=300):
     lengths = np.random.default_rng(1).integers(3, 30, count)
     examples = [{"input_ids": np.full(n, i)} for i, n in enumerate(lengths)]
     return lengths, PackedBatches(
-        examples, padding={"input_ids": -1}, row_length=64, rows=4, epochs=epochs, seed=seed
+        examples,
+        padding={"input_ids": -1},
+        row_length=64,
+        rows=4,
+        epochs=epochs,
+        seed=seed,
     )
 
 
@@ -47,7 +52,9 @@ def test_epochs_differ_and_a_run_can_begin_anywhere():
     assert ends[-1] == len(plan) and len(ends) == 2
     assert plan[0].rows != plan[ends[0]].rows
     later = [batch.arrays["input_ids"] for batch in plan.iterate(start=7)]
-    np.testing.assert_equal(later, [plan[i].arrays["input_ids"] for i in range(7, len(plan))])
+    np.testing.assert_equal(
+        later, [plan[i].arrays["input_ids"] for i in range(7, len(plan))]
+    )
 
 
 def test_without_a_seed_rows_are_as_given():

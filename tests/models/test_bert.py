@@ -69,14 +69,18 @@ def test_packed_and_unpacked_logits_agree(small_bert):
     examples = sentences(small_bert, [1, 16, 3, 7, 5, 2, 15, 11])
     rows = pack([len(e["input_ids"]) for e in examples], 16)
     assert max(map(len, rows)) > 1
-    packed = network.apply(params, fill([[examples[i] for i in r] for r in rows], 16, PADDING))
+    packed = network.apply(
+        params, fill([[examples[i] for i in r] for r in rows], 16, PADDING)
+    )
     alone = network.apply(params, fill([[e] for e in examples], 16, PADDING))
     for row, items in enumerate(rows):
         start = 0
         for item in items:
             n = len(examples[item]["input_ids"])
             np.testing.assert_allclose(
-                packed["tags"][row, start : start + n], alone["tags"][item, :n], atol=1e-5
+                packed["tags"][row, start : start + n],
+                alone["tags"][item, :n],
+                atol=1e-5,
             )
             start += n
 

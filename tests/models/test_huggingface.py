@@ -12,49 +12,10 @@ from dicejax.models import huggingface
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 
-CONFIG = {
-    "model_type": "bert",
-    "vocab_size": 11,
-    "hidden_size": 8,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 12,
-    "max_position_embeddings": 16,
-}
-
-
-def tensors() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    shapes = {
-        "embeddings.word_embeddings.weight": (11, 8),
-        "embeddings.position_embeddings.weight": (16, 8),
-        "embeddings.token_type_embeddings.weight": (2, 8),
-        "embeddings.LayerNorm.weight": (8,),
-        "embeddings.LayerNorm.bias": (8,),
-    }
-    dense = {
-        "attention.self.query": (8, 8),
-        "attention.self.key": (8, 8),
-        "attention.self.value": (8, 8),
-        "attention.output.dense": (8, 8),
-        "intermediate.dense": (12, 8),
-        "output.dense": (8, 12),
-    }
-    for layer in range(2):
-        for name, shape in dense.items():
-            shapes[f"encoder.layer.{layer}.{name}.weight"] = shape
-            shapes[f"encoder.layer.{layer}.{name}.bias"] = shape[:1]
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            for part in ("weight", "bias"):
-                shapes[f"encoder.layer.{layer}.{name}.{part}"] = (8,)
-    return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
-
 
 @pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
-    save_file(tensors(), tmp_path / "model.safetensors")
-    return tmp_path
+def folder(model_folder):
+    return model_folder
 
 
 def read(folder):
@@ -63,7 +24,7 @@ def read(folder):
 
 def test_layers_are_stacked_and_kernels_transposed(folder):
     params = read(folder)
-    source = tensors()
+    source = load_file(folder / "model.safetensors")
     for layer in range(2):
         np.testing.assert_array_equal(
             params["layers"]["intermediate"]["kernel"][layer],
@@ -74,7 +35,8 @@ def test_layers_are_stacked_and_kernels_transposed(folder):
             source[f"encoder.layer.{layer}.output.LayerNorm.weight"],
         )
     np.testing.assert_array_equal(
-        params["embeddings"]["word"]["table"], source["embeddings.word_embeddings.weight"]
+        params["embeddings"]["word"]["table"],
+        source["embeddings.word_embeddings.weight"],
     )
 
 
@@ -88,10 +50,11 @@ def test_what_is_read_has_the_form_of_what_is_initialised(folder):
 
 def test_prefix_old_names_heads_and_buffers(folder):
     renamed = {
-        "bert." + name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+        "bert."
+        + name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
             "LayerNorm.bias", "LayerNorm.beta"
         ): value
-        for name, value in tensors().items()
+        for name, value in load_file(folder / "model.safetensors").items()
     }
     plain = read(folder)
     renamed["bert.embeddings.position_ids"] = np.arange(16)[None]
@@ -110,12 +73,14 @@ def test_shards_are_read_as_one(folder):
         save_file({n: everything[n] for n in part}, folder / file)
     (folder / "model.safetensors").unlink()
     index = {n: file for file, part in shards.items() for n in part}
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"weight_map": index})
+    )
     jax.tree.map(np.testing.assert_array_equal, read(folder), plain)
 
 
 def test_all_mismatches_are_listed_at_once(folder):
-    broken = tensors()
+    broken = load_file(folder / "model.safetensors")
     broken["embeddings.LayerNorm.weight"] = np.ones(9, np.float32)
     broken["encoder.layer.1.output.dense.weight"] = np.ones((8, 13), np.float32)
     del broken["encoder.layer.0.attention.self.key.bias"]
@@ -136,7 +101,9 @@ def test_all_mismatches_are_listed_at_once(folder):
 
 def test_pickle_is_refused_with_the_way_out(folder):
     (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
-    with pytest.raises(InputError, match=r"pytorch_model.bin: pickle .*\.save_pretrained"):
+    with pytest.raises(
+        InputError, match=r"pytorch_model.bin: pickle .*\.save_pretrained"
+    ):
         read(folder)
 
 
@@ -149,22 +116,25 @@ def test_pickle_is_refused_with_the_way_out(folder):
     ],
 )
 def test_other_architectures_are_refused(folder, change, message):
-    (folder / "config.json").write_text(json.dumps(CONFIG | change))
+    (folder / "config.json").write_text(
+        json.dumps(json.loads((folder / "config.json").read_text()) | change)
+    )
     with pytest.raises(InputError, match=message):
         huggingface.read_config(folder)
 
 
 def test_damaged_files_are_named(folder):
+    plain = (folder / "config.json").read_text()
     (folder / "config.json").write_text('{"model_type":\n oops')
     with pytest.raises(InputError, match=r"config.json:2: not JSON"):
         huggingface.read_config(folder)
-    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "config.json").write_text(plain)
     whole = (folder / "model.safetensors").read_bytes()
     (folder / "model.safetensors").write_bytes(whole[: len(whole) // 2])
     with pytest.raises(InputError, match=r"model.safetensors: not a readable"):
         read(folder)
     (folder / "model.safetensors").unlink()
-    with pytest.raises(InputError, match="holds no model.safetensors"):
+    with pytest.raises(InputError, match=r"holds no model\.safetensors"):
         read(folder)
 
 

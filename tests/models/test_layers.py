@@ -30,7 +30,9 @@ def test_bfloat16_matmul_accumulates_in_float32():
 def test_dense_keeps_leading_axes():
     dense = Dense(4, 3, dtype=jnp.float32, scale=1.0, rngs=nnx.Rngs(0))
     x = jax.random.normal(jax.random.key(1), (2, 5, 4))
-    wanted = np.einsum("bti,io->bto", x, dense.kernel[...]) + np.asarray(dense.bias[...])
+    wanted = np.einsum("bti,io->bto", x, dense.kernel[...]) + np.asarray(
+        dense.bias[...]
+    )
     np.testing.assert_allclose(dense(x), wanted, rtol=1e-5, atol=1e-6)
 
 

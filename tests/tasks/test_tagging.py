@@ -12,12 +12,12 @@ from dicejax.tasks.tagging import HEAD, IGNORED, Tagging
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    words = "Anna lives in New York City and sings".split() * 3
+    words = ["Anna", "lives", "in", "New", "York", "City", "and", "sings"] * 3
     return tokenize.learn_wordpiece(words, 60)
 
 
 SENTENCE = Sentence(
-    tuple("Anna lives in New York City".split()),
+    tuple(["Anna", "lives", "in", "New", "York", "City"]),
     (Span("PER", 0, 1), Span("LOC", 3, 6)),
     1,
 )
@@ -37,7 +37,14 @@ def test_the_first_piece_carries_the_label(tokenizer):
     named = [
         labels[number] if number != IGNORED else "-" for number in example.arrays[HEAD]
     ]
-    assert [n for n in named if n != "-"] == ["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]
+    assert [n for n in named if n != "-"] == [
+        "B-PER",
+        "O",
+        "O",
+        "B-LOC",
+        "I-LOC",
+        "I-LOC",
+    ]
     assert named[0] == named[-1] == "-"
     first = [named.index("B-PER"), named.index("B-LOC")]
     assert [example.first_pieces[0], example.first_pieces[3]] == first
