@@ -70,6 +70,7 @@ def fails(capsys, argv, *parts):
         assert part in lines[0]
 
 
+@pytest.mark.slow
 def test_train_evaluate_predict(project, capsys):
     assert run(["train", "mine.py", "--out", "run"]) == 0
     said = capsys.readouterr()
@@ -130,6 +131,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(project):
     assert losses("a2", 1) != losses("b2", 0)
 
 
+@pytest.mark.slow
 def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     argv = ["compare", "mine.py", "--losses", "ce", "dice", "--training.epochs", "1"]
     assert run(argv) == 0
@@ -203,6 +205,7 @@ def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
     assert not (project / "run").exists()
 
 
+@pytest.mark.slow
 def test_the_installed_command_trains_on_eight_devices(project):
     words = "from dicejax.cli import main; main()"
     done = subprocess.run(

@@ -36,6 +36,7 @@ def test_there_are_experiments():
     assert {"quickstart.py", "conll03.py"} <= {file.name for file in FILES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_it_has_its_header_and_trains_two_steps(file):
     head = file.read_text().split('"""')[1]

@@ -16,7 +16,7 @@ from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 
 TYPES = ("LOC", "MISC", "ORG", "PER")
-_ONSETS = tuple("bdfgklmnprstvz") + ("br", "dr", "gr", "kl", "pl", "st", "tr")
+_ONSETS = (*"bdfgklmnprstvz", "br", "dr", "gr", "kl", "pl", "st", "tr")
 _VOWELS = ["a", "e", "i", "o", "u", "ai", "ei", "ou"]
 
 

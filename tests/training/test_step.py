@@ -153,6 +153,7 @@ EIGHT_DEVICES = """
 """
 
 
+@pytest.mark.slow
 def test_eight_devices_equal_one_to_1e_10():
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(EIGHT_DEVICES)],
