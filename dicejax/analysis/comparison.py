@@ -78,6 +78,7 @@ def compare(
         for path, (_, job) in zip(folders, jobs, strict=True)
     ]
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    overall = progress.begin("all runs", len(jobs), status="")
     for run, path, (name, job) in zip(runs, folders, jobs, strict=True):
         if run is None:
             # What was cut off in the middle is trained from the start.
@@ -86,6 +87,7 @@ def compare(
             progress.say(f"{name} seed {job.training.seed}: used again from {path}")
             result = run.result()
         results[name].append(result)
+        progress.advance(overall)
     rows = [
         Row(name, {s: tuple(r["test"][s] for r in results[name]) for s in SCORES})
         for name in names
@@ -121,8 +123,8 @@ def names_of(objectives: Sequence[Objective]) -> list[str]:
 def table(rows: Sequence[Row], title: str) -> Table:
     """Lay the rows out for the terminal: mean and spread over seeds, in percent."""
     seeds = len(rows[0].scores["f1"])
-    noun = "seeds" if seeds > 1 else "seed"
-    out = Table(title=title, caption=f"test split, mean ± sd over {seeds} {noun}")
+    what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
+    out = Table(title=title, caption=f"test split, {what}")
     out.add_column("loss")
     for heading in ("precision", "recall", "F1"):
         out.add_column(heading, justify="right")

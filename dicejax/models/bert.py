@@ -55,18 +55,22 @@ class BertConfig:
                 f"{', '.join(sorted(ACTIVATIONS))}"
             )
 
+    @property
+    def tables(self) -> dict[str, int]:
+        """The embedding tables, each with its number of entries."""
+        return {
+            "word": self.vocab_size,
+            "position": self.max_position_embeddings,
+            "token_type": self.type_vocab_size,
+        }
+
 
 class Embeddings(nnx.Module):
     """Word, position and token-type embeddings, summed, normalised, dropped out."""
 
     def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, scale = config.hidden_size, config.initializer_range
-        tables = {
-            "word": config.vocab_size,
-            "position": config.max_position_embeddings,
-            "token_type": config.type_vocab_size,
-        }
-        for name, entries in tables.items():
+        for name, entries in config.tables.items():
             setattr(self, name, Embedding(entries, width, scale=scale, rngs=rngs))
         self.norm = LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
         self.dropout_rate = config.hidden_dropout_prob

@@ -139,12 +139,7 @@ def read_encoder(folder: Path, config: BertConfig) -> dict:
 def _names(config: BertConfig) -> Iterator[tuple[str, tuple[tuple, tuple[int, ...]]]]:
     """Yield each tensor's name, its place in the parameters, and its stored shape."""
     width, inner = config.hidden_size, config.intermediate_size
-    tables = {
-        "word": config.vocab_size,
-        "position": config.max_position_embeddings,
-        "token_type": config.type_vocab_size,
-    }
-    for name, entries in tables.items():
+    for name, entries in config.tables.items():
         place = ("embeddings", name, "table")
         yield f"embeddings.{name}_embeddings.weight", (place, (entries, width))
     yield from _norm("embeddings.LayerNorm", ("embeddings", "norm"), width)

@@ -66,9 +66,13 @@ class TrainingProgress:
     def __exit__(self, *exception) -> None:
         self._progress.stop()
 
-    def begin(self, name: str, steps: int) -> TaskID:
+    def begin(self, name: str, steps: int, status: str = "compiling") -> TaskID:
         """Add a line for a run of `steps` updates."""
-        return self._progress.add_task(name, total=steps, status="compiling")
+        return self._progress.add_task(name, total=steps, status=status)
+
+    def advance(self, task: TaskID) -> None:
+        """Move a line on by one."""
+        self._progress.advance(task)
 
     def update(
         self,
