@@ -11,6 +11,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from dicejax.cli import run
+from dicejax.data import tokenize
 
 CORPUS = """-DOCSTART- -X- O
 
@@ -177,7 +178,8 @@ def test_a_bad_file_ends_in_one_line_and_nothing_written(
     assert not (project / "run").exists()
 
 
-def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
+def use_model(project, model_folder):
+    """Let the project's experiment read its encoder from a model folder."""
     experiment = (project / "mine.py").read_text()
     start, end = (
         experiment.index("ScratchEncoder(v"),
@@ -189,6 +191,18 @@ def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
         "import Experiment, ", "import Experiment, PretrainedEncoder, "
     )
     (project / "mine.py").write_text(changed)
+
+
+def test_a_foreign_tokenizer_ends_in_one_line(project, capsys, model_folder):
+    use_model(project, model_folder)
+    words = [chr(letter) for letter in range(97, 123)]
+    tokenizer = tokenize.learn_wordpiece(words, 100)
+    tokenizer.save(str(model_folder / "tokenizer.json"))
+    fails(capsys, ["train", "mine.py"], "tokenizer has 57 entries, the encoder 11")
+
+
+def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
+    use_model(project, model_folder)
     tensors = load_file(model_folder / "model.safetensors")
     tensors["embeddings.LayerNorm.bias"] = np.ones(9, np.float32)
     del tensors["encoder.layer.1.output.dense.bias"]

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from dicejax.config import Experiment
 from dicejax.data.pipeline import PackedBatches
@@ -110,7 +110,7 @@ class _Fit:
             if step % experiment.training.log_every == 0 or step in ends:
                 # The last batch of an epoch may hold a handful of sentences, so the
                 # loss told is the mean since it was last told.
-                self.loss = float(jnp.stack(losses).mean())
+                self.loss = float(np.mean(jax.device_get(losses)))
                 losses.clear()
                 self._report(task, step, batch, metrics)
             if step in ends:

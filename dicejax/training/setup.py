@@ -12,6 +12,7 @@ from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.data import tokenize
 from dicejax.data.pipeline import PackedBatches, rows_per_batch
 from dicejax.data.synthetic import Corpus
+from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.network import Network, Params
@@ -120,7 +121,14 @@ def _encoder(
             }
             config = dataclasses.replace(config, **overrides)
             weights = huggingface.read_encoder(folder, config)
-            return tokenize.read(folder), config, lambda: weights
+            tokenizer = tokenize.read(folder)
+            entries = tokenizer.get_vocab_size()
+            if entries > config.vocab_size:
+                raise InputError(
+                    f"{folder}: the tokenizer has {entries} entries, the encoder "
+                    f"{config.vocab_size}: they do not belong together"
+                )
+            return tokenizer, config, lambda: weights
         case ScratchEncoder() as wanted:
             words = (word for sentence in corpus.train for word in sentence.words)
             tokenizer = tokenize.learn_wordpiece(words, wanted.vocab_size)
