@@ -75,7 +75,6 @@ class _Fit:
         self.log: MetricsLog = log
         self.checkpoints: Checkpoints = checkpoints
         self.progress: TrainingProgress = progress
-        self.loss = math.nan
         self.dev_f1: float | None = None
         self.best_dev_f1 = -math.inf
         self.clock = _Clock()
@@ -93,7 +92,8 @@ class _Fit:
         ends = batches.epoch_ends()
         name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
         task = self.progress.begin(name, len(batches))
-        losses: list[jax.Array] = []
+        losses: list[jax.Array] = []  # since they were last told
+        epoch_losses: list[float] = []
         for step, batch in enumerate(batches.iterate(), start=1):
             state, metrics = train_step(
                 state,
@@ -108,19 +108,19 @@ class _Fit:
                 jax.block_until_ready(metrics)  # the first step compiles: not timed
                 self.clock.resume()
             if step % experiment.training.log_every == 0 or step in ends:
-                # The last batch of an epoch may hold a handful of sentences, so the
-                # loss told is the mean since it was last told.
-                self.loss = float(np.mean(jax.device_get(losses)))
+                # Told as means: an epoch's last batch may hold a handful of sentences.
+                recent = [float(loss) for loss in losses]
                 losses.clear()
-                self._report(task, step, batch, metrics)
+                epoch_losses += recent
+                self._report(task, step, batch, metrics | {"loss": np.mean(recent)})
             if step in ends:
-                self._end_epoch(name, step, batch.epoch, state)
+                self._end_epoch(name, step, batch.epoch, state, np.mean(epoch_losses))
+                epoch_losses.clear()
         self.progress.end(task)
         return state
 
     def _report(self, task, step: int, batch, metrics) -> None:
         values = {name: float(value) for name, value in metrics.items()}
-        values["loss"] = self.loss
         self.clock.pause()
         rate = self.clock.tokens_per_s
         self.log.write(
@@ -135,7 +135,9 @@ class _Fit:
         )
         self.clock.resume()
 
-    def _end_epoch(self, name, step: int, epoch: int, state: TrainState) -> None:
+    def _end_epoch(
+        self, name, step: int, epoch: int, state: TrainState, loss: float
+    ) -> None:
         self.clock.pause()
         scores = self.evaluate(state.params, "dev")
         self.dev_f1 = scores.f1
@@ -143,7 +145,7 @@ class _Fit:
         self.log.write(step, epoch=epoch, **_flat("dev", scores))
         self.checkpoints.save(step, state, scores.f1)
         self.progress.say(
-            f"{name}  epoch {epoch + 1}  loss {self.loss:.4f}  "
+            f"{name}  epoch {epoch + 1}  mean loss {loss:.4f}  "
             f"dev F1 {100 * scores.f1:.2f}  {self.clock.tokens_per_s:,.0f} tokens/s"
         )
         self.clock.resume()
