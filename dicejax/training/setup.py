@@ -66,7 +66,7 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
     labels = experiment.task.label_names(corpus.train)
     if len(labels) == 1:
         warn("the training split holds no entity: there is nothing to learn")
-    tokenizer, config, read_weights = _encoder(experiment, corpus)
+    tokenizer, config, weights = _encoder(experiment, corpus)
     network = Network(
         encoder=config,
         heads=(experiment.task.head(labels),),
@@ -98,8 +98,8 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
 
     def initial_params(key: jax.Array) -> Params:
         params = network.init(key)
-        if read_weights is not None:
-            params["encoder"] = read_weights()
+        if weights is not None:
+            params["encoder"] = weights
         return params
 
     return Setup(
@@ -109,7 +109,7 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
 
 def _encoder(
     experiment: Experiment, corpus: Corpus
-) -> tuple[Tokenizer, BertConfig, Callable[[], Params] | None]:
+) -> tuple[Tokenizer, BertConfig, Params | None]:
     match experiment.encoder:
         case PretrainedEncoder() as wanted:
             folder = huggingface.locate(wanted.path)
@@ -128,7 +128,7 @@ def _encoder(
                     f"{folder}: the tokenizer has {entries} entries, the encoder "
                     f"{config.vocab_size}: they do not belong together"
                 )
-            return tokenizer, config, lambda: weights
+            return tokenizer, config, weights
         case ScratchEncoder() as wanted:
             words = (word for sentence in corpus.train for word in sentence.words)
             tokenizer = tokenize.learn_wordpiece(words, wanted.vocab_size)
