@@ -111,7 +111,10 @@ def test_train_evaluate_predict(project, capsys):
     assert run(["evaluate", "run", "--data", "moved"]) == 0
     assert "F1 100.00" in capsys.readouterr().out
 
-    # A finished run is not trained over by accident.
+    # A finished run is not trained over by accident, nor lost to one that cannot begin.
+    argv = ["train", "mine.py", "--out", "run", "--overwrite"]
+    fails(capsys, argv, "data: no such folder")
+    assert json.loads((folder / "result.json").read_text()) == result
     fails(
         capsys,
         ["train", "mine.py", "--out", "run"],

@@ -11,7 +11,6 @@ from typing import Any
 from etils import epath
 from rich.table import Table
 
-from dicejax import config
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.objectives import Objective
@@ -152,7 +151,7 @@ def _reusable(path: str, job: Experiment) -> Run | None:
     run = Run(folder)
     if not run.is_finished:
         return None
-    if json.loads(config.to_json(run.experiment())) != json.loads(config.to_json(job)):
+    if run.experiment() != job:
         raise InputError(
             f"{path}: holds a run with other settings; name another folder with --out, "
             "or train all anew with --overwrite"

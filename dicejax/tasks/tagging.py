@@ -129,3 +129,13 @@ class Tagging:
         known = {tag.partition("-")[2] for tag in labels}
         types = (span.type for sentence in sentences for span in sentence.spans)
         return Counter(kind for kind in types if kind not in known)
+
+    def warnings(
+        self, split: str, sentences: Iterable[Sentence], labels: Sequence[str]
+    ) -> list[str]:
+        """Say in a sentence per type what `unseen_types` counts in a split."""
+        return [
+            f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
+            "that train never has: scored as missed"
+            for kind, count in sorted(self.unseen_types(sentences, labels).items())
+        ]

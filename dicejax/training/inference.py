@@ -50,8 +50,8 @@ def evaluate(
             raise InputError("--data: this run made its data up, there is no folder")
         source = dataclasses.replace(source, dir=data)
     sentences = getattr(source.load(), split)
-    for kind, count in experiment.task.unseen_types(sentences, run.labels()).items():
-        warn(f"{split}: {count} {kind!r}, a type train never has: scored as missed")
+    for text in experiment.task.warnings(split, sentences, run.labels()):
+        warn(text)
     step, predicted = _predict(run, sentences, which)
     return step, experiment.task.score(sentences, predicted)
 

@@ -53,7 +53,9 @@ def train(
         result = fit.summary(batches)
         best_step, best = restore_params(run.checkpoints, setup.network, "best")
         chosen = fit.evaluate(replicate(best, mesh), "test")
-        last = fit.evaluate(state.params, "test")
+        last = chosen
+        if best_step < len(batches):
+            last = fit.evaluate(state.params, "test")
         result |= {
             "best_step": best_step,
             "test": dataclasses.asdict(chosen),

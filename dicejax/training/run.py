@@ -41,7 +41,8 @@ class Run:
 
         Args:
           path: where; made when something is first written.
-          overwrite: delete what a former run left there.
+          overwrite: take a folder that holds a run; what it left is deleted when the
+            new run first writes, not before its data and weights have been read.
 
         Raises:
           InputError: the folder holds a run and `overwrite` is not set, or holds
@@ -59,7 +60,6 @@ class Run:
                     f"{path}: already holds {state} run; name another folder with "
                     "--out or replace it with --overwrite"
                 )
-            run.path.rmtree()
         elif any(run.path.iterdir()):
             raise InputError(
                 f"{path}: is not empty and holds no run; name another --out"
@@ -100,7 +100,9 @@ class Run:
         tokenizer: Tokenizer,
     ) -> None:
         """Record everything that later commands need beside the weights."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        if self.path.exists():  # `create` has made sure that it may go
+            self.path.rmtree()
+        self.path.mkdir(parents=True)
         self._write("labels.json", list(labels))
         self._write("encoder.json", dataclasses.asdict(encoder))
         (self.path / tokenize.FILE).write_text(tokenizer.to_str(pretty=True))

@@ -74,12 +74,8 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
         remat=experiment.training.remat,
     )
     for split in ("dev", "test"):
-        unseen = experiment.task.unseen_types(getattr(corpus, split), labels)
-        for kind, count in sorted(unseen.items()):
-            warn(
-                f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
-                "that train never has: scored as missed"
-            )
+        for text in experiment.task.warnings(split, getattr(corpus, split), labels):
+            warn(text)
     max_length = min(experiment.training.row_length, config.max_position_embeddings)
     encoded = {
         split: experiment.task.encode(
