@@ -105,18 +105,25 @@ def names_of(objectives: Sequence[Objective]) -> list[str]:
     >>> names_of([CrossEntropy(), SelfAdjustingDice(), SelfAdjustingDice(alpha=1.0)])
     ['ce', 'dsc', 'dsc-alpha=1.0']
     """
-    names = []
-    for objective in objectives:
-        default = type(objective)()
-        changed = [
-            f"{field.name}={getattr(objective, field.name)}"
-            for field in dataclasses.fields(objective)
-            if getattr(objective, field.name) != getattr(default, field.name)
-        ]
-        names.append("-".join([objective.short_name, *changed]))
+    names = [_name(objective) for objective in objectives]
     if len(set(names)) < len(names):
         raise InputError(f"the same loss is named twice: {', '.join(names)}")
     return names
+
+
+def _name(value: object) -> str:
+    """The short name of an objective, with what differs from its defaults."""
+    if isinstance(value, tuple):
+        return "+".join(map(_name, value))
+    if not isinstance(value, Objective):
+        return str(value)
+    default = type(value)()
+    changed = [
+        f"{field.name}={_name(getattr(value, field.name))}"
+        for field in dataclasses.fields(value)
+        if getattr(value, field.name) != getattr(default, field.name)
+    ]
+    return "-".join([value.short_name, *changed])
 
 
 def table(rows: Sequence[Row], title: str) -> Table:

@@ -4,20 +4,64 @@
 return one value per element, set losses one per class and set.
 """
 
-from dicejax.losses.cross_entropy import cross_entropy
-from dicejax.losses.overlap import (
-    OverlapCounts,
+from dicejax.losses import class_weights
+from dicejax.losses.cross_entropy import cross_entropy, majority_or_minority, poly
+from dicejax.losses.density import GHMState, ghm, ghm_regression, ghm_state
+from dicejax.losses.dice import (
     dice,
     dice_from_counts,
-    overlap_counts,
+    dice_semimetric,
+    generalized_dice,
+    log_cosh_dice,
 )
+from dicejax.losses.f1 import sigmoid_f1, soft_f1
+from dicejax.losses.focal import focal
+from dicejax.losses.lovasz import lovasz_softmax
+from dicejax.losses.mining import hard_negative_mask
+from dicejax.losses.multi_label import asymmetric, distribution_balanced, zlpr
+from dicejax.losses.overlap import OverlapCounts, overlap_counts
+from dicejax.losses.priors import adjust_logits, ldam, logit_adjusted, vs
 from dicejax.losses.self_adjusting import self_adjusting_dice
+from dicejax.losses.tversky import (
+    focal_tversky,
+    jaccard,
+    tversky,
+    tversky_from_counts,
+)
+from dicejax.losses.unified_focal import unified_focal
 
 __all__ = [
+    "GHMState",
     "OverlapCounts",
+    "adjust_logits",
+    "asymmetric",
+    "class_weights",
     "cross_entropy",
     "dice",
     "dice_from_counts",
+    "dice_semimetric",
+    "distribution_balanced",
+    "focal",
+    "focal_tversky",
+    "generalized_dice",
+    "ghm",
+    "ghm_regression",
+    "ghm_state",
+    "hard_negative_mask",
+    "jaccard",
+    "ldam",
+    "log_cosh_dice",
+    "logit_adjusted",
+    "lovasz_softmax",
+    "majority_or_minority",
     "overlap_counts",
+    "poly",
     "self_adjusting_dice",
+    "sigmoid_f1",
+    "soft_f1",
+    "tversky",
+    "tversky_from_counts",
+    "unified_focal",
+    "vs",
+    "zlpr",
 ]

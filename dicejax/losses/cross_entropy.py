@@ -1,10 +1,16 @@
-"""Cross entropy, the baseline against which the other losses are compared."""
+"""Cross-entropy and its nearest variants: the baseline of every comparison."""
 
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import CLASS_WEIGHTS, UNIT_INTERVAL, loss, prepare
-from dicejax.losses.probabilities import log_probabilities
+from dicejax.losses.contract import CLASS_WEIGHTS, UNIT_INTERVAL, Bounds, loss
+from dicejax.losses.elements import Elements, prepare
+from dicejax.losses.probabilities import (
+    at_label,
+    log_sigmoid,
+    others_logsumexp,
+    over_labels,
+)
 
 
 @loss(label_smoothing=UNIT_INTERVAL, class_weights=CLASS_WEIGHTS)
@@ -14,59 +20,151 @@ def cross_entropy(
     *,
     where: Array | None = None,
     class_axis: int | None = -1,
+    multi_label: bool = False,
     label_smoothing: float | Array = 0.0,
     class_weights: Array | None = None,
 ) -> Array:
-    r"""Cross entropy of each element, in nats, not reduced.
+    r"""Cross-entropy of each element, in nats, not reduced.
 
     .. math::
         L = -\sum_c w_c \tilde y_c \log p_c, \qquad
         \tilde y_c = (1 - \varepsilon) y_c + \varepsilon / C
 
-    with p the softmax of the logits. In the binary form p is the sigmoid and the sum
-    runs over the two classes with probabilities 1 - p and p.
+    with p the softmax of the logits. In the binary and the multi-label form p is the
+    sigmoid, C is 2 and the sum runs over the two outcomes, 1 - p and p.
+
+    Weights made from counts are in `class_weights`.
 
     Args:
-        logits: finite floats `[..., C]`, or `[...]` in the binary form.
-        labels: integers `[...]` in 0..C-1 (0 or 1 in the binary form; -100 is masked),
-            or float probabilities shaped like the logits.
-        where: bool `[...]`; False masks an element, whatever its logits and label.
-        class_axis: the axis of the logits that holds the classes; None for the binary
-            form, which has none.
-        label_smoothing: epsilon, in [0, 1].
-        class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1. The
-            result is not divided by the sum of the weights.
+      label_smoothing: epsilon, in [0, 1].
 
     Returns:
-        Floats `[...]`, 0 where masked; float32, or float64 for float64 logits. A label
-        out of range that is known only at run time (under jit) counts as no class, a
-        row of zeros for y; in the binary form as class 0.
-
-    Raises:
-        ValueError: if shapes do not fit, if a known label is out of range, or if a
-            known hyper-parameter is.
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
+      float64 for float64 logits.
 
     Source: Li et al., ACL 2020, eq. 1, and eq. 2 with weights
     (https://aclanthology.org/2020.acl-main.45). Label smoothing: Szegedy et al., CVPR
     2016, section 7.
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> from dicejax.losses import cross_entropy
-        >>> logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
-        >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, 2])).tolist()]
-        [0.24, 1.099]
-        >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, -100])).tolist()]
-        [0.24, 0.0]
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import cross_entropy
+      >>> logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+      >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, 2])).tolist()]
+      [0.24, 1.099]
+      >>> [round(x, 3) for x in cross_entropy(logits, jnp.array([0, -100])).tolist()]
+      [0.24, 0.0]
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    if elements.hard and elements.form == "softmax":
+        return _of_hard_labels(elements, label_smoothing, class_weights)
+    classes = logits.shape[class_axis] if elements.form == "softmax" else 2
+    smoothed = (1 - label_smoothing) * elements.targets + label_smoothing / classes
+    elements = elements._replace(labels=smoothed, hard=False)
+    return over_labels(elements, _minus_log_p, class_weights=class_weights)
+
+
+def _of_hard_labels(
+    elements: Elements, label_smoothing: Array, class_weights: Array | None
+) -> Array:
+    """Softmax cross-entropy that sums over the classes but never holds log p."""
+    z, classes = elements.logits, elements.logits.shape[-1]
+    others = others_logsumexp(elements)
+    of_gold = -log_sigmoid(at_label(z, elements.labels) - others)
+    weights = jnp.ones(classes, z.dtype) if class_weights is None else class_weights
+    # -log p_c = (others - z_c) + (logsumexp of all - others)
+    log_sum = of_gold + at_label(z, elements.labels) - others
+    of_all = jnp.sum((others[..., None] - z) * weights, axis=-1)
+    of_all += log_sum * jnp.sum(weights)
+    weight = 1 if class_weights is None else weights[elements.labels]
+    smoothed = (1 - label_smoothing) * weight * of_gold
+    return elements.mask(smoothed + label_smoothing / classes * of_all)
+
+
+def _minus_log_p(log_p: Array, log_q: Array) -> Array:
+    return -log_p
+
+
+@loss(epsilon=Bounds(-1.0, float("inf")))
+def poly(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    epsilon: float | Array = 1.0,
+) -> Array:
+    r"""Poly-1 loss: cross-entropy with another first term of its Taylor series.
+
+    .. math:: L = \sum_c y_c \left( -\log p_c + \varepsilon (1 - p_c) \right)
+
+    Args:
+      epsilon: in [-1, inf). Over 0 it pushes on where p is close to 1 already, below 0
+        it lets go; 0 is cross-entropy.
+
+    Returns:
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Source: Leng et al., ICLR 2022, eq. 6 (https://arxiv.org/abs/2204.12511).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import poly
+      >>> logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+      >>> [round(x, 3) for x in poly(logits, jnp.array([0, 2])).tolist()]
+      [0.453, 1.765]
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+
+    def value(log_p, log_q, epsilon):
+        return -log_p + epsilon * jnp.exp(log_q)
+
+    return over_labels(elements, value, epsilon)
+
+
+@loss(weight=UNIT_INTERVAL)
+def majority_or_minority(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    majority_class: int = 0,
+    weight: float | Array = 0.5,
+) -> Array:
+    r"""Majority-or-minority loss: the majority class, O in tagging, counts once more.
+
+    .. math::
+        L = \lambda \, \mathrm{CE} + (1 - \lambda) \, [y = \mathrm{majority}] \,
+        \mathrm{CE}
+
+    Elements of the majority keep their cross-entropy and the others weigh lambda, so
+    that entities are not bought with false alarms.
+
+    Args:
+      majority_class: label of the majority.
+      weight: lambda, in [0, 1]; 1 is cross-entropy.
+
+    Returns:
+      Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Source: Nemoto et al., IEEE Access 2025 (https://arxiv.org/abs/2401.11431).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import majority_or_minority
+      >>> losses = majority_or_minority(jnp.zeros((2, 3)), jnp.array([0, 2]))
+      >>> [round(x, 3) for x in losses.tolist()]
+      [1.099, 0.549]
     """
     elements = prepare(logits, labels, where, class_axis)
-    log_p, log_q = log_probabilities(elements)
-    targets, classes = elements.targets, 2 if elements.binary else log_p.shape[-1]
-    targets = (1 - label_smoothing) * targets + label_smoothing / classes
-    if elements.binary:
-        weight_0, weight_1 = (1, 1) if class_weights is None else class_weights
-        losses = -(weight_1 * targets * log_p + weight_0 * (1 - targets) * log_q)
-    else:
-        weights = 1 if class_weights is None else class_weights
-        losses = -jnp.sum(weights * targets * log_p, axis=-1)
-    return elements.mask(losses)
+    require_integers(elements)
+    losses = over_labels(elements, _minus_log_p)
+    return losses * jnp.where(elements.labels == majority_class, 1, weight)
+
+
+def require_integers(elements: Elements) -> None:
+    """Raises a ValueError for soft labels."""
+    if not elements.hard:
+        raise ValueError("labels are floats but this loss wants integers")

@@ -1,4 +1,4 @@
-"""Overlap of predictions with labels over a set, and the Dice loss made of it."""
+"""Overlap of predictions with labels over a set: the counts that set losses share."""
 
 import dataclasses
 
@@ -6,15 +6,12 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import (
-    NON_NEGATIVE,
-    check_choice,
-    counts_loss,
-    loss,
-    prepare,
-    set_axes,
-)
-from dicejax.losses.probabilities import log_probabilities, self_adjusted
+from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
+from dicejax.losses.elements import Elements, compute_dtype, prepare, set_axes
+from dicejax.losses.elementwise import varying_like
+from dicejax.losses.probabilities import log_sigmoid, self_adjusted
+from dicejax.losses.softmax_factor import softmax_factor
+from dicejax.losses.softmax_sums import label_sums, softmax_sums
 
 
 @jax.tree_util.register_dataclass
@@ -23,9 +20,9 @@ class OverlapCounts:
     """Soft counts of a set, per class: `a + b` counts the union of disjoint sets.
 
     Attributes:
-        intersection: I, what is predicted and actual: the soft true positives.
-        predicted: P, what is predicted: soft true and false positives.
-        actual: Y, what the labels hold: true positives and false negatives.
+      intersection: I, what is predicted and actual: the soft true positives.
+      predicted: P, what is predicted: soft true and false positives.
+      actual: Y, what the labels hold: true positives and false negatives.
     """
 
     intersection: Array
@@ -50,9 +47,12 @@ def overlap_counts(
     where: Array | None = None,
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
+    multi_label: bool = False,
     squared: bool = False,
-    alpha: float | Array = 0.0,
+    alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
+    intersection: str = "product",
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
     r"""Counts, for each class, predictions, labels and their overlap over a set.
 
@@ -60,169 +60,102 @@ def overlap_counts(
         f_c = (1 - p_c)^\alpha p_c, \quad
         I_c = \sum f_c y_c, \quad P_c = \sum f_c, \quad Y_c = \sum y_c
 
-    with p the softmax of the logits, or their sigmoid in the binary form. `squared`
+    with p the softmax of the logits, or their sigmoid in the other forms. `squared`
     makes it :math:`P_c = \sum f_c^2` and :math:`Y_c = \sum y_c^2`.
 
     Args:
-        logits: finite floats `[..., C]`, or `[...]` in the binary form.
-        labels: integers `[...]` in 0..C-1 (0 or 1 in the binary form; -100 is masked),
-            or float probabilities shaped like the logits.
-        where: bool `[...]`; False leaves an element out of the set.
-        axis: the axes of the labels (classes not counted) that form a set. None: all,
-            so one set; `()`: none, so each element is a set; -1: one set per row.
-        class_axis: the axis of the logits that holds the classes; None for the binary
-            form, which has none.
-        squared: whether to sum squares in P and Y.
-        alpha: exponent of the self-adjusting factor; 0 leaves plain probabilities.
-        stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+      squared: whether to sum squares in P and Y.
+      alpha: exponent of the self-adjusting factor; None for plain probabilities.
+      stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+      intersection: "product": f y; "minimum": the smaller of f and y, which for soft
+        labels is largest where f is y. The same for labels of 0 and 1.
 
     Returns:
-        Counts whose arrays have the label axes that `axis` does not name, in order,
-        then `[C]`; no `[C]` in the binary form. In units of elements. A label out of
-        range that is known only at run time (under jit) is actual for no class.
-
-    Raises:
-        ValueError: if shapes or `axis` do not fit, if a known label is out of range, or
-            if a known `alpha` is negative.
+      Counts whose arrays have the label axes that `axis` does not name, in order, then
+      `[C]`; no `[C]` in the binary form. In units of elements. With integer labels and
+      a softmax they differentiate in reverse mode only.
 
     Source: the sums of Li et al., ACL 2020, eq. 8 and eq. 11
     (https://aclanthology.org/2020.acl-main.45).
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> from dicejax.losses import overlap_counts
-        >>> logits = jnp.array([[99.0, 0.0], [99.0, 0.0], [0.0, 99.0]])
-        >>> counts = overlap_counts(logits, jnp.array([0, 1, 1]))
-        >>> print(counts.intersection, counts.predicted, counts.actual)
-        [1. 1.] [2. 1.] [1. 2.]
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import overlap_counts
+      >>> logits = jnp.array([[99.0, 0.0], [99.0, 0.0], [0.0, 99.0]])
+      >>> counts = overlap_counts(logits, jnp.array([0, 1, 1]))
+      >>> print(counts.intersection, counts.predicted, counts.actual)
+      [1. 1.] [2. 1.] [1. 2.]
     """
-    elements = prepare(logits, labels, where, class_axis)
-    axes = set_axes(axis, elements.where.ndim)
-    log_p, log_q = log_probabilities(elements)
-    f = self_adjusted(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
-    f, y = elements.mask(f), elements.targets  # [..., C] or [...]
-    return OverlapCounts(
-        intersection=jnp.sum(f * y, axis=axes),
-        predicted=jnp.sum(f * f if squared else f, axis=axes),
-        actual=jnp.sum(y * y if squared else y, axis=axes),
-    )
-
-
-@counts_loss(smooth=NON_NEGATIVE)
-def dice_from_counts(
-    counts: OverlapCounts, *, smooth: float | Array = 1.0, absent: str = "smooth"
-) -> Array:
-    r"""Dice loss of counted sets.
-
-    .. math:: L = 1 - \frac{2 I + \gamma}{P + Y + \gamma}
-
-    Args:
-        counts: what `overlap_counts` returns, or a sum of such.
-        smooth: gamma, in units of counts: its weight shrinks as sets grow.
-        absent: what a class without gold in its set gives. "smooth": the formula, so
-            that its false positives count. "skip": loss 0 and gradient 0.
-
-    Returns:
-        Floats in the shape of the counts. An empty set (P + Y + gamma is 0, or less
-        than the square root of the smallest normal float, 1e-19 in float32) gives loss
-        0 and gradient 0, whatever `absent` says.
-
-    Raises:
-        ValueError: if a known `smooth` is negative, or `absent` is no choice.
-
-    Source: Li et al., ACL 2020, eq. 8 (https://aclanthology.org/2020.acl-main.45),
-    squares left to the counts.
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from dicejax.losses import OverlapCounts, dice_from_counts
-        >>> counts = OverlapCounts(
-        ...     intersection=jnp.array([3.0, 0.0]),
-        ...     predicted=jnp.array([4.0, 1.0]),
-        ...     actual=jnp.array([4.0, 0.0]),
-        ... )
-        >>> [round(x, 3) for x in dice_from_counts(counts).tolist()]
-        [0.222, 0.5]
-        >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
-        [0.222, 0.0]
-    """
-    check_choice("absent", absent, ("smooth", "skip"))
-    denominator = counts.predicted + counts.actual + smooth
-    # Below this floor 1 / denominator^2, which the gradient holds, would overflow.
-    empty = denominator < jnp.sqrt(jnp.finfo(denominator.dtype).tiny)
-    if absent == "skip":
-        empty |= counts.actual == 0
-    numerator = 2 * counts.intersection + smooth
-    return jnp.where(empty, 0, 1 - numerator / jnp.where(empty, 1, denominator))
-
-
-@loss(smooth=NON_NEGATIVE)
-def dice(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    axis: int | tuple[int, ...] | None = None,
-    class_axis: int | None = -1,
-    smooth: float | Array = 1.0,
-    squared: bool = False,
-    absent: str = "smooth",
-) -> Array:
-    r"""Dice loss of each class over a set: one minus a soft F1.
-
-    .. math:: L_c = 1 - \frac{2 \sum p_c y_c + \gamma}{\sum p_c + \sum y_c + \gamma}
-
-    With hard predictions and gamma 0 it is 1 - F1 of the class. `squared` sums squares
-    below, which is the paper's DL.
-
-    The loss depends on what the set is, so batch composition matters: the mean of the
-    losses of two halves of a batch is not the loss of the batch. Add `overlap_counts`
-    instead, then take `dice_from_counts`.
-
-    It is the sum over elements for one class that makes an F1. If the counts of a
-    softmax are summed over its C classes too, without squares and with one gold class
-    per element, P = Y = N: the loss is 2 sum(1 - p_gold) / (2 N + gamma), for a single
-    element and gamma 0 just 1 - p_gold. That is a surrogate for accuracy, not for F1.
-
-    Args:
-        logits: finite floats `[..., C]`, or `[...]` in the binary form.
-        labels: integers `[...]` in 0..C-1 (0 or 1 in the binary form; -100 is masked),
-            or float probabilities shaped like the logits.
-        where: bool `[...]`; False leaves an element out of the set.
-        axis: the axes of the labels (classes not counted) that form a set. None: all,
-            so one set; `()`: none, so each element is a set; -1: one set per row.
-        class_axis: the axis of the logits that holds the classes; None for the binary
-            form, which has none.
-        smooth: gamma, in units of counts: its weight shrinks as sets grow.
-        squared: whether to sum squares below.
-        absent: what a class without gold in its set gives. "smooth": the formula.
-            "skip": loss 0 and gradient 0.
-
-    Returns:
-        Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-        binary form. A fully masked set gives 0. A label out of range that is known only
-        at run time (under jit) is actual for no class.
-
-    Raises:
-        ValueError: if shapes or `axis` do not fit, if a known label is out of range, if
-            a known `smooth` is negative, or `absent` is no choice.
-
-    Source: Li et al., ACL 2020, eq. 7 (one element) and eq. 8 (a set), both squared,
-    eq. 6 unsquared (https://aclanthology.org/2020.acl-main.45).
-
-    Example:
-        >>> import jax.numpy as jnp
-        >>> from dicejax.losses import dice
-        >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
-        >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
-        [0.024, 0.258, 0.496]
-    """
-    counts = overlap_counts(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    return count(
+        elements,
+        set_axes(axis, elements.label_axes),
         squared=squared,
+        alpha=alpha,
+        stop_gradient_weight=stop_gradient_weight,
+        intersection=intersection,
+        axis_name=axis_name,
     )
-    return dice_from_counts(counts, smooth=smooth, absent=absent)
+
+
+def count(
+    elements: Elements,
+    axes: tuple[int, ...],
+    *,
+    squared: bool = False,
+    alpha: Array | None = None,
+    stop_gradient_weight: bool = False,
+    intersection: str = "product",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> OverlapCounts:
+    """Returns the counts of prepared elements; for the rest see `overlap_counts`."""
+    check_choice("intersection", intersection, ("product", "minimum"))
+    if elements.hard and elements.form == "softmax" and axes:
+        counts = _fast_counts(elements, axes, squared, alpha, stop_gradient_weight)
+    else:
+        f = _factor(elements, alpha, stop_gradient_weight)
+        y = elements.targets
+        overlap = f * y if intersection == "product" else jnp.minimum(f, y)
+        counts = OverlapCounts(
+            intersection=jnp.sum(overlap, axis=axes),
+            predicted=jnp.sum(f * f if squared else f, axis=axes),
+            actual=jnp.sum(y * y if squared else y, axis=axes),
+        )
+    return counts if axis_name is None else jax.lax.psum(counts, axis_name)
+
+
+def _fast_counts(
+    elements: Elements,
+    axes: tuple[int, ...],
+    squared: bool,
+    alpha: Array | None,
+    stop_gradient_weight: bool,
+) -> OverlapCounts:
+    raw, labels, where = elements.raw, elements.labels, elements.where
+    alpha = None if alpha is None else varying_like(alpha, elements.logits)
+    intersection, predicted = softmax_sums(
+        raw, labels, where, alpha, axes, squared, stop_gradient_weight
+    )
+    weights = where.astype(compute_dtype(raw.dtype))
+    return OverlapCounts(
+        intersection=intersection,
+        predicted=predicted,
+        actual=label_sums(weights, labels, raw.shape[-1], axes),
+    )
+
+
+def _factor(
+    elements: Elements, alpha: Array | None, stop_gradient_weight: bool
+) -> Array:
+    """(1-p)^alpha p of each class, 0 where masked."""
+    if alpha is None:
+        softmax = elements.form == "softmax"
+        return elements.mask(
+            (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
+        )
+    if elements.form == "softmax":
+        alpha = varying_like(alpha, elements.logits)
+        return softmax_factor(elements.raw, elements.where, alpha, stop_gradient_weight)
+    log_p, log_q = log_sigmoid(elements.logits), log_sigmoid(-elements.logits)
+    f = self_adjusted(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
+    return elements.mask(f)

@@ -3,9 +3,11 @@
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss, prepare
-from dicejax.losses.overlap import OverlapCounts, dice_from_counts, overlap_counts
-from dicejax.losses.probabilities import gold_log_probabilities, self_adjusted
+from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
+from dicejax.losses.dice import dice_from_counts
+from dicejax.losses.elements import prepare
+from dicejax.losses.overlap import OverlapCounts, overlap_counts
+from dicejax.losses.probabilities import gold_logit, log_sigmoid, self_adjusted
 
 
 @loss(alpha=NON_NEGATIVE, smooth=NON_NEGATIVE)
@@ -16,11 +18,13 @@ def self_adjusting_dice(
     where: Array | None = None,
     axis: int | tuple[int, ...] | None = (),
     class_axis: int | None = -1,
+    multi_label: bool = False,
     alpha: float | Array = 0.01,
     smooth: float | Array = 1.0,
     squared: bool = False,
     form: str = "gold",
     stop_gradient_weight: bool = False,
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Self-adjusting Dice loss, of each element unless `axis` names a larger set.
 
@@ -41,60 +45,53 @@ def self_adjusting_dice(
     not for F1. Over sets larger than an element, batch composition matters: see `dice`.
 
     Args:
-        logits: finite floats `[..., C]`, or `[...]` in the binary form.
-        labels: integers `[...]` in 0..C-1 (0 or 1 in the binary form; -100 is masked),
-            or float probabilities shaped like the logits.
-        where: bool `[...]`; False leaves an element out.
-        axis: the axes of the labels (classes not counted) that form a set. `()`: none,
-            as in the paper, so each element is a set; None: all, so one set.
-        class_axis: the axis of the logits that holds the classes; None for the binary
-            form, which has none.
-        alpha: exponent of the factor; 0 gives `dice`.
-        smooth: gamma, in units of counts.
-        squared: whether to sum squares below, f^2 and y^2.
-        form: "gold": only the gold class of each element, y = 1; needs integer labels
-            and `axis=()`. "one_versus_rest": every class as a binary problem of its
-            own. In the binary form (`class_axis=None`) there is one problem, y against
-            not y, and `form` changes nothing.
-        stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+      axis: the axes of the labels (classes not counted) that form a set. `()`: none, as
+        in the paper, so each element is a set; None: all, so one set.
+      alpha: exponent of the factor; 0 gives `dice`.
+      squared: whether to sum squares below, f^2 and y^2.
+      form: "gold": only the gold class of each element, y = 1; needs integer labels and
+        `axis=()`. "one_versus_rest": every class as a binary problem of its own. In the
+        binary and the multi-label form classes are such problems already, y against not
+        y, and `form` changes nothing.
+      stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
 
     Returns:
-        Floats. "gold": `[...]`, 0 where masked. "one_versus_rest": the label axes that
-        `axis` does not name, then `[C]`; no `[C]` in the binary form; 0 where masked or
-        where a set is empty. A label out of range that is known only at run time (under
-        jit) gives 0, up to rounding, in the form "gold" and is actual for no class
-        otherwise.
+      Floats. "gold": `[...]`, 0 where masked. "one_versus_rest": the label axes that
+      `axis` does not name, then `[C]`; no `[C]` in the binary form; 0 where masked or
+      where a set is empty.
 
     Raises:
-        ValueError: if shapes or `axis` do not fit, if "gold" gets float labels or a
-            set, if a known label is out of range, or if a known hyper-parameter is.
+      ValueError: if shapes or axes do not fit, if "gold" gets float labels or a set, or
+        if a known label or hyper-parameter is out of its range.
 
     Source: Li et al., ACL 2020, eq. 11, smoothed by gamma as eq. 6
     (https://aclanthology.org/2020.acl-main.45).
 
     Example:
-        >>> import jax.numpy as jnp
-        >>> from dicejax.losses import self_adjusting_dice
-        >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
-        >>> labels = jnp.array([0, 2])
-        >>> losses = self_adjusting_dice(logits, labels)
-        >>> [round(x, 3) for x in losses.tolist()]
-        [0.023, 0.487]
-        >>> losses = self_adjusting_dice(logits, labels, form="one_versus_rest")
-        >>> [[round(x, 3) for x in row] for row in losses.tolist()]
-        [[0.023, 0.017, 0.017], [0.017, 0.483, 0.487]]
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import self_adjusting_dice
+      >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+      >>> labels = jnp.array([0, 2])
+      >>> losses = self_adjusting_dice(logits, labels)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.023, 0.487]
+      >>> losses = self_adjusting_dice(logits, labels, form="one_versus_rest")
+      >>> [[round(x, 3) for x in row] for row in losses.tolist()]
+      [[0.023, 0.017, 0.017], [0.017, 0.483, 0.487]]
     """
     check_choice("form", form, ("gold", "one_versus_rest"))
-    if form == "one_versus_rest" or class_axis is None:
+    if form == "one_versus_rest" or class_axis is None or multi_label:
         counts = overlap_counts(
             logits,
             labels,
             where=where,
             axis=axis,
             class_axis=class_axis,
+            multi_label=multi_label,
             squared=squared,
             alpha=alpha,
             stop_gradient_weight=stop_gradient_weight,
+            axis_name=axis_name,
         )
         return dice_from_counts(counts, smooth=smooth)
 
@@ -104,8 +101,13 @@ def self_adjusting_dice(
     if jnp.issubdtype(labels.dtype, jnp.floating):
         raise ValueError(f"labels are {labels.dtype}, not integers; {rival}")
     elements = prepare(logits, labels, where, class_axis)
-    log_p, log_q = gold_log_probabilities(elements)
-    f = self_adjusted(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
+    gold = gold_logit(elements)
+    f = self_adjusted(
+        log_sigmoid(gold),
+        log_sigmoid(-gold),
+        alpha,
+        stop_gradient_weight=stop_gradient_weight,
+    )
     counts = OverlapCounts(
         intersection=f,
         predicted=f * f if squared else f,

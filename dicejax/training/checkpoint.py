@@ -43,6 +43,7 @@ class Checkpoints:
             "total_steps": state.total_steps,
             "opt_state": state.opt_state,
             "rng": jax.random.key_data(state.rng),
+            "objective_state": jax.tree.leaves(state.objective_state),
         }
         self._manager.save(
             step,

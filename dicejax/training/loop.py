@@ -83,12 +83,14 @@ class _Fit:
 
     def run(self, batches: PackedBatches) -> TrainState:
         experiment = self.setup.experiment
+        objective = experiment.objective.fitted(self.setup.class_counts)
         keys = jax.random.split(jax.random.key(experiment.training.seed))
         state = TrainState.create(
             self.setup.initial_params(keys[0]),
             experiment.optimizer.transform(),
             total_steps=len(batches),
             rng=keys[1],
+            objective_state=objective.initial_state(),
         )
         state = replicate(state, self.mesh)
         ends = batches.epoch_ends()
@@ -100,7 +102,7 @@ class _Fit:
             state, metrics = train_step(
                 state,
                 global_batch(batch.arrays, self.mesh),
-                experiment.objective,
+                objective,
                 network=self.setup.network,
                 optimizer=experiment.optimizer,
             )

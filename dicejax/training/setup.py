@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import jax
+import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
@@ -30,6 +31,15 @@ class Setup:
     network: Network
     initial_params: Callable[[jax.Array], Params]
     encoded: dict[str, list[TaggedTokens]]
+
+    @property
+    def class_counts(self) -> dict[str, np.ndarray]:
+        """How often each class is a label of the training split, by head name."""
+        counts = {}
+        for name, head in self.network.heads:
+            labels = np.concatenate([one.arrays[name] for one in self.encoded["train"]])
+            counts[name] = np.bincount(labels[labels >= 0], minlength=head.classes)
+        return counts
 
     def batches(self, devices: int) -> PackedBatches:
         """Return the training batches of the whole run."""

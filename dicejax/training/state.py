@@ -24,6 +24,7 @@ class TrainState:
       params: nested dict of float32 arrays.
       opt_state: the state of the optax transformation.
       rng: the run's PRNG key; step n uses `fold_in(rng, n)`.
+      objective_state: what the objective carries from step to step.
     """
 
     step: Array
@@ -31,6 +32,7 @@ class TrainState:
     params: Params
     opt_state: Any
     rng: Array
+    objective_state: Any = ()
 
     @classmethod
     def create(
@@ -40,6 +42,7 @@ class TrainState:
         *,
         total_steps: int,
         rng: Array,
+        objective_state: Any = (),
     ) -> TrainState:
         """Return the state before the first step."""
         return cls(
@@ -48,4 +51,5 @@ class TrainState:
             params=params,
             opt_state=transform.init(params),
             rng=rng,
+            objective_state=objective_state,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -47,21 +48,27 @@ def train_step(
       The state after the step, and `loss`, `gradient_norm` and `learning_rate` as
       float32 scalars.
     """
+    progress = state.step / state.total_steps
 
-    def loss(params: Params) -> Array:
+    def loss(params: Params) -> tuple[Array, Any]:
         outputs = network.apply(
             params, batch, jax.random.fold_in(state.rng, state.step)
         )
-        return objective(outputs, batch)
+        return objective(outputs, batch, state.objective_state, progress)
 
-    value, gradients = jax.value_and_grad(loss)(state.params)
+    differentiate = jax.value_and_grad(loss, has_aux=True)
+    (value, objective_state), gradients = differentiate(state.params)
     updates, opt_state = optimizer.transform().update(
         gradients, state.opt_state, state.params
     )
     rate = optimizer.rate(state.step, state.total_steps)
     params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
     state = dataclasses.replace(
-        state, step=state.step + 1, params=params, opt_state=opt_state
+        state,
+        step=state.step + 1,
+        params=params,
+        opt_state=opt_state,
+        objective_state=objective_state,
     )
     metrics = {
         "loss": value,

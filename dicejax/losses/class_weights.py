@@ -1,0 +1,141 @@
+"""Class weights made from counts, for the `class_weights` of a loss.
+
+Counts are numbers `[..., C]` over the last axis: `[C]` for a softmax, `[2]` for one
+binary problem, `[C, 2]` for several labels (of 0 and 1 for each class). A count of 0 is
+taken as 1, so that every weight is finite; without zeros, shares do as well as counts,
+but for `effective_number`.
+"""
+
+import math
+
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import NON_NEGATIVE, Bounds, known_value
+
+
+def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
+    r"""The paper's weights of weighted cross-entropy.
+
+    .. math:: w_t = \lg \left( \frac{n - n_t}{n_t} + K \right)
+
+    With K = 1 it is lg(n / n_t): a class that is everything weighs 0.
+
+    Args:
+      counts: non-negative numbers `[..., C]`; n is their sum.
+      k: K, at least 1, below which weights could be negative.
+
+    Returns:
+      Floats like the counts.
+
+    Raises:
+      ValueError: if a count is negative or not finite, or k is below 1.
+
+    Source: Li et al., ACL 2020, section 3.2 (https://aclanthology.org/2020.acl-main.45).
+
+    Example:
+      >>> from dicejax.losses import class_weights
+      >>> [round(x, 4) for x in class_weights.log_ratio([900, 90, 10]).tolist()]
+      [0.0458, 1.0458, 2.0]
+    """
+    counts = _checked(counts)
+    _check("k", k, Bounds(1.0, math.inf))
+    total = jnp.sum(counts, axis=-1, keepdims=True)
+    return jnp.log10((total - counts) / counts + k)
+
+
+def inverse(counts: Array) -> Array:
+    r"""Weights by inverse frequency: every class has the same total weight.
+
+    .. math:: w_t = \frac{n}{C n_t}
+
+    Args:
+      counts: non-negative numbers `[..., C]`; n is their sum.
+
+    Returns:
+      Floats like the counts; the mean weight of an element is 1.
+
+    Raises:
+      ValueError: if a count is negative or not finite.
+
+    Example:
+      >>> from dicejax.losses import class_weights
+      >>> [round(x, 4) for x in class_weights.inverse([6, 3, 1]).tolist()]
+      [0.5556, 1.1111, 3.3333]
+    """
+    counts = _checked(counts)
+    return _mean_one(1 / counts, counts)
+
+
+def inverse_square_root(counts: Array) -> Array:
+    r"""Weights by the inverse square root of the frequency: half way to `inverse`.
+
+    .. math:: w_t \propto \frac{1}{\sqrt{n_t}}, \qquad \sum_t n_t w_t = n
+
+    Args:
+      counts: non-negative numbers `[..., C]`; n is their sum.
+
+    Returns:
+      Floats like the counts; the mean weight of an element is 1.
+
+    Raises:
+      ValueError: if a count is negative or not finite.
+
+    Example:
+      >>> from dicejax.losses import class_weights
+      >>> weights = class_weights.inverse_square_root([64, 16])
+      >>> [round(x, 4) for x in weights.tolist()]
+      [0.8333, 1.6667]
+    """
+    counts = _checked(counts)
+    return _mean_one(1 / jnp.sqrt(counts), counts)
+
+
+def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
+    r"""Class-balanced weights: by the inverse of the effective number of examples.
+
+    .. math:: w_t \propto \frac{1 - \beta}{1 - \beta^{n_t}}, \qquad \sum_t w_t = C
+
+    Args:
+      counts: non-negative numbers `[..., C]`.
+      beta: in [0, 1): 0 weighs all alike; towards 1 it comes to the inverse frequency.
+
+    Returns:
+      Floats like the counts; the mean weight of a class is 1.
+
+    Raises:
+      ValueError: if a count is negative or not finite, or beta is outside [0, 1).
+
+    Source: Cui et al., CVPR 2019, eq. 2 and section 4 (https://arxiv.org/abs/1901.05555).
+
+    Example:
+      >>> from dicejax.losses import class_weights
+      >>> weights = class_weights.effective_number([5000, 50], beta=0.99)
+      >>> [round(x, 4) for x in weights.tolist()]
+      [0.5663, 1.4337]
+    """
+    counts = _checked(counts)
+    if not 0 <= beta < 1:
+        raise ValueError(f"beta is {beta} but must be in [0, 1)")
+    # 1 - beta^n without the cancellation of a beta close to 1.
+    weights = 1 / -jnp.expm1(counts * jnp.log(beta))
+    return weights * counts.shape[-1] / jnp.sum(weights, axis=-1, keepdims=True)
+
+
+def _checked(counts: Array) -> Array:
+    counts = jnp.asarray(counts, float)
+    if counts.ndim == 0 or counts.shape[-1] == 0:
+        raise ValueError(f"counts has shape {counts.shape}: no classes")
+    _check("counts", counts, NON_NEGATIVE)
+    return jnp.where(counts == 0, 1, counts)
+
+
+def _check(name: str, value: Array | float, bounds: Bounds) -> None:
+    known = known_value(value)
+    if known is not None and (bad := bounds.violated(known)).any():
+        raise ValueError(f"{name} is {known[bad][0]} but must be in {bounds}")
+
+
+def _mean_one(weights: Array, counts: Array) -> Array:
+    total = jnp.sum(counts, axis=-1, keepdims=True)
+    return weights * total / jnp.sum(counts * weights, axis=-1, keepdims=True)

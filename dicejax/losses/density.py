@@ -1,0 +1,215 @@
+"""Gradient harmonising (GHM): elements weigh by how rare their gradient norm is."""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import (
+    BELOW_ONE,
+    POSITIVE,
+    check_hyperparameters,
+    check_mask,
+    loss,
+)
+from dicejax.losses.cross_entropy import require_integers
+from dicejax.losses.elements import Elements, compute_dtype, prepare
+from dicejax.losses.probabilities import gold_logit, over_labels
+from dicejax.losses.softmax_sums import label_sums
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class GHMState:
+    """Moving average of the density of gradient norms; made by `ghm_state`.
+
+    Attributes:
+      counts: floats `[bins]`, the average without bias correction, in elements.
+      updates: float scalar, how many batches it has seen.
+    """
+
+    counts: Array
+    updates: Array
+
+
+def ghm_state(bins: int = 10) -> GHMState:
+    """Returns the state before the first batch.
+
+    Args:
+      bins: into how many parts of equal width [0, 1] is cut.
+
+    Raises:
+      ValueError: if bins is not at least 1.
+
+    Example:
+      >>> from dicejax.losses import ghm_state
+      >>> ghm_state(bins=4).counts.tolist()
+      [0.0, 0.0, 0.0, 0.0]
+    """
+    if bins < 1:
+        raise ValueError(f"bins is {bins} but must be at least 1")
+    return GHMState(counts=jnp.zeros(bins), updates=jnp.zeros(()))
+
+
+@loss(momentum=BELOW_ONE)
+def ghm(
+    logits: Array,
+    labels: Array,
+    state: GHMState,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    momentum: float | Array = 0.75,
+    axis_name: str | tuple[str, ...] | None = None,
+) -> tuple[Array, GHMState]:
+    r"""Gradient-harmonised cross-entropy (GHM-C): crowded gradient norms weigh less.
+
+    .. math::
+        L_i = \frac{\hat N}{\hat n_{b(i)} \, B} \, \mathrm{CE}_i, \qquad
+        g_i = 1 - p_{y_i}, \quad b(i) = \lfloor g_i \cdot \text{bins} \rfloor
+
+    n_b is how many elements of the batch have their gradient norm g in bin b; its
+    moving average :math:`n \leftarrow m n + (1 - m) n_b` decays in all bins alike and
+    is corrected for its start, by 1 - m^t. N is the sum of the averages, B the number
+    of bins that the batch reaches. Easy elements crowd near 0 and outliers near 1; both
+    lose weight. Weights are not differentiated. Published code leaves out the
+    correction, which makes the first steps 1 / (1 - m^t) times as large, and keeps the
+    averages of bins that a batch does not reach.
+
+    Args:
+      state: what `ghm_state` or the previous call returned.
+      momentum: m, in [0, 1); 0 takes each batch for itself.
+      axis_name: name or names of the `shard_map` axes over which the batch is spread;
+        counts are then of all devices. Not needed under plain `jit`.
+
+    Returns:
+      Losses, floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; divide
+      their sum by the number of elements. And the state for the next call. With a
+      softmax, labels must be integers.
+
+    Source: Li et al., AAAI 2019, eq. 4 to 9, with the authors' number of bins reached
+    for eq. 6's number of bins (https://arxiv.org/abs/1811.05181).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import ghm, ghm_state
+      >>> logits, labels = jnp.array([4.0, 4.0, 4.0, -1.0]), jnp.array([1, 1, 1, 1])
+      >>> losses, state = ghm(logits, labels, ghm_state(), class_axis=None)
+      >>> [round(x, 4) for x in losses.tolist()]
+      [0.0121, 0.0121, 0.0121, 2.6265]
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    weights, state = _harmonised(
+        _gradient_norms(elements), elements.where, state, momentum, axis_name
+    )
+    return weights * over_labels(elements, lambda log_p, log_q: -log_p), state
+
+
+def _gradient_norms(elements: Elements) -> Array:
+    if elements.form != "softmax" and not elements.hard:
+        return jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
+    require_integers(elements)
+    return jax.nn.sigmoid(-gold_logit(elements))
+
+
+def ghm_regression(
+    predictions: Array,
+    targets: Array,
+    state: GHMState,
+    *,
+    where: Array | None = None,
+    mu: float | Array = 0.02,
+    momentum: float | Array = 0.7,
+    axis_name: str | tuple[str, ...] | None = None,
+) -> tuple[Array, GHMState]:
+    r"""Gradient-harmonised regression (GHM-R): an authentic smooth L1, harmonised.
+
+    .. math::
+        L_i = \frac{\hat N}{\hat n_{b(i)} \, B}
+        \left( \sqrt{d_i^2 + \mu^2} - \mu \right), \qquad
+        g_i = \frac{|d_i|}{\sqrt{d_i^2 + \mu^2}}
+
+    with d = prediction - target and the densities of `ghm`.
+
+    Args:
+      predictions: finite floats `[...]`.
+      targets: floats `[...]`.
+      state: what `ghm_state` or the previous call returned.
+      where: bool `[...]`; False masks an element, whatever it holds.
+      mu: width of the round bottom, over 0, in the units of the targets.
+      momentum: m, in [0, 1); 0 takes each batch for itself.
+      axis_name: name or names of the `shard_map` axes over which the batch is spread.
+
+    Returns:
+      Losses, floats `[...]`, 0 where masked; divide their sum by the number of
+      elements. And the state for the next call.
+
+    Raises:
+      ValueError: if shapes or types do not fit, or a known hyper-parameter is out of
+        its range.
+
+    Source: Li et al., AAAI 2019, eq. 10 to 14 (https://arxiv.org/abs/1811.05181).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import ghm_regression, ghm_state
+      >>> predictions, targets = jnp.array([0.0, 0.0, 3.0]), jnp.zeros(3)
+      >>> losses, state = ghm_regression(predictions, targets, ghm_state())
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.0, 0.0, 4.47]
+    """
+    shape, dtype = jnp.shape(predictions), jnp.result_type(predictions)
+    for name, array in (("predictions", predictions), ("targets", targets)):
+        if not jnp.issubdtype(jnp.result_type(array), jnp.floating):
+            raise ValueError(f"{name} has dtype {jnp.result_type(array)}, not a float")
+    if jnp.shape(targets) != shape:
+        raise ValueError(
+            f"targets has shape {jnp.shape(targets)} but predictions has {shape}"
+        )
+    check_mask(where, shape, f"predictions {shape}")
+    arguments = {"mu": mu, "momentum": momentum}
+    bounds = {"mu": POSITIVE, "momentum": BELOW_ONE}
+    check_hyperparameters(arguments, bounds, compute_dtype(dtype))
+    return _regression(
+        predictions, targets, state, where, axis_name=axis_name, **arguments
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("axis_name",))
+def _regression(predictions, targets, state, where, *, mu, momentum, axis_name):
+    where = jnp.ones(predictions.shape, bool) if where is None else where
+    dtype = compute_dtype(predictions.dtype)
+    difference = jnp.where(where, predictions, 0).astype(dtype)
+    difference -= jnp.where(where, targets, 0).astype(dtype)
+    root = jnp.sqrt(difference**2 + mu**2)
+    weights, state = _harmonised(
+        jnp.abs(difference) / root, where, state, momentum, axis_name
+    )
+    return jnp.where(where, weights * (root - mu), 0), state
+
+
+def _harmonised(
+    norms: Array,
+    where: Array,
+    state: GHMState,
+    momentum: Array,
+    axis_name: str | tuple[str, ...] | None,
+) -> tuple[Array, GHMState]:
+    """The weight of each element by its gradient norm in [0, 1], and the next state."""
+    bins, kind = state.counts.shape[0], state.counts.dtype
+    norms, momentum = jax.lax.stop_gradient((norms, momentum.astype(kind)))
+    index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)
+    reached = label_sums(where.astype(kind), index, bins, tuple(range(index.ndim)))
+    if axis_name is not None:
+        reached = jax.lax.psum(reached, axis_name)
+    counts = momentum * state.counts + (1 - momentum) * reached
+    updates = state.updates + 1
+    corrected = counts / (1 - momentum**updates)
+    occupied = jnp.sum(reached > 0)
+    present = reached > 0
+    weights = jnp.sum(corrected) / (jnp.where(present, corrected, 1) * occupied)
+    weights = jnp.where(present, weights, 0).astype(norms.dtype)
+    return weights[index], GHMState(counts=counts, updates=updates)

@@ -1,0 +1,308 @@
+"""Dice losses: one minus a soft F1 of each class, over a set."""
+
+import functools
+import math
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import NON_NEGATIVE, check_choice, counts_loss, loss
+from dicejax.losses.elements import prepare, set_axes
+from dicejax.losses.overlap import OverlapCounts, count, overlap_counts
+
+
+@counts_loss(smooth=NON_NEGATIVE)
+def dice_from_counts(
+    counts: OverlapCounts, *, smooth: float | Array = 1.0, absent: str = "smooth"
+) -> Array:
+    r"""Dice loss of counted sets.
+
+    .. math:: L = 1 - \frac{2 I + \gamma}{P + Y + \gamma}
+
+    Args:
+      counts: what `overlap_counts` returns, or a sum of such.
+
+    Returns:
+      Floats in the shape of the counts. An empty set (P + Y + gamma is 0, or less than
+      the square root of the smallest normal float, 1e-19 in float32) gives loss 0 and
+      gradient 0, whatever `absent` says.
+
+    Raises:
+      ValueError: if a known `smooth` is negative, or `absent` is no choice.
+
+    Source: Li et al., ACL 2020, eq. 8 (https://aclanthology.org/2020.acl-main.45),
+    squares left to the counts.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import OverlapCounts, dice_from_counts
+      >>> counts = OverlapCounts(
+      ...     intersection=jnp.array([3.0, 0.0]),
+      ...     predicted=jnp.array([4.0, 1.0]),
+      ...     actual=jnp.array([4.0, 0.0]),
+      ... )
+      >>> [round(x, 3) for x in dice_from_counts(counts).tolist()]
+      [0.222, 0.5]
+      >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
+      [0.222, 0.0]
+    """
+    both = counts.predicted + counts.actual
+    wrong = both - 2 * counts.intersection
+    return share_of(wrong, both + smooth, counts.actual, absent)
+
+
+def share_of(wrong: Array, denominator: Array, actual: Array, absent: str) -> Array:
+    """Returns wrong / denominator, and 0 where a set is empty or skipped.
+
+    As 1 - right / denominator, without the rounding of the difference.
+    """
+    check_choice("absent", absent, ("smooth", "skip"))
+    # Below this floor 1 / denominator^2, which the gradient holds, would overflow.
+    left_out = denominator < math.sqrt(jnp.finfo(denominator.dtype).tiny)
+    if absent == "skip":
+        left_out |= actual == 0
+    return jnp.where(left_out, 0, wrong / jnp.where(left_out, 1, denominator))
+
+
+@loss(smooth=NON_NEGATIVE)
+def dice(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    smooth: float | Array = 1.0,
+    squared: bool = False,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Dice loss of each class over a set: one minus a soft F1.
+
+    .. math:: L_c = 1 - \frac{2 \sum p_c y_c + \gamma}{\sum p_c + \sum y_c + \gamma}
+
+    With hard predictions and gamma 0 it is 1 - F1 of the class. `squared` sums squares
+    below, which is the paper's DL: over a batch its footnote 4, with `axis=()` its
+    eq. 7, a loss of each element.
+
+    The loss depends on what the set is, so batch composition matters: the mean of the
+    losses of two halves of a batch is not the loss of the batch. Add `overlap_counts`
+    instead, then take `dice_from_counts`.
+
+    It is the sum over elements for one class that makes an F1. If the counts of a
+    softmax are summed over its C classes too, without squares and with one gold class
+    per element, P = Y = N: the loss is 2 sum(1 - p_gold) / (2 N + gamma), for a single
+    element and gamma 0 just 1 - p_gold. That is a surrogate for accuracy, not for F1.
+
+    Args:
+      squared: whether to sum squares below.
+
+    Returns:
+      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
+      binary form. A fully masked set gives 0.
+
+    Source: Li et al., ACL 2020, eq. 7 (one element) and eq. 8 (a set), both squared,
+    eq. 6 unsquared (https://aclanthology.org/2020.acl-main.45).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import dice
+      >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
+      >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
+      [0.024, 0.258, 0.496]
+    """
+    counts = overlap_counts(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        squared=squared,
+        axis_name=axis_name,
+    )
+    return dice_from_counts(counts, smooth=smooth, absent=absent)
+
+
+@loss(smooth=NON_NEGATIVE)
+def log_cosh_dice(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    smooth: float | Array = 1.0,
+    squared: bool = False,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Log-cosh of the Dice loss: the slope fades as a class is learnt.
+
+    .. math:: L_c = \log \cosh(\mathrm{dice}_c)
+
+    Its gradient is that of `dice` times tanh(dice), which tends to 0 with the loss.
+
+    Args:
+      squared: whether to sum squares below.
+
+    Returns:
+      Floats as those of `dice`, in [0, 0.434].
+
+    Source: Jadon, CIBCB 2020, section II-L (https://arxiv.org/abs/2006.14822).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import log_cosh_dice
+      >>> logits = jnp.array([[4.0, 0.0], [0.0, 4.0], [0.0, 4.0]])
+      >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
+      [0.0318, 0.0323]
+    """
+    x = dice(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        smooth=smooth,
+        squared=squared,
+        absent=absent,
+        axis_name=axis_name,
+    )
+    # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
+    return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
+
+
+@loss(smooth=NON_NEGATIVE)
+def generalized_dice(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    smooth: float | Array = 1e-5,
+    weighting: str = "square",
+    absent: str = "skip",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Generalised Dice loss: one number for all classes, rare ones weighing more.
+
+    .. math::
+        L = 1 - \frac{2 \sum_c w_c I_c + \gamma}{\sum_c w_c (P_c + Y_c) + \gamma},
+        \qquad w_c = 1 / Y_c^2
+
+    The weights are those of the set at hand: a class that has one element in this batch
+    and a hundred in the next weighs 10 000 times less there. Weights are rescaled so
+    that the largest is 1, which keeps `smooth` in units of counts of the rarest class.
+
+    Args:
+      weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
+      absent: what a class without gold in its set weighs. "skip": nothing. "smooth": as
+        much as the rarest class present, so that its false positives count.
+
+    Returns:
+      Floats, the label axes that `axis` does not name. A set without gold gives 0.
+
+    Source: Sudre et al., DLMIA 2017, eq. 3 (https://arxiv.org/abs/1707.03237).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import generalized_dice
+      >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [4.0, 0.0], [0.0, 0.0]])
+      >>> round(float(generalized_dice(logits, jnp.array([0, 0, 0, 1]))), 3)
+      0.271
+    """
+    check_choice("weighting", weighting, ("square", "simple", "uniform"))
+    check_choice("absent", absent, ("smooth", "skip"))
+    counts = overlap_counts(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        axis_name=axis_name,
+    )
+    if class_axis is None:
+        counts = jax.tree.map(lambda one: one[..., None], counts)
+    weights = _class_weights(counts.actual, weighting, absent)
+    total = jax.tree.map(lambda one: jnp.sum(weights * one, axis=-1), counts)
+    losses = dice_from_counts(total, smooth=smooth)
+    return jnp.where(jnp.any(counts.actual > 0, axis=-1), losses, 0)
+
+
+def _class_weights(actual: Array, weighting: str, absent: str) -> Array:
+    """Weights by the gold counts `[..., C]`, the largest 1."""
+    present = actual > 0
+    fewest = jnp.min(jnp.where(present, actual, jnp.inf), axis=-1, keepdims=True)
+    share = jnp.where(present, fewest, 0) / jnp.where(present, actual, 1)
+    power = {"square": 2, "simple": 1, "uniform": 0}[weighting]
+    weights = jnp.where(present, share**power, absent == "smooth")
+    return jax.lax.stop_gradient(weights.astype(actual.dtype))
+
+
+@loss(smooth=NON_NEGATIVE)
+def dice_semimetric(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    smooth: float | Array = 1.0,
+    variant: str = "dml1",
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Dice semimetric loss: `dice` that is smallest at p = y for soft labels too.
+
+    .. math::
+        \mathrm{DML}_1 = 1 - \frac{P + Y - D + \gamma}{P + Y + \gamma}, \quad
+        \mathrm{DML}_2 = 1 - \frac{2 I + \gamma}{2 I + D + \gamma}, \quad
+        D = \sum |p - y|
+
+    For labels of 0 and 1 both are `dice` exactly. For soft ones, `dice` trains p to 0
+    or 1 instead of y; these do not, so that distilled, smoothed and averaged labels may
+    be used.
+
+    Args:
+      variant: "dml1" or "dml2".
+
+    Returns:
+      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
+      binary form. A fully masked set gives 0.
+
+    Source: Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
+
+    Example:
+      >>> import jax
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import dice, dice_semimetric
+      >>> labels = jnp.array([0.25, 0.75])
+      >>> logits = jax.scipy.special.logit(labels)
+      >>> print(f"{dice_semimetric(logits, labels, class_axis=None):.3f}")
+      0.000
+      >>> print(f"{dice(logits, labels, class_axis=None):.3f}")
+      0.250
+    """
+    check_choice("variant", variant, ("dml1", "dml2"))
+
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    axes = set_axes(axis, elements.label_axes)
+    counted = functools.partial(count, elements, axes, axis_name=axis_name)
+    # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
+    smaller = product = counted(intersection="product" if elements.hard else "minimum")
+    if variant == "dml1":
+        return dice_from_counts(smaller, smooth=smooth, absent=absent)
+    if not elements.hard:
+        product = counted()
+    difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
+    denominator = 2 * product.intersection + difference + smooth
+    return share_of(difference, denominator, smaller.actual, absent)

@@ -1,0 +1,105 @@
+"""What a formula computes with: masked, upcast, class axis last."""
+
+from typing import Any, Literal, NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+
+
+class Elements(NamedTuple):
+    """Checked inputs of a loss, lined up.
+
+    Attributes:
+      logits: float32 or float64, `[..., C]`, or `[...]` in the binary form. Finite
+        zeros where masked.
+      labels: hard ones int32: `[...]` (softmax and binary) or `[..., C]` (multi-label),
+        0 where masked. Soft ones: probabilities like the logits, zeros where masked.
+      where: bool, shaped like hard labels; False where masked by the caller, by a label
+        of -100 or by any other label out of range.
+      form: "softmax" over the last axis; "binary", a sigmoid without a class axis;
+        "multi_label", a sigmoid for each class of the last axis.
+      hard: whether labels are integers.
+      raw: the logits before masking and upcasting, for code that does both itself.
+    """
+
+    logits: Array
+    labels: Array
+    where: Array
+    form: Literal["softmax", "binary", "multi_label"]
+    hard: bool
+    raw: Array
+
+    @property
+    def targets(self) -> Array:
+        """Probabilities shaped like the logits; zeros where masked."""
+        if not self.hard:
+            return self.labels
+        labels, classes = self.labels, 1
+        if self.form == "softmax":
+            labels, classes = labels[..., None], jnp.arange(self.logits.shape[-1])
+        return self.mask(labels == classes).astype(self.logits.dtype)
+
+    @property
+    def label_axes(self) -> int:
+        """The number of axes that a set may be formed of: classes are none."""
+        return self.where.ndim - (self.form == "multi_label")
+
+    def mask(self, values: Array) -> Array:
+        """Returns `values` (`[...]` or `[..., C]`) with exact zeros where masked."""
+        where = self.where
+        if values.ndim > where.ndim:
+            where = where[..., None]
+        return jnp.where(where, values, 0)
+
+
+def prepare(
+    logits: Array,
+    labels: Array,
+    where: Array | None,
+    class_axis: int | None,
+    multi_label: bool = False,
+) -> Elements:
+    """Masks, upcasts and lines up inputs that the contract has checked."""
+    form = "multi_label" if multi_label else "softmax"
+    form = "binary" if class_axis is None else form
+    hard = not jnp.issubdtype(labels.dtype, jnp.floating)
+    dtype = compute_dtype(logits.dtype)
+    if class_axis is not None:
+        logits = jnp.moveaxis(logits, class_axis, -1)
+        if multi_label or not hard:
+            labels = jnp.moveaxis(labels, class_axis, -1)
+    mask_shape = logits.shape[:-1] if form == "softmax" else logits.shape
+    if where is None:
+        where = jnp.ones(mask_shape, bool)
+    elif form == "multi_label":
+        where = jnp.broadcast_to(where[..., None], mask_shape)
+
+    if hard:
+        labels = labels.astype(jnp.int32)
+        classes = logits.shape[-1] if form == "softmax" else 2
+        where = where & (labels >= 0) & (labels < classes)
+    # Masked values are replaced before the maths, not multiplied by 0 after it: a NaN
+    # or an infinity would survive the product, and its gradient too.
+    elements = Elements(logits, labels, where, form, hard, logits)
+    return elements._replace(
+        logits=elements.mask(logits).astype(dtype),
+        labels=elements.mask(labels).astype(labels.dtype if hard else dtype),
+    )
+
+
+def compute_dtype(dtype: Any) -> Any:
+    """Returns the type to compute in: float64 stays, everything else is float32."""
+    return jnp.float64 if dtype == jnp.float64 else jnp.float32
+
+
+def set_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Returns `axis` as sorted non-negative axes of labels with `ndim` axes."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    if any(not -ndim <= one < ndim for one in axes):
+        raise ValueError(f"axis is {axis} but labels has {ndim} axes")
+    axes = tuple(one % ndim for one in axes)
+    if len(set(axes)) < len(axes):
+        raise ValueError(f"axis is {axis} but names an axis twice")
+    return tuple(sorted(axes))

@@ -1,0 +1,160 @@
+"""Soft F1: one minus the F-beta score of probabilities instead of decisions."""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import NON_NEGATIVE, POSITIVE, Bounds, check_choice, loss
+from dicejax.losses.dice import share_of
+from dicejax.losses.elements import Elements, prepare, set_axes
+from dicejax.losses.overlap import OverlapCounts, count
+
+
+@loss(beta=POSITIVE, smooth=NON_NEGATIVE)
+def soft_f1(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    beta: float | Array = 1.0,
+    average: str = "macro",
+    exclude_class: int | None = None,
+    smooth: float | Array = 0.0,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""One minus a soft F-beta score over a set, averaged over classes.
+
+    .. math::
+        L = 1 - \frac{(1 + \beta^2) I + \gamma}
+        {(1 + \beta^2) I + \beta^2 \mathrm{FN} + \mathrm{FP} + \gamma}
+
+    With hard predictions it is one minus the score that evaluation reports: macro, the
+    mean over classes, or micro, of counts summed over classes. A micro score over all
+    classes of a softmax is accuracy; name the class of no entity (O) in `exclude_class`
+    to get the micro F1 of tagging.
+
+    Args:
+      beta: weight of recall against precision; 1 gives F1, and then each class's loss
+        is `dice` of the same smooth.
+      average: "macro", "micro", or "none" for one loss per class.
+      exclude_class: a class that is left out of the average and of "none".
+
+    Returns:
+      Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
+      in the binary form. "macro" with absent="skip" is the mean over the classes that
+      have gold in their set. A fully masked set gives 0.
+
+    Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with probabilities
+    for decisions (Pastor-Pellicer et al., IWANN 2013).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import soft_f1
+      >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
+      >>> labels = jnp.array([0, 1, 2])
+      >>> round(float(soft_f1(logits, labels)), 3)
+      0.449
+      >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
+      0.509
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, set_axes(axis, elements.label_axes), axis_name=axis_name)
+    return _f_beta(elements, counts, beta, smooth, average, exclude_class, absent)
+
+
+@loss(
+    multi_label=True,
+    slope=POSITIVE,
+    offset=Bounds(-float("inf"), float("inf")),
+    smooth=NON_NEGATIVE,
+)
+def sigmoid_f1(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    slope: float | Array = 1.0,
+    offset: float | Array = 0.0,
+    average: str = "macro",
+    smooth: float | Array = 0.0,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""One minus the F1 of a tuned sigmoid: several labels, or one, per element.
+
+    .. math:: L = 1 - \frac{2 \sum S y + \gamma}{\sum S + \sum y + \gamma},
+        \qquad S = \sigma(\beta (z + \eta))
+
+    A steep sigmoid comes close to the decision that F1 counts. With slope 1 and offset
+    0 it is `soft_f1` in the multi-label form.
+
+    Args:
+      labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
+        logits; -100 masks one entry.
+      slope: beta. The gradient fades where slope times the distance is large.
+      offset: eta, in units of logits: where the decision lies.
+      average: "macro", "micro", or "none" for one loss per class.
+
+    Returns:
+      Floats as those of `soft_f1`.
+
+    Source: Bénédict et al., TMLR 2022, eq. 8 to 12 (https://arxiv.org/abs/2108.10566).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import sigmoid_f1
+      >>> logits = jnp.array([[2.0, -1.0], [-2.0, -1.0]])
+      >>> labels = jnp.array([[1, 0], [0, 1]])
+      >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
+      0.483
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label=True)
+    elements = elements._replace(logits=slope * (elements.logits + offset))
+    counts = count(elements, set_axes(axis, elements.label_axes), axis_name=axis_name)
+    return _f_beta(elements, counts, 1.0, smooth, average, None, absent)
+
+
+def _f_beta(
+    elements: Elements,
+    counts: OverlapCounts,
+    beta: float | Array,
+    smooth: Array,
+    average: str,
+    exclude_class: int | None,
+    absent: str,
+) -> Array:
+    check_choice("average", average, ("macro", "micro", "none"))
+    if exclude_class is not None:
+        counts = _without(counts, exclude_class, elements)
+    has_classes = elements.form != "binary"
+    if average == "micro" and has_classes:
+        counts = jax.tree.map(lambda one: jnp.sum(one, axis=-1), counts)
+    overlap, actual = counts.intersection, counts.actual
+    # A difference of sums may round to less than nothing.
+    wrong = (counts.predicted - overlap) + beta**2 * (actual - overlap)
+    wrong = jnp.where(wrong < 0, 0, wrong)
+    right = (1 + beta**2) * overlap
+    losses = share_of(wrong, right + wrong + smooth, actual, absent)
+    if average == "macro" and has_classes:
+        counted = jnp.ones_like(actual) if absent == "smooth" else actual > 0
+        number = jnp.maximum(jnp.sum(counted, axis=-1), 1)
+        losses = jnp.sum(losses, axis=-1) / number
+    return losses
+
+
+def _without(
+    counts: OverlapCounts, exclude_class: int, elements: Elements
+) -> OverlapCounts:
+    classes = elements.logits.shape[-1] if elements.form != "binary" else 0
+    if not 0 <= exclude_class < classes or classes == 1:
+        raise ValueError(
+            f"exclude_class is {exclude_class} but there are {classes} classes, of"
+            " which one must be left"
+        )
+    return jax.tree.map(lambda one: jnp.delete(one, exclude_class, axis=-1), counts)

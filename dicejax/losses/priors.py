@@ -1,0 +1,243 @@
+"""Losses that know how often each class occurs: margins and adjusted logits."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import (
+    CLASS_COUNTS,
+    CLASS_WEIGHTS,
+    NON_NEGATIVE,
+    POSITIVE,
+    check_hyperparameters,
+    loss,
+)
+from dicejax.losses.cross_entropy import require_integers
+from dicejax.losses.elements import Elements, compute_dtype, prepare
+from dicejax.losses.probabilities import gold_logit, log_sigmoid, over_labels
+
+
+@loss(class_counts=CLASS_COUNTS, tau=NON_NEGATIVE)
+def logit_adjusted(
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    tau: float | Array = 1.0,
+) -> Array:
+    r"""Logit-adjusted cross-entropy: the logits learn what the frequencies do not tell.
+
+    .. math:: L = -\sum_c y_c \log \mathrm{softmax}(z + \tau \log n)_c
+
+    n are the class counts. In the binary and the multi-label form z becomes
+    :math:`z + \tau \log(n_1 / n_0)`. Predictions are made from z itself, which then
+    favours all classes alike (for tau 1: it minimises the balanced error).
+
+    Args:
+      tau: strength; 0 is cross-entropy.
+
+    Returns:
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Source: Menon et al., ICLR 2021, eq. 10 (https://arxiv.org/abs/2007.07314).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import logit_adjusted
+      >>> counts = jnp.array([90.0, 10.0])
+      >>> logits, labels = jnp.zeros((2, 2)), jnp.array([0, 1])
+      >>> losses = logit_adjusted(logits, labels, class_counts=counts)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.105, 2.303]
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    log_odds = _log_odds(class_counts, sigmoid=elements.form != "softmax")
+    elements = elements._replace(logits=elements.logits + tau * log_odds)
+    return over_labels(elements, lambda log_p, log_q: -log_p)
+
+
+def adjust_logits(
+    logits: Array,
+    *,
+    class_counts: Array,
+    tau: float | Array = 1.0,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+) -> Array:
+    r"""Post-hoc logit adjustment: removes the class frequencies from a trained model.
+
+    .. math:: z - \tau \log \pi, \qquad \pi = n / \sum n
+
+    For a model trained by plain cross-entropy, whose argmax then favours all classes
+    alike. In the binary and the multi-label form: :math:`z - \tau \log(n_1 / n_0)`.
+
+    Args:
+      logits: floats `[..., C]`, or `[...]` in the binary form.
+      class_counts: positive floats `[C]`: how often each class occurs; `[2]` in the
+        binary form (of label 0 and 1); `[C, 2]` in the multi-label form.
+      tau: strength; 0 changes nothing.
+      class_axis: the axis of the logits that holds the classes; None for the binary
+        form.
+      multi_label: whether each class has a sigmoid of its own.
+
+    Returns:
+      Floats shaped like the logits; float32, or float64 for float64 logits.
+
+    Raises:
+      ValueError: if the counts' shape does not fit, or a known count is not positive.
+
+    Source: Menon et al., ICLR 2021, eq. 9 (https://arxiv.org/abs/2007.07314).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import adjust_logits
+      >>> adjusted = adjust_logits(jnp.zeros(2), class_counts=jnp.array([90.0, 10.0]))
+      >>> [round(x, 3) for x in adjusted.tolist()]
+      [0.105, 2.303]
+    """
+    form = "multi_label" if multi_label else "softmax"
+    form = "binary" if class_axis is None else form
+    arguments = {"class_counts": class_counts, "tau": tau}
+    bounds = {"class_counts": CLASS_COUNTS, "tau": NON_NEGATIVE}
+    classes = 2 if class_axis is None else jnp.shape(logits)[class_axis]
+    dtype = compute_dtype(jnp.result_type(logits))
+    check_hyperparameters(arguments, bounds, dtype, classes, form)
+    shift = arguments["tau"] * _log_odds(
+        arguments["class_counts"], sigmoid=form != "softmax"
+    )
+    if class_axis is None:
+        return logits - shift
+    return jnp.moveaxis(jnp.moveaxis(logits, class_axis, -1) - shift, -1, class_axis)
+
+
+def _log_odds(class_counts: Array, *, sigmoid: bool) -> Array:
+    """Log of the class shares, or of n1 / n0 where each class is a yes or no."""
+    logs = jnp.log(class_counts)
+    if sigmoid:
+        return logs[..., 1] - logs[..., 0]
+    return logs - jnp.log(jnp.sum(class_counts))
+
+
+@loss(
+    class_counts=CLASS_COUNTS,
+    max_margin=NON_NEGATIVE,
+    scale=POSITIVE,
+    class_weights=CLASS_WEIGHTS,
+)
+def ldam(
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    max_margin: float | Array = 0.5,
+    scale: float | Array = 1.0,
+    class_weights: Array | None = None,
+) -> Array:
+    r"""Label-distribution-aware margin loss: rare classes must win by more.
+
+    .. math::
+        L = -w_y \log \frac{e^{s (z_y - \Delta_y)}}
+        {e^{s (z_y - \Delta_y)} + \sum_{c \ne y} e^{s z_c}}, \qquad
+        \Delta_c = m \left( \frac{\min n}{n_c} \right)^{1/4}
+
+    In the binary form the gold class must win by its margin in z or -z.
+
+    Args:
+      max_margin: m, the margin of the rarest class, in units of logits; 0 is
+        cross-entropy.
+      scale: s. Its authors use 30, for logits that are cosines; 1 suits a linear head.
+      class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1. Its
+        authors switch them on late in training (deferred re-weighting).
+
+    Returns:
+      Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Source: Cao et al., NeurIPS 2019, eq. 12 and 13 (https://arxiv.org/abs/1906.07413).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import ldam
+      >>> counts = jnp.array([1600.0, 100.0])
+      >>> losses = ldam(jnp.zeros((2, 2)), jnp.array([0, 1]), class_counts=counts)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.826, 0.974]
+    """
+    elements = prepare(logits, labels, where, class_axis)
+    require_integers(elements)
+    # Logs, so that counts of any size neither overflow nor vanish.
+    logs = jnp.log(class_counts)
+    margins = max_margin * jnp.exp((jnp.min(logs) - logs) / 4)
+    gold = gold_logit(elements._replace(logits=scale * elements.logits))
+    return _margin_loss(
+        elements, gold - scale * margins[elements.labels], class_weights
+    )
+
+
+@loss(
+    class_counts=CLASS_COUNTS,
+    tau=NON_NEGATIVE,
+    gamma=NON_NEGATIVE,
+    class_weights=CLASS_WEIGHTS,
+)
+def vs(
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    tau: float | Array = 1.0,
+    gamma: float | Array = 0.15,
+    class_weights: Array | None = None,
+) -> Array:
+    r"""Vector-scaling loss: logits scaled and shifted by the class counts.
+
+    .. math::
+        L = -w_y \log \mathrm{softmax}(\Delta z + \iota)_y, \qquad
+        \Delta_c = \left( \frac{n_c}{\max n} \right)^\gamma, \quad
+        \iota_c = \tau \log \frac{n_c}{\sum n}
+
+    In the binary form, with z of label 1 and -z of label 0:
+    :math:`w_y \log(1 + e^{-(\Delta_y (\pm z) + \tau \log (n_y / n_{1-y}))})`.
+    The shift acts early in training, the scale in its last phase.
+
+    Args:
+      tau: strength of the shift. With gamma 0 it is `logit_adjusted`.
+      gamma: strength of the scale. With both 0 it is weighted cross-entropy.
+      class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1.
+
+    Returns:
+      Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Source: Kini et al., NeurIPS 2021, eq. 2 and 4 (https://arxiv.org/abs/2103.01550).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import vs
+      >>> counts, labels = jnp.array([90.0, 10.0]), jnp.array([0, 1])
+      >>> losses = vs(jnp.ones((2, 2)), labels, class_counts=counts)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.081, 2.559]
+    """
+    elements = prepare(logits, labels, where, class_axis)
+    require_integers(elements)
+    logs = jnp.log(class_counts)
+    scales = jnp.exp(gamma * (logs - jnp.max(logs)))
+    if elements.form == "softmax":
+        shifts = tau * _log_odds(class_counts, sigmoid=False)
+        gold = gold_logit(elements._replace(logits=scales * elements.logits + shifts))
+    else:
+        gold = scales[elements.labels] * gold_logit(elements)
+        gold += tau * (logs[elements.labels] - logs[1 - elements.labels])
+    return _margin_loss(elements, gold, class_weights)
+
+
+def _margin_loss(elements: Elements, gold: Array, class_weights: Array | None) -> Array:
+    losses = -log_sigmoid(gold)
+    if class_weights is not None:
+        losses *= class_weights[elements.labels]
+    return elements.mask(losses)

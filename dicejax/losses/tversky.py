@@ -1,0 +1,236 @@
+"""Tversky losses: false positives and false negatives weighed apart."""
+
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.contract import NON_NEGATIVE, Bounds, counts_loss, loss
+from dicejax.losses.dice import share_of
+from dicejax.losses.overlap import OverlapCounts, overlap_counts
+
+
+@counts_loss(alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
+def tversky_from_counts(
+    counts: OverlapCounts,
+    *,
+    alpha: float | Array = 0.5,
+    beta: float | Array = 0.5,
+    smooth: float | Array = 1.0,
+    absent: str = "smooth",
+) -> Array:
+    r"""Tversky loss of counted sets.
+
+    .. math::
+        L = 1 - \frac{I + \gamma}{I + \alpha (P - I) + \beta (Y - I) + \gamma}
+
+    Args:
+      counts: what `overlap_counts` returns, or a sum of such.
+      alpha: weight of false positives, P - I.
+      beta: weight of false negatives, Y - I.
+
+    Returns:
+      Floats in the shape of the counts; 0 for an empty set.
+
+    Raises:
+      ValueError: if a known weight is negative, or `absent` is no choice.
+
+    Source: Li et al., ACL 2020, eq. 9 over a set
+    (https://aclanthology.org/2020.acl-main.45); Salehi et al., MLMI 2017.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import OverlapCounts, tversky_from_counts
+      >>> counts = OverlapCounts(
+      ...     intersection=jnp.array(3.0),
+      ...     predicted=jnp.array(3.0),
+      ...     actual=jnp.array(6.0),
+      ... )
+      >>> round(float(tversky_from_counts(counts, alpha=0.3, beta=0.7)), 3)
+      0.344
+    """
+    false_positives = _at_least_0(counts.predicted - counts.intersection)
+    false_negatives = _at_least_0(counts.actual - counts.intersection)
+    wrong = alpha * false_positives + beta * false_negatives
+    return share_of(wrong, counts.intersection + wrong + smooth, counts.actual, absent)
+
+
+def _at_least_0(difference: Array) -> Array:
+    """Sums may differ by less than nothing; a maximum would halve the slope at 0."""
+    return jnp.where(difference < 0, 0, difference)
+
+
+@loss(alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
+def tversky(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    alpha: float | Array = 0.5,
+    beta: float | Array = 0.5,
+    smooth: float | Array = 1.0,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Tversky loss of each class over a set.
+
+    .. math::
+        L_c = 1 - \frac{I_c + \gamma}{I_c + \alpha \mathrm{FP}_c +
+        \beta \mathrm{FN}_c + \gamma}, \quad
+        \mathrm{FP} = \sum p (1 - y), \quad \mathrm{FN} = \sum (1 - p) y
+
+    alpha weighs false positives and beta false negatives, as in the paper; some
+    libraries have them the other way round. With beta over alpha it favours recall.
+    With both 1/2 it is `dice` of twice the smooth; with both 1, `jaccard`. With
+    `axis=()` it is the paper's TL, eq. 9, a loss of each element.
+
+    Args:
+      alpha: weight of false positives.
+      beta: weight of false negatives.
+
+    Returns:
+      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
+      binary form. A fully masked set gives 0.
+
+    Source: Li et al., ACL 2020, eq. 9 (https://aclanthology.org/2020.acl-main.45).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import tversky
+      >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+      >>> losses = tversky(logits, jnp.array([0, 1, 1]), alpha=0.3, beta=0.7)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.136, 0.261]
+    """
+    counts = overlap_counts(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        axis_name=axis_name,
+    )
+    return tversky_from_counts(
+        counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent
+    )
+
+
+@loss(
+    alpha=NON_NEGATIVE,
+    beta=NON_NEGATIVE,
+    gamma=Bounds(1.0, 8.0),
+    smooth=NON_NEGATIVE,
+)
+def focal_tversky(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    alpha: float | Array = 0.3,
+    beta: float | Array = 0.7,
+    gamma: float | Array = 4 / 3,
+    smooth: float | Array = 1.0,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Focal Tversky loss: classes that are nearly learnt weigh more, or less.
+
+    .. math:: L_c = \mathrm{tversky}_c^{1 / \gamma}
+
+    gamma over 1 steepens the loss where it is small, so that a class is trained to the
+    end; gamma 1 is `tversky`.
+
+    Args:
+      alpha: weight of false positives.
+      beta: weight of false negatives.
+      gamma: in [1, 8]; its authors use 4/3.
+
+    Returns:
+      Floats as those of `tversky`.
+
+    Source: Abraham and Khan, ISBI 2019, eq. 4 (https://arxiv.org/abs/1810.07842); there
+    alpha weighs false negatives.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import focal_tversky
+      >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+      >>> losses = focal_tversky(logits, jnp.array([0, 1, 1]))
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.224, 0.365]
+    """
+    losses = tversky(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        alpha=alpha,
+        beta=beta,
+        smooth=smooth,
+        absent=absent,
+        axis_name=axis_name,
+    )
+    return power(losses, 1 / gamma)
+
+
+def power(values: Array, exponent: Array) -> Array:
+    """Returns values^exponent with value and gradient 0 where a value is 0.
+
+    Values that rounding alone keeps from 0 count as 0: their slope would be a large
+    multiple of noise.
+    """
+    nothing = values < jnp.finfo(values.dtype).eps / 4
+    logs = jnp.log(jnp.where(nothing, 1, values))
+    return jnp.where(nothing, 0, jnp.exp(exponent * logs))
+
+
+@loss(smooth=NON_NEGATIVE)
+def jaccard(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    smooth: float | Array = 1.0,
+    absent: str = "smooth",
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Jaccard loss of each class over a set: one minus a soft intersection over union.
+
+    .. math:: L_c = 1 - \frac{I_c + \gamma}{P_c + Y_c - I_c + \gamma}
+
+    Returns:
+      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
+      binary form. A fully masked set gives 0.
+
+    Source: Rahman and Wang, ISVC 2016, eq. 3-5.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import jaccard
+      >>> logits = jnp.array([[4.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+      >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
+      [0.339, 0.337]
+    """
+    return tversky(
+        logits,
+        labels,
+        where=where,
+        axis=axis,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        alpha=1.0,
+        beta=1.0,
+        smooth=smooth,
+        absent=absent,
+        axis_name=axis_name,
+    )

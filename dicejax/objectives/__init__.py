@@ -1,0 +1,88 @@
+"""Objectives: a loss, its hyper-parameters and the head it reads, as one dataclass.
+
+An experiment file and the command line set every field. An objective is a pytree whose
+numbers are leaves, so that changing a number runs the program already compiled.
+"""
+
+from dicejax.objectives.combining import (
+    LinearSchedule,
+    Schedule,
+    StepSchedule,
+    WeightedSum,
+)
+from dicejax.objectives.objective import Objective, objective
+from dicejax.objectives.pointwise import (
+    GHM,
+    LDAM,
+    ZLPR,
+    Asymmetric,
+    CrossEntropy,
+    DistributionBalanced,
+    Focal,
+    HardNegatives,
+    LogitAdjusted,
+    MajorityOrMinority,
+    Poly,
+    VectorScaling,
+    WeightedCrossEntropy,
+)
+from dicejax.objectives.sets import (
+    Dice,
+    DiceSemimetric,
+    FocalTversky,
+    GeneralizedDice,
+    Jaccard,
+    LogCoshDice,
+    LovaszSoftmax,
+    SelfAdjustingDice,
+    SigmoidF1,
+    SoftF1,
+    Tversky,
+    UnifiedFocal,
+)
+
+__all__ = [
+    "GHM",
+    "LDAM",
+    "ZLPR",
+    "Asymmetric",
+    "CrossEntropy",
+    "Dice",
+    "DiceSemimetric",
+    "DistributionBalanced",
+    "Focal",
+    "FocalTversky",
+    "GeneralizedDice",
+    "HardNegatives",
+    "Jaccard",
+    "LinearSchedule",
+    "LogCoshDice",
+    "LogitAdjusted",
+    "LovaszSoftmax",
+    "MajorityOrMinority",
+    "Objective",
+    "Poly",
+    "Schedule",
+    "SelfAdjustingDice",
+    "SigmoidF1",
+    "SoftF1",
+    "StepSchedule",
+    "Tversky",
+    "UnifiedFocal",
+    "VectorScaling",
+    "WeightedCrossEntropy",
+    "WeightedSum",
+    "by_short_name",
+    "objective",
+]
+
+
+def by_short_name() -> dict[str, type[Objective]]:
+    """Return the objectives by the names that the command line takes."""
+    found, classes = {}, Objective.__subclasses__()
+    while classes:
+        cls = classes.pop(0)
+        if "short_name" in vars(cls):
+            found[cls.short_name] = cls
+        classes += cls.__subclasses__()
+    return found

@@ -1,0 +1,166 @@
+"""Objectives made of others: weighted sums, and changes from one to another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dicejax.objectives.objective import Objective, State, objective
+from dicejax.objectives.pointwise import CrossEntropy
+from dicejax.objectives.sets import Dice
+
+
+@objective
+class WeightedSum(Objective):
+    """A weighted sum of objectives: cross-entropy plus dice, unless told otherwise.
+
+    Args:
+      output: of no meaning here: each part reads its own head.
+      parts: what is added.
+      weights: one for each part.
+
+    Raises:
+      ValueError: there are not as many weights as parts.
+    """
+
+    short_name: ClassVar[str] = "sum"
+
+    parts: tuple[Objective, ...] = (CrossEntropy(), Dice())
+    weights: tuple[float, ...] = (1.0, 1.0)
+
+    def __post_init__(self):
+        if len(self.parts) != len(self.weights):
+            raise ValueError(
+                f"weights has {len(self.weights)} numbers for {len(self.parts)} parts"
+            )
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        state: State = (),
+        progress: float | Array = 0.0,
+    ) -> tuple[Array, State]:
+        """Return the sum, and the states of the parts."""
+        values, states = _all(self.parts, outputs, targets, state, progress)
+        weighed = zip(self.weights, values, strict=True)
+        return sum(weight * value for weight, value in weighed), states
+
+    def initial_state(self) -> State:
+        """Return the states of the parts."""
+        return tuple(part.initial_state() for part in self.parts)
+
+    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+        """Return the sum of the fitted parts."""
+        parts = tuple(part.fitted(class_counts) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
+
+
+@objective
+class Schedule(Objective):
+    """One objective first, another later; a subclass says when, by `share`.
+
+    Cross-entropy first and dice later, unless told otherwise: a set loss has little
+    slope for classes that the network does not predict at all yet.
+
+    Args:
+      output: of no meaning here: each objective reads its own head.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+    """
+
+    first: Objective = CrossEntropy()
+    then: Objective = Dice()
+
+    def share(self, progress: float | Array) -> Array:
+        """Return how much of the loss is `then`, in [0, 1]."""
+        raise TypeError(f"{type(self).__name__} does not define `share`")
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        state: State = (),
+        progress: float | Array = 0.0,
+    ) -> tuple[Array, State]:
+        """Return the mixture at `progress`, and both states."""
+        pair = (self.first, self.then)
+        (early, late), states = _all(pair, outputs, targets, state, progress)
+        share = self.share(progress)
+        return (1 - share) * early + share * late, states
+
+    def initial_state(self) -> State:
+        """Return both states."""
+        return self.first.initial_state(), self.then.initial_state()
+
+    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+        """Return the schedule of the fitted objectives."""
+        return dataclasses.replace(
+            self,
+            first=self.first.fitted(class_counts),
+            then=self.then.fitted(class_counts),
+        )
+
+
+@objective
+class LinearSchedule(Schedule):
+    """One objective first, another later, mixed linearly in between.
+
+    Args:
+      output: of no meaning here: each objective reads its own head.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+      begin: the share of training after which the change begins.
+      end: the share of training after which it is complete.
+    """
+
+    short_name: ClassVar[str] = "linear"
+
+    begin: float = 0.2
+    end: float = 0.6
+
+    def share(self, progress: float | Array) -> Array:
+        """Return 0 before `begin`, 1 after `end`, and a straight line in between."""
+        length = jnp.maximum(self.end - self.begin, 1e-9)
+        return jnp.clip((progress - self.begin) / length, 0, 1)
+
+
+@objective
+class StepSchedule(Schedule):
+    """One objective first, another from a point of training on.
+
+    Args:
+      output: of no meaning here: each objective reads its own head.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+      at: the share of training after which `then` takes over.
+    """
+
+    short_name: ClassVar[str] = "step"
+
+    at: float = 0.4
+
+    def share(self, progress: float | Array) -> Array:
+        """Return 0 before the change and 1 after it."""
+        return jnp.where(progress < self.at, 0.0, 1.0)
+
+
+def _all(
+    parts: tuple[Objective, ...],
+    outputs: Mapping[str, Array],
+    targets: Mapping[str, Array],
+    state: State,
+    progress: float | Array,
+) -> tuple[tuple[Array, ...], State]:
+    states = state or tuple(part.initial_state() for part in parts)
+    results = [
+        part(outputs, targets, one, progress)
+        for part, one in zip(parts, states, strict=True)
+    ]
+    values, states = zip(*results, strict=True)
+    return values, states
