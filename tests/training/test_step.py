@@ -11,7 +11,14 @@ import pytest
 from dicejax.data.pack import fill
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
-from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
+from dicejax.objectives import (
+    GHM,
+    CrossEntropy,
+    Dice,
+    LinearSchedule,
+    SelfAdjustingDice,
+    StepSchedule,
+)
 from dicejax.training.optimizers import AdamW
 from dicejax.training.state import TrainState
 from dicejax.training.step import predict_step, train_step
@@ -39,14 +46,20 @@ def batch():
     return fill(rows, 16, {"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
 
-def fresh(network, optimizer):
+def fresh(network, optimizer, objective_state=()):
     params = network.init(jax.random.key(0))
     return TrainState.create(
-        params, optimizer.transform(), total_steps=40, rng=jax.random.key(1)
+        params,
+        optimizer.transform(),
+        total_steps=40,
+        rng=jax.random.key(1),
+        objective_state=objective_state,
     )
 
 
-@pytest.mark.parametrize("objective", [CrossEntropy(), Dice(), SelfAdjustingDice()])
+@pytest.mark.parametrize(
+    "objective", [CrossEntropy(), Dice(), SelfAdjustingDice(), LinearSchedule()]
+)
 def test_training_on_one_batch_learns_it(network, batch, objective):
     optimizer = AdamW(learning_rate=2e-2)
     state, losses = fresh(network, optimizer), []
@@ -87,6 +100,34 @@ def test_a_new_alpha_runs_the_same_program(network, batch):
     assert train_step._cache_size() == programs
 
 
+def test_the_objective_s_state_goes_from_step_to_step(network, batch):
+    objective, optimizer = GHM(bins=4), AdamW()
+    state = fresh(network, optimizer, objective.initial_state())
+    for _ in range(3):
+        state, _ = train_step(
+            state, batch, objective, network=network, optimizer=optimizer
+        )
+    density = state.objective_state
+    assert float(density.updates) == 3.0
+    # The averages of three equal batches sum to 1 - m^3 of a batch's tokens.
+    tokens = (batch["tags"] >= 0).sum()
+    assert float(density.counts.sum()) == pytest.approx(tokens * (1 - 0.75**3))
+
+
+def test_a_schedule_follows_the_steps(network, batch):
+    optimizer = AdamW(learning_rate=1e-12)
+    schedule = StepSchedule(first=Dice(), then=CrossEntropy(), at=0.05)
+    state, losses = fresh(network, optimizer), []
+    for _ in range(4):
+        state, metrics = train_step(
+            state, batch, schedule, network=network, optimizer=optimizer
+        )
+        losses.append(float(metrics["loss"]))
+    # Two of forty steps are below 0.05; dice is below 1, cross-entropy of five
+    # classes at random weights above it.
+    assert max(losses[:2]) < 1 < min(losses[2:])
+
+
 def test_prediction_is_the_argmax_of_the_logits(network, batch):
     params = network.init(jax.random.key(0))
     wanted = np.asarray(network.apply(params, batch)["tags"]).argmax(-1)
@@ -103,7 +144,10 @@ EIGHT_DEVICES = """
     from dicejax.models.bert import BertConfig
     from dicejax.models.heads import TokenHead
     from dicejax.models.network import Network
-    from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
+    from dicejax.objectives import (
+        GHM, CrossEntropy, Dice, HardNegatives, LovaszSoftmax, SelfAdjustingDice,
+        WeightedSum,
+    )
     from dicejax.training.sharding import global_batch, local_mesh, replicate
 
     config = BertConfig(
@@ -130,11 +174,13 @@ EIGHT_DEVICES = """
 
     def gradient(objective):
         def loss(params, batch):
-            return objective(network.apply(params, batch, jax.random.key(3)), batch)
+            outputs = network.apply(params, batch, jax.random.key(3))
+            return objective(outputs, batch)[0]
         return jax.jit(jax.value_and_grad(loss))
 
     for objective in (
-        CrossEntropy(), Dice(), SelfAdjustingDice(), SelfAdjustingDice(over="token")
+        CrossEntropy(), Dice(), SelfAdjustingDice(), SelfAdjustingDice(over="token"),
+        GHM(), HardNegatives(), LovaszSoftmax(), WeightedSum(),
     ):
         step = gradient(objective)
         one = step(params, batch)
