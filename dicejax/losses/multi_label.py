@@ -11,9 +11,11 @@ from dicejax.losses.contract import (
     Bounds,
     loss,
 )
-from dicejax.losses.elements import Elements, prepare
+from dicejax.losses.elements import prepare
 from dicejax.losses.elementwise import elementwise
 from dicejax.losses.probabilities import LOG_ZERO, log1p, log_sigmoid
+
+_HUGE = 1e30
 
 
 @loss(
@@ -240,30 +242,39 @@ def distribution_balanced(
     if class_axis is None:
         raise ValueError("class_axis is None but the classes of an element are weighed")
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
-    y = elements.targets
-    # A sigmoid, by a tanh that costs half as much.
-    rise = jnp.tanh(beta / 2 * (_rebalanced(elements, positives) - mu))
-    weights = alpha + (1 + rise) / 2
+    z, labels, y = elements.logits, elements.labels, elements.targets
     # A class that every element has: as if half an element lacked it.
-    lacking = jnp.maximum(total - positives, 0.5)
-    shifted = elements.logits - kappa * jnp.log(lacking / positives)
-    if elements.hard:  # one logarithm for each entry
-        return elements.mask(weights * _tolerant(shifted, elements.labels, scale))
-    negative = -log_sigmoid(-scale * shifted) / scale
-    return elements.mask(weights * (y * -log_sigmoid(shifted) + (1 - y) * negative))
+    shift = kappa * jnp.log(jnp.maximum(total - positives, 0.5) / positives)
+    rates = 1 / positives
+    settings = (_drawn(y, rates), rates, shift, scale, alpha, beta, mu)
+    if elements.hard:
+        return elements.mask(_balanced(z, labels == 1, *settings))
+    of_1 = _balanced(z, jnp.ones(z.shape, bool), *settings)
+    of_0 = _balanced(z, jnp.zeros(z.shape, bool), *settings)
+    return elements.mask(y * of_1 + (1 - y) * of_0)
+
+
+def _drawn(targets: Array, rates: Array) -> Array:
+    """1 / sum of the rates of an element's classes; huge where it has none."""
+    highest = jax.lax.Precision.HIGHEST
+    drawn = jnp.matmul(targets, rates[:, None], precision=highest)
+    return jnp.where(drawn > 0, 1 / jnp.where(drawn > 0, drawn, 1), _HUGE)
 
 
 @elementwise
-def _tolerant(z: Array, labels: Array, scale: Array) -> Array:
-    """Cross-entropy of hard labels, with the slope of negatives delayed."""
-    is_1 = labels == 1
-    logs = log_sigmoid(jnp.where(is_1, z, -scale * z))
-    return -logs * jnp.where(is_1, 1, 1 / scale)
-
-
-def _rebalanced(elements: Elements, positives: Array) -> Array:
-    """The r of each entry; a large number where an element has no positive."""
-    rates = 1 / positives
-    highest = jax.lax.Precision.HIGHEST
-    drawn = jnp.matmul(elements.targets, rates[:, None], precision=highest)
-    return jnp.where(drawn > 0, rates / jnp.where(drawn > 0, drawn, 1), 1e6)
+def _balanced(
+    z: Array,
+    is_1: Array,
+    drawn: Array,
+    rates: Array,
+    shift: Array,
+    scale: Array,
+    alpha: Array,
+    beta: Array,
+    mu: Array,
+) -> Array:
+    """The loss of hard labels."""
+    # A sigmoid, by a tanh that costs half as much.
+    rise = jnp.tanh(beta / 2 * (drawn * rates - mu))
+    logs = log_sigmoid(jnp.where(is_1, z - shift, scale * (shift - z)))
+    return -(alpha + (1 + rise) / 2) * logs * jnp.where(is_1, 1, 1 / scale)

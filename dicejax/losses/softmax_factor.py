@@ -155,8 +155,16 @@ softmax_factor.defvjp(_forward, _backward)
 
 
 def masked(logits: Array, where: Array) -> Array:
-    """Returns zeros where masked, in the type of the computation."""
-    return jnp.where(where[..., None], logits, 0).astype(compute_dtype(logits.dtype))
+    """Returns zeros where masked, in the type of the computation.
+
+    By the bits: XLA's CPU compiler runs loops with a selection by rows at a third of
+    the speed if the number of classes is no power of two.
+    """
+    z = logits.astype(compute_dtype(logits.dtype))
+    kind = jnp.int64 if z.dtype == jnp.float64 else jnp.int32
+    keep = -where[..., None].astype(kind)  # all bits or none
+    bits = jax.lax.bitcast_convert_type(z, kind) & keep
+    return jax.lax.bitcast_convert_type(bits, z.dtype)
 
 
 def _set_apart(logits: Array) -> tuple[Array, Rows]:

@@ -251,6 +251,7 @@ class GHM(Objective):
         self, logits: Array, labels: Array, state: GHMState
     ) -> tuple[Array, GHMState]:
         """Return the mean over labelled tokens, and the density with this batch."""
+        state = state or self.initial_state()
         values, state = losses.ghm(logits, labels, state, momentum=self.momentum)
         return mean(values, labels), state
 
