@@ -64,14 +64,17 @@ def lovasz_softmax(
 
 
 def _slopes(errors: Array, targets: Array, seen: Array) -> Array:
-    """How much the Jaccard loss grows with each element that gets wrong, `[S, ...]`."""
-    # Masked elements come last and change nothing.
-    order = jnp.argsort(jnp.where(seen > 0, -errors, 1), axis=0)
-    y = jnp.take_along_axis(targets, order, axis=0)
-    others = jnp.take_along_axis((1 - targets) * seen, order, axis=0)
-    actual = jnp.sum(targets, axis=0)
-    left = actual - jnp.cumsum(y, axis=0)
-    union = actual + jnp.cumsum(others, axis=0)
+    """How much the Jaccard loss grows with each element that gets wrong, `[..., S]`."""
+    # Errors are not negative, so their bits, as integers, have their order; a CPU sorts
+    # them in a quarter of the time. Masked elements come last and change nothing.
+    kind = jnp.int64 if errors.dtype == jnp.float64 else jnp.int32
+    keys = -jax.lax.bitcast_convert_type(errors, kind)
+    order = jnp.argsort(jnp.where(seen > 0, keys, 1), axis=-1)
+    actual = jnp.sum(targets, axis=-1, keepdims=True)
+    y = jnp.take_along_axis(targets, order, axis=-1)
+    others = jnp.take_along_axis((1 - targets) * seen, order, axis=-1)
+    left = actual - jnp.cumsum(y, axis=-1)
+    union = actual + jnp.cumsum(others, axis=-1)
     losses = jnp.where(union > 0, 1 - left / jnp.where(union > 0, union, 1), 0)
-    before = jnp.concatenate([jnp.zeros_like(losses[:1]), losses[:-1]], axis=0)
-    return unsorted(losses - before, order)
+    slopes = jnp.diff(losses, axis=-1, prepend=0)
+    return unsorted(slopes, order)

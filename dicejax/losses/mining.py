@@ -80,12 +80,12 @@ def _mine(
     negatives = seen & ~positives
 
     def kept(scores, positives, negatives):
-        wanted = jnp.floor(negatives_per_positive * jnp.sum(positives, axis=0))
-        wanted = jnp.maximum(wanted, minimum)
+        number = jnp.sum(positives, axis=-1, keepdims=True)
+        wanted = jnp.maximum(jnp.floor(negatives_per_positive * number), minimum)
         # Negatives first, the highest score first; the sort is stable.
-        order = jnp.lexsort((-scores, ~negatives), axis=0)
-        ranks = jnp.arange(scores.shape[0]).reshape(-1, *[1] * (scores.ndim - 1))
-        rank = unsorted(jnp.broadcast_to(ranks, scores.shape), order)
+        order = jnp.lexsort((-scores, ~negatives), axis=-1)
+        ranks = jnp.broadcast_to(jnp.arange(scores.shape[-1]), scores.shape)
+        rank = unsorted(ranks, order)
         return positives | (negatives & (rank < wanted))
 
     return over_set(kept, (scores, positives, negatives), axes, axis_name)

@@ -14,28 +14,27 @@ def over_set(
     axes: tuple[int, ...],
     axis_name: str | tuple[str, ...] | None,
 ) -> Array:
-    """Applies `function` to sets flattened to the first axis, `[S, ...]`.
+    """Applies `function` to sets flattened to the last axis, `[..., S]`.
 
     The result has the arrays' shape again. Under `axis_name` each device sees the whole
     set and keeps its own part. No gradient passes: order is piecewise constant.
     """
-    arrays = tuple(jax.lax.stop_gradient(one) for one in arrays)
-    shape = arrays[0].shape
-    front = tuple(range(len(axes)))
-    moved = [jnp.moveaxis(one, axes, front) for one in arrays]
-    size = math.prod(shape[axis] for axis in axes)
-    rest = moved[0].shape[len(axes) :]
-    flat = [one.reshape(size, *rest) for one in moved]
+    back = tuple(range(-len(axes), 0))
+    moved = [jnp.moveaxis(jax.lax.stop_gradient(one), axes, back) for one in arrays]
+    shape = moved[0].shape
+    rest = shape[: len(shape) - len(axes)]
+    size = math.prod(shape[len(rest) :])
+    flat = [one.reshape(*rest, size) for one in moved]
     if axis_name is not None:
-        flat = [jax.lax.all_gather(one, axis_name, axis=0, tiled=True) for one in flat]
+        flat = [jax.lax.all_gather(one, axis_name, axis=-1, tiled=True) for one in flat]
     result = function(*flat)
     if axis_name is not None:
         start = jax.lax.axis_index(axis_name) * size
-        result = jax.lax.dynamic_slice_in_dim(result, start, size, axis=0)
-    return jnp.moveaxis(result.reshape(moved[0].shape), front, axes)
+        result = jax.lax.dynamic_slice_in_dim(result, start, size, axis=-1)
+    return jnp.moveaxis(result.reshape(shape), back, axes)
 
 
 def unsorted(values: Array, order: Array) -> Array:
-    """Returns values `[S, ...]` to the places that `order` took them from."""
+    """Returns values `[..., S]` to the places that `order` took them from."""
     nothing = jnp.zeros_like(values)
-    return jnp.put_along_axis(nothing, order, values, axis=0, inplace=False)
+    return jnp.put_along_axis(nothing, order, values, axis=-1, inplace=False)
