@@ -1,123 +1,182 @@
-"""The losses written down from their formulas, without jax.
+"""The losses written down from their formulas, without jax: elements, counts, Dice.
 
 Probabilities are computed with 60 decimal digits and an exponent range without
 underflow, from exp, sums and powers as the formulas have them: no log-space tricks. So
 the oracle is right where float64 is not. Sums and ratios are float64 NumPy.
 """
 
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
+from typing import NamedTuple
 
 import numpy as np
 
 CONTEXT = Context(prec=60, Emin=-(10**9), Emax=10**9)
+# A denominator below it is that of an empty set, which gives 0: 1e-19 in float32. (In
+# float64 it is 1e-154; no test in float64 comes near either.)
+EMPTY = np.sqrt(float(np.finfo(np.float32).tiny))
 
 
-def _probabilities(logits, binary):
+class Elements(NamedTuple):
+    """Three arrays of one shape, `[..., C]`, or `[...]` in the binary form."""
+
+    logits: np.ndarray
+    targets: np.ndarray
+    where: np.ndarray
+    form: str
+
+    @property
+    def element_axes(self):
+        return self.logits.ndim - (self.form != "binary")
+
+    def sum(self, values, axis):
+        """The sum of what is not masked over the axes of a set."""
+        axes = set_axes(axis, self.element_axes)
+        return np.where(self.where, values, 0.0).sum(axes)
+
+
+class Counts(NamedTuple):
+    intersection: np.ndarray
+    predicted: np.ndarray
+    actual: np.ndarray
+
+
+def set_axes(axis, element_axes):
+    axes = tuple(range(element_axes)) if axis is None else axis
+    axes = axes if isinstance(axes, tuple) else (axes,)
+    return tuple(one % element_axes for one in axes)
+
+
+def elements(logits, labels, *, where=None, class_axis=-1, multi_label=False):
+    """The class axis last, masked logits and targets 0."""
+    logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
+    form = "multi_label" if multi_label else "softmax"
+    form = "binary" if class_axis is None else form
+    soft = np.issubdtype(labels.dtype, np.floating)
+    mask = np.asarray(True if where is None else where)
+    if form != "binary":
+        logits = np.moveaxis(logits, class_axis, -1)
+        mask = mask[..., None]
+        if soft or multi_label:
+            labels = np.moveaxis(labels, class_axis, -1)
+        else:
+            labels = labels[..., None]
+    if not soft:
+        classes = np.arange(logits.shape[-1]) if form == "softmax" else np.arange(2)
+        mask = mask & np.isin(labels, classes)
+        labels = labels == (classes if form == "softmax" else 1)
+    mask = np.broadcast_to(mask, logits.shape)
+    targets = np.where(mask, labels, 0).astype(np.float64)
+    return Elements(np.where(mask, logits, 0.0), targets, mask, form)
+
+
+def elementwise(formula, *arrays):
+    """The formula at each place, computed in Decimal, as float64."""
+
+    def at_place(*values):
+        return float(formula(*(Decimal(value) for value in values)))
+
+    with localcontext(CONTEXT):
+        return np.vectorize(at_place, otypes=[np.float64])(*arrays)
+
+
+def power(base, exponent):
+    """The power of two Decimals, 0^0 = 1."""
+    return Decimal(1) if exponent == 0 else base**exponent
+
+
+def probabilities(logits, form):
     """p and 1 - p of each class as arrays of Decimal; 1 - p is a sum, not a rest."""
     rows = np.asarray(logits, np.float64)
-    rows = np.stack([rows, np.zeros_like(rows)], -1) if binary else rows
+    rows = rows if form == "softmax" else np.stack([rows, np.zeros_like(rows)], -1)
     p, q = np.empty(rows.shape, object), np.empty(rows.shape, object)
-    for place in np.ndindex(rows.shape[:-1]):
-        row = [CONTEXT.exp(Decimal(float(x))) for x in rows[place]]
-        total = sum_decimal(row)
-        for c in range(len(row)):
-            p[(*place, c)] = CONTEXT.divide(row[c], total)
-            others = sum_decimal(row[:c] + row[c + 1 :])
-            q[(*place, c)] = CONTEXT.divide(others, total)
-    return (p[..., 0], q[..., 0]) if binary else (p, q)
+    with localcontext(CONTEXT):
+        for place in np.ndindex(rows.shape[:-1]):
+            row = [Decimal(float(z)).exp() for z in rows[place]]
+            total = sum(row, Decimal(0))
+            for c, one in enumerate(row):
+                p[(*place, c)] = one / total
+                q[(*place, c)] = sum(row[:c] + row[c + 1 :], Decimal(0)) / total
+    return (p, q) if form == "softmax" else (p[..., 0], q[..., 0])
 
 
-def sum_decimal(values):
-    total = Decimal(0)
-    for value in values:
-        total = CONTEXT.add(total, value)
-    return total
-
-
-def _powered(p, q, alpha):
-    def one(p, q):
-        if alpha == 0:
-            return float(p)
-        return float(CONTEXT.multiply(CONTEXT.power(q, Decimal(float(alpha))), p))
-
-    return np.vectorize(one, otypes=[np.float64])(p, q)
-
-
-def targets_and_mask(logits, labels, where, class_axis):
-    """Logits and soft targets with the class axis last, and the mask."""
-    logits, labels = np.asarray(logits, np.float64), np.asarray(labels)
-    soft = np.issubdtype(labels.dtype, np.floating)
-    shape = logits.shape
-    if class_axis is not None:
-        logits = np.moveaxis(logits, class_axis, -1)
-        labels = np.moveaxis(labels, class_axis, -1) if soft else labels
-        shape = logits.shape[:-1]
-    mask = np.ones(shape, bool) if where is None else np.asarray(where)
-    if not soft:
-        mask = mask & (labels != -100)
-        if class_axis is not None:
-            labels = labels[..., None] == np.arange(logits.shape[-1])
-    wide = mask if class_axis is None else mask[..., None]
-    return np.where(wide, logits, 0), np.where(wide, labels, 0).astype(float), mask
-
-
-def factor(logits, alpha, class_axis=-1):
-    """(1-p)^alpha p of each class, the class axis last."""
-    p, q = _probabilities(logits, class_axis is None)
-    return _powered(p, q, alpha)
+def self_adjusted(these, alpha, weighing=None):
+    """(1-p)^alpha p; the weight (1-p)^alpha of the logits `weighing`, if given."""
+    p, q = probabilities(these.logits, these.form)
+    if weighing is not None:
+        _, q = probabilities(np.where(these.where, weighing, 0.0), these.form)
+    return elementwise(lambda p, q, alpha: power(q, alpha) * p, p, q, float(alpha or 0))
 
 
 def counts(
-    logits, labels, *, where=None, axis=None, class_axis=-1, squared=False, alpha=0.0
-):
-    logits, y, mask = targets_and_mask(logits, labels, where, class_axis)
-    f = factor(logits, alpha, class_axis) * (
-        mask if y.ndim == mask.ndim else mask[..., None]
-    )
-    axes = tuple(range(mask.ndim)) if axis is None else axis
-    axes = axes if isinstance(axes, tuple) else (axes,)
-    axes = tuple(a % mask.ndim for a in axes)
-    power = 2 if squared else 1
-    return (f * y).sum(axes), (f**power).sum(axes), (y**power).sum(axes)
-
-
-def dice_of(counts, smooth=1.0, absent="smooth"):
-    result = np.zeros_like(counts[0])
-    for place in np.ndindex(result.shape):
-        i, p, y = (one[place] for one in counts)
-        if p + y + smooth > 0 and not (absent == "skip" and y == 0):
-            result[place] = 1 - (2 * i + smooth) / (p + y + smooth)
-    return result
-
-
-def dice(logits, labels, *, smooth=1.0, absent="smooth", **settings):
-    return dice_of(counts(logits, labels, **settings), smooth, absent)
-
-
-def gold_self_adjusting_dice(
-    logits, labels, *, where=None, class_axis=-1, alpha=0.01, smooth=1.0, squared=False
-):
-    logits, y, mask = targets_and_mask(logits, labels, where, class_axis)
-    f = (factor(logits, alpha) * y).sum(-1)
-    below = f**2 if squared else f
-    return np.where(mask, 1 - (2 * f + smooth) / (below + 1 + smooth), 0)
-
-
-def cross_entropy(
     logits,
     labels,
     *,
-    where=None,
-    class_axis=-1,
-    label_smoothing=0.0,
-    class_weights=None,
+    axis=None,
+    squared=False,
+    alpha=None,
+    intersection="product",
+    stop_gradient_weight=False,
+    weighing=None,
+    **layout,
 ):
-    logits, y, mask = targets_and_mask(logits, labels, where, class_axis)
-    p, q = _probabilities(logits, class_axis is None)
-    if class_axis is None:
-        p, y = np.stack([q, p], -1), np.stack([1 - y, y], -1)
-    classes = p.shape[-1]
-    weights = np.ones(classes) if class_weights is None else np.asarray(class_weights)
-    y = (1 - label_smoothing) * y + label_smoothing / classes
-    log_p = np.vectorize(lambda one: float(CONTEXT.ln(one)), otypes=[float])(p)
-    return np.where(mask, -(weights * y * log_p).sum(-1), 0)
+    """I, P, Y of each class and set. `weighing`: see `self_adjusted`."""
+    del stop_gradient_weight  # matters to gradients, not to values
+    these = elements(logits, labels, **layout)
+    f, y = self_adjusted(these, alpha, weighing), these.targets
+    common = f * y if intersection == "product" else np.minimum(f, y)
+    exponent = 2 if squared else 1
+    return Counts(
+        these.sum(common, axis),
+        these.sum(f**exponent, axis),
+        these.sum(y**exponent, axis),
+    )
+
+
+def one_minus_ratio(above, below, actual=None, absent="smooth"):
+    """1 - above / below; 0 of an empty set and of a class to be skipped."""
+    nothing = below < EMPTY
+    if absent == "skip":
+        nothing = nothing | (actual == 0)
+    return np.where(nothing, 0.0, 1 - above / np.where(nothing, 1.0, below))
+
+
+def dice_from_counts(counts, *, smooth=1.0, absent="smooth"):
+    i, p, y = counts
+    return one_minus_ratio(2 * i + smooth, p + y + smooth, y, absent)
+
+
+def dice(logits, labels, *, smooth=1.0, absent="smooth", **settings):
+    counted = counts(logits, labels, **settings)
+    return dice_from_counts(counted, smooth=smooth, absent=absent)
+
+
+def log_cosh_dice(logits, labels, **settings):
+    losses = dice(logits, labels, **settings)
+    return elementwise(lambda x: ((x.exp() + (-x).exp()) / 2).ln(), losses)
+
+
+def self_adjusting_dice(logits, labels, *, form="gold", axis=(), **settings):
+    binary = settings.get("class_axis", -1) is None
+    if form == "gold" and not binary and not settings.get("multi_label"):
+        return gold_self_adjusting_dice(logits, labels, **settings)
+    return dice(logits, labels, **{"axis": axis, "alpha": 0.01, **settings})
+
+
+def gold_self_adjusting_dice(
+    logits,
+    labels,
+    *,
+    alpha=0.01,
+    smooth=1.0,
+    squared=False,
+    stop_gradient_weight=False,
+    weighing=None,
+    **layout,
+):
+    """Each element's gold class alone, whose target is 1."""
+    del stop_gradient_weight
+    these = elements(logits, labels, **layout)
+    f = (self_adjusted(these, alpha, weighing) * these.targets).sum(-1)
+    below = f**2 if squared else f
+    losses = one_minus_ratio(2 * f + smooth, below + 1 + smooth)
+    return np.where(these.where[..., 0], losses, 0.0)

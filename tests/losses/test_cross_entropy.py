@@ -7,7 +7,7 @@ import pytest
 
 from dicejax.losses import cross_entropy
 
-from . import oracle
+from . import oracle_pointwise as oracle
 
 
 def softmax_case(seed, scale=3.0):

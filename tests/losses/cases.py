@@ -1,0 +1,338 @@
+"""Every loss in every form it has, with its oracle and inputs to try it on."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dicejax import losses
+
+from . import oracle, oracle_pointwise, oracle_sets
+
+CLASSES = 3
+SOFTMAX, BINARY, MULTI_LABEL = FORMS = ("softmax", "binary", "multi_label")
+KINDS = (
+    "random",
+    "extreme",
+    "tied",
+    "all_masked",
+    "empty",
+    "absent_class",
+    "single_class",
+    "soft",
+)
+PER_CLASS = ("class_weights", "class_counts", "positives")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A loss with settings.
+
+    Attributes:
+        name: form, loss and settings; of one case only.
+        function: the public loss.
+        reference: its oracle, which takes the same settings.
+        settings: keywords.
+        form: one of `FORMS`.
+        is_set: whether the loss is of sets; else it is of elements.
+        takes_soft: whether labels may be probabilities; else they must be integers.
+    """
+
+    name: str
+    function: Callable
+    reference: Callable
+    settings: dict[str, Any]
+    form: str
+    is_set: bool
+    takes_soft: bool
+
+    @property
+    def loss(self) -> Callable:
+        return functools.partial(self.function, **self.settings)
+
+    @property
+    def oracle(self) -> Callable:
+        return functools.partial(self.reference, **self.settings)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of input that the loss is defined for."""
+        without = set()
+        if not self.takes_soft:
+            without.add("soft")
+        wants_more = {"exclude_class", "background"} & self.settings.keys()
+        if self.form == BINARY or wants_more:
+            without.add("single_class")
+        return tuple(kind for kind in KINDS if kind not in without)
+
+    def of_first_classes(self, count: int) -> "Case":
+        """The case for logits of fewer classes: arrays of settings cut to fit."""
+        if self.form == BINARY:
+            return self
+        settings = {
+            name: value[:count] if name in PER_CLASS else value
+            for name, value in self.settings.items()
+        }
+        return dataclasses.replace(self, settings=settings)
+
+
+class Inputs(NamedTuple):
+    """What a loss is called with: float32, int32 (or soft: float32) and bool."""
+
+    logits: np.ndarray
+    labels: np.ndarray
+    where: np.ndarray
+
+
+def draw(
+    form: str,
+    kind: str = "random",
+    seed: int = 0,
+    shape: tuple[int, ...] = (3, 4),
+    classes: int = CLASSES,
+) -> Inputs:
+    """Draws inputs of one of `KINDS`; a single class wants `of_first_classes(1)`."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    shape = (0, *shape[1:]) if kind == "empty" else shape
+    classes = 1 if kind == "single_class" else classes
+    wide = shape if form == BINARY else (*shape, classes)
+    logits, where = 3 * rng.normal(size=wide), rng.random(shape) < 0.75
+    if kind == "extreme":
+        logits = np.sign(logits) * 10 ** rng.uniform(-1, 4, wide)
+    if kind == "tied":
+        logits = rng.choice([-3.0, 0.0, 3.0], wide)
+    labels = _hard_labels(rng, form, kind, shape, classes)
+    if kind == "soft":
+        labels = _soft_labels(rng, form, wide)
+    if kind == "all_masked":
+        where = np.zeros(shape, bool)
+        logits[:, 0], logits[:, 1] = np.nan, np.inf
+    return Inputs(logits.astype(np.float32), labels, where)
+
+
+def _hard_labels(rng, form, kind, shape, classes):
+    top = classes if form == SOFTMAX else 2
+    labels = rng.integers(0, top, (*shape, classes) if form == MULTI_LABEL else shape)
+    if kind == "absent_class":
+        if form == SOFTMAX:
+            labels = np.minimum(labels, classes - 2)
+        elif form == BINARY:
+            labels = np.zeros_like(labels)
+        else:
+            labels[..., -1] = 0
+    masked = rng.random(labels.shape) < 0.1
+    return np.where(masked, -100, labels).astype(np.int32)
+
+
+def _soft_labels(rng, form, wide):
+    if form == SOFTMAX:
+        return rng.dirichlet(np.ones(wide[-1]), wide[:-1]).astype(np.float32)
+    labels = np.clip(rng.uniform(-0.2, 1.2, wide), 0, 1)  # some are 0 or 1
+    return labels.astype(np.float32)
+
+
+WEIGHTS = {
+    SOFTMAX: np.array([0.5, 3.0, 1.0]),
+    BINARY: np.array([0.25, 2.0]),
+    MULTI_LABEL: np.array([[0.5, 3.0], [1.0, 2.0], [0.25, 0.0]]),
+}
+COUNTS = {
+    SOFTMAX: np.array([50.0, 8.0, 1.0]),
+    BINARY: np.array([90.0, 10.0]),
+    MULTI_LABEL: np.array([[40.0, 10.0], [45.0, 5.0], [20.0, 30.0]]),
+}
+POSITIVES = {"positives": np.array([40.0, 6.0, 1.5]), "total": 60.0}
+ALL, EXCLUSIVE, SIGMOIDS = FORMS, (SOFTMAX, BINARY), (BINARY, MULTI_LABEL)
+
+
+def _cases(module, is_set, table):
+    for name, forms, settings in table:
+        for form in forms:
+            chosen = {
+                key: value[form] if isinstance(value, dict) else value
+                for key, value in settings.items()
+            }
+            yield Case(
+                name="-".join([form, name, *map(_shown, chosen.items())]),
+                function=getattr(losses, name),
+                reference=getattr(module, name),
+                settings=chosen | _layout(name, form),
+                form=form,
+                is_set=is_set,
+                takes_soft=name not in INTEGERS_ONLY and _not_gold(form, chosen),
+            )
+
+
+def _shown(item):
+    key, value = item
+    return key if key in PER_CLASS else f"{key}={value}".replace(" ", "")
+
+
+def _layout(name, form):
+    if form == BINARY:
+        return {"class_axis": None}
+    said = form == MULTI_LABEL and name not in ALWAYS_MULTI_LABEL
+    return {"multi_label": True} if said else {}
+
+
+def _not_gold(form, settings):
+    return form != SOFTMAX or settings.get("form") != "gold"
+
+
+INTEGERS_ONLY = (
+    "majority_or_minority",
+    "ldam",
+    "vs",
+    "distribution_balanced",
+    "unified_focal",
+    "lovasz_softmax",
+)
+ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
+
+POINTWISE = [
+    ("cross_entropy", ALL, {}),
+    ("cross_entropy", ALL, {"label_smoothing": 0.2, "class_weights": WEIGHTS}),
+    ("poly", ALL, {}),
+    ("poly", [SOFTMAX], {"epsilon": -0.75}),
+    ("majority_or_minority", EXCLUSIVE, {}),
+    ("majority_or_minority", EXCLUSIVE, {"majority_class": 1, "weight": 0.2}),
+    ("focal", ALL, {}),
+    ("focal", ALL, {"gamma": 0.5, "class_weights": WEIGHTS}),
+    ("focal", [SOFTMAX], {"gamma": 0.0}),
+    ("logit_adjusted", ALL, {"class_counts": COUNTS}),
+    ("logit_adjusted", ALL, {"class_counts": COUNTS, "tau": 0.3}),
+    ("ldam", EXCLUSIVE, {"class_counts": COUNTS}),
+    (
+        "ldam",
+        EXCLUSIVE,
+        {
+            "class_counts": COUNTS,
+            "max_margin": 1.5,
+            "scale": 4.0,
+            "class_weights": WEIGHTS,
+        },
+    ),
+    ("vs", EXCLUSIVE, {"class_counts": COUNTS}),
+    (
+        "vs",
+        EXCLUSIVE,
+        {"class_counts": COUNTS, "tau": 0.4, "gamma": 0.6, "class_weights": WEIGHTS},
+    ),
+    ("asymmetric", SIGMOIDS, {}),
+    ("asymmetric", SIGMOIDS, {"gamma_positive": 0.0, "gamma_negative": 0.5}),
+    ("asymmetric", [MULTI_LABEL], {"gamma_negative": 1.5, "margin": 0.0}),
+    ("asymmetric", [MULTI_LABEL], {"gamma_negative": 0.0, "margin": 0.4}),
+    ("zlpr", [MULTI_LABEL], {}),
+    ("distribution_balanced", [MULTI_LABEL], POSITIVES),
+    (
+        "distribution_balanced",
+        [MULTI_LABEL],
+        POSITIVES | {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0},
+    ),
+]
+
+GOLD = [
+    ("self_adjusting_dice", ALL, {"form": "gold"}),
+    ("self_adjusting_dice", [SOFTMAX], {"form": "gold", "alpha": 1.5, "smooth": 0.0}),
+    ("self_adjusting_dice", [SOFTMAX], {"form": "gold", "squared": True}),
+    (
+        "self_adjusting_dice",
+        ALL,
+        {"form": "gold", "alpha": 0.7, "stop_gradient_weight": True},
+    ),
+]
+
+REST = {"form": "one_versus_rest"}
+DICE = [
+    ("self_adjusting_dice", ALL, REST),
+    ("self_adjusting_dice", ALL, REST | {"axis": None, "alpha": 0.5}),
+    ("self_adjusting_dice", ALL, REST | {"axis": -1, "alpha": 0.0, "squared": True}),
+    (
+        "self_adjusting_dice",
+        ALL,
+        REST | {"axis": 0, "alpha": 2.0, "squared": True, "smooth": 0.0},
+    ),
+    (
+        "self_adjusting_dice",
+        ALL,
+        REST | {"axis": None, "alpha": 0.7, "stop_gradient_weight": True},
+    ),
+    ("dice", ALL, {}),
+    ("dice", ALL, {"axis": -1, "smooth": 0.0, "squared": True, "absent": "skip"}),
+    ("dice", [SOFTMAX], {"axis": ()}),
+    ("log_cosh_dice", ALL, {}),
+    (
+        "log_cosh_dice",
+        ALL,
+        {"axis": 0, "smooth": 0.1, "squared": True, "absent": "skip"},
+    ),
+]
+
+SETS = [
+    ("generalized_dice", ALL, {}),
+    ("generalized_dice", ALL, {"weighting": "simple", "absent": "smooth"}),
+    ("generalized_dice", ALL, {"axis": -1, "weighting": "uniform", "smooth": 0.5}),
+    ("generalized_dice", ALL, {"axis": 0, "absent": "smooth", "smooth": 1.0}),
+    ("dice_semimetric", ALL, {"variant": "dml1"}),
+    ("dice_semimetric", ALL, {"variant": "dml2"}),
+    ("dice_semimetric", ALL, {"variant": "dml1", "axis": -1, "absent": "skip"}),
+    ("dice_semimetric", ALL, {"variant": "dml2", "axis": 0, "smooth": 0.0}),
+    ("tversky", ALL, {}),
+    ("tversky", ALL, {"alpha": 0.2, "beta": 0.8, "axis": -1, "absent": "skip"}),
+    ("tversky", [SOFTMAX], {"alpha": 1.5, "beta": 0.5, "smooth": 0.0}),
+    ("focal_tversky", ALL, {}),
+    (
+        "focal_tversky",
+        ALL,
+        {"alpha": 0.7, "beta": 0.3, "gamma": 2.0, "axis": 0, "absent": "skip"},
+    ),
+    ("jaccard", ALL, {}),
+    ("jaccard", ALL, {"axis": -1, "smooth": 0.0, "absent": "skip"}),
+    ("soft_f1", ALL, {}),
+    ("soft_f1", ALL, {"average": "none"}),
+    ("soft_f1", ALL, {"beta": 2.0, "average": "macro", "smooth": 0.5}),
+    ("soft_f1", ALL, {"average": "macro", "axis": -1, "absent": "skip"}),
+    ("soft_f1", ALL, {"beta": 0.5, "average": "micro", "axis": 0, "absent": "skip"}),
+    ("soft_f1", ALL, {"average": "micro", "smooth": 1.0}),
+    ("soft_f1", [SOFTMAX, MULTI_LABEL], {"average": "macro", "exclude_class": 0}),
+    ("soft_f1", [SOFTMAX, MULTI_LABEL], {"average": "micro", "exclude_class": 1}),
+    ("soft_f1", [SOFTMAX], {"average": "none", "exclude_class": 2}),
+    ("sigmoid_f1", SIGMOIDS, {}),
+    ("sigmoid_f1", SIGMOIDS, {"average": "none", "axis": -1}),
+    (
+        "sigmoid_f1",
+        SIGMOIDS,
+        {"slope": 3.0, "offset": -0.5, "axis": 0, "average": "macro", "smooth": 0.1},
+    ),
+    ("sigmoid_f1", [MULTI_LABEL], {"average": "micro", "absent": "skip"}),
+    ("unified_focal", EXCLUSIVE, {}),
+    ("unified_focal", EXCLUSIVE, {"variant": "symmetric"}),
+    (
+        "unified_focal",
+        EXCLUSIVE,
+        {"axis": -1, "weight": 0.3, "delta": 0.7, "gamma": 0.2, "background": 1},
+    ),
+    (
+        "unified_focal",
+        EXCLUSIVE,
+        {
+            "axis": 0,
+            "weight": 0.8,
+            "gamma": 0.75,
+            "variant": "symmetric",
+            "smooth": 0.5,
+        },
+    ),
+    ("unified_focal", [SOFTMAX], {"absent": "skip"}),
+    ("lovasz_softmax", ALL, {}),
+    ("lovasz_softmax", ALL, {"axis": -1, "absent": "smooth"}),
+]
+
+CASES = [
+    *_cases(oracle_pointwise, False, POINTWISE),
+    *_cases(oracle, False, GOLD),
+    *_cases(oracle, True, DICE),
+    *_cases(oracle_sets, True, SETS),
+]

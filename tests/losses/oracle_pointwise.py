@@ -1,0 +1,222 @@
+"""The pointwise losses written down from their formulas, without jax.
+
+A sigmoid is taken as two outcomes, 0 and 1, so that one formula, a sum over outcomes,
+serves the softmax, the binary and the multi-label form.
+"""
+
+from decimal import Decimal, localcontext
+from typing import NamedTuple
+
+import numpy as np
+
+from .oracle import CONTEXT, elements, elementwise, power, probabilities
+
+
+class Outcomes(NamedTuple):
+    """Arrays [..., outcomes]: the outcomes of the last axis exclude each other."""
+
+    p: np.ndarray
+    q: np.ndarray  # 1 - p
+    y: np.ndarray
+    where: np.ndarray  # [...]
+
+
+def outcomes(these):
+    p, q = probabilities(these.logits, these.form)
+    if these.form == "softmax":
+        return Outcomes(p, q, these.targets, these.where[..., 0])
+    y = np.where(these.where, these.targets, 0.0)
+    pairs = ((q, p), (p, q), (1 - y, y))
+    return Outcomes(*(np.stack(pair, -1) for pair in pairs), these.where)
+
+
+def sum_over_outcomes(formula, these, *arrays):
+    """The sum of formula(p, 1 - p, y, ...) over the outcomes, 0 where masked."""
+    p, q, y, where = outcomes(these)
+    arrays = (np.asarray(array, np.float64) for array in arrays)
+    return np.where(where, elementwise(formula, p, q, y, *arrays).sum(-1), 0.0)
+
+
+def weights_or_one(class_weights):
+    return 1.0 if class_weights is None else class_weights
+
+
+def cross_entropy(logits, labels, *, label_smoothing=0.0, class_weights=None, **layout):
+    these = elements(logits, labels, **layout)
+    y = outcomes(these).y
+    y = (1 - label_smoothing) * y + label_smoothing / y.shape[-1]
+    return sum_over_outcomes(
+        lambda p, q, _, y, w: -w * y * p.ln(), these, y, weights_or_one(class_weights)
+    )
+
+
+def poly(logits, labels, *, epsilon=1.0, **layout):
+    return sum_over_outcomes(
+        lambda p, q, y, epsilon: y * (-p.ln() + epsilon * q),
+        elements(logits, labels, **layout),
+        epsilon,
+    )
+
+
+def majority_or_minority(logits, labels, *, majority_class=0, weight=0.5, **layout):
+    losses = cross_entropy(logits, labels, **layout)
+    of_majority = np.where(np.asarray(labels) == majority_class, losses, 0.0)
+    return weight * losses + (1 - weight) * of_majority
+
+
+def focal(logits, labels, *, gamma=2.0, class_weights=None, **layout):
+    return sum_over_outcomes(
+        lambda p, q, y, gamma, w: -y * w * power(q, gamma) * p.ln(),
+        elements(logits, labels, **layout),
+        gamma,
+        weights_or_one(class_weights),
+    )
+
+
+def prior_shift(class_counts, tau, form):
+    """What logit adjustment adds to the logits."""
+    n = np.asarray(class_counts, np.float64)
+    if form == "softmax":
+        return tau * np.log(n)
+    return tau * np.log(n[..., 1] / n[..., 0])
+
+
+def logit_adjusted(logits, labels, *, class_counts, tau=1.0, **layout):
+    these = elements(logits, labels, **layout)
+    shift = prior_shift(class_counts, tau, these.form)
+    these = these._replace(logits=these.logits + shift)
+    return sum_over_outcomes(lambda p, q, y: -y * p.ln(), these)
+
+
+def adjust_logits(logits, *, class_counts, tau=1.0, class_axis=-1, multi_label=False):
+    logits = np.asarray(logits, np.float64)
+    if class_axis is None:
+        return logits - prior_shift(class_counts, tau, "binary")
+    logits = np.moveaxis(logits, class_axis, -1)
+    if multi_label:
+        logits = logits - prior_shift(class_counts, tau, "multi_label")
+    else:
+        frequencies = np.asarray(class_counts) / np.sum(class_counts)
+        logits = logits - tau * np.log(frequencies)
+    return np.moveaxis(logits, -1, class_axis)
+
+
+def ldam(
+    logits,
+    labels,
+    *,
+    class_counts,
+    max_margin=0.5,
+    scale=1.0,
+    class_weights=None,
+    **layout,
+):
+    these = elements(logits, labels, **layout)
+    n, z, y = np.asarray(class_counts, np.float64), these.logits, these.targets
+    margin = max_margin * (n.min() / n) ** 0.25
+    if these.form == "softmax":
+        z = scale * (z - y * margin)
+    else:
+        z = scale * np.where(y == 1, z - margin[1], z + margin[0])
+    return sum_over_outcomes(
+        lambda p, q, y, w: -y * w * p.ln(),
+        these._replace(logits=z),
+        weights_or_one(class_weights),
+    )
+
+
+def vs(
+    logits,
+    labels,
+    *,
+    class_counts,
+    tau=1.0,
+    gamma=0.15,
+    class_weights=None,
+    **layout,
+):
+    these = elements(logits, labels, **layout)
+    n, z = np.asarray(class_counts, np.float64), these.logits
+    factor, shift = (n / n.max()) ** gamma, tau * np.log(n / n.sum())
+    w = weights_or_one(class_weights) * np.ones(len(n))
+    if these.form == "softmax":
+        these = these._replace(logits=factor * z + shift)
+        return sum_over_outcomes(lambda p, q, y, w: -y * w * p.ln(), these, w)
+
+    def of_label(y):
+        sign, log_odds = 2 * y - 1, tau * np.log(n[y] / n[1 - y])
+        return elementwise(
+            lambda w, x: w * (1 + (-x).exp()).ln(),
+            w[y],
+            factor[y] * sign * z + log_odds,
+        )
+
+    losses = np.where(these.targets == 1, of_label(1), of_label(0))
+    return np.where(these.where, losses, 0.0)
+
+
+def asymmetric(
+    logits, labels, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05, **layout
+):
+    these = elements(logits, labels, **_one_sigmoid_per_class(layout))
+    p, q = probabilities(these.logits, these.form)
+
+    def formula(p, q, y, positive, negative, m):
+        p_m, q_m = max(p - m, Decimal(0)), min(q + m, Decimal(1))
+        of_1, of_0 = power(q, positive) * p.ln(), power(p_m, negative) * q_m.ln()
+        return -y * of_1 - (1 - y) * of_0
+
+    settings = (gamma_positive, gamma_negative, margin)
+    losses = elementwise(formula, p, q, these.targets, *map(float, settings))
+    return np.where(these.where, losses, 0.0)
+
+
+def _one_sigmoid_per_class(layout):
+    return layout | {"multi_label": layout.get("class_axis", -1) is not None}
+
+
+def zlpr(logits, labels, **layout):
+    these = elements(logits, labels, multi_label=True, **layout)
+    z, t = these.logits, these.targets
+
+    losses = np.zeros(z.shape[:-1])
+    with localcontext(CONTEXT):
+        for place in np.ndindex(losses.shape):
+            of_0 = of_1 = Decimal(1)
+            for c in np.flatnonzero(these.where[place]):
+                z_c, t_c = Decimal(z[place][c]), Decimal(t[place][c])
+                of_0 += (1 - t_c) * z_c.exp()
+                of_1 += t_c * (-z_c).exp()
+            losses[place] = float(of_0.ln() + of_1.ln())
+    return losses
+
+
+def distribution_balanced(
+    logits,
+    labels,
+    *,
+    positives,
+    total,
+    alpha=0.1,
+    beta=10.0,
+    mu=0.3,
+    kappa=0.05,
+    scale=2.0,
+    **layout,
+):
+    these = elements(logits, labels, multi_label=True, **layout)
+    n, y = np.asarray(positives, np.float64), these.targets
+    of_positives = (y / n).sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        r = np.broadcast_to((1 / n) / of_positives, y.shape)
+    nu = kappa * np.log(total / n - 1)
+
+    def formula(y, x, r, alpha, beta, mu, scale):
+        share = 1 / (1 + (-beta * (r - mu)).exp())
+        of_1 = (1 + (-x).exp()).ln()
+        of_0 = (1 + (scale * x).exp()).ln() / scale
+        return (alpha + share) * (y * of_1 + (1 - y) * of_0)
+
+    settings = map(float, (alpha, beta, mu, scale))
+    losses = elementwise(formula, y, these.logits - nu, r, *settings)
+    return np.where(these.where, losses, 0.0)

@@ -1,0 +1,212 @@
+"""The set losses beyond Dice written down from their formulas, without jax."""
+
+import itertools
+
+import numpy as np
+
+from .oracle import (
+    Counts,
+    counts,
+    elements,
+    elementwise,
+    one_minus_ratio,
+    power,
+    probabilities,
+    set_axes,
+)
+from .oracle_pointwise import outcomes
+
+
+def generalized_dice(
+    logits,
+    labels,
+    *,
+    smooth=1e-5,
+    weighting="square",
+    absent="skip",
+    **settings,
+):
+    counted = counts(logits, labels, **settings)
+    if settings.get("class_axis", -1) is None:
+        counted = Counts(*(one[..., None] for one in counted))
+    exponent = {"square": 2, "simple": 1, "uniform": 0}[weighting]
+    result = np.zeros(counted.actual.shape[:-1])
+    for place in np.ndindex(result.shape):
+        i, p, y = (one[place] for one in counted)
+        w = np.array([1 / n**exponent if n > 0 else 0.0 for n in y])
+        if absent == "smooth":
+            w[y == 0] = w.max()
+        if not w.any():
+            continue
+        w = w / w.max()  # `smooth` is in units of the rarest class
+        above, below = 2 * (w * i).sum() + smooth, (w * (p + y)).sum() + smooth
+        result[place] = one_minus_ratio(above, below)
+    return result
+
+
+def dice_semimetric(
+    logits,
+    labels,
+    *,
+    variant="dml1",
+    axis=None,
+    smooth=1.0,
+    absent="smooth",
+    **layout,
+):
+    these = elements(logits, labels, **layout)
+    p = probabilities(these.logits, these.form)[0].astype(float)
+    y = these.targets
+    actual = these.sum(y, axis)
+    if variant == "dml1":
+        above = 2 * these.sum(np.minimum(p, y), axis) + smooth
+        below = these.sum(p, axis) + actual + smooth
+    else:
+        above = 2 * these.sum(p * y, axis) + smooth
+        below = above + these.sum(abs(p - y), axis)
+    return one_minus_ratio(above, below, actual, absent)
+
+
+def tversky_from_counts(counts, *, alpha=0.5, beta=0.5, smooth=1.0, absent="smooth"):
+    i, p, y = counts
+    below = i + alpha * (p - i) + beta * (y - i) + smooth
+    return one_minus_ratio(i + smooth, below, y, absent)
+
+
+def tversky(
+    logits, labels, *, alpha=0.5, beta=0.5, smooth=1.0, absent="smooth", **settings
+):
+    return tversky_from_counts(
+        counts(logits, labels, **settings),
+        alpha=alpha,
+        beta=beta,
+        smooth=smooth,
+        absent=absent,
+    )
+
+
+def focal_tversky(logits, labels, *, alpha=0.3, beta=0.7, gamma=4 / 3, **settings):
+    losses = tversky(logits, labels, alpha=alpha, beta=beta, **settings)
+    losses = np.maximum(losses, 0.0)
+    return losses ** (1 / gamma)
+
+
+def jaccard(logits, labels, *, smooth=1.0, absent="smooth", **settings):
+    i, p, y = counts(logits, labels, **settings)
+    return one_minus_ratio(i + smooth, p + y - i + smooth, y, absent)
+
+
+def soft_f1(
+    logits,
+    labels,
+    *,
+    beta=1.0,
+    average="macro",
+    exclude_class=None,
+    smooth=0.0,
+    absent="smooth",
+    **settings,
+):
+    i, p, y = counts(logits, labels, **settings)
+    if settings.get("class_axis", -1) is None:
+        average = "none"
+    if exclude_class is not None:
+        left = np.arange(y.shape[-1]) != exclude_class
+        i, p, y = (one[..., left] for one in (i, p, y))
+    if average == "micro":
+        i, p, y = (one.sum(-1) for one in (i, p, y))
+    above = (1 + beta**2) * i + smooth
+    losses = one_minus_ratio(above, beta**2 * y + p + smooth, y, absent)
+    if average != "macro":
+        return losses
+    counted = y > 0 if absent == "skip" else np.ones(y.shape, bool)
+    return losses.sum(-1) / np.maximum(counted.sum(-1), 1)
+
+
+def sigmoid_f1(logits, labels, *, slope=1.0, offset=0.0, **settings):
+    scaled = slope * (np.asarray(logits, np.float64) + offset)
+    multi_label = settings.get("class_axis", -1) is not None
+    return soft_f1(scaled, labels, multi_label=multi_label, **settings)
+
+
+def unified_focal(
+    logits,
+    labels,
+    *,
+    axis=None,
+    weight=0.5,
+    delta=0.6,
+    gamma=0.5,
+    smooth=1e-6,
+    variant="asymmetric",
+    background=0,
+    absent="smooth",
+    **layout,
+):
+    p, q, y, where = outcomes(elements(logits, labels, **layout))
+
+    def of_gold(p, q, y, delta, gamma, is_background):
+        weight, exponent = delta, 1 - gamma
+        if variant == "asymmetric":
+            weight = 1 - delta if is_background else delta
+            exponent = gamma if is_background else 0
+        return -y * weight * power(q, exponent) * p.ln()
+
+    is_background = np.arange(y.shape[-1]) == background
+    terms = elementwise(of_gold, p, q, y, delta, gamma, is_background.astype(float))
+    axes = set_axes(axis, where.ndim)
+    size = where.sum(axes)
+    focal = np.where(where, terms.sum(-1), 0.0).sum(axes) / np.maximum(size, 1)
+
+    p, q = p.astype(float), q.astype(float)
+
+    def of_set(values):
+        return np.where(where[..., None], values, 0.0).sum(axes)
+
+    i, positives, negatives = of_set(p * y), of_set(p * (1 - y)), of_set(q * y)
+    below = i + delta * negatives + (1 - delta) * positives + smooth
+    losses = one_minus_ratio(i + smooth, below, i + negatives, absent)
+    exponent = np.where(is_background, 1.0, 1 - gamma)
+    exponent = gamma if variant == "symmetric" else exponent
+    tversky = (np.maximum(losses, 0.0) ** exponent).mean(-1)
+    return np.where(size == 0, 0.0, weight * focal + (1 - weight) * tversky)
+
+
+def lovasz_softmax(logits, labels, *, axis=None, absent="skip", **layout):
+    these = elements(logits, labels, **layout)
+    p = probabilities(these.logits, these.form)[0].astype(float)
+    errors = np.where(these.where, abs(these.targets - p), 0.0)
+    gold = these.where & (these.targets == 1)
+
+    def of_set(errors, gold):
+        if absent == "skip" and not gold.any():
+            return 0.0
+        return _choquet(errors, lambda missed: _jaccard_loss(missed, gold))
+
+    return _over_sets(of_set, these.element_axes, axis, errors, gold)
+
+
+def _jaccard_loss(missed, gold):
+    """1 - |predicted and gold| / |predicted or gold|, `missed` where they differ."""
+    predicted = missed ^ gold
+    return 1 - (predicted & gold).sum() / max((predicted | gold).sum(), 1)
+
+
+def _choquet(errors, loss):
+    """The Lovasz extension: the integral of loss({errors >= t}) over t in [0, 1]."""
+    steps = np.unique(np.append(errors, 0.0))
+    return sum(
+        (high - low) * loss(errors >= high) for low, high in itertools.pairwise(steps)
+    )
+
+
+def _over_sets(of_set, element_axes, axis, *arrays):
+    """of_set of the elements of each set, flat, for each class and kept place."""
+    axes = set_axes(axis, element_axes)
+    kept = [one for one in range(arrays[0].ndim) if one not in axes]
+    shape = [arrays[0].shape[one] for one in kept]
+    arrays = [one.transpose(*kept, *axes) for one in arrays]
+    result = np.zeros(shape)
+    for place in np.ndindex(*shape):
+        result[place] = of_set(*(one[place].ravel() for one in arrays))
+    return result

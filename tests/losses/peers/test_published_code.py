@@ -1,0 +1,227 @@
+"""Code published with papers, or after them, by its formulas: what ours does not do."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax import losses
+
+from .beside import (
+    assert_close,
+    assert_same,
+    case,
+    in_torch,
+    one_hot,
+    ours,
+    outcomes,
+)
+
+
+def self_adjusted(p, alpha):
+    """The factor as published code has it."""
+    return (1 - p) ** alpha * p
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.5, 1.0])
+def test_the_self_adjusting_dice_of_published_code_is_ours(torch, alpha):
+    logits, labels = case(shape=(20, 5))
+
+    def every_class(z, y):  # squared, a sum over classes
+        f, y = self_adjusted(z.softmax(1), alpha), torch.nn.functional.one_hot(y, 5)
+        return 1 - (2 * f * y + 1) / (f * f + y * y + 1)
+
+    def gold_alone(z, y):
+        f = self_adjusted(z.softmax(1).gather(1, y[:, None]), alpha)
+        return 1 - (2 * f + 1) / (f + 1 + 1)
+
+    def sigmoids_over_a_batch(z, y):
+        f = self_adjusted(z.sigmoid(), alpha)
+        return 1 - (2 * (f * y).sum() + 1) / ((f * f).sum() + (y * y).sum() + 1)
+
+    mine = {"alpha": alpha, "squared": True}
+    settings = {"form": "one_versus_rest", **mine}
+    assert_same(
+        ours(losses.self_adjusting_dice, logits, labels, **settings),
+        in_torch(torch, every_class, logits, labels),
+    )
+    assert_same(
+        ours(losses.self_adjusting_dice, logits, labels, alpha=alpha),
+        in_torch(torch, gold_alone, logits, labels),
+    )
+    logits, labels = logits[:, 0], outcomes(shape=20)
+    settings = {"class_axis": None, "axis": None, **mine}
+    binary = ours(losses.self_adjusting_dice, logits, labels, **settings)
+    z = torch.tensor(logits, requires_grad=True)
+    value = sigmoids_over_a_batch(z, torch.tensor(labels))
+    value.backward()
+    assert_same(binary, (value.item(), z.grad.numpy()))
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
+@pytest.mark.parametrize("gap", [18.0, 30.0, 90.0])
+def test_the_published_factor_has_a_nan_gradient_where_ours_is_finite(
+    torch, gap, alpha
+):
+    logits, labels = np.array([[gap, 0.0]], np.float32), np.array([0])
+
+    def published(z, y):
+        f = self_adjusted(z.softmax(1)[0, 0], alpha)
+        return 1 - (2 * f + 1) / (f * f + 1 + 1)
+
+    value, gradient = in_torch(torch, published, logits, labels)
+    assert np.isfinite(value)
+    assert np.isnan(gradient).any()
+    naive = jax.grad(lambda z: self_adjusted(jax.nn.sigmoid(z), 0.0))
+    assert np.isnan(naive(jnp.float32(gap)))  # 0 * 0^-1: in JAX for alpha 0 too
+
+    mine = {"alpha": alpha, "squared": True}
+    value, gradient = ours(losses.self_adjusting_dice, logits, labels, **mine)
+    f = np.exp(-alpha * gap)  # 1 - p is e^-gap, f falls at the rate of alpha
+    np.testing.assert_allclose(value, 1 - (2 * f + 1) / (f * f + 2), rtol=1e-5)
+    slope = (2 * (f * f + 2) - (2 * f + 1) * 2 * f) / (f * f + 2) ** 2 * alpha * f
+    np.testing.assert_allclose(gradient, [[slope, -slope]], rtol=1e-4)
+
+
+def test_a_published_mask_becomes_an_outer_product_and_masks_nothing():
+    z, labels = case()[0][0, :, 0], outcomes()[0, :, 0]
+    where = np.array([True, True, False, True, False, False, False])
+    p, mask = np.asarray(jax.nn.sigmoid(z)), where[:, None]  # [N] and [N, 1]
+
+    def squared_dice(p, y):
+        above, below = (p * y).sum(-1), (p * p).sum(-1) + (y * y).sum(-1)
+        return 1 - (2 * above + 1) / (below + 1)
+
+    published = squared_dice(p * mask, labels * mask)
+    assert published.shape == z.shape  # of [N, N] products
+    unmasked = losses.dice(z, labels, class_axis=None, squared=True)
+    assert_close(published.mean(), where.mean() * unmasked)
+    mine = losses.dice(z, labels, where=where, class_axis=None, squared=True)
+    assert_close(mine, squared_dice(p[where], labels[where]))
+    assert abs(float(mine) - published.mean()) > 0.05
+
+
+def test_published_mining_keeps_all_or_all_but_the_hardest_negatives_or_none():
+    rng = np.random.default_rng(5)
+    scores, positives = rng.permutation(20) / 20.0, np.arange(20) < 5
+    negatives = ~positives
+
+    def published(kept, columns):
+        # Targets [N, 1] pick every score once for each negative, not the negatives'.
+        candidates = scores if columns else scores[negatives]
+        threshold = np.sort(np.repeat(candidates, negatives.sum() if columns else 1))
+        return int((negatives & (scores > threshold[-kept + 1])).sum())
+
+    def mine(kept):
+        mask = losses.hard_negative_mask(
+            scores, positives, negatives_per_positive=kept / 5, minimum=0
+        )
+        assert mask[positives].all()
+        hardest = np.sort(scores[negatives])[::-1][:kept]
+        np.testing.assert_array_equal(np.sort(scores[mask & negatives])[::-1], hardest)
+        return int((mask & negatives).sum())
+
+    wanted = [0, 1, 2, 3, 10, 15]
+    assert [mine(kept) for kept in wanted] == wanted
+    assert [published(kept, False) for kept in wanted] == [13, 14, 0, 1, 8, 13]
+    hardest_is_positive = scores.argmax() < 5
+    assert not hardest_is_positive
+    assert [published(kept, True) for kept in wanted[2:]] == [0, 0, 0, 0]
+
+
+def test_published_multiclass_loss_without_squares_is_not_a_dice():
+    labels = np.array([0, 1, 2, 0, 1, 2, 0, 0])
+    perfect = 1e4 * one_hot(labels, 3)
+    p, y = np.asarray(jax.nn.softmax(perfect)), one_hot(labels, 3)
+    # The numerator of an element over the denominator of the batch.
+    published = 1 - (2 * p * y + 1e-4) / (p.sum(0) + y.sum(0) + 1e-4)
+    np.testing.assert_allclose(published.sum(1).mean(), 2.62, atol=0.01)
+    assert not losses.dice(perfect, labels, smooth=1e-4).any()
+
+
+def test_smoothing_inside_the_factor_of_2_makes_a_dice_negative():
+    z, labels = np.full(50, -20.0), np.zeros(50, int)
+    p = np.asarray(jax.nn.sigmoid(z))
+    published = 1 - 2 * ((p * labels).sum() + 1) / (p.sum() + labels.sum() + 1)
+    np.testing.assert_allclose(published, -1, atol=1e-6)
+    mine = losses.dice(z, labels, class_axis=None, smooth=1.0)
+    np.testing.assert_allclose(mine, 0, atol=1e-6)
+    # So is a self-adjusting Dice of negatives as another library has it.
+    p = 0.9
+    assert 1 - (2 * (1 - p) * p + 1) / ((1 - p) * p + 1) < 0
+    z = np.log([[p / (1 - p)]])
+    assert (
+        losses.self_adjusting_dice(z, np.array([[0]]), class_axis=None, alpha=1.0) > 0
+    )
+
+
+def test_a_sigmoid_softmaxed_again_loses_the_gradient_of_hard_positives(torch):
+    z = torch.tensor([-12.0], requires_grad=True)
+    p = z.sigmoid()
+    pair = torch.log(torch.stack([1 - p, p], -1) + 1e-4)
+    (-pair.log_softmax(-1)[..., 1]).sum().backward()
+    np.testing.assert_allclose(z.grad, [-0.058], atol=1e-3)
+    settings = {"class_axis": None, "gamma": 0.0}
+    _, gradient = ours(losses.focal, np.array([-12.0]), np.array([1]), **settings)
+    np.testing.assert_allclose(gradient, [-1], atol=1e-5)
+
+
+def test_clipped_probabilities_lose_the_gradient_of_the_hardest():
+    # As Keras clips them.
+    def clipped(z):
+        return -jnp.log(jnp.clip(jax.nn.sigmoid(z), 1e-7, 1 - 1e-7))
+
+    assert jax.grad(clipped)(-100.0) == 0
+    settings = {"class_axis": None, "gamma": 2.0}
+    _, gradient = ours(losses.focal, np.array([-100.0]), np.array([1]), **settings)
+    assert_close(gradient, [-1.0])
+
+
+def test_swapped_weights_make_another_tversky():
+    # As one release of Keras had them: alpha at the misses, beta at the false alarms.
+    logits, labels = case()
+
+    def swapped(z, labels, alpha, beta, smooth=1.0):
+        p, y = jax.nn.softmax(z), one_hot(labels)
+        hits = (p * y).sum((0, 1)) + smooth
+        false_alarms, misses = (p * (1 - y)).sum((0, 1)), ((1 - p) * y).sum((0, 1))
+        return 1 - hits / (hits + beta * false_alarms + alpha * misses)
+
+    mine = ours(losses.tversky, logits, labels, alpha=0.9, beta=0.1)
+    assert_same(mine, ours(swapped, logits, labels, alpha=0.1, beta=0.9))
+    other = swapped(jnp.asarray(logits), labels, 0.9, 0.1)
+    assert abs(losses.tversky(logits, labels, alpha=0.9, beta=0.1) - other).max() > 0.05
+
+    # A class predicted thrice and never gold costs what alpha says.
+    sure = 1e3 * one_hot(np.array([0, 0, 0, 1, 1, 1]), 2)
+    loss = losses.tversky(sure, np.zeros(6, int), alpha=0.2, beta=0.7, smooth=1.0)
+    assert_close(loss, [1 - 4 / (4 + 0.7 * 3), 1 - 1 / (1 + 0.2 * 3)])
+
+
+def test_a_tversky_that_knows_only_the_sum_of_its_weights_is_that_of_summed_counts():
+    # Kornia's: TP / (TP + (alpha + beta) (N - TP)), for which P = Y = N.
+    logits, labels = case()
+    hits = (np.asarray(jax.nn.softmax(logits)) * one_hot(labels)).sum()
+    kornia = 1 - hits / (hits + (0.9 + 0.1) * (labels.size - hits))
+    counts = losses.overlap_counts(logits, labels)
+    summed = jax.tree.map(lambda one: one.sum(), counts)
+    each = []
+    for alpha, beta in ((0.9, 0.1), (0.1, 0.9)):
+        settings = {"alpha": alpha, "beta": beta, "smooth": 0.0}
+        assert_close(losses.tversky_from_counts(summed, **settings), kornia)
+        each.append(losses.tversky(logits, labels, **settings))
+    assert abs(each[0] - each[1]).max() > 0.05
+
+
+def test_smoothed_labels_of_masked_elements_count_in_published_code_and_not_here():
+    logits, labels = case()
+    labels[0] = -100
+    log_p = np.asarray(jax.nn.log_softmax(logits))
+    smooth = 0.1 * -log_p.mean(-1)  # of every element, ignored or not
+    gold = np.where(labels < 0, 0, labels)[..., None]
+    likelihood = 0.9 * -np.take_along_axis(log_p, gold, -1)[..., 0]
+    published = np.where(labels < 0, 0, likelihood) + smooth
+    mine = losses.cross_entropy(logits, labels, label_smoothing=0.1)
+    assert_close(mine[1:], published[1:])
+    assert published[0].min() > 0.1
+    assert not mine[0].any()

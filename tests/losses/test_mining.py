@@ -1,0 +1,120 @@
+"""Hard negative mining: by hand, and against sorting each set in plain Python."""
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.losses import cross_entropy, hard_negative_mask
+
+SCORES = np.array([0.2, 0.9, 0.8, 0.7, 0.9, 0.1])
+POSITIVES = np.array([True, False, False, False, False, False])
+
+
+def kept_in_a_set(scores, positives, where, ratio, minimum):
+    """Indices that stay of one flat set."""
+    seen = [i for i in range(len(scores)) if where[i]]
+    kept = [i for i in seen if positives[i]]
+    negatives = [i for i in seen if not positives[i]]
+    negatives.sort(key=lambda i: (-scores[i], i))
+    return kept + negatives[: max(minimum, int(ratio * len(kept)))]
+
+
+def oracle(scores, positives, where, axis, ratio, minimum):
+    axes = range(scores.ndim) if axis is None else axis
+    axes = tuple(axes) if not isinstance(axes, int) else (axes,)
+    axes = [one % scores.ndim for one in axes]
+    sets = {}
+    for place in np.ndindex(scores.shape):
+        name = tuple(n for a, n in enumerate(place) if a not in axes)
+        sets.setdefault(name, []).append(place)
+    result = np.zeros(scores.shape, bool)
+    for places in sets.values():
+        flat = ([one[place] for place in places] for one in (scores, positives, where))
+        for i in kept_in_a_set(*flat, ratio, minimum):
+            result[places[i]] = True
+    return result
+
+
+@pytest.mark.parametrize("axis", [None, (), 0, -1, (0, 2), (2, 1)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_masks_are_those_of_sorting_each_set(axis, ties):
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        scores = rng.normal(size=(3, 4, 5)).astype(np.float32)
+        scores = np.round(scores) if ties else scores
+        positives, where = rng.random((2, 3, 4, 5)) < np.reshape(
+            [0.2, 0.8], (2, 1, 1, 1)
+        )
+        for ratio, minimum in ((3.0, 1), (0.5, 0), (1.75, 2), (0.0, 100)):
+            got = hard_negative_mask(
+                scores,
+                positives,
+                where=where,
+                axis=axis,
+                negatives_per_positive=ratio,
+                minimum=minimum,
+            )
+            want = oracle(scores, positives, where, axis, ratio, minimum)
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    ("settings", "want"),
+    [
+        ({}, [1, 1, 1, 0, 1, 0]),
+        ({"negatives_per_positive": 1.9}, [1, 1, 0, 0, 0, 0]),  # of 0.9, the first
+        ({"negatives_per_positive": 2.0}, [1, 1, 0, 0, 1, 0]),
+        ({"negatives_per_positive": 0.5, "minimum": 0}, [1, 0, 0, 0, 0, 0]),
+        ({"negatives_per_positive": 0.0, "minimum": 3}, [1, 1, 1, 0, 1, 0]),
+        ({"negatives_per_positive": 50.0}, [1, 1, 1, 1, 1, 1]),
+    ],
+)
+def test_masks_by_hand(settings, want):
+    got = hard_negative_mask(SCORES, POSITIVES, **settings)
+    assert got.dtype == bool
+    assert got.tolist() == [bool(one) for one in want]
+
+
+def test_without_positives_the_minimum_stays():
+    none = np.zeros(6, bool)
+    assert hard_negative_mask(SCORES, none).tolist() == [False, True] + [False] * 4
+    assert hard_negative_mask(SCORES, none, minimum=0).sum() == 0
+    assert hard_negative_mask(SCORES, none, minimum=2).sum() == 2
+
+
+def test_masked_entries_are_neither_counted_nor_kept():
+    positives = np.array([True, True, False, False, False, False])
+    where = np.array([True, False, False, True, True, True])
+    scores = np.where(where, SCORES, np.nan)
+    got = hard_negative_mask(scores, positives, where=where, negatives_per_positive=2.0)
+    assert got.tolist() == [True, False, False, True, True, False]
+    nothing = hard_negative_mask(scores, positives, where=np.zeros(6, bool))
+    assert not nothing.any()
+
+
+def test_infinite_scores_are_the_hardest():
+    scores = np.array([-np.inf, 1e30, np.inf, 0.0])
+    got = hard_negative_mask(scores, np.zeros(4, bool), minimum=2)
+    assert got.tolist() == [False, True, True, False]
+
+
+def test_nothing_in_nothing_out():
+    got = hard_negative_mask(np.zeros((0, 3)), np.zeros((0, 3), bool), axis=-1)
+    assert got.shape == (0, 3)
+
+
+def test_no_gradient_passes_and_the_mask_fits_a_loss():
+    rng = np.random.default_rng(0)
+    logits, labels = rng.normal(size=(2, 20)).astype(np.float32), np.zeros((2, 20), int)
+    labels[:, 3] = 1
+
+    def total(logits):
+        scores = cross_entropy(logits, labels, class_axis=None)
+        mask = hard_negative_mask(scores, labels == 1, axis=-1)
+        losses = cross_entropy(logits, labels, class_axis=None, where=mask)
+        return losses.sum(), mask
+
+    gradient, mask = jax.jit(jax.grad(total, has_aux=True))(logits)
+    assert mask.sum(-1).tolist() == [4, 4]
+    p = 1 / (1 + np.exp(-logits))
+    np.testing.assert_allclose(gradient, np.where(mask, p - labels, 0), rtol=1e-5)

@@ -1,0 +1,344 @@
+"""How losses follow from one another: neutral settings, and one form from another.
+
+In float64 to rounding. Each side is a formula of its own, so neither can drift alone.
+"""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax import losses
+from dicejax.losses import adjust_logits, ghm_state
+
+from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, POSITIVES, SOFTMAX, WEIGHTS, draw
+from .every import EVERY, LAYOUTS, ghm
+
+EXCLUSIVE, SIGMOIDS, MANY = (SOFTMAX, BINARY), (BINARY, MULTI_LABEL), (MULTI_LABEL,)
+ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def of(name, form, **settings):
+    """The loss of a name in a form, with settings; per-class ones by form."""
+    layout = dict(LAYOUTS[form])
+    if name in ALWAYS_MULTI_LABEL:
+        layout.pop("multi_label", None)
+    chosen = {n: v[form] if isinstance(v, dict) else v for n, v in settings.items()}
+    loss = ghm if name == "ghm" else getattr(losses, name)
+    return functools.partial(loss, **chosen, **layout)
+
+
+def evaluated(loss, kind, form, seed=0):
+    logits, labels, where = draw(form, kind, seed)
+    return np.asarray(loss(logits.astype(np.float64), labels, where=where))
+
+
+def assert_same(one, other):
+    np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+
+
+ONES = {
+    SOFTMAX: np.ones(3),
+    BINARY: np.ones(2),
+    MULTI_LABEL: np.ones((3, 2)),
+}
+LOSS = {"class_counts": COUNTS}
+BATCH = {"axis": None, "form": "one_versus_rest", "smooth": 0.5}
+# Forms, a loss with settings, and what it then is.
+SAME = [
+    (FORMS, "focal", {"gamma": 0.0}, "cross_entropy", {}),
+    (
+        FORMS,
+        "focal",
+        {"gamma": 0.0, "class_weights": WEIGHTS},
+        "cross_entropy",
+        {"class_weights": WEIGHTS},
+    ),
+    (FORMS, "focal", {"class_weights": ONES}, "focal", {}),
+    (FORMS, "poly", {"epsilon": 0.0}, "cross_entropy", {}),
+    (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "poly", {"epsilon": 0.0}),
+    (FORMS, "cross_entropy", {"class_weights": ONES}, "cross_entropy", {}),
+    (
+        FORMS,
+        "cross_entropy",
+        {"class_weights": ONES, "label_smoothing": 0.3},
+        "cross_entropy",
+        {"label_smoothing": 0.3},
+    ),
+    (FORMS, "logit_adjusted", LOSS | {"tau": 0.0}, "cross_entropy", {}),
+    (EXCLUSIVE, "ldam", LOSS | {"max_margin": 0.0}, "cross_entropy", {}),
+    (
+        EXCLUSIVE,
+        "ldam",
+        LOSS | {"max_margin": 0.0, "class_weights": WEIGHTS},
+        "cross_entropy",
+        {"class_weights": WEIGHTS},
+    ),
+    (EXCLUSIVE, "vs", LOSS | {"tau": 0.0, "gamma": 0.0}, "cross_entropy", {}),
+    (EXCLUSIVE, "vs", LOSS | {"tau": 0.7, "gamma": 0.0}, "logit_adjusted", LOSS | {"tau": 0.7}),
+    (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, "cross_entropy", {}),
+    (
+        SIGMOIDS,
+        "asymmetric",
+        {"margin": 0.0, "gamma_positive": 1.5, "gamma_negative": 1.5},
+        "focal",
+        {"gamma": 1.5},
+    ),
+    (FORMS, "ghm", {"bins": 1}, "cross_entropy", {}),
+    (FORMS, "ghm", {"momentum": 0.0}, "ghm", {"momentum": 0.5}),
+    (
+        FORMS,
+        "tversky",
+        {"alpha": 0.5, "beta": 0.5, "smooth": 0.25},
+        "dice",
+        {"smooth": 0.5},
+    ),
+    (
+        FORMS,
+        "focal_tversky",
+        {"gamma": 1.0, "alpha": 0.2, "beta": 0.6},
+        "tversky",
+        {"alpha": 0.2, "beta": 0.6},
+    ),
+    (FORMS, "tversky", {"alpha": 1.0, "beta": 1.0}, "jaccard", {}),
+    (
+        FORMS,
+        "soft_f1",
+        {"average": "none", "smooth": 0.5},
+        "dice",
+        {"smooth": 0.5},
+    ),
+    (FORMS, "soft_f1", {"average": "none"}, "dice", {"smooth": 0.0}),
+    (SIGMOIDS, "sigmoid_f1", {"slope": 1.0, "offset": 0.0}, "soft_f1", {}),
+    (FORMS, "dice_semimetric", {"variant": "dml1"}, "dice", {}),
+    (FORMS, "dice_semimetric", {"variant": "dml2"}, "dice", {}),
+    (FORMS, "self_adjusting_dice", BATCH | {"alpha": 0.0}, "dice", {"smooth": 0.5}),
+    (
+        FORMS,
+        "self_adjusting_dice",
+        BATCH | {"alpha": 0.0, "axis": ()},
+        "dice",
+        {"smooth": 0.5, "axis": ()},
+    ),
+    (
+        FORMS,
+        "self_adjusting_dice",
+        BATCH | {"alpha": 0.7, "stop_gradient_weight": True},
+        "self_adjusting_dice",
+        BATCH | {"alpha": 0.7},
+    ),
+    (
+        FORMS,
+        "generalized_dice",
+        {"weighting": "uniform", "absent": "smooth", "smooth": 0.5},
+        "soft_f1",
+        {"average": "micro", "smooth": 0.5},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "settings", "parent", "own"),
+    [
+        pytest.param(form, *rest, id=f"{form}-{rest[0]}-{rest[2]}-{number}")
+        for number, (forms, *rest) in enumerate(SAME)
+        for form in forms
+    ],
+)
+def test_neutral_settings_give_the_parent_loss(form, name, settings, parent, own):
+    child, parent = of(name, form, **settings), of(parent, form, **own)
+    for kind in ("random", "tied"):
+        assert_same(evaluated(child, kind, form), evaluated(parent, kind, form))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_log_cosh_dice_is_the_log_of_the_cosh_of_dice(form):
+    want = np.log(np.cosh(evaluated(of("dice", form), "random", form)))
+    got = evaluated(of("log_cosh_dice", form), "random", form)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_jaccard_is_2_dice_over_1_plus_dice_without_smooth(form):
+    x = evaluated(of("dice", form, smooth=0.0), "random", form)
+    assert_same(evaluated(of("jaccard", form, smooth=0.0), "random", form), 2 * x / (1 + x))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_logit_adjustment_before_and_after_training_cancel(form):
+    logits, labels, where = draw(form)
+    layout = LAYOUTS[form]
+    adjusted = adjust_logits(
+        logits.astype(float), class_counts=COUNTS[form], tau=0.6, **layout
+    )
+    loss = of("logit_adjusted", form, class_counts=COUNTS, tau=0.6)
+    want = of("cross_entropy", form)(logits.astype(float), labels, where=where)
+    np.testing.assert_allclose(
+        loss(adjusted, labels, where=where), want, rtol=1e-12, atol=1e-15
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_distribution_balanced_without_its_parts_is_cross_entropy(seed):
+    plain = {"kappa": 0.0, "scale": 1.0, "alpha": 0.5}
+    want = evaluated(of("cross_entropy", MULTI_LABEL), "random", MULTI_LABEL, seed)
+    # The weight is alpha + sigmoid(0).
+    loss = of("distribution_balanced", MULTI_LABEL, **POSITIVES, **plain, beta=0.0)
+    assert_same(evaluated(loss, "random", MULTI_LABEL, seed), want)
+    # A sigmoid of a great height: alpha + 1 for those of an element without labels.
+    loss = of("distribution_balanced", MULTI_LABEL, **POSITIVES, **plain)
+    logits = np.linspace(-3, 3, 12).reshape(4, 3)
+    nothing = np.zeros((4, 3), int)
+    want = 1.5 * np.log1p(np.exp(logits))
+    np.testing.assert_allclose(loss(logits, nothing), want, rtol=1e-12)
+
+
+def test_zlpr_of_one_class_is_cross_entropy():
+    logits, labels, where = draw(BINARY)
+    loss = losses.zlpr(logits[..., None].astype(float), labels[..., None], where=where)
+    want = of("cross_entropy", BINARY)(logits.astype(float), labels, where=where)
+    np.testing.assert_allclose(loss, want, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("form", EXCLUSIVE)
+def test_unified_focal_at_the_ends_of_its_weight(form):
+    entropy = evaluated(of("cross_entropy", form), "random", form)
+    focal = of("unified_focal", form, weight=1.0, delta=0.5, gamma=0.0)
+    want = 0.5 * entropy.sum() / (entropy > 0).sum()
+    assert_same(evaluated(focal, "random", form), want)
+    settings = {"delta": 0.7, "gamma": 0.0, "smooth": 0.5}
+    sets = of("unified_focal", form, weight=0.0, **settings)
+    if form == SOFTMAX:
+        each = of("tversky", form, alpha=0.3, beta=0.7, smooth=0.5)
+        assert_same(
+            evaluated(sets, "random", form), evaluated(each, "random", form).mean()
+        )
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_regression_with_one_bin_is_a_smooth_absolute_difference(momentum):
+    rng = np.random.default_rng(0)
+    x, y, where = rng.normal(size=9), rng.normal(size=9), rng.random(9) < 0.7
+    got, _ = losses.ghm_regression(
+        x, y, ghm_state(1), where=where, mu=0.3, momentum=momentum
+    )
+    want = np.where(where, np.sqrt((x - y) ** 2 + 0.09) - 0.3, 0)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+WITH_SOFT_LABELS = [case for case in EVERY if case.takes_soft]
+
+
+@pytest.mark.parametrize("case", WITH_SOFT_LABELS, ids=lambda case: case.name)
+def test_integer_labels_are_their_one_hot_probabilities(case):
+    logits, labels, where = draw(case.form, seed=1)
+    masked = labels == -100
+    labels = np.where(masked, 0, labels)
+    where &= ~(masked.any(-1) if case.form == MULTI_LABEL else masked)
+    soft = np.eye(3)[labels] if case.form == SOFTMAX else labels.astype(float)
+    logits = logits.astype(float)
+    got = case.loss(logits, soft, where=where)
+    want = case.loss(logits, labels, where=where)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+# One logit z is the softmax of (0, z), for those that treat both outcomes alike.
+BINARY_WEIGHTS = {"class_weights": WEIGHTS[BINARY]}
+BINARY_COUNTS = {"class_counts": COUNTS[BINARY]}
+OF_TWO_CLASSES = [
+    ("cross_entropy", {}),
+    ("cross_entropy", {"label_smoothing": 0.3} | BINARY_WEIGHTS),
+    ("poly", {"epsilon": 2.0}),
+    ("majority_or_minority", {"weight": 0.2}),
+    ("focal", {"gamma": 0.7} | BINARY_WEIGHTS),
+    ("logit_adjusted", BINARY_COUNTS),
+    ("ldam", BINARY_COUNTS | BINARY_WEIGHTS | {"scale": 3.0}),
+    ("vs", BINARY_COUNTS | {"gamma": 0.0}),
+    ("ghm", {"bins": 4}),
+    ("unified_focal", {}),
+    ("unified_focal", {"variant": "symmetric", "axis": -1}),
+]
+
+
+@pytest.mark.parametrize("kind", ["random", "extreme"])
+@pytest.mark.parametrize(("name", "settings"), OF_TWO_CLASSES)
+def test_the_binary_form_is_a_softmax_of_0_and_z(name, settings, kind):
+    z, labels, where = draw(BINARY, kind)
+    z = z.astype(float)
+    got = of(name, BINARY, **settings)(z, labels, where=where)
+    pairs = np.stack([np.zeros_like(z), z], axis=-1)
+    want = of(name, SOFTMAX, **settings)(pairs, labels, where=where)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+PER_CLASS_SETS = [
+    ("dice", {"squared": True}),
+    ("log_cosh_dice", {}),
+    ("dice_semimetric", {"variant": "dml2"}),
+    ("tversky", {"alpha": 0.2, "beta": 0.9}),
+    ("focal_tversky", {}),
+    ("jaccard", {}),
+    ("soft_f1", {"average": "none", "beta": 2.0}),
+    ("lovasz_softmax", {}),
+    ("self_adjusting_dice", BATCH | {"alpha": 0.4}),
+    ("self_adjusting_dice", BATCH | {"alpha": 0.4, "axis": ()}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), PER_CLASS_SETS)
+def test_the_binary_form_of_a_set_is_class_1_of_a_softmax_of_0_and_z(name, settings):
+    z, labels, where = draw(BINARY)
+    z = z.astype(float)
+    got = of(name, BINARY, **settings)(z, labels, where=where)
+    pairs = np.stack([np.zeros_like(z), z], axis=-1)
+    want = of(name, SOFTMAX, **settings)(pairs, labels, where=where)[..., 1]
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+
+
+ENTRY_BY_ENTRY = [
+    ("cross_entropy", {"label_smoothing": 0.3}),
+    ("poly", {}),
+    ("focal", {"class_weights": WEIGHTS}),
+    ("logit_adjusted", {"class_counts": COUNTS}),
+    ("asymmetric", {}),
+    *((name, one) for name, one in PER_CLASS_SETS),
+    ("sigmoid_f1", {"average": "none", "slope": 2.0}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), ENTRY_BY_ENTRY)
+def test_the_multi_label_form_is_the_binary_form_class_by_class(name, settings):
+    logits, labels, where = draw(MULTI_LABEL)
+    logits = logits.astype(float)
+    got = of(name, MULTI_LABEL, **settings)(logits, labels, where=where)
+    for one in range(3):
+        own = {
+            key: {BINARY: value[MULTI_LABEL][one]} if isinstance(value, dict) else value
+            for key, value in settings.items()
+        }
+        want = of(name, BINARY, **own)(logits[..., one], labels[..., one], where=where)
+        assert_same(got[..., one], want)
+
+
+def test_the_densities_of_several_labels_are_those_of_all_their_entries():
+    logits, labels, where = draw(MULTI_LABEL)
+    got = of("ghm", MULTI_LABEL)(logits, labels, where=where)
+    wide = jnp.broadcast_to(where[..., None], labels.shape)
+    assert_same(got, of("ghm", BINARY)(logits, labels, where=wide))
+
+
+def test_mining_without_a_limit_leaves_the_loss_as_it_is():
+    logits, labels, where = draw(BINARY)
+    loss = of("cross_entropy", BINARY)(logits, labels, where=where)
+    mine = functools.partial(losses.hard_negative_mask, loss, labels == 1, where=where)
+    assert (mine(minimum=1e6) == where).all()
+    positives = where & (labels == 1)
+    assert (mine(negatives_per_positive=0.0, minimum=0) == positives).all()
