@@ -250,6 +250,14 @@ def test_the_installed_command_trains_on_eight_devices(project):
         ),
         (["train", "mine.py", "--data.dir", "nowhere"], ["nowhere: no such folder"]),
         (["compare", "mine.py", "--losses", "ce", "ce"], ["named twice"]),
+        (
+            ["train", "mine.py", "--loss", "focal", "--objective.gamma", "-1"],
+            ["objective focal: gamma is -1.0 but must be in [0, inf)"],
+        ),
+        (
+            ["train", "mine.py", "--loss", "mom", "--objective.weight", "2"],
+            ["objective mom: weight is 2.0 but must be in [0, 1]"],
+        ),
         (["compare", "mine.py", "--seeds", "0"], ["--seeds is 0"]),
         (["evaluate", "nowhere"], ["nowhere: holds no run"]),
         (["predict", "data"], ["nothing to predict"]),

@@ -83,7 +83,7 @@ class _Fit:
 
     def run(self, batches: PackedBatches) -> TrainState:
         experiment = self.setup.experiment
-        objective = experiment.objective.fitted(self.setup.class_counts)
+        objective = self.setup.objective()
         keys = jax.random.split(jax.random.key(experiment.training.seed))
         state = TrainState.create(
             self.setup.initial_params(keys[0]),

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
@@ -17,6 +18,7 @@ from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.network import Network, Params
+from dicejax.objectives import Objective
 from dicejax.tasks.tagging import TaggedTokens
 
 
@@ -40,6 +42,23 @@ class Setup:
             labels = np.concatenate([one.arrays[name] for one in self.encoded["train"]])
             counts[name] = np.bincount(labels[labels >= 0], minlength=head.classes)
         return counts
+
+    def objective(self) -> Objective:
+        """Return the objective with what it needs of the training data.
+
+        Raises:
+          InputError: a hyper-parameter is out of its range.
+        """
+        objective = self.experiment.objective.fitted(self.class_counts)
+        # Inside a step values are traced and cannot be checked: so once outside.
+        heads = dict(self.network.heads)
+        logits = {name: jnp.zeros((1, head.classes)) for name, head in heads.items()}
+        labels = {name: jnp.zeros(1, jnp.int32) for name in heads}
+        try:
+            objective(logits, labels, objective.initial_state())
+        except ValueError as error:
+            raise InputError(f"objective {objective.short_name}: {error}") from error
+        return objective
 
     def batches(self, devices: int) -> PackedBatches:
         """Return the training batches of the whole run."""
@@ -108,9 +127,11 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
             params["encoder"] = weights
         return params
 
-    return Setup(
+    setup = Setup(
         experiment, corpus, labels, tokenizer, network, initial_params, encoded
     )
+    setup.objective()  # what is wrong with it is said before anything is written
+    return setup
 
 
 def _encoder(
