@@ -269,8 +269,9 @@ def dice_semimetric(
         D = \sum |p - y|
 
     For labels of 0 and 1 both are `dice` exactly. For soft ones, `dice` trains p to 0
-    or 1 instead of y; these do not, so that distilled, smoothed and averaged labels may
-    be used.
+    or 1 instead of y; these are 0 only where every p is its y, so that distilled,
+    smoothed and averaged labels may be used. The first pulls each p towards its y; the
+    second may push a single p past its y while the rest of the set is far from right.
 
     Args:
       variant: "dml1" or "dml2".
