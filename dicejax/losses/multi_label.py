@@ -86,7 +86,7 @@ def _asymmetric(
     base = jnp.where(shifted, jnp.log(jnp.where(shifted, left, 1)), log1p(small))
     # Not minima: at z = 0 their slopes would be 1 or 0.
     log_p, log_q = (z - size) / 2 - base, (-z - size) / 2 - base
-    log_rest = jnp.log(jnp.where(shifted, 1 - left, 1))
+    log_rest = jnp.log(jnp.where(shifted & ~is_off, 1 - left, 1))
     power = jnp.where(is_1, gamma_positive * log_q, gamma_negative * log_p)
     power = jnp.where(shifted, gamma_negative * base, power)
     likelihood = jnp.where(is_1, log_p, jnp.where(shifted, log_rest, log_q))
