@@ -21,7 +21,7 @@ def cross_entropy(
     where: Array | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    label_smoothing: float | Array = 0.0,
+    label_smoothing: float | Array | None = None,
     class_weights: Array | None = None,
 ) -> Array:
     r"""Cross-entropy of each element, in nats, not reduced.
@@ -36,7 +36,7 @@ def cross_entropy(
     Weights made from counts are in `class_weights`.
 
     Args:
-      label_smoothing: epsilon, in [0, 1].
+      label_smoothing: epsilon, in [0, 1]; None, which costs less than 0, for none.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
@@ -56,6 +56,8 @@ def cross_entropy(
       [0.24, 0.0]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
+    if label_smoothing is None:
+        return over_labels(elements, _minus_log_p, class_weights=class_weights)
     if elements.hard and elements.form == "softmax":
         return _of_hard_labels(elements, label_smoothing, class_weights)
     classes = logits.shape[class_axis] if elements.form == "softmax" else 2
