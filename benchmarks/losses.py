@@ -105,7 +105,8 @@ class Case:
       settings: keywords for it.
       of_data: names of further keywords, whose values describe the data.
       outcomes: whether labels are 0 or 1 for each class, not class numbers.
-      limit: at most so many times the time of the cross entropy; None: only shown.
+      limit: at most so many times the time of the cross entropy; None: only shown,
+        here and beside PyTorch.
       looped: whether PyTorch code for it loops over classes, as `torch_losses` does.
     """
 
@@ -171,7 +172,8 @@ CASES = (
     Case(losses.focal_tversky, {"alpha": 0.3, "beta": 0.7}, looped=True),
     Case(losses.jaccard, looped=True),
     Case(losses.soft_f1, looped=True),
-    Case(losses.unified_focal, looped=True),
+    # The sum of a pointwise and a count-based loss.
+    Case(losses.unified_focal, limit=4.0, looped=True),
     Case(losses.lovasz_softmax, limit=None, looped=True),
     Case(ghm),
     Case(mined_cross_entropy, limit=None),
@@ -185,8 +187,9 @@ CASES = (
         looped=True,
     ),
     Case(losses.sigmoid_f1, outcomes=True, looped=True),
-    Case(ghm, {"multi_label": True}, outcomes=True, looped=True),
-    Case(ghm_regression, outcomes=True),
+    # A histogram of every entry.
+    Case(ghm, {"multi_label": True}, outcomes=True, limit=None, looped=True),
+    Case(ghm_regression, outcomes=True, limit=None),
 )
 
 
@@ -312,6 +315,7 @@ def check_agreement(name: str, ours: tuple, theirs: tuple) -> None:
 def against_torch(cases: list[Case], rounds: int) -> list[dict[str, Any]]:
     """Time of the looped cases beside PyTorch, all with the same mask."""
     data, groups = Data.draw(PEER_SHAPE), {}
+    limits = {case.name: case.limit for case in cases}
     for case in track(cases, description="comparing", transient=True):
         keywords = case.settings | data.hyperparameters(case.of_data)
 
@@ -331,7 +335,8 @@ def against_torch(cases: list[Case], rounds: int) -> list[dict[str, Any]]:
         # PyTorch's threads wait for one another, on a busy machine long: both count.
         row["times_as_fast"] = ratio(times["torch"], times["ours"])
         row["by_minima"] = row["torch_min_ms"] / row["ours_min_ms"]
-        rows.append(row | {"wanted": PEER_TIMES_AS_FAST})
+        wanted = None if limits[name] is None else PEER_TIMES_AS_FAST
+        rows.append(row | {"wanted": wanted})
     return rows
 
 
@@ -385,7 +390,7 @@ def main() -> None:
         show(console, f"Time on {PEER_SHAPE} masked logits, {threads}", peers)
     for row in peers:
         slowest = min(row["times_as_fast"], row["by_minima"])
-        if slowest < row["wanted"]:
+        if row["wanted"] is not None and slowest < row["wanted"]:
             wanted = f"not {row['wanted']} times as fast as PyTorch"
             broken.append(f"{row['name']}: {slowest:.2f}, {wanted}")
     if settings.json:

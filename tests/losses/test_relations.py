@@ -26,7 +26,7 @@ def float64():
         yield
 
 
-def of(name, form, **settings):
+def of(name, form, /, **settings):
     """The loss of a name in a form, with settings; per-class ones by form."""
     layout = dict(LAYOUTS[form])
     if name in ALWAYS_MULTI_LABEL:
@@ -64,6 +64,7 @@ SAME = [
     ),
     (FORMS, "focal", {"class_weights": ONES}, "focal", {}),
     (FORMS, "poly", {"epsilon": 0.0}, "cross_entropy", {}),
+    (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "cross_entropy", {}),
     (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "poly", {"epsilon": 0.0}),
     (FORMS, "cross_entropy", {"class_weights": ONES}, "cross_entropy", {}),
     (
@@ -83,7 +84,13 @@ SAME = [
         {"class_weights": WEIGHTS},
     ),
     (EXCLUSIVE, "vs", LOSS | {"tau": 0.0, "gamma": 0.0}, "cross_entropy", {}),
-    (EXCLUSIVE, "vs", LOSS | {"tau": 0.7, "gamma": 0.0}, "logit_adjusted", LOSS | {"tau": 0.7}),
+    (
+        EXCLUSIVE,
+        "vs",
+        LOSS | {"tau": 0.7, "gamma": 0.0},
+        "logit_adjusted",
+        LOSS | {"tau": 0.7},
+    ),
     (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, "cross_entropy", {}),
     (
         SIGMOIDS,
@@ -169,7 +176,9 @@ def test_log_cosh_dice_is_the_log_of_the_cosh_of_dice(form):
 @pytest.mark.parametrize("form", FORMS)
 def test_jaccard_is_2_dice_over_1_plus_dice_without_smooth(form):
     x = evaluated(of("dice", form, smooth=0.0), "random", form)
-    assert_same(evaluated(of("jaccard", form, smooth=0.0), "random", form), 2 * x / (1 + x))
+    assert_same(
+        evaluated(of("jaccard", form, smooth=0.0), "random", form), 2 * x / (1 + x)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)

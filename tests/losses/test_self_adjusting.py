@@ -82,14 +82,18 @@ def test_soft_labels_one_versus_rest():
     np.testing.assert_allclose(got, oracle.dice(logits, soft, **settings), rtol=1e-5)
 
 
+@pytest.mark.parametrize("axis", [(), None])
 @pytest.mark.parametrize("binary", [False, True])
-def test_without_alpha_it_is_dice(binary):
+def test_without_alpha_it_is_dice(binary, axis):
     logits, labels, where = case(5, binary=binary)
-    settings = {"where": where, "class_axis": None if binary else -1}
-    got = self_adjusting_dice(
-        logits, labels, alpha=0.0, form="one_versus_rest", **settings
-    )
-    assert (got == dice(logits, labels, axis=(), **settings)).all()
+    settings = {"where": where, "class_axis": None if binary else -1, "axis": axis}
+    with jax.enable_x64(True):
+        logits = logits.astype(float)
+        got = self_adjusting_dice(
+            logits, labels, alpha=0.0, form="one_versus_rest", **settings
+        )
+        want = dice(logits, labels, **settings)
+    np.testing.assert_allclose(got, want, rtol=1e-13)
 
 
 def test_gold_form_without_alpha_depends_on_p_gold_alone():
@@ -203,17 +207,21 @@ def test_ties_and_a_single_class(form):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-def test_labels_out_of_range_under_jit_match_no_class():
+@pytest.mark.parametrize("form", ["gold", "one_versus_rest"])
+def test_labels_out_of_range_under_jit_are_masked(form):
     logits, labels, _ = case(9)
     wrong = np.where(labels == 3, 77, np.where(labels == 2, -1, labels))
-    outside = (wrong == 77) | (wrong == -1)
-    gold = jax.jit(self_adjusting_dice)(logits, wrong)
-    np.testing.assert_allclose(gold[outside], 0, atol=1e-6)
-    gradient = jax.grad(lambda z, y: jax.jit(self_adjusting_dice)(z, y).sum())(
-        logits, jnp.asarray(wrong)
-    )
-    np.testing.assert_allclose(gradient[outside], 0, atol=1e-6)
-    rest = jax.jit(lambda z, y: self_adjusting_dice(z, y, form="one_versus_rest"))
-    none = np.zeros((3, 4, 5), np.float32)
-    want = self_adjusting_dice(logits, none, form="one_versus_rest")
-    np.testing.assert_allclose(rest(logits, wrong)[outside], want[outside], rtol=1e-6)
+    masked = (wrong == 77) | (wrong == -1) | (wrong == -100)
+
+    @jax.jit
+    @functools.partial(jax.grad, has_aux=True)
+    def gradient_and_losses(logits, labels):
+        losses = self_adjusting_dice(logits, labels, form=form)
+        return losses.sum(), losses
+
+    got = gradient_and_losses(logits, wrong)
+    for one in got:
+        assert not np.asarray(one)[masked].any()
+    want = gradient_and_losses(logits, np.where(masked, -100, labels))
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -18,6 +18,8 @@ from dicejax.losses import (
 from . import oracle, oracle_pointwise, oracle_sets
 from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, draw
 
+pytestmark = pytest.mark.slow  # as a whole
+
 LAYOUTS = {
     SOFTMAX: {},
     BINARY: {"class_axis": None},

@@ -1,0 +1,142 @@
+"""Every loss once for each form and branch, and what its hyper-parameters may be.
+
+For laws that must hold whatever the loss. `CASES` of `cases` has more settings; these
+are few enough to differentiate each, under one jit that all laws share.
+"""
+
+import dataclasses
+import functools
+import inspect
+
+import jax
+import numpy as np
+
+from dicejax import losses
+
+from .cases import BINARY, CASES, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, Case
+
+GAMMAS = (0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0)
+SMOOTH = (0.0, 1e-6, 1.0, 100.0)
+SHARES = (0.0, 0.3, 1.0)
+# Compiled in half the time, for programs that only check what others compute too.
+QUICKLY = {"xla_backend_optimization_level": 0}
+# What each traced scalar may be, with the ends of its range.
+RANGES = {
+    "cross_entropy": {"label_smoothing": (0.0, 0.1, 1.0)},
+    "poly": {"epsilon": (-1.0, -0.5, 0.0, 1.0, 8.0)},
+    "majority_or_minority": {"weight": SHARES},
+    "focal": {"gamma": GAMMAS},
+    "logit_adjusted": {"tau": (0.0, 0.5, 1.0, 8.0)},
+    "ldam": {"max_margin": (0.0, 0.5, 5.0), "scale": (0.1, 1.0, 30.0, 50.0)},
+    "vs": {"tau": (0.0, 1.0, 8.0), "gamma": GAMMAS},
+    "asymmetric": {
+        "gamma_positive": GAMMAS,
+        "gamma_negative": GAMMAS,
+        "margin": (0.0, 1e-3, 0.05, 0.5, 0.99),
+    },
+    "zlpr": {},
+    "distribution_balanced": {
+        "alpha": (0.0, 0.1, 1.0),
+        "beta": (0.0, 10.0, 50.0),
+        "mu": (0.0, 0.3, 1.0),
+        "kappa": (0.0, 0.05, 1.0),
+        "scale": (0.1, 1.0, 2.0, 50.0),
+        "total": (51.0, 1e6),
+    },
+    "self_adjusting_dice": {"alpha": GAMMAS, "smooth": SMOOTH},
+    "dice": {"smooth": SMOOTH},
+    "log_cosh_dice": {"smooth": SMOOTH},
+    "generalized_dice": {"smooth": SMOOTH},
+    "dice_semimetric": {"smooth": SMOOTH},
+    "tversky": {"alpha": GAMMAS, "beta": GAMMAS, "smooth": SMOOTH},
+    "focal_tversky": {
+        "alpha": GAMMAS,
+        "beta": GAMMAS,
+        "gamma": (1.0, 4 / 3, 3.0, 8.0),
+        "smooth": SMOOTH,
+    },
+    "jaccard": {"smooth": SMOOTH},
+    "soft_f1": {"beta": (0.1, 0.5, 1.0, 2.0, 8.0), "smooth": SMOOTH},
+    "sigmoid_f1": {
+        "slope": (0.1, 1.0, 10.0, 50.0),
+        "offset": (-10.0, 0.0, 10.0),
+        "smooth": SMOOTH,
+    },
+    "unified_focal": {
+        "weight": SHARES,
+        "delta": SHARES,
+        "gamma": (0.0, 1e-3, 0.5, 0.99),
+        "smooth": SMOOTH,
+    },
+    "lovasz_softmax": {},
+    "ghm": {"momentum": (0.0, 0.75, 0.99)},
+}
+
+
+def ghm(logits, labels, *, bins=10, momentum=0.75, **settings):
+    """The losses of a first batch, weighed by their gradient norms."""
+    state = losses.ghm_state(bins)
+    return losses.ghm(logits, labels, state, momentum=momentum, **settings)[0]
+
+
+def _branch(case):
+    chosen = case.settings
+    over_batch = "axis" in chosen and chosen["axis"] is None
+    smoothed = "label_smoothing" in chosen
+    names = ("form", "variant")
+    return (case.function, case.form, over_batch, smoothed, *map(chosen.get, names))
+
+
+LAYOUTS = {
+    SOFTMAX: {},
+    BINARY: {"class_axis": None},
+    MULTI_LABEL: {"multi_label": True},
+}
+HARMONISED = [
+    Case(
+        name=f"{form}-ghm",
+        function=ghm,
+        reference=None,
+        settings=LAYOUTS[form],
+        form=form,
+        is_set=False,
+        takes_soft=form != SOFTMAX,
+    )
+    for form in FORMS
+]
+EVERY = [*{_branch(case): case for case in reversed(CASES)}.values(), *HARMONISED]
+BY_NAME = {case.name: case for case in EVERY}
+
+
+def parameters(case: Case) -> dict[str, np.ndarray]:
+    """The traced hyper-parameters of a case: its own, else default numbers."""
+    traced = (*RANGES[case.function.__name__], *PER_CLASS)
+    chosen = {
+        name: case.settings.get(name, one.default)
+        for name, one in inspect.signature(case.function).parameters.items()
+        if name in traced
+    }
+    return {
+        name: np.asarray(value, np.float64)
+        for name, value in chosen.items()
+        if value is not None
+    }
+
+
+def with_static_settings(case: Case) -> Case:
+    """The case without its traced hyper-parameters."""
+    traced = parameters(case).keys()
+    static = {n: value for n, value in case.settings.items() if n not in traced}
+    return dataclasses.replace(case, settings=static)
+
+
+@functools.cache
+def value_and_gradients(name: str):
+    """A jitted (logits, parameters, labels, where) -> ((sum, losses), gradients)."""
+    case = with_static_settings(BY_NAME[name])
+
+    def total(logits, parameters, labels, where):
+        values = case.loss(logits, labels, where=where, **parameters)
+        return values.sum(), values
+
+    return jax.jit(jax.value_and_grad(total, argnums=(0, 1), has_aux=True))

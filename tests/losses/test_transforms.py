@@ -1,0 +1,215 @@
+"""What jax makes of a loss: vmap, jit of jit, no new programs, types, second orders."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax import losses
+from dicejax.losses import density, ghm_regression, ghm_state, mining
+from dicejax.losses import hard_negative_mask as mine
+
+from .cases import BINARY, MULTI_LABEL, SOFTMAX, draw
+from .every import (
+    EVERY,
+    HARMONISED,
+    QUICKLY,
+    RANGES,
+    parameters,
+    value_and_gradients,
+    with_static_settings,
+)
+
+SHAPE = (3, 167)
+
+
+def over(cases):
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
+
+
+def several(case):
+    """Inputs and hyper-parameters of several calls, stacked."""
+    drawn = [draw(case.form, seed=seed, shape=SHAPE) for seed in range(3)]
+    logits, labels, where = map(np.stack, zip(*drawn, strict=True))
+    settings = {}
+    for name, value in parameters(case).items():
+        # A little less or more, so that none leaves its range.
+        up = name == "total" or case.function is losses.focal_tversky
+        settings[name] = np.stack([value * (1.1 if up else 0.9) ** n for n in range(3)])
+    return logits.astype(np.float64), settings, labels, where
+
+
+@over(EVERY)
+def test_vmap_over_data_and_hyper_parameters_is_a_loop(case):
+    arguments = several(case)
+    with jax.enable_x64(True):
+        one = value_and_gradients(case.name)
+        mapped = jax.jit(jax.vmap(one), compiler_options=QUICKLY)
+        got = jax.tree.leaves(mapped(*arguments))
+        for place in range(3):
+            want = one(*jax.tree.map(lambda a, i=place: a[i], arguments))
+            want = jax.tree.leaves(want)
+            for ours, theirs in zip(got, want, strict=True):
+                assert ours.dtype == np.float64
+                np.testing.assert_allclose(ours[place], theirs, rtol=1e-9, atol=1e-12)
+
+
+@over(EVERY)
+def test_vmap_over_hyper_parameters_alone_is_a_loop(case):
+    name = next(iter(RANGES[case.function.__name__]), None)
+    if name is None:  # there are none
+        return
+    logits, labels, where = draw(case.form)
+    static = with_static_settings(case)
+    own = parameters(case)
+    values = jnp.asarray(RANGES[case.function.__name__][name])
+
+    def loss(value):
+        return static.loss(logits, labels, where=where, **own | {name: value})
+
+    got = jax.jit(jax.vmap(loss), compiler_options=QUICKLY)(values)
+    once = jax.jit(loss, compiler_options=QUICKLY)
+    for one, value in zip(got, values, strict=True):
+        np.testing.assert_allclose(one, once(value), rtol=2e-5, atol=1e-6)
+
+
+def compiled(loss):
+    return loss.jitted._cache_size()
+
+
+@over([case for case in EVERY if case not in HARMONISED and parameters(case)])
+def test_a_new_value_compiles_nothing(case):
+    logits, labels, where = draw(case.form, shape=(2, 3))
+    function, static = case.function, with_static_settings(case)
+    own = parameters(case)
+    static.loss(logits, labels, where=where, **own)
+    before = compiled(function)
+    for name, values in RANGES[function.__name__].items():
+        for value in (values[0], np.float64(values[-1]), jnp.float32(values[-1])):
+            static.loss(logits, labels, where=where, **own | {name: value})
+    assert compiled(function) == before
+    halves = {name: value / 2 for name, value in own.items() if value.ndim}
+    static.loss(logits, labels, where=where, **own | halves)
+    assert compiled(function) == before
+
+
+@pytest.mark.parametrize("case", HARMONISED, ids=lambda case: case.name)
+def test_new_states_and_momenta_compile_nothing(case):
+    logits, labels, where = draw(case.form)
+    settings = case.settings | {"where": where}
+    _, state = losses.ghm(logits, labels, ghm_state(), **settings)
+    before = compiled(losses.ghm)
+    for momentum in (0.0, 0.5, np.float64(0.9)):
+        _, state = losses.ghm(logits, labels, state, momentum=momentum, **settings)
+    assert compiled(losses.ghm) == before
+    assert float(state.updates) == 4
+
+
+def test_regression_and_mining_compile_nothing_for_new_values():
+    scores, labels, where = draw(BINARY, seed=1)
+    _, state = ghm_regression(scores, scores + 1, ghm_state(), where=where)
+    mine(scores, labels == 1)
+    sizes = density._regression._cache_size, mining._mine._cache_size
+    before = [size() for size in sizes]
+    ghm_regression(scores, scores + 1, state, where=where, mu=0.5, momentum=0)
+    mine(scores, labels == 1, negatives_per_positive=0.5, minimum=2)
+    assert [size() for size in sizes] == before
+
+
+def test_a_new_axis_or_choice_compiles_anew():
+    logits, labels, _ = draw(SOFTMAX)
+    for settings in ({}, {"axis": -1}, {"squared": True}, {"absent": "skip"}):
+        before = compiled(losses.dice)
+        losses.dice(logits[:2], labels[:2], **settings)
+        assert compiled(losses.dice) == before + 1
+
+
+@over(EVERY)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_results_are_float32_unless_float64(case, dtype):
+    logits, labels, _ = draw(case.form)
+    loss, own = with_static_settings(case).loss, parameters(case)
+    # Where a Python or NumPy scalar could promote, and probabilities of float64 too.
+    numbers = {n: float(value) for n, value in own.items() if value.ndim == 0}
+    soft = draw(case.form, "soft").labels.astype(np.float64)
+    with jax.enable_x64(True):
+        logits = jnp.asarray(logits, dtype)
+        want = "float64" if dtype == "float64" else "float32"
+        for y in (labels, soft) if case.takes_soft else (labels,):
+            for settings in (own, own | numbers):
+                called = functools.partial(loss, labels=y, **settings)
+                assert jax.eval_shape(called, logits).dtype == want
+
+
+@over([case for case in EVERY if case.form == SOFTMAX])
+def test_nested_jits_give_the_eager_value(case):
+    logits, labels, where = draw(case.form)
+    nested = jax.jit(jax.jit(lambda z, y, w: case.loss(z, y, where=w)))
+    got = nested(logits, labels, where)
+    want = case.loss(logits, labels, where=where)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+@over([case for case in EVERY if case.form != BINARY])
+def test_classes_may_stand_on_any_axis(case):
+    logits, labels, where = draw(case.form, seed=1)
+    with jax.enable_x64(True):
+        logits = logits.astype(np.float64)
+        want = case.loss(logits, labels, where=where)
+        if case.form == MULTI_LABEL:
+            labels = np.moveaxis(labels, -1, 1)
+        moved = np.moveaxis(logits, -1, 1)
+        got = case.loss(moved, labels, where=where, class_axis=1)
+        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
+
+
+SECOND_ORDER = {
+    "dice": (SOFTMAX, losses.dice),
+    "dice_by_row": (SOFTMAX, functools.partial(losses.dice, axis=())),
+    "self_adjusting": (
+        SOFTMAX,
+        functools.partial(
+            losses.self_adjusting_dice, form="one_versus_rest", axis=None, alpha=0.4
+        ),
+    ),
+    "focal": (SOFTMAX, losses.focal),
+    "focal_multi_label": (
+        MULTI_LABEL,
+        functools.partial(losses.focal, multi_label=True),
+    ),
+    "zlpr": (MULTI_LABEL, losses.zlpr),
+    "asymmetric": (MULTI_LABEL, losses.asymmetric),
+    "distribution_balanced": (
+        MULTI_LABEL,
+        functools.partial(
+            losses.distribution_balanced, positives=np.array([9.0, 4, 1]), total=12.0
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SECOND_ORDER)
+@pytest.mark.parametrize("way", ["forward_over_reverse", "reverse_over_reverse"])
+def test_hessian_vector_products_are_central_differences_of_the_gradient(name, way):
+    form, loss = SECOND_ORDER[name]
+    logits, labels, where = draw(form, seed=2)
+    rng = np.random.default_rng(0)
+    direction = rng.normal(size=logits.shape)
+
+    @jax.jit
+    @jax.grad
+    def gradient(logits):
+        values = loss(logits, labels, where=where)
+        return (values * (1 + jnp.arange(values.shape[-1]))).sum()
+
+    with jax.enable_x64(True):
+        logits, step = logits.astype(np.float64), 1e-5
+        if way == "forward_over_reverse":
+            _, got = jax.jvp(gradient, (logits,), (direction,))
+        else:
+            got = jax.grad(lambda z: (gradient(z) * direction).sum())(logits)
+        ahead, behind = (gradient(logits + h * direction) for h in (step, -step))
+        want = (ahead - behind) / (2 * step)
+    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
