@@ -1,6 +1,7 @@
 """Objectives against the losses they stand for, in NumPy."""
 
 import dataclasses
+import inspect
 
 import jax
 import jax.numpy as jnp
@@ -297,4 +298,4 @@ def test_short_names_differ_and_documentation_names_every_field():
     assert {cls.__name__ for cls in classes} < set(objectives.__all__)
     for cls in classes:
         for field in dataclasses.fields(cls):
-            assert f"\n      {field.name}: " in cls.__doc__, (cls, field.name)
+            assert f"\n  {field.name}: " in inspect.getdoc(cls), (cls, field.name)
