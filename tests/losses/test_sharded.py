@@ -148,7 +148,12 @@ WAYS = {
     "under_jit": (under_jit, ONE, EVERY),
     "inside_shard_map": (inside_shard_map, ONE, EVERY),
     "outside_shard_map": (outside_shard_map, ONE, OVER_BATCH),
-    "over_two_axes": (inside_shard_map, TWO, OVER_BATCH),
+    # Names are handed on alike in all forms.
+    "over_two_axes": (
+        inside_shard_map,
+        TWO,
+        list({case.function: case for case in OVER_BATCH}.values()),
+    ),
 }
 
 
