@@ -22,6 +22,8 @@ from dicejax.losses import (
 from .cases import BINARY, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, draw
 from .every import EVERY, LAYOUTS, QUICKLY, parameters, value_and_gradients
 
+pytestmark = pytest.mark.slow  # as a whole
+
 CLASSES = 3
 # Room for a class of one element in 501.
 SHAPE = (3, 167)

@@ -22,6 +22,8 @@ from .every import (
     with_static_settings,
 )
 
+pytestmark = pytest.mark.slow  # as a whole
+
 SHAPE = (3, 167)
 
 
