@@ -162,6 +162,11 @@ def majority_or_minority(
     """
     elements = prepare(logits, labels, where, class_axis)
     require_integers(elements)
+    classes = logits.shape[class_axis] if elements.form == "softmax" else 2
+    if not 0 <= majority_class < classes:
+        raise ValueError(
+            f"majority_class is {majority_class} but there are {classes} classes"
+        )
     losses = over_labels(elements, _minus_log_p)
     return losses * jnp.where(elements.labels == majority_class, 1, weight)
 
