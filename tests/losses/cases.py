@@ -62,7 +62,11 @@ class Case:
         without = set()
         if not self.takes_soft:
             without.add("soft")
-        wants_more = {"exclude_class", "background"} & self.settings.keys()
+        wants_more = {
+            "exclude_class",
+            "background",
+            "majority_class",
+        } & self.settings.keys()
         if self.form == BINARY or wants_more:
             without.add("single_class")
         return tuple(kind for kind in KINDS if kind not in without)
