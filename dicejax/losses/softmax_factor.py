@@ -154,6 +154,7 @@ def _backward(constant_factor, residuals, cotangent):
 softmax_factor.defvjp(_forward, _backward)
 
 
+@jax.custom_jvp
 def masked(logits: Array, where: Array) -> Array:
     """Returns zeros where masked, in the type of the computation.
 
@@ -165,6 +166,14 @@ def masked(logits: Array, where: Array) -> Array:
     keep = -where[..., None].astype(kind)  # all bits or none
     bits = jax.lax.bitcast_convert_type(z, kind) & keep
     return jax.lax.bitcast_convert_type(bits, z.dtype)
+
+
+@masked.defjvp
+def _masked_jvp(primals, tangents):
+    # Bits have no slope: without this rule second derivatives would be 0.
+    (logits, where), (tangent, _) = primals, tangents
+    result = masked(logits, where)
+    return result, jnp.where(where[..., None], tangent, 0).astype(result.dtype)
 
 
 def _set_apart(logits: Array) -> tuple[Array, Rows]:
