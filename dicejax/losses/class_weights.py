@@ -11,7 +11,7 @@ import math
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, Bounds, known_value
+from dicejax.losses.contract import NON_NEGATIVE, Bounds, check_bounds
 
 
 def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
@@ -39,7 +39,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
       [0.0458, 1.0458, 2.0]
     """
     counts = _checked(counts)
-    _check("k", k, Bounds(1.0, math.inf))
+    check_bounds("k", k, Bounds(1.0, math.inf))
     total = jnp.sum(counts, axis=-1, keepdims=True)
     return jnp.log10((total - counts) / counts + k)
 
@@ -126,14 +126,8 @@ def _checked(counts: Array) -> Array:
     counts = jnp.asarray(counts, float)
     if counts.ndim == 0 or counts.shape[-1] == 0:
         raise ValueError(f"counts has shape {counts.shape}: no classes")
-    _check("counts", counts, NON_NEGATIVE)
+    check_bounds("counts", counts, NON_NEGATIVE)
     return jnp.where(counts == 0, 1, counts)
-
-
-def _check(name: str, value: Array | float, bounds: Bounds) -> None:
-    known = known_value(value)
-    if known is not None and (bad := bounds.violated(known)).any():
-        raise ValueError(f"{name} is {known[bad][0]} but must be in {bounds}")
 
 
 def _mean_one(weights: Array, counts: Array) -> Array:

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.losses.documentation import complete
-from dicejax.losses.elements import compute_dtype
+from dicejax.losses.elements import compute_dtype, form_of
 
 MASKED_LABEL = -100
 
@@ -85,8 +85,7 @@ def loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
         )
         class_axis = arguments["class_axis"]
         many = arguments.get("multi_label", multi_label)
-        form = "multi_label" if many else "softmax"
-        form = "binary" if class_axis is None else form
+        form = form_of(class_axis, many)
         _check_arrays(logits, labels, where, class_axis, form)
         _check_label_values(logits, labels, where, class_axis, form)
         shape, dtype = jnp.shape(logits), compute_dtype(jnp.result_type(logits))
@@ -148,6 +147,13 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {value!r} but must be {wanted}")
 
 
+def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
+    """Raises a ValueError if a known value, or one in an array, is out of bounds."""
+    known = known_value(value)
+    if known is not None and (bad := bounds.violated(known)).any():
+        raise ValueError(f"{name} is {known[bad][0]} but must be in {bounds}")
+
+
 def check_hyperparameters(
     arguments: dict[str, Any],
     bounds: dict[str, Bounds],
@@ -165,9 +171,7 @@ def check_hyperparameters(
         wanted = shapes[limits.shape]
         if np.shape(value) != wanted:
             raise ValueError(f"{name} has shape {np.shape(value)}, not {wanted}")
-        known = known_value(value)
-        if known is not None and (bad := limits.violated(known)).any():
-            raise ValueError(f"{name} is {known[bad][0]} but must be in {limits}")
+        check_bounds(name, value, limits)
         arguments[name] = jnp.asarray(value, dtype)
 
 

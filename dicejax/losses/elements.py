@@ -60,8 +60,7 @@ def prepare(
     multi_label: bool = False,
 ) -> Elements:
     """Masks, upcasts and lines up inputs that the contract has checked."""
-    form = "multi_label" if multi_label else "softmax"
-    form = "binary" if class_axis is None else form
+    form = form_of(class_axis, multi_label)
     hard = not jnp.issubdtype(labels.dtype, jnp.floating)
     dtype = compute_dtype(logits.dtype)
     if class_axis is not None:
@@ -85,6 +84,13 @@ def prepare(
         logits=elements.mask(logits).astype(dtype),
         labels=elements.mask(labels).astype(labels.dtype if hard else dtype),
     )
+
+
+def form_of(class_axis: int | None, multi_label: bool) -> str:
+    """Returns "binary", "multi_label" or "softmax"."""
+    if class_axis is None:
+        return "binary"
+    return "multi_label" if multi_label else "softmax"
 
 
 def compute_dtype(dtype: Any) -> Any:

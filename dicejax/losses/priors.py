@@ -12,7 +12,7 @@ from dicejax.losses.contract import (
     loss,
 )
 from dicejax.losses.cross_entropy import require_integers
-from dicejax.losses.elements import Elements, compute_dtype, prepare
+from dicejax.losses.elements import Elements, compute_dtype, form_of, prepare
 from dicejax.losses.probabilities import gold_logit, log_sigmoid, over_labels
 
 
@@ -97,8 +97,7 @@ def adjust_logits(
       >>> [round(x, 3) for x in adjusted.tolist()]
       [0.105, 2.303]
     """
-    form = "multi_label" if multi_label else "softmax"
-    form = "binary" if class_axis is None else form
+    form = form_of(class_axis, multi_label)
     arguments = {"class_counts": class_counts, "tau": tau}
     bounds = {"class_counts": CLASS_COUNTS, "tau": NON_NEGATIVE}
     classes = 2 if class_axis is None else jnp.shape(logits)[class_axis]

@@ -12,12 +12,11 @@ import numpy as np
 from jax import Array
 
 from dicejax.losses import class_weights
+from dicejax.losses.contract import MASKED_LABEL
 
 State: TypeAlias = Any  # a pytree of arrays
 Counts: TypeAlias = tuple[float, ...]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
-
-MASKED_LABEL = -100
 
 # Fields of these types are traced; `from __future__ import annotations` leaves a
 # field's type as text.
