@@ -212,17 +212,24 @@ def compiled(loss: Callable, *arguments: Any) -> tuple[Any, Callable]:
         return loss(logits, *rest).mean()
 
     arguments = jax.device_put(arguments)
-    program = jax.jit(jax.value_and_grad(mean)).lower(*arguments).compile()
-    return program, lambda: jax.block_until_ready(program(*arguments))
+    step = jax.jit(jax.value_and_grad(mean))
+    program = step.lower(*arguments).compile()
+    return program, lambda: jax.block_until_ready(step(*arguments))
 
 
-def milliseconds(call: Callable[[], Any], calls: int = 3) -> float:
-    """Time some calls after one to get warm; milliseconds of one."""
-    call()
+def milliseconds(call: Callable[[], Any], warm_for: float = 0.02) -> float:
+    """Time ten calls after some to get warm; milliseconds of one.
+
+    A rival's threads spin for some milliseconds after its last call and would hold a
+    core: they have gone to sleep when the time begins.
+    """
     start = time.perf_counter()
-    for _ in range(calls):
+    while time.perf_counter() - start < warm_for:
         call()
-    return (time.perf_counter() - start) / calls * 1e3
+    start = time.perf_counter()
+    for _ in range(10):
+        call()
+    return (time.perf_counter() - start) / 10 * 1e3
 
 
 def in_turn(
