@@ -1,4 +1,4 @@
-"""The command `dicejax`: train, evaluate, predict, compare.
+"""The command `dicejax`: train, evaluate, predict, compare, export.
 
 Every command that trains takes an experiment file, and any leaf of the experiment can
 be overridden: `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
@@ -211,11 +211,41 @@ class Predict:
                 print("  no entity")
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a finished run as a Hugging Face folder, for PyTorch.
+
+    The folder gets config.json, model.safetensors and the tokenizer's files, and opens
+    with the class that is printed at the end.
+
+    Args:
+      run: the run's folder.
+      folder: the folder to make.
+      checkpoint: the checkpoint with the best dev F1, or the last.
+      encoder_only: leave the head out.
+    """
+
+    run: RunFolder
+    folder: Annotated[Positional[str], arg(metavar="FOLDER")]
+    checkpoint: Literal["best", "last"] = "best"
+    encoder_only: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Write the folder and say how it is opened."""
+        from dicejax.training.export import export
+
+        name = export(
+            self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
+        )
+        print(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
+
+
 COMMANDS = {
     "train": Train,
     "evaluate": Evaluate,
     "predict": Predict,
     "compare": Compare,
+    "export": Export,
 }
 
 
@@ -246,7 +276,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict:
+def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict | Export:
     """Turn the words of a command line into a command.
 
     The experiment file is loaded first, for its values are the defaults of the flags.

@@ -123,6 +123,45 @@ def test_train_evaluate_predict(project, capsys):
     assert json.loads((folder / "result.json").read_text()) == result
 
 
+@pytest.mark.slow
+def test_an_exported_run_tags_in_pytorch_as_it_does_here(project, capsys):
+    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    transformers = pytest.importorskip("transformers")
+    assert run(["train", "mine.py", "--out", "run"]) == 0
+    capsys.readouterr()
+    assert run(["export", "run", "folder"]) == 0
+    assert "BertForTokenClassification.from_pretrained('folder')" in (
+        capsys.readouterr().out
+    )
+    model = transformers.AutoModelForTokenClassification.from_pretrained("folder")
+    tokenizer = transformers.AutoTokenizer.from_pretrained("folder")
+    sentences = ["Anna saw Oslo today", "Bob lives in New York", "Nothing"]
+    words = [sentence.split() for sentence in sentences]
+    inputs = tokenizer(
+        words, is_split_into_words=True, padding=True, return_tensors="pt"
+    )
+    with torch.no_grad():
+        best = model.eval()(**inputs).logits.argmax(-1)
+    assert run(["predict", "run", *sentences, "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for row, line in enumerate(lines):
+        ours = ["O"] * len(words[row])
+        for entity in json.loads(line)["entities"]:
+            for place in range(entity["start"], entity["end"]):
+                begin = "B" if place == entity["start"] else "I"
+                ours[place] = f"{begin}-{entity['type']}"
+        places = inputs.word_ids(row)
+        first = [places.index(number) for number in range(len(words[row]))]
+        theirs = [model.config.id2label[int(best[row, place])] for place in first]
+        assert theirs == ours
+    assert {"B-PER", "B-LOC", "O"} <= set(model.config.id2label.values())
+
+    fails(capsys, ["export", "run", "folder"], "folder: exists already")
+    fails(capsys, ["export", "nowhere", "other"], "nowhere: holds no run")
+    assert run(["export", "run", "alone", "--encoder_only"]) == 0
+    assert "BertModel" in capsys.readouterr().out
+
+
 def test_the_same_seed_gives_the_same_run_and_another_seed_another(project):
     def losses(out, seed):
         argv = ["train", "mine.py", "--out", out, "--training.seed", str(seed)]

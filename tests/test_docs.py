@@ -10,6 +10,7 @@ import pytest
 
 from dicejax import losses
 from dicejax.losses import class_weights
+from dicejax.models.huggingface.names import FAMILIES
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "losses.md"
@@ -98,17 +99,24 @@ def test_local_links_lead_somewhere():
         assert not anchor or anchor in anchors, link
 
 
-def test_examples_give_what_they_show():
-    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
-    assert len(blocks) > 8
+@pytest.mark.parametrize(("page", "least"), [("losses.md", 30), ("models.md", 12)])
+def test_examples_give_what_they_show(page, least):
+    text = (DOCS / page).read_text()
+    blocks = re.findall(r"```python\n(.*?)```", text, re.S)
     example = doctest.DocTestParser().get_doctest(
-        "\n".join(blocks), {}, PAGE.name, str(PAGE), 0
+        "\n".join(blocks), {}, page, str(DOCS / page), 0
     )
     said = []
     with np.printoptions():  # the page sets its own
         result = doctest.DocTestRunner().run(example, out=said.append)
-    assert result.attempted > 30
+    assert result.attempted > least
     assert result.failed == 0, "".join(said)
+
+
+def test_the_page_on_models_names_what_loads():
+    table = re.findall(r"^\| (`.*?) \|", (DOCS / "models.md").read_text(), re.M)
+    named = {name for cell in table for name in re.findall(r"`([\w-]+)`", cell)}
+    assert named - {"model_type"} == set(FAMILIES)
 
 
 @pytest.mark.slow

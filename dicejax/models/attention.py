@@ -28,32 +28,38 @@ def attend(
     value: Array,
     mask: Array,
     *,
+    bias: Array | None = None,
     dropout_rate: float = 0.0,
     rng: Array | None = None,
 ) -> Array:
-    """Scaled dot-product attention with a float32 softmax.
+    """Scaled dot-product attention with a softmax in at least float32.
 
     Args:
       query: `[B, T, N, H]`.
       key: `[B, S, N, H]`.
       value: `[B, S, N, H]`.
       mask: bool, broadcastable to `[B, N, T, S]`; true where a position may be seen.
+      bias: added to the scaled scores; broadcastable to `[B, N, T, S]`.
       dropout_rate: share of the attention weights set to zero.
       rng: PRNG key for dropout; None switches dropout off.
 
     Returns:
       `[B, T, N, H]` in the type of `value`.
     """
-    if rng is None or dropout_rate == 0.0:
-        return jax.nn.dot_product_attention(query, key, value, mask=mask)
-    # dot_product_attention cannot drop attention weights, so this path is spelled out.
+    at_least_float32 = jnp.promote_types(query.dtype, jnp.float32)
+    undropped = rng is None or dropout_rate == 0.0
+    if undropped and at_least_float32 == jnp.float32:
+        return jax.nn.dot_product_attention(query, key, value, bias, mask)
+    # dot_product_attention drops no attention weights and rounds its softmax to
+    # float32, so this path is spelled out.
     scale = query.shape[-1] ** -0.5
     # Heads to the front: one transposed copy is cheaper than strided batched products.
     query, key, value = (x.swapaxes(1, 2) for x in (query * scale, key, value))
-    at_least_float32 = jnp.promote_types(query.dtype, jnp.float32)
     scores = jnp.einsum(
         "bnth,bnsh->bnts", query, key, preferred_element_type=at_least_float32
     )
+    if bias is not None:
+        scores += bias
     scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
     weights = dropout(weights, dropout_rate, rng)

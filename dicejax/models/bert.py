@@ -1,34 +1,34 @@
 """BERT (Devlin et al., 2019, https://arxiv.org/abs/1810.04805) in flax.nnx.
 
-The layers are stacked along a leading axis and scanned, so a deeper model does not take
-longer to compile.
+RoBERTa (https://arxiv.org/abs/1907.11692) and XLM-RoBERTa count positions from
+`pad_token_id + 1`; ELECTRA (https://arxiv.org/abs/2003.10555) may embed words more
+narrowly than the layers are wide. Otherwise the three are the same encoder.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax import Array, lax
+from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, Summary, scan, stack
 from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout
 
-ACTIVATIONS = {
-    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
-    "gelu_new": jax.nn.gelu,
-    "gelu_pytorch_tanh": jax.nn.gelu,
-    "relu": jax.nn.relu,
-    "silu": jax.nn.silu,
-}
+ROBERTA_LIKE = ("roberta", "xlm-roberta")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BertConfig:
-    """The architecture of a BERT encoder, in the words of a `config.json`."""
+class BertConfig(EncoderConfig):
+    """The architecture of a BERT-like encoder, in the words of a `config.json`."""
 
+    model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
+
+    model_type: str = "bert"
     vocab_size: int
     hidden_size: int = 768
     num_hidden_layers: int = 12
@@ -37,13 +37,21 @@ class BertConfig:
     hidden_act: str = "gelu"
     hidden_dropout_prob: float = 0.1
     attention_probs_dropout_prob: float = 0.1
+    classifier_dropout: float | None = None
     max_position_embeddings: int = 512
+    position_embedding_type: str = "absolute"
     type_vocab_size: int = 2
-    initializer_range: float = 0.02
     layer_norm_eps: float = 1e-12
     pad_token_id: int = 0
+    embedding_size: int | None = None
+    is_decoder: bool = False
 
     def __post_init__(self):
+        if self.model_type not in self.model_types:
+            raise ValueError(
+                f"model_type is {self.model_type!r}; supported: "
+                f"{', '.join(map(repr, self.model_types))}"
+            )
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of "
@@ -54,6 +62,69 @@ class BertConfig:
                 f"hidden_act {self.hidden_act!r} is unknown; known: "
                 f"{', '.join(sorted(ACTIVATIONS))}"
             )
+        if self.position_embedding_type != "absolute":
+            raise ValueError(
+                f"position_embedding_type is {self.position_embedding_type!r}; "
+                "supported: 'absolute'"
+            )
+        if self.is_decoder:
+            raise ValueError("is_decoder is true; supported: encoders")
+
+    @property
+    def width(self) -> int:
+        """Width of the hidden states."""
+        return self.hidden_size
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return self.num_hidden_layers
+
+    @property
+    def first_position(self) -> int:
+        """The row of the position table that a sequence's first token takes."""
+        return self.pad_token_id + 1 if self.model_type in ROBERTA_LIKE else 0
+
+    @property
+    def max_length(self) -> int:
+        """The longest sequence, in tokens."""
+        return self.max_position_embeddings - self.first_position
+
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding tables."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+        if self.classifier_dropout is not None:
+            return self.classifier_dropout
+        return self.hidden_dropout_prob
+
+    @property
+    def summary(self) -> Summary:
+        """BERT has a pooler; the others drop out first, and ELECTRA takes a GELU."""
+        rate = self.head_dropout
+        return Summary(
+            activation="gelu" if self.model_type == "electra" else "tanh",
+            dropout_before=0.0 if self.model_type == "bert" else rate,
+            dropout_after=rate,
+        )
+
+    def with_dropout(self, hidden: float | None, attention: float | None) -> BertConfig:
+        """Return a copy with other rates of dropout; None keeps the present one."""
+        given = {
+            "hidden_dropout_prob": hidden,
+            "attention_probs_dropout_prob": attention,
+        }
+        return dataclasses.replace(
+            self, **{name: rate for name, rate in given.items() if rate is not None}
+        )
+
+    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Bert:
+        """Make the module with initial parameters."""
+        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -69,11 +140,16 @@ class Embeddings(nnx.Module):
     """Word, position and token-type embeddings, summed, normalised, dropped out."""
 
     def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
-        width, scale = config.hidden_size, config.initializer_range
+        width, scale = config.embedding_width, config.initializer_range
         for name, entries in config.tables.items():
             setattr(self, name, Embedding(entries, width, scale=scale, rngs=rngs))
         self.norm = LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
-        self.dropout_rate = config.hidden_dropout_prob
+        self.projection = (
+            Dense(width, config.hidden_size, dtype=dtype, scale=scale, rngs=rngs)
+            if width != config.hidden_size
+            else None
+        )
+        self.config = config
 
     def __call__(
         self,
@@ -83,12 +159,15 @@ class Embeddings(nnx.Module):
         rng: Array | None,
     ) -> Array:
         """Embed int `[B, T]` ids: `[B, T, D]`."""
-        total = (
-            self.word(input_ids)
-            + self.position(position_ids)
-            + self.token_type(token_type_ids)
+        parts = (
+            self.word(input_ids),
+            self.position(position_ids + self.config.first_position),
+            self.token_type(token_type_ids),
         )
-        return dropout(self.norm(total), self.dropout_rate, rng)
+        at_least_float32 = jnp.promote_types(self.norm.dtype, jnp.float32)
+        total = sum(part.astype(at_least_float32) for part in parts)
+        x = dropout(self.norm(total), self.config.hidden_dropout_prob, rng)
+        return x if self.projection is None else self.projection(x)
 
 
 class Layer(nnx.Module):
@@ -142,13 +221,12 @@ class Layer(nnx.Module):
 
 
 class Bert(nnx.Module):
-    """The encoder: token ids in, hidden states out.
+    """The encoder: token ids in, hidden states out; see `encoder.Encoder`.
 
     Args:
       config: the architecture.
       dtype: type of the activations; parameters are float32.
-      remat: recompute each layer in the backward pass, which stores only the layers'
-        inputs.
+      remat: recompute each layer in the backward pass.
       rngs: source of the initial parameters.
     """
 
@@ -161,12 +239,11 @@ class Bert(nnx.Module):
         rngs: nnx.Rngs,
     ):
         self.embeddings = Embeddings(config, dtype=dtype, rngs=rngs)
-
-        @nnx.vmap(in_axes=0, out_axes=0)
-        def stack(key: Array) -> Layer:
-            return Layer(config, dtype=dtype, rngs=nnx.Rngs(params=key))
-
-        self.layers = stack(jax.random.split(rngs.params(), config.num_hidden_layers))
+        self.layers = stack(
+            lambda rngs: Layer(config, dtype=dtype, rngs=rngs),
+            config.depth,
+            rngs.params(),
+        )
         self.config = config
         self.remat = remat
 
@@ -178,43 +255,17 @@ class Bert(nnx.Module):
         position_ids: Array,
         token_type_ids: Array,
         rng: Array | None = None,
-    ) -> Array:
-        """Encode packed rows.
-
-        Args:
-          input_ids: int `[B, T]`.
-          segment_ids: int `[B, T]`; 1, 2, ... number the sentences packed into a row,
-            0 is padding.
-          position_ids: int `[B, T]`, restarting at 0 with each segment.
-          token_type_ids: int `[B, T]`.
-          rng: PRNG key for dropout; None switches dropout off.
-
-        Returns:
-          Hidden states `[L + 1, B, T, D]`: the embeddings, then each layer's output.
-        """
-        depth = self.config.num_hidden_layers
+    ) -> tuple[Array, Array]:
+        """Encode packed rows, as `encoder.Encoder` says."""
+        depth = self.config.depth
         keys = None if rng is None else jax.random.split(rng, depth + 1)
         first = None if keys is None else keys[depth]
-        x = self.embeddings(input_ids, position_ids, token_type_ids, first)
         mask = segment_mask(segment_ids)
-        graph, stacked = nnx.split(self.layers)
-
-        def step(x: Array, scanned) -> tuple[Array, Array]:
-            parameters, key = scanned
-            x = nnx.merge(graph, parameters)(x, mask, key)
-            return x, x
-
-        if self.remat:
-            step = jax.checkpoint(step, prevent_cse=False)
-        scanned = (stacked, None if keys is None else keys[:depth])
-        _, outputs = lax.scan(step, x, scanned, unroll=_unroll(depth))
-        return jnp.concatenate([x[None], outputs])
-
-
-def _unroll(depth: int) -> int:
-    """The largest divisor of `depth` up to 6: layers written out per turn of the scan.
-
-    Written-out layers run faster (the weights' gradients need no copy into a stacked
-    array at each turn), and compile time is that of at most six layers.
-    """
-    return max(n for n in range(1, min(depth, 6) + 1) if depth % n == 0)
+        return scan(
+            self.layers,
+            self.embeddings(input_ids, position_ids, token_type_ids, first),
+            lambda layer, x, key: layer(x, mask, key),
+            None if keys is None else keys[:depth],
+            depth=depth,
+            remat=self.remat,
+        )

@@ -12,8 +12,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.bert import Bert, BertConfig
-from dicejax.models.heads import TokenHead
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.heads import Head, output_names
 
 Params = dict[str, Any]
 
@@ -29,6 +29,11 @@ class Network:
         "float64" where 64-bit types are switched on.
       remat: recompute layers in the backward pass to save memory.
 
+    Raises:
+      ValueError: two heads give logits of the same name.
+
+    >>> from dicejax.models.bert import BertConfig
+    >>> from dicejax.models.heads import TokenHead
     >>> config = BertConfig(vocab_size=9, hidden_size=4, num_hidden_layers=1,
     ...     num_attention_heads=2, intermediate_size=8)
     >>> network = Network(encoder=config, heads=(("tags", TokenHead(classes=3)),))
@@ -40,10 +45,13 @@ class Network:
     (2, 5, 3)
     """
 
-    encoder: BertConfig
-    heads: tuple[tuple[str, TokenHead], ...]
+    encoder: EncoderConfig
+    heads: tuple[tuple[str, Head], ...]
     precision: str = "float32"
     remat: bool = False
+
+    def __post_init__(self):
+        output_names(self.heads)  # raises where two would have one name
 
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
@@ -57,17 +65,22 @@ class Network:
         Args:
           params: nested dict as `init` returns it.
           batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
-            `[B, T]` (see `Bert`); other entries are left alone.
+            `[B, T]` (see `encoder.Encoder`), and what the heads need beside them.
           rng: PRNG key for dropout; None switches dropout off.
 
         Returns:
-          Logits by head name, in at least float32.
+          Logits in at least float32, by the name of the head, or by their own names
+          where a head gives several.
         """
         return self._module(params)(batch, rng)
 
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
-        """Return the encoder's hidden states `[L + 1, B, T, D]`, without dropout."""
-        return self._module(params).encode(batch, None)
+        """Return the encoder's hidden states `[L + 1, B, T, D]`, without dropout.
+
+        They are the embeddings, then each layer's output.
+        """
+        last, inputs = self._module(params).encode(batch, None)
+        return jnp.concatenate([inputs, last[None]])
 
     def _module(self, params: Params) -> _Module:
         graph, abstract = _skeleton(self)
@@ -79,21 +92,17 @@ class Network:
 class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
         config, dtype = network.encoder, jnp.dtype(network.precision)
-        self.encoder = Bert(config, dtype=dtype, remat=network.remat, rngs=rngs)
+        self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
         self.heads = nnx.Dict(
             {
-                name: head.build(
-                    config.hidden_size,
-                    dropout_rate=config.hidden_dropout_prob,
-                    scale=config.initializer_range,
-                    dtype=dtype,
-                    rngs=rngs,
-                )
+                name: head.build(config, dtype=dtype, rngs=rngs)
                 for name, head in network.heads
             }
         )
 
-    def encode(self, batch: Mapping[str, Array], rng: Array | None) -> Array:
+    def encode(
+        self, batch: Mapping[str, Array], rng: Array | None
+    ) -> tuple[Array, Array]:
         inputs = ("segment_ids", "position_ids", "token_type_ids")
         return self.encoder(
             batch["input_ids"], rng=rng, **{name: batch[name] for name in inputs}
@@ -105,19 +114,22 @@ class _Module(nnx.Module):
         keys = [None] * (1 + len(self.heads))
         if rng is not None:
             keys = jax.random.split(rng, len(keys))
-        hidden = self.encode(batch, keys[0])[-1]
-        names = sorted(self.heads)
-        return {
-            name: self.heads[name](hidden, key)
-            for name, key in zip(names, keys[1:], strict=True)
-        }
+        hidden, _ = self.encode(batch, keys[0])
+        logits: dict[str, Array] = {}
+        for name, key in zip(sorted(self.heads), keys[1:], strict=True):
+            found = self.heads[name](hidden, batch, key)
+            logits |= found if isinstance(found, dict) else {name: found}
+        return logits
 
 
 @functools.cache
 def _skeleton(network: Network) -> tuple[nnx.GraphDef, nnx.State]:
     # Cached outside any trace: building the module again at each trace costs a second.
     with jax.ensure_compile_time_eval():
+        # The key is an argument, without a value: with one, what is drawn from it would
+        # be computed here.
         module = nnx.eval_shape(
-            lambda: _Module(network, nnx.Rngs(params=jax.random.key(0)))
+            lambda key: _Module(network, nnx.Rngs(params=key)),
+            jax.eval_shape(jax.random.key, 0),
         )
     return nnx.split(module)

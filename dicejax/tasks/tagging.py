@@ -55,8 +55,8 @@ class Tagging:
 
     def padding(self, tokenizer: Tokenizer) -> dict[str, int]:
         """Return, for each array of an example, the value that fills a packed row."""
-        pad = tokenizer.token_to_id("[PAD]")
-        return {"input_ids": pad or 0, "token_type_ids": 0, HEAD: IGNORED}
+        pad = tokenize.pad_id(tokenizer)
+        return {"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED}
 
     def encode(
         self,
@@ -73,34 +73,31 @@ class Tagging:
 
         Args:
           sentences: words with their gold spans.
-          tokenizer: gives `[CLS] pieces [SEP]` for a list of words.
+          tokenizer: as `tokenize.read` returns it; where a sentence is cut, the
+            special tokens stay where its template puts them.
           labels: as `label_names` returns them.
-          max_length: pieces per sentence, the special ones included; at least 3.
+          max_length: pieces per sentence, the special ones included; must leave room
+            for those.
         """
         index = {label: number for number, label in enumerate(labels)}
-        encodings = tokenize.encode(tokenizer, [s.words for s in sentences])
+        encoded = tokenize.encode(tokenizer, [s.words for s in sentences])
         return [
-            self._encode_one(sentence, encoding, index, max_length)
-            for sentence, encoding in zip(sentences, encodings, strict=True)
+            self._labelled(sentence, pieces.shortened(max_length), index)
+            for sentence, pieces in zip(sentences, encoded, strict=True)
         ]
 
-    def _encode_one(self, sentence, encoding, index, max_length: int) -> TaggedTokens:
-        ids, words = encoding.ids, encoding.word_ids
-        if len(ids) > max_length:
-            ids = ids[: max_length - 1] + ids[-1:]
-            words = words[: max_length - 1] + words[-1:]
-        first_pieces = np.full(len(sentence.words), -1, np.int32)
-        for place in range(len(words) - 1, -1, -1):  # the first piece is written last
-            if words[place] is not None:
-                first_pieces[words[place]] = place
+    def _labelled(
+        self, sentence: Sentence, encoded: tokenize.Encoded, index: dict[str, int]
+    ) -> TaggedTokens:
+        first_pieces = encoded.first_pieces(len(sentence.words))
         gold = tags.encode(sentence.spans, len(sentence.words), self.scheme)
         numbers = np.array([index.get(tag, IGNORED) for tag in gold], np.int32)
-        targets = np.full(len(ids), IGNORED, np.int32)
+        targets = np.full(len(encoded), IGNORED, np.int32)
         seen = first_pieces >= 0
         targets[first_pieces[seen]] = numbers[seen]
         arrays = {
-            "input_ids": np.array(ids, np.int32),
-            "token_type_ids": np.zeros(len(ids), np.int32),
+            "input_ids": encoded.ids,
+            "token_type_ids": encoded.token_types,
             HEAD: targets,
         }
         return TaggedTokens(arrays, first_pieces)

@@ -17,6 +17,7 @@ from dicejax.metrics.spans import SpanScores
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.prediction import predict_spans
 from dicejax.training.run import Run
+from dicejax.training.setup import longest
 from dicejax.training.sharding import local_mesh, replicate
 
 
@@ -103,9 +104,7 @@ def _predict(
 ) -> tuple[int, list[list[Span]]]:
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), local_mesh()
-    length = min(
-        experiment.training.row_length, network.encoder.max_position_embeddings
-    )
+    length = longest(experiment, network)
     step, params = restore_params(run.checkpoints, network, which)
     spans = predict_spans(
         replicate(params, mesh),

@@ -68,10 +68,11 @@ class AdamW:
 def decay_mask(params: Any) -> Any:
     """Mark what weight decay applies to: every parameter but biases and norm scales.
 
-    >>> decay_mask({"kernel": 0, "bias": 0, "norm": {"scale": 0}})
-    {'bias': False, 'kernel': True, 'norm': {'scale': False}}
+    Whatever ends in "bias" is one, as those that XLNet adds to its queries.
+
+    >>> decay_mask({"kernel": 0, "content_bias": 0, "norm": {"scale": 0}})
+    {'content_bias': False, 'kernel': True, 'norm': {'scale': False}}
     """
-    exempt = ("bias", "scale")
     return jax.tree_util.tree_map_with_path(
-        lambda path, _: path[-1].key not in exempt, params
+        lambda path, _: not path[-1].key.endswith(("bias", "scale")), params
     )

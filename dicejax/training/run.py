@@ -22,7 +22,8 @@ from tokenizers import Tokenizer
 from dicejax import config
 from dicejax.data import tokenize
 from dicejax.errors import InputError
-from dicejax.models.bert import BertConfig
+from dicejax.models import huggingface
+from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 
 RESULT = "result.json"
@@ -96,7 +97,7 @@ class Run:
         self,
         experiment: config.Experiment,
         labels: tuple[str, ...],
-        encoder: BertConfig,
+        encoder: EncoderConfig,
         tokenizer: Tokenizer,
     ) -> None:
         """Record everything that later commands need beside the weights."""
@@ -105,7 +106,9 @@ class Run:
         self.path.mkdir(parents=True)
         self._write("labels.json", list(labels))
         self._write("encoder.json", dataclasses.asdict(encoder))
-        (self.path / tokenize.FILE).write_text(tokenizer.to_str(pretty=True))
+        (self.path / tokenize.FILE).write_text(
+            tokenizer.to_str(pretty=True), encoding="utf-8"
+        )
         (self.path / EXPERIMENT).write_text(config.to_json(experiment))
 
     def write_result(self, result: dict[str, Any]) -> None:
@@ -129,13 +132,17 @@ class Run:
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""
-        return Tokenizer.from_str((self.path / tokenize.FILE).read_text())
+        return Tokenizer.from_str(
+            (self.path / tokenize.FILE).read_text(encoding="utf-8")
+        )
 
     def network(self) -> Network:
         """Return the architecture."""
         experiment = self.experiment()
         return Network(
-            encoder=BertConfig(**self._read("encoder.json")),
+            encoder=huggingface.config_from(
+                self._read("encoder.json"), str(self.path / "encoder.json")
+            ),
             heads=(experiment.task.head(self.labels()),),
             precision=experiment.training.precision,
         )

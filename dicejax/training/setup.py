@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +18,7 @@ from dicejax.data.synthetic import Corpus
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
+from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks.tagging import TaggedTokens
@@ -95,17 +97,20 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
     labels = experiment.task.label_names(corpus.train)
     if len(labels) == 1:
         warn("the training split holds no entity: there is nothing to learn")
-    tokenizer, config, weights = _encoder(experiment, corpus)
+    tokenizer, config, folder = _encoder(experiment, corpus, warn)
     network = Network(
         encoder=config,
         heads=(experiment.task.head(labels),),
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
+    weights = None
+    if folder is not None:
+        weights = huggingface.read_weights(folder, network)
     for split in ("dev", "test"):
         for text in experiment.task.warnings(split, getattr(corpus, split), labels):
             warn(text)
-    max_length = min(experiment.training.row_length, config.max_position_embeddings)
+    max_length = longest(experiment, network)
     encoded = {
         split: experiment.task.encode(
             getattr(corpus, split), tokenizer, labels, max_length
@@ -123,9 +128,7 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
 
     def initial_params(key: jax.Array) -> Params:
         params = network.init(key)
-        if weights is not None:
-            params["encoder"] = weights
-        return params
+        return params if weights is None else weights.over(params)
 
     setup = Setup(
         experiment, corpus, labels, tokenizer, network, initial_params, encoded
@@ -134,28 +137,30 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
     return setup
 
 
+def longest(experiment: Experiment, network: Network) -> int:
+    """The longest sequence a run takes, in word pieces."""
+    limits = (experiment.training.row_length, network.encoder.max_length)
+    return min(limit for limit in limits if limit is not None)
+
+
 def _encoder(
-    experiment: Experiment, corpus: Corpus
-) -> tuple[Tokenizer, BertConfig, Params | None]:
+    experiment: Experiment, corpus: Corpus, warn: Callable[[str], None]
+) -> tuple[Tokenizer, EncoderConfig, Path | None]:
+    """The tokenizer, the architecture, and the folder of the weights if any."""
     match experiment.encoder:
         case PretrainedEncoder() as wanted:
             folder = huggingface.locate(wanted.path)
             config = huggingface.read_config(folder)
-            overrides = {
-                name: value
-                for name in ("hidden_dropout_prob", "attention_probs_dropout_prob")
-                if (value := getattr(wanted, name)) is not None
-            }
-            config = dataclasses.replace(config, **overrides)
-            weights = huggingface.read_encoder(folder, config)
-            tokenizer = tokenize.read(folder)
-            entries = tokenizer.get_vocab_size()
-            if entries > config.vocab_size:
-                raise InputError(
-                    f"{folder}: the tokenizer has {entries} entries, the encoder "
-                    f"{config.vocab_size}: they do not belong together"
+            try:
+                config = config.with_dropout(
+                    wanted.hidden_dropout_prob, wanted.attention_probs_dropout_prob
                 )
-            return tokenizer, config, weights
+            except ValueError as error:
+                raise InputError(f"encoder: {error}") from error
+            tokenizer = tokenize.read(folder)
+            for text in tokenize.check_fits(tokenizer, config.vocab_size, folder):
+                warn(text)
+            return tokenizer, config, folder
         case ScratchEncoder() as wanted:
             words = (word for sentence in corpus.train for word in sentence.words)
             tokenizer = tokenize.learn_wordpiece(words, wanted.vocab_size)

@@ -1,10 +1,21 @@
 """Tokenizers: learnt ones are the same each time, read ones neither pad nor cut."""
 
+import json
+import shutil
+
+import numpy as np
 import pytest
 
 from dicejax.data import tokenize
 from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.tokenize import sentencepiece
 from dicejax.errors import InputError
+
+from . import made
+
+
+def tokens(tokenizer, encoded):
+    return [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
 
 
 def test_learning_is_deterministic():
@@ -16,33 +27,209 @@ def test_learning_is_deterministic():
 
 def test_a_learnt_tokenizer_frames_a_sentence_and_maps_pieces_to_words():
     tokenizer = tokenize.learn_wordpiece(["ab", "abc", "x"] * 5, 30)
-    (encoding,) = tokenize.encode(tokenizer, [["abc", "x", "q"]])
-    assert encoding.tokens[0] == "[CLS]" and encoding.tokens[-1] == "[SEP]"
-    assert encoding.word_ids[0] is None and encoding.word_ids[-1] is None
-    assert [w for w in encoding.word_ids if w is not None] == [0, 1, 2]
-    assert "[UNK]" in encoding.tokens
-    assert tokenizer.token_to_id("[PAD]") == 0
+    (encoded,) = tokenize.encode(tokenizer, [["abc", "x", "q"]])
+    assert tokens(tokenizer, encoded) == ["[CLS]", "abc", "x", "[UNK]", "[SEP]"]
+    assert encoded.words.tolist() == [-1, 0, 1, 2, -1]
+    assert encoded.special.tolist() == [True, False, False, False, True]
+    assert tokenize.pad_id(tokenizer) == 0
 
 
 def test_real_tokenizer_files_ask_for_padding_which_is_switched_off(minilm):
     tokenizer = tokenize.read(minilm)
     short, long = tokenize.encode(tokenizer, [["Hello"], ["word"] * 300])
-    assert short.tokens == ["[CLS]", "hello", "[SEP]"]
-    assert len(long.ids) == 302
+    assert tokens(tokenizer, short) == ["[CLS]", "hello", "[SEP]"]
+    assert len(long) == 302
 
 
 def test_vocab_txt_alone_gives_the_same_pieces(minilm, tmp_path):
     for name in ("vocab.txt", "config.json", "tokenizer_config.json"):
         (tmp_path / name).write_bytes((minilm / name).read_bytes())
-    words = [["Zürich", "isn't", "unbelievably", "东京", "far"]]
+    words = [["Zürich", "isn't", "unbelievably", "东京", "far", "\u0301", "[SEP]"]]
     (a,) = tokenize.encode(tokenize.read(minilm), words)
     (b,) = tokenize.encode(tokenize.read(tmp_path), words)
-    assert a.tokens == b.tokens and a.word_ids == b.word_ids
+    np.testing.assert_array_equal(a.ids, b.ids)
+    np.testing.assert_array_equal(a.words, b.words)
+    np.testing.assert_array_equal(a.offsets, b.offsets)
+
+
+def test_the_templates_of_the_families(tmp_path):
+    """As the authors' code frames one text and two, with its token types."""
+    expected = {
+        "wordpiece": ("[CLS] a [SEP] b [SEP]", [0, 0, 0, 1, 1], "[CLS] a [SEP]"),
+        "xlnet": (
+            "▁ a <sep> ▁ b <sep> <cls>",
+            [0, 0, 0, 1, 1, 1, 2],
+            "▁ a <sep> <cls>",
+        ),
+        "byte_level": ("<s> a </s> </s> b </s>", [0] * 6, "<s> a </s>"),
+    }
+    for kind, (pair, types, single) in expected.items():
+        tokenizer = made.read(kind, tmp_path, words=False)
+        (two,) = tokenize.encode_texts(tokenizer, ["a"], ["b"])
+        (one,) = tokenize.encode_texts(tokenizer, ["a"])
+        assert " ".join(tokens(tokenizer, two)) == pair
+        assert two.token_types.tolist() == types
+        assert " ".join(tokens(tokenizer, one)) == single
+        assert one.token_types[:-1].tolist() == [0] * (len(one) - 1)
+        assert one.token_types[-1] == (2 if kind == "xlnet" else 0)
+        plain = [token in ("▁", "a", "b") for token in tokens(tokenizer, two)]
+        assert (~two.special).tolist() == plain
+    pads = [made.read(k, tmp_path, words=False) for k in expected]
+    assert [tokenize.pad_id(tokenizer) for tokenizer in pads] == [0, 5, 1]
+
+
+def test_case_is_what_the_settings_say_or_else_the_entries(tmp_path):
+    def normal(kind, **settings):
+        folder = made.pieces(kind, tmp_path / kind)
+        (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+        return tokenize.read(folder).normalizer.normalize_str("Ça 東京")
+
+    assert normal("wordpiece") == "Ça  東  京 "
+    assert normal("wordpiece_uncased") == "ca  東  京 "
+    assert normal("wordpiece", do_lower_case=True) == "ca  東  京 "
+    assert normal("wordpiece_uncased", do_lower_case=False) == "Ça  東  京 "
+    assert normal("wordpiece_uncased", strip_accents=False) == "ça  東  京 "
+    assert normal("wordpiece", tokenize_chinese_chars=False) == "Ça 東京"
+
+
+def test_renamed_special_tokens_are_followed(tmp_path):
+    folder = made.pieces("wordpiece", tmp_path)
+    text = (folder / "vocab.txt").read_text("utf-8")
+    text = text.replace("[CLS]", "<s>").replace("[SEP]", "</s>")
+    (folder / "vocab.txt").write_text(text.replace("\n", "\r\n"), "utf-8")
+    with pytest.raises(InputError, match=r"vocab.txt lacks \[CLS\], \[SEP\]"):
+        tokenize.read(folder)
+    settings = {"cls_token": "<s>", "sep_token": {"content": "</s>"}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    tokenizer = tokenize.read(folder)
+    (encoded,) = tokenize.encode(tokenizer, [["the", "</s>"]])
+    assert tokens(tokenizer, encoded) == ["<s>", "the", "</s>", "</s>"]
+    assert encoded.special.tolist() == [True, False, False, True]
+
+
+def test_all_words_of_byte_level_bpe_follow_a_space(tmp_path):
+    folder = made.pieces("byte_level", tmp_path)
+    bare, spaced = tokenize.read(folder, words=False), tokenize.read(folder)
+    (words,) = tokenize.encode(spaced, [["the", "cat"]])
+    (text,) = tokenize.encode_texts(spaced, ["the cat"])
+    np.testing.assert_array_equal(words.ids, text.ids)
+    assert spaced.decode(words.ids.tolist(), skip_special_tokens=True) == " the cat"
+    (first,) = tokenize.encode_texts(bare, ["the cat"])
+    assert bare.decode(first.ids.tolist(), skip_special_tokens=True) == "the cat"
+    for folder in (tmp_path / "one", tmp_path / "two"):  # the same from tokenizer.json
+        folder.mkdir()
+        bare.save(str(folder / "tokenizer.json"))
+        (again,) = tokenize.encode(tokenize.read(folder), [["the", "cat"]])
+        np.testing.assert_array_equal(again.ids, words.ids)
+
+
+def test_cutting_keeps_the_special_pieces_of_every_template(tmp_path):
+    for kind in made.KINDS:
+        tokenizer = made.read(kind, tmp_path, words=False)
+        (whole,) = tokenize.encode_texts(tokenizer, ["the cat costs"], ["a world"])
+        second = np.flatnonzero(whole.texts == 1)
+        for length in range(len(whole) - len(second), len(whole) + 2):
+            cut = whole.shortened(length)
+            assert len(cut) == min(length, len(whole))
+            gone = second[len(second) - (len(whole) - len(cut)) :].tolist()
+            kept = [n for n in range(len(whole)) if n not in gone]
+            np.testing.assert_array_equal(cut.ids, whole.ids[kept])
+            np.testing.assert_array_equal(cut.offsets, whole.offsets[kept])
+        with pytest.raises(ValueError, match="leave no room"):
+            whole.shortened(len(whole) - len(second) - 1)
+
+
+def test_the_model_file_is_read_as_protobuf_reads_it():
+    model = made.sentencepiece_model()
+    model.trainer_spec.input.append("a file")  # fields that nobody asks for
+    model.trainer_spec.character_coverage = 0.5
+    model.normalizer_spec.precompiled_charsmap = bytes(range(256))
+    model.self_test_data.samples.add(input="x", expected="y")
+    model.trainer_spec.unk_id = 300 % len(model.pieces)
+    found = sentencepiece.parse(model.SerializeToString())
+    assert found.pieces == [(piece.piece, piece.score) for piece in model.pieces]
+    assert found.control == [p.piece for p in model.pieces if p.type == 3]
+    assert found.unknown == model.trainer_spec.unk_id
+    assert found.algorithm == 1
+    assert found.character_map == bytes(range(256))
+
+
+def fails(folder, *parts):
+    with pytest.raises(InputError, match="no usable tokenizer") as caught:
+        tokenize.read(folder)
+    message = str(caught.value)
+    assert message.startswith(str(folder)) and "\n" not in message
+    for part in parts:
+        assert part in message
 
 
 def test_a_folder_without_tokenizer_is_refused(tmp_path):
-    with pytest.raises(InputError, match="no usable tokenizer"):
-        tokenize.read(tmp_path)
+    fails(tmp_path, "none of tokenizer.json, vocab.txt, spiece.model, vocab.json with")
+    fails(tmp_path / "nowhere", "No such file")
+    (tmp_path / "vocab.json").write_text("{}")
+    fails(tmp_path, "vocab.json alone cannot be read", "save_pretrained")
+    (tmp_path / "sentencepiece.bpe.model").write_bytes(b"x")
+    fails(tmp_path, "sentencepiece.bpe.model, vocab.json alone")
+
+
+def test_damaged_files_are_named(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
-    with pytest.raises(InputError, match="no usable tokenizer"):
-        tokenize.read(tmp_path)
+    fails(tmp_path, "tokenizer.json: ", "fetch it again")
+    (tmp_path / "tokenizer.json").unlink()
+    (tmp_path / "vocab.txt").write_bytes("[UNK]\nZürich\n".encode("latin-1"))
+    fails(tmp_path, "vocab.txt is not UTF-8")
+    (tmp_path / "vocab.txt").write_text("[UNK]\n[CLS]\n")
+    fails(tmp_path, "vocab.txt lacks [SEP]")
+    (tmp_path / "tokenizer_config.json").write_text("[]")
+    fails(tmp_path, "tokenizer_config.json holds no JSON object")
+    (tmp_path / "tokenizer_config.json").write_text("{oops")
+    fails(tmp_path, "tokenizer_config.json: not JSON")
+    shutil.rmtree(tmp_path)
+    folder = made.pieces("byte_level", tmp_path)
+    (folder / "merges.txt").write_text("#version: 0.2\na b c d\n")
+    fails(folder, "vocab.json with merges.txt")
+    made.pieces("byte_level", folder)
+    (folder / "vocab.json").write_text('{"<s>": 0}')
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    fails(folder, "vocab.json lacks </s>")
+
+
+def test_other_sentencepiece_models_are_refused(tmp_path):
+    file = made.pieces("xlnet", tmp_path) / "spiece.model"
+    whole = file.read_bytes()
+    for damaged in (whole[:-3], b"", b"text", whole[1:], b"\x0a\x02\x08\x01"):
+        file.write_bytes(damaged)
+        fails(tmp_path, "spiece.model is no SentencePiece model or damaged")
+    model = made.sentencepiece_model()
+    model.trainer_spec.model_type = 2
+    file.write_bytes(model.SerializeToString())
+    fails(tmp_path, "not of the unigram kind")
+    model.pieces[3].piece = "[CLS]"
+    file.write_bytes(model.SerializeToString())
+    fails(tmp_path, "spiece.model lacks <cls>")
+
+
+def test_a_tokenizer_fits_its_encoder_or_is_refused(tmp_path):
+    tokenizer = tokenize.learn_wordpiece(["ab", "c"], 30)
+    size = tokenizer.get_vocab_size()
+    assert tokenize.check_fits(tokenizer, size, tmp_path) == []
+    assert tokenize.check_fits(tokenizer, size + 100, tmp_path) == []
+    with pytest.raises(InputError) as caught:
+        tokenize.check_fits(tokenizer, size - 2, tmp_path)
+    assert str(caught.value) == (
+        f"{tmp_path}: the tokenizer has {size} entries, the encoder {size - 2}: they "
+        f"do not belong together (2 of the entries have no embedding, the last is "
+        f"'ab', id {size - 1}); take both from one model"
+    )
+    (warning,) = tokenize.check_fits(tokenizer, size + 1500, tmp_path)
+    assert f"has {size} entries, the encoder {size + 1500}: make sure" in warning
+
+
+def test_ids_beyond_the_table_are_found_though_entries_are_few(tmp_path):
+    folder = made.pieces("wordpiece", tmp_path)
+    text = (folder / "vocab.txt").read_text("utf-8")
+    (folder / "vocab.txt").write_text(text + "the\n" * 3, "utf-8")  # three times one
+    tokenizer = tokenize.read(folder)
+    size = tokenizer.get_vocab_size()
+    with pytest.raises(InputError, match=f"the last is 'the', id {size + 2}"):
+        tokenize.check_fits(tokenizer, size, tmp_path)

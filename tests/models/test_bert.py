@@ -1,167 +1,76 @@
-"""The encoder: against PyTorch, packed against unpacked, remat against plain."""
+"""BERT and its kin: what their settings mean, and which are refused."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.data.pack import fill, pack
-from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 
-PADDING = {"input_ids": 0, "token_type_ids": 0}
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"hidden_size": 10, "num_attention_heads": 4},
+            "hidden_size 10 is not a multiple of num_attention_heads 4",
+        ),
+        ({"hidden_act": "gelu_9"}, "hidden_act 'gelu_9' is unknown; known: gelu"),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type is 'relative_key'; supported: 'absolute'",
+        ),
+        ({"is_decoder": True}, "is_decoder is true; supported: encoders"),
+        ({"model_type": "gpt2"}, "model_type is 'gpt2'; supported: 'bert', 'electra'"),
+    ],
+)
+def test_what_is_not_followed_is_refused_by_name(settings, message):
+    with pytest.raises(ValueError, match=message):
+        BertConfig(vocab_size=9, **settings)
 
 
-def network_of(config, **kwargs):
-    return Network(encoder=config, heads=(("tags", TokenHead(classes=5)),), **kwargs)
-
-
-def sentences(config, lengths, seed=0):
-    rng = np.random.default_rng(seed)
-    return [
-        {
-            "input_ids": rng.integers(1, config.vocab_size, n),
-            "token_type_ids": rng.integers(0, config.type_vocab_size, n),
-        }
-        for n in lengths
-    ]
-
-
-def wakened(params):
-    """Larger matrices than initial ones, in which attention hardly matters."""
-    return jax.tree_util.tree_map_with_path(
-        lambda path, x: 8 * x if path[-1].key in ("kernel", "table") else x, params
-    )
-
-
-def test_hidden_states_equal_pytorch_on_real_weights(minilm):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
-    config = huggingface.read_config(minilm)
-    network = network_of(config)
-    params = network.init(jax.random.key(0))
-    params["encoder"] = huggingface.read_encoder(minilm, config)
-    examples = sentences(config, [64, 17, 1])
-    batch = fill([[e] for e in examples], 64, PADDING)
-    ours = network.hidden_states(params, batch)
-    model = transformers.AutoModel.from_pretrained(minilm).eval()
-    with torch.no_grad():
-        theirs = model(
-            torch.tensor(batch["input_ids"]),
-            attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
-            output_hidden_states=True,
-        ).hidden_states
-    real = batch["segment_ids"] > 0
-    assert len(ours) == len(theirs) == 7
-    for state, wanted in zip(ours, theirs, strict=True):
-        difference = np.abs(np.asarray(state) - wanted.numpy())[real]
-        assert difference.max() < 1e-4
-        assert difference.mean() < 1e-5
-
-
-def test_packed_and_unpacked_logits_agree(small_bert):
-    network = network_of(small_bert)
-    params = network.init(jax.random.key(1))
-    params = wakened(params)
-    examples = sentences(small_bert, [1, 16, 3, 7, 5, 2, 15, 11])
-    rows = pack([len(e["input_ids"]) for e in examples], 16)
-    assert max(map(len, rows)) > 1
-    packed = network.apply(
-        params, fill([[examples[i] for i in r] for r in rows], 16, PADDING)
-    )
-    alone = network.apply(params, fill([[e] for e in examples], 16, PADDING))
-    for row, items in enumerate(rows):
-        start = 0
-        for item in items:
-            n = len(examples[item]["input_ids"])
-            np.testing.assert_allclose(
-                packed["tags"][row, start : start + n],
-                alone["tags"][item, :n],
-                atol=1e-5,
-            )
-            start += n
-
-
-def test_segments_do_not_see_each_other(small_bert):
-    network = network_of(small_bert)
-    params = wakened(network.init(jax.random.key(1)))
-    first, second, other = sentences(small_bert, [6, 5, 5])
-    one = network.apply(params, fill([[first, second]], 16, PADDING))["tags"]
-    two = network.apply(params, fill([[first, other]], 16, PADDING))["tags"]
-    np.testing.assert_array_equal(one[0, :6], two[0, :6])
-    assert np.abs(one[0, 6:11] - two[0, 6:11]).max() > 1e-3
-
-
-def test_remat_changes_memory_not_values(small_bert):
-    batch = fill([sentences(small_bert, [9, 6])], 16, PADDING)
-    plain = network_of(small_bert)
-    params = plain.init(jax.random.key(0))
-
-    def gradient(network):
-        def loss(p):
-            return (network.apply(p, batch, jax.random.key(5))["tags"] ** 2).sum()
-
-        return jax.jit(jax.grad(loss))(params)
-
-    for a, b in zip(
-        jax.tree.leaves(gradient(plain)),
-        jax.tree.leaves(gradient(network_of(small_bert, remat=True))),
-        strict=True,
-    ):
-        np.testing.assert_allclose(a, b, atol=1e-5, rtol=1e-5)
-
-
-def test_dropout_needs_a_key_and_follows_it(small_bert):
-    network = network_of(small_bert)
-    params = network.init(jax.random.key(0))
-    batch = fill([sentences(small_bert, [9])], 16, PADDING)
-    logits = [
-        np.asarray(network.apply(params, batch, key)["tags"])
-        for key in (None, None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
-    ]
-    np.testing.assert_array_equal(logits[0], logits[1])
-    np.testing.assert_array_equal(logits[2], logits[3])
-    assert np.abs(logits[2] - logits[0]).max() > 1e-4
-    assert np.abs(logits[2] - logits[4]).max() > 1e-4
-
-
-def test_bfloat16_stays_near_float32(small_bert):
-    batch = fill([sentences(small_bert, [9, 7])], 16, PADDING)
-    exact = network_of(small_bert)
-    params = exact.init(jax.random.key(0))
-    params = wakened(params)
-    rough = network_of(small_bert, precision="bfloat16")
-    a = exact.hidden_states(params, batch)
-    b = rough.hidden_states(params, batch)
-    assert b.dtype == jnp.bfloat16
-    assert rough.apply(params, batch)["tags"].dtype == jnp.float32
-    # Eight bits of mantissa through three layers of unit-variance activations.
-    assert np.abs(np.asarray(a) - np.asarray(b, np.float32)).mean() < 0.02
-
-
-def test_a_deeper_model_unrolls_no_further():
+@pytest.mark.parametrize(
+    ("model_type", "longest"),
+    [("bert", 12), ("electra", 12), ("roberta", 10), ("xlm-roberta", 10)],
+)
+def test_the_longest_sequence_leaves_out_positions_that_no_token_takes(
+    model_type, longest
+):
     config = BertConfig(
+        model_type=model_type,
         vocab_size=9,
-        hidden_size=4,
-        num_hidden_layers=24,
+        hidden_size=8,
+        num_hidden_layers=1,
         num_attention_heads=2,
         intermediate_size=8,
+        max_position_embeddings=12,
+        pad_token_id=1,
     )
-    network = network_of(config)
-    params = jax.eval_shape(network.init, jax.random.key(0))
-    ids = jax.ShapeDtypeStruct((1, 8), jnp.int32)
-    batch = dict.fromkeys(("input_ids", "segment_ids", "position_ids"), ids)
-    batch["token_type_ids"] = ids
-    text = str(jax.make_jaxpr(network.apply)(params, batch))
-    # 6 projections in each of 6 layers, one head: 24 layers written out would be 145.
-    assert text.count("name=matmul") + text.count("custom_vjp_call") <= 2 * 37
+    assert config.max_length == longest
+    network = Network(encoder=config, heads=(("tags", TokenHead(classes=3)),))
+    params = network.init(jax.random.key(0))
+    ones = np.ones((1, longest), np.int32)
+    batch = {
+        "input_ids": ones,
+        "segment_ids": ones,
+        "position_ids": np.arange(longest)[None],
+        "token_type_ids": 0 * ones,
+    }
+
+    def total(table):
+        params["encoder"]["embeddings"]["position"]["table"] = table
+        return (network.apply(params, batch)["tags"] ** 3).sum()
+
+    table = params["encoder"]["embeddings"]["position"]["table"]
+    used = np.abs(jax.grad(total)(table)).max(-1) > 0
+    assert used.tolist() == [False] * (12 - longest) + [True] * longest
 
 
-def test_impossible_architectures_are_refused():
-    with pytest.raises(ValueError, match="hidden_size 10 is not a multiple of"):
-        BertConfig(vocab_size=9, hidden_size=10, num_attention_heads=4)
-    with pytest.raises(ValueError, match="hidden_act 'tanh' is unknown"):
-        BertConfig(vocab_size=9, hidden_act="tanh")
+def test_rates_of_dropout_are_changed_one_by_one():
+    config = BertConfig(vocab_size=9)
+    assert config.with_dropout(None, None) == config
+    changed = config.with_dropout(0.3, None)
+    assert changed.hidden_dropout_prob == changed.head_dropout == 0.3
+    assert changed.attention_probs_dropout_prob == 0.1
+    assert config.with_dropout(None, 0.0).attention_probs_dropout_prob == 0.0

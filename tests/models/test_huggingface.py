@@ -3,6 +3,7 @@
 import json
 
 import jax
+import ml_dtypes
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -18,8 +19,14 @@ def folder(model_folder):
     return model_folder
 
 
-def read(folder):
-    return huggingface.read_encoder(folder, huggingface.read_config(folder))
+def network_of(folder, *heads):
+    config = huggingface.read_config(folder)
+    return Network(encoder=config, heads=heads)
+
+
+def read(folder, *heads):
+    weights = huggingface.read_weights(folder, network_of(folder, *heads))
+    return weights.params["encoder"]
 
 
 def test_layers_are_stacked_and_kernels_transposed(folder):
@@ -41,8 +48,7 @@ def test_layers_are_stacked_and_kernels_transposed(folder):
 
 
 def test_what_is_read_has_the_form_of_what_is_initialised(folder):
-    config = huggingface.read_config(folder)
-    network = Network(encoder=config, heads=(("tags", TokenHead(classes=3)),))
+    network = network_of(folder, ("tags", TokenHead(classes=3)))
     wanted = jax.eval_shape(network.init, jax.random.key(0))["encoder"]
     found = read(folder)
     assert jax.tree.map(np.shape, found) == jax.tree.map(lambda x: x.shape, wanted)
@@ -62,6 +68,34 @@ def test_prefix_old_names_heads_and_buffers(folder):
     renamed["cls.predictions.bias"] = np.ones(11, np.float32)
     save_file(renamed, folder / "model.safetensors")
     jax.tree.map(np.testing.assert_array_equal, read(folder), plain)
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float64])
+def test_other_float_types_become_float32(folder, kind):
+    stored = {
+        name: value.astype(kind)
+        for name, value in load_file(folder / "model.safetensors").items()
+    }
+    save_file(stored, folder / "model.safetensors")
+    found = read(folder)["embeddings"]["word"]["table"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(
+        found, stored["embeddings.word_embeddings.weight"].astype(np.float32)
+    )
+
+
+def test_a_missing_shard_is_named(folder):
+    (folder / "model.safetensors").unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "gone.safetensors"}}))
+    with pytest.raises(InputError, match=r"gone\.safetensors: not a readable"):
+        read(folder)
+    index.write_text("[]")
+    with pytest.raises(InputError, match=r"index\.json: holds no JSON object"):
+        read(folder)
+    index.write_text("{}")
+    with pytest.raises(InputError, match=r"index\.json: has no weight_map"):
+        read(folder)
 
 
 def test_shards_are_read_as_one(folder):
@@ -110,7 +144,10 @@ def test_pickle_is_refused_with_the_way_out(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "gpt2"}, "model_type is 'gpt2'; supported: 'bert'"),
+        (
+            {"model_type": "gpt2"},
+            "model_type is 'gpt2'; supported: 'bert', 'electra', ",
+        ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"num_attention_heads": 3}, "hidden_size 8 is not a multiple"),
     ],

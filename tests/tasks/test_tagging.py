@@ -9,6 +9,8 @@ from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 from dicejax.tasks.tagging import HEAD, IGNORED, Tagging
 
+from ..data import made
+
 
 @pytest.fixture(scope="module")
 def tokenizer():
@@ -93,12 +95,81 @@ def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
     assert (scores.precision, scores.recall) == (1.0, 0.5)
 
 
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_a_cut_leaves_the_template_and_the_labels_in_place(kind, tmp_path):
+    """Each length, for templates with special pieces in front, behind or both."""
+    tokenizer = made.read(kind, tmp_path, words=True)
+    task = Tagging()
+    labels = task.label_names([SENTENCE])
+    (whole,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    ids = whole.arrays["input_ids"].tolist()
+    front, behind = (0, 2) if kind == "xlnet" else (1, 1)
+    for length in range(3, len(ids) + 2):
+        (cut,) = task.encode([SENTENCE], tokenizer, labels, length)
+        gone = max(len(ids) - length, 0)
+        middle = ids[front : len(ids) - behind - gone]
+        found = cut.arrays["input_ids"].tolist()
+        assert found == ids[:front] + middle + ids[-behind:]
+        last = len(found) - behind  # the place behind the last piece of a word
+        kept = whole.first_pieces < last
+        np.testing.assert_array_equal(
+            cut.first_pieces, np.where(kept, whole.first_pieces, -1)
+        )
+        gold = cut.arrays[HEAD]
+        np.testing.assert_array_equal(gold[:last], whole.arrays[HEAD][:last])
+        assert (gold[last:] == IGNORED).all()
+        types = cut.arrays["token_type_ids"].tolist()
+        assert types == [0] * (len(found) - 1) + [2 if kind == "xlnet" else 0]
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_gold_comes_back_whatever_the_words_are(kind, tmp_path):
+    words = tuple(text or "x" for text in made.TEXTS)
+    spans = tuple(Span("T", n, n + 1) for n in range(0, len(words), 2))
+    sentence = Sentence(words, spans, 1)
+    task, tokenizer = Tagging(), made.read(kind, tmp_path, words=True)
+    labels = task.label_names([sentence])
+    (example,) = task.encode([sentence], tokenizer, labels, 2000)
+    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
+    blank = {n for n, place in enumerate(example.first_pieces) if place < 0}
+    assert found == [span for span in spans if span.start not in blank]
+    assert all(not words[n].strip("\u0301 ") for n in blank)
+
+
+def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
+    ids = {
+        kind: Tagging().padding(made.read(kind, tmp_path, words=True))["input_ids"]
+        for kind in made.KINDS
+    }
+    assert ids == {
+        "wordpiece": 0,
+        "wordpiece_uncased": 0,
+        "xlnet": 5,
+        "byte_level": 1,
+    }
+
+
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_gold_of_conll_2003_survives_the_round_trip(data_folder, minilm, split):
     sentences = conll.read(data_folder / "conll2003" / f"{split}.txt")
     task, tokenizer = Tagging(), tokenize.read(minilm)
     labels = task.label_names(sentences)
     examples = task.encode(sentences, tokenizer, labels, 512)
+    found = [
+        task.decode(perfect(task, example, labels), example.first_pieces, labels)
+        for example in examples
+    ]
+    assert task.score(sentences, found).f1 == 1.0
+
+
+@pytest.mark.parametrize("name", made.REAL)
+def test_gold_survives_with_every_real_vocabulary(data_folder, name):
+    chinese = name == "bert-base-chinese"
+    file = "msra/test.txt" if chinese else "conll2003/test.txt"
+    sentences = conll.read(data_folder / file)[:1500]
+    task, tokenizer = Tagging(), tokenize.read(data_folder / "vocab" / name)
+    labels = task.label_names(sentences)
+    examples = task.encode(sentences, tokenizer, labels, 4000)
     found = [
         task.decode(perfect(task, example, labels), example.first_pieces, labels)
         for example in examples

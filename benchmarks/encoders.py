@@ -1,0 +1,382 @@
+"""The encoders' cost: a training step beside PyTorch's, compile time, memory.
+
+Three tables. One: a training step (dropout on, AdamW, clipping) of a model folder's
+weights with a token head, beside the same model in PyTorch's transformers with
+scaled-dot-product attention, in turn; the ratio is the median over rounds of that of
+our faster precision to PyTorch's faster one. Two: the time to lower and compile that
+step for 24 layers as a multiple of 6 layers. Three: the temporary memory of a 24-layer
+step, as compiled, without and with recomputation. Exits with 1 if a limit is broken.
+
+Without MODEL_FOLDER the weights are random, and the flags give the size: on a GPU
+--layers 24 --width 1024 --heads 16 --batch 32 --length 384 --torch_compile
+--peak_tflops 989 is BERT-large on an H200.
+
+usage:    python benchmarks/encoders.py [MODEL_FOLDER] [--help]
+needs:    pip install -e ".[parity]"
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from dicejax.models import huggingface
+from dicejax.models.bert import BertConfig
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+from dicejax.models.xlnet import XLNetConfig
+from dicejax.objectives import CrossEntropy
+from dicejax.training.optimizers import AdamW
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+
+CLASSES = 9
+COMPILE_LIMIT = 1.5
+REMAT_LIMIT = 3.0
+SPEED_LIMIT = 1.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What to measure.
+
+    Args:
+      model: folder with config.json and model.safetensors; random weights without it.
+      layers: depth, where there is no folder.
+      width: of the hidden states, where there is no folder.
+      heads: attention heads, where there is no folder.
+      batch: rows per step.
+      length: tokens per row.
+      rounds: how often each step is timed.
+      steps: training steps per round.
+      tables: which of the tables to make.
+      torch_compile: let torch.compile translate PyTorch's model.
+      peak_tflops: of the device in bfloat16, to print the share that is reached.
+      json: a file to write the figures to.
+    """
+
+    model: Annotated[
+        tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="MODEL_FOLDER")
+    ] = None
+    layers: int = 6
+    width: int = 384
+    heads: int = 12
+    batch: int = 8
+    length: int = 128
+    rounds: int = 7
+    steps: int = 3
+    tables: tuple[str, ...] = ("speed", "compile", "memory")
+    torch_compile: bool = False
+    peak_tflops: float | None = None
+    json: Path | None = None
+
+
+def batch_of(config: EncoderConfig, rows: int, length: int) -> dict[str, np.ndarray]:
+    """Rows without padding, one segment each, random words and labels."""
+    rng = np.random.default_rng(0)
+    shape = (rows, length)
+    return {
+        "input_ids": rng.integers(999, config.vocab_size, shape, dtype=np.int32),
+        "segment_ids": np.ones(shape, np.int32),
+        "position_ids": np.broadcast_to(np.arange(length, dtype=np.int32), shape),
+        "token_type_ids": np.zeros(shape, np.int32),
+        "tags": rng.integers(0, CLASSES, shape, dtype=np.int32),
+    }
+
+
+def network_of(
+    config: EncoderConfig, precision: str = "float32", remat: bool = False
+) -> Network:
+    """The encoder with a token head."""
+    heads = (("tags", TokenHead(classes=CLASSES)),)
+    return Network(encoder=config, heads=heads, precision=precision, remat=remat)
+
+
+def lowered(network: Network, rows: int, length: int):
+    """The training step of a network, before it is compiled."""
+    optimizer = AdamW()
+
+    def fresh(key):
+        return TrainState.create(
+            network.init(key), optimizer.transform(), total_steps=1000, rng=key
+        )
+
+    state = jax.eval_shape(fresh, jax.random.key(0))
+    batch = batch_of(network.encoder, rows, length)
+    return train_step.lower(
+        state, batch, CrossEntropy(), network=network, optimizer=optimizer
+    )
+
+
+def our_steps(
+    settings: Settings, folder: Path, precision: str
+) -> Callable[[int], None]:
+    """A function that takes some training steps and waits for them."""
+    config = huggingface.read_config(folder)
+    network = network_of(config, precision)
+    weights = huggingface.read_weights(folder, network)
+    optimizer = AdamW()
+    state = TrainState.create(
+        jax.device_put(weights.over(network.init(jax.random.key(0)))),
+        optimizer.transform(),
+        total_steps=1_000_000,
+        rng=jax.random.key(1),
+    )
+    batch = jax.device_put(batch_of(config, settings.batch, settings.length))
+    holder = [state]
+
+    def take(steps: int) -> None:
+        for _ in range(steps):
+            holder[0], _ = train_step(
+                holder[0], batch, CrossEntropy(), network=network, optimizer=optimizer
+            )
+        jax.block_until_ready(holder[0].params)
+
+    return take
+
+
+def torch_steps(
+    settings: Settings, folder: Path, precision: str
+) -> Callable[[int], None]:
+    """The same in PyTorch; "bfloat16" is autocast, "pure bfloat16" all weights too."""
+    import torch
+    from torch.nn.utils import clip_grad_norm_
+    from transformers import AutoModelForTokenClassification
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
+    pure = precision == "pure bfloat16"
+    model = AutoModelForTokenClassification.from_pretrained(
+        folder,
+        num_labels=CLASSES,
+        attn_implementation="sdpa",
+        dtype=torch.bfloat16 if pure else torch.float32,
+    )
+    model = model.to(device).train()
+    call = torch.compile(model) if settings.torch_compile else model
+    optimizer = torch.optim.AdamW(model.parameters(), 5e-5, fused=True)
+    arrays = batch_of(huggingface.read_config(folder), settings.batch, settings.length)
+    inputs = {
+        ours: torch.tensor(arrays[name], dtype=torch.long, device=device)
+        for ours, name in {
+            "input_ids": "input_ids",
+            "attention_mask": "segment_ids",
+            "token_type_ids": "token_type_ids",
+            "labels": "tags",
+        }.items()
+    }
+
+    def take(steps: int) -> None:
+        for _ in range(steps):
+            with torch.autocast(
+                device, torch.bfloat16, enabled=precision == "bfloat16"
+            ):
+                loss = call(**inputs).loss
+            loss.backward()
+            clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        if device == "cuda":
+            torch.cuda.synchronize()
+
+    return take
+
+
+def milliseconds(take: Callable[[int], None], steps: int) -> float:
+    """Time some steps after one to get warm; milliseconds of one."""
+    take(1)
+    start = time.perf_counter()
+    take(steps)
+    return (time.perf_counter() - start) / steps * 1e3
+
+
+def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
+    """Time all in every round, right after one another, to and fro."""
+    rivals = {
+        f"dicejax {precision}": our_steps(settings, folder, precision)
+        for precision in ("float32", "bfloat16")
+    } | {
+        f"PyTorch {precision}": torch_steps(settings, folder, precision)
+        for precision in ("float32", "bfloat16", "pure bfloat16")
+    }
+    for take in rivals.values():
+        take(2)
+    times: dict[str, list[float]] = {name: [] for name in rivals}
+    for turn in range(settings.rounds):
+        for name in list(rivals)[:: 1 if turn % 2 else -1]:
+            times[name].append(milliseconds(rivals[name], settings.steps))
+    config = huggingface.read_config(folder)
+    return [
+        {
+            "name": name,
+            "median_ms": statistics.median(values),
+            "min_ms": min(values),
+            "sequences_per_s": settings.batch / statistics.median(values) * 1e3,
+            "share_of_peak": share_of_peak(
+                config, settings, statistics.median(values) / 1e3
+            ),
+            "rounds_ms": values,
+        }
+        for name, values in times.items()
+    ]
+
+
+def share_of_peak(
+    config: EncoderConfig, settings: Settings, seconds: float
+) -> float | None:
+    """6 operations per weight of the layers and token, and attention's 12 L T D."""
+    if settings.peak_tflops is None:
+        return None
+    params = jax.eval_shape(network_of(config).init, jax.random.key(0))
+    weights = sum(x.size for x in jax.tree.leaves(params["encoder"]["layers"]))
+    per_token = 6 * weights + 12 * config.depth * settings.length * config.width
+    tokens = settings.batch * settings.length
+    return per_token * tokens / seconds / settings.peak_tflops / 1e12
+
+
+def faster_than_torch(rows: list[dict[str, Any]]) -> float:
+    """The median over rounds of PyTorch's faster time to our faster one."""
+
+    def fastest(side: str) -> list[float]:
+        columns = [row["rounds_ms"] for row in rows if row["name"].startswith(side)]
+        return [min(values) for values in zip(*columns, strict=True)]
+
+    pairs = zip(fastest("PyTorch"), fastest("dicejax"), strict=True)
+    return statistics.median(theirs / ours for theirs, ours in pairs)
+
+
+def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
+    """BERT and XLNet of one size."""
+    return {
+        "BERT": BertConfig(
+            vocab_size=2000,
+            hidden_size=width,
+            num_hidden_layers=depth,
+            num_attention_heads=4,
+            intermediate_size=4 * width,
+        ),
+        "XLNet": XLNetConfig(
+            vocab_size=2000, d_model=width, n_layer=depth, n_head=4, d_inner=4 * width
+        ),
+    }
+
+
+def compile_seconds(config: EncoderConfig) -> float:
+    """The time to lower and compile a training step."""
+    network = network_of(config)
+    jax.eval_shape(network.init, jax.random.key(0))
+    jax.clear_caches()
+    start = time.perf_counter()
+    lowered(network, 8, 128).compile()
+    return time.perf_counter() - start
+
+
+def compile_times() -> list[dict[str, Any]]:
+    """24 layers against 6; the less of three each, in turn."""
+    rows = []
+    for name in architectures(6):
+        times = {depth: [] for depth in (6, 24)}
+        for _ in range(3):
+            for depth, values in times.items():
+                values.append(compile_seconds(architectures(depth)[name]))
+        six, deep = (min(times[depth]) for depth in (6, 24))
+        rows.append({"name": name, "6": six, "24": deep, "times": deep / six})
+    return rows
+
+
+def memory() -> list[dict[str, Any]]:
+    """Temporary memory of a 24-layer step, MiB."""
+    rows = []
+    for name, config in architectures(24).items():
+        sizes = []
+        for remat in (False, True):
+            program = lowered(network_of(config, remat=remat), 8, 256).compile()
+            sizes.append(program.memory_analysis().temp_size_in_bytes / 2**20)
+        plain, less = sizes
+        rows.append(
+            {"name": name, "plain": plain, "remat": less, "times": plain / less}
+        )
+    return rows
+
+
+def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
+    """Print a table."""
+    names = [key for key in rows[0] if key != "rounds_ms" and rows[0][key] is not None]
+    table = Table(*names, title=title, title_justify="left")
+    for row in rows:
+        cells = [row[name] for name in names]
+        table.add_row(*(f"{c:,.2f}" if isinstance(c, float) else str(c) for c in cells))
+    console.print(table)
+
+
+def random_folder(settings: Settings, folder: Path) -> Path:
+    """Write a BERT of the size that the flags give."""
+    config = BertConfig(
+        vocab_size=30522,
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        num_attention_heads=settings.heads,
+        intermediate_size=4 * settings.width,
+    )
+    network = network_of(config)
+    huggingface.write(folder / "model", network, network.init(jax.random.key(0)))
+    return folder / "model"
+
+
+def main() -> None:
+    """Measure, print, and exit with 1 if a limit is broken."""
+    settings = tyro.cli(Settings, description=__doc__, use_underscores=True)
+    console, figures, broken = Console(), {}, []
+    device = jax.devices()[0]
+    console.print(f"{device.device_kind}, load {os.getloadavg()[0]:.2f} at the start")
+    if "speed" in settings.tables:
+        with tempfile.TemporaryDirectory() as made:
+            folder = settings.model or random_folder(settings, Path(made))
+            rows = figures["speed"] = speed(settings, folder)
+        shape = f"[{settings.batch}, {settings.length}]"
+        show(console, f"A training step on {shape}", rows)
+        times = figures["times_as_fast"] = faster_than_torch(rows)
+        console.print(f"{times:.2f} times as fast as PyTorch, faster against faster")
+        if times < SPEED_LIMIT:
+            broken.append(f"a step is {times:.2f} times as fast, not {SPEED_LIMIT}")
+    for key, measure, title in (
+        ("compile", compile_times, "Seconds to lower and compile, by layers"),
+        ("memory", memory, "Temporary memory of 24 layers on [8, 256], MiB"),
+    ):
+        if key not in settings.tables:
+            continue
+        rows = figures[key] = measure()
+        show(console, title, rows)
+        for row in rows:
+            if key == "compile" and row["times"] > COMPILE_LIMIT:
+                broken.append(
+                    f"{row['name']} compiles {row['times']:.2f} times as long"
+                )
+            if key == "memory" and row["times"] < REMAT_LIMIT:
+                broken.append(f"{row['name']} saves {row['times']:.2f} times only")
+    if settings.json:
+        settings.json.write_text(json.dumps(figures | {"broken": broken}, indent=2))
+    for line in broken:
+        console.print(f"limit broken: {line}", style="red")
+    sys.exit(bool(broken))
+
+
+if __name__ == "__main__":
+    main()

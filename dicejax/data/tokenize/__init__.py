@@ -1,0 +1,16 @@
+"""Tokenizers: read from a model folder or learnt, and what they make of texts."""
+
+from dicejax.data.tokenize.encoding import Encoded, encode, encode_texts
+from dicejax.data.tokenize.learning import learn_wordpiece
+from dicejax.data.tokenize.reading import FILE, check_fits, pad_id, read
+
+__all__ = [
+    "FILE",
+    "Encoded",
+    "check_fits",
+    "encode",
+    "encode_texts",
+    "learn_wordpiece",
+    "pad_id",
+    "read",
+]

@@ -1,0 +1,327 @@
+"""The tokenizer of a model folder, from whichever files stand there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+)
+
+from dicejax.data.tokenize import sentencepiece
+from dicejax.errors import InputError
+
+FILE = "tokenizer.json"
+_WORDPIECE = "vocab.txt"
+_SENTENCEPIECE = "spiece.model"
+_BPE = ("vocab.json", "merges.txt")
+_SETTINGS = "tokenizer_config.json"
+
+# How far a table of embeddings may be longer than its vocabulary: rows are added up to
+# a multiple of 8, 64 or 128 to suit the hardware.
+_SPARE_ROWS = 128
+
+Settings = dict[str, Any]
+
+
+def read(folder: Path, *, words: bool = True) -> Tokenizer:
+    """Read the tokenizer of a Hugging Face model folder.
+
+    `tokenizer.json` is read as it stands. Without it, the tokenizer is built from
+    `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA) or
+    `spiece.model` (XLNet), and what `tokenizer_config.json` says of case, accents,
+    Chinese characters and names of special tokens is followed. Where it does not say
+    whether a `vocab.txt` is lower case, the entries tell.
+
+    Args:
+      folder: a model folder.
+      words: the tokenizer is for texts split into words, `encode`. Byte-level BPE then
+        takes the first word of a text as one that follows a space, like the others.
+
+    Raises:
+      InputError: the folder holds no usable tokenizer.
+    """
+    try:
+        tokenizer = _read(folder)
+        tokenizer.normalizer = _with_exact_offsets(tokenizer.normalizer)
+        if words and isinstance(tokenizer.model, models.BPE):
+            tokenizer = _with_prefix_space(tokenizer)
+    except InputError:
+        raise
+    except Exception as error:  # the library raises bare Exception on bad files
+        raise _unusable(folder, str(error) or type(error).__name__) from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]:
+    """Check that every id of a tokenizer has a row in the encoder's table.
+
+    Args:
+      tokenizer: as `read` returns it.
+      vocab_size: rows of the table.
+      folder: where the tokenizer comes from, for the messages.
+
+    Returns:
+      Warnings: that the table has many rows more than the tokenizer has entries, which
+      may mean that the two belong to different models.
+
+    Raises:
+      InputError: an id is beyond the table.
+    """
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    if not vocabulary:
+        raise _unusable(folder, "its vocabulary is empty")
+    entry = max(vocabulary, key=vocabulary.__getitem__)
+    counts = f"the tokenizer has {len(vocabulary):d} entries, the encoder {vocab_size}"
+    if vocabulary[entry] >= vocab_size:
+        beyond = sum(number >= vocab_size for number in vocabulary.values())
+        raise InputError(
+            f"{folder}: {counts}: they do not belong together ({beyond} of the "
+            f"entries have no embedding, the last is {entry!r}, id "
+            f"{vocabulary[entry]}); take both from one model"
+        )
+    if vocab_size - vocabulary[entry] > _SPARE_ROWS:
+        return [f"{folder}: {counts}: make sure that they belong together"]
+    return []
+
+
+def pad_id(tokenizer: Tokenizer) -> int:
+    """Return the id that fills a row; 0 for a tokenizer that has none of its own."""
+    for name in ("[PAD]", "<pad>"):
+        number = tokenizer.token_to_id(name)
+        if number is not None:
+            return number
+    return 0
+
+
+def _read(folder: Path) -> Tokenizer:
+    present = {file.name for file in folder.iterdir() if file.is_file()}
+    if FILE in present:
+        try:
+            return Tokenizer.from_file(str(folder / FILE))
+        except Exception as error:  # bare, and says nothing of the file
+            raise _unusable(folder, f"{FILE}: {error}; fetch it again") from error
+    settings = _settings(folder) if _SETTINGS in present else {}
+    if present.issuperset(_BPE):
+        return _byte_level(folder, settings)
+    if _WORDPIECE in present:
+        return _wordpiece(folder, settings)
+    if _SENTENCEPIECE in present:
+        return _xlnet(folder, settings)
+    others = sorted(n for n in present if n.endswith(".model") or n in _BPE)
+    if others:
+        raise _unusable(
+            folder,
+            f"{', '.join(others)} alone cannot be read; AutoTokenizer.from_pretrained("
+            "folder).save_pretrained(folder) of transformers makes tokenizer.json",
+        )
+    raise _unusable(
+        folder,
+        f"holds none of {FILE}, {_WORDPIECE}, {_SENTENCEPIECE}, {' with '.join(_BPE)}",
+    )
+
+
+def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
+    lines = _text(folder / _WORDPIECE).removesuffix("\n").split("\n")
+    vocabulary = {line.removesuffix("\r"): n for n, line in enumerate(lines)}
+    names = _names(
+        settings, pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]"
+    )
+    _require(folder / _WORDPIECE, vocabulary, names, "unk", "cls", "sep")
+    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"]))
+    tokenizer.add_special_tokens([n for n in names.values() if n in vocabulary])
+    lower = settings.get("do_lower_case")
+    if lower is None:
+        entries = (entry for entry in vocabulary if entry[:1] not in ("[", "<"))
+        lower = not any(entry != entry.lower() for entry in entries)
+    tokenizer.normalizer = normalizers.BertNormalizer(
+        lowercase=lower,
+        strip_accents=settings.get("strip_accents"),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+    )
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece()
+    cls, sep = names["cls"], names["sep"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=[cls, "$A", sep],
+        pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
+        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+    )
+    return tokenizer
+
+
+def _byte_level(folder: Path, settings: Settings) -> Tokenizer:
+    entries, merges = (str(folder / name) for name in _BPE)
+    try:
+        vocabulary, pairs = models.BPE.read_file(entries, merges)
+        model = models.BPE(vocabulary, pairs)
+    except Exception as error:  # bare, and says nothing of the files
+        files = " with ".join(_BPE)
+        raise _unusable(folder, f"{files}: {error}; fetch them again") from error
+    names = _names(
+        settings, cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>"
+    )
+    _require(folder / _BPE[0], vocabulary, names, "cls", "sep")
+    tokenizer = Tokenizer(model)
+    tokenizer.add_special_tokens(
+        _added([n for n in names.values() if n in vocabulary], names["mask"])
+    )
+    prefixed = bool(settings.get("add_prefix_space", False))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefixed)
+    tokenizer.decoder = decoders.ByteLevel()
+    cls, sep = names["cls"], names["sep"]
+    tokenizer.post_processor = processors.RobertaProcessing(
+        (sep, vocabulary[sep]),
+        (cls, vocabulary[cls]),
+        trim_offsets=True,
+        add_prefix_space=prefixed,
+    )
+    return tokenizer
+
+
+def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
+    """Build XLNet's tokenizer, as its authors' `prepro_utils.py` splits a text."""
+    file = folder / _SENTENCEPIECE
+    try:
+        model = sentencepiece.parse(file.read_bytes())
+    except (ValueError, KeyError, AttributeError) as error:
+        raise _unusable(
+            folder, f"{file.name} is no SentencePiece model or damaged; fetch it again"
+        ) from error
+    vocabulary = {piece: number for number, (piece, _) in enumerate(model.pieces)}
+    names = _names(
+        settings, cls="<cls>", pad="<pad>", sep="<sep>", unk="<unk>", mask="<mask>"
+    )
+    _require(file, vocabulary, names, "cls", "sep")
+    if model.algorithm != sentencepiece.UNIGRAM:
+        raise _unusable(folder, f"{file.name} is not of the unigram kind, as XLNet's")
+    # A comma behind a digit is a piece of its own.
+    scores = [
+        (piece, score - 100 if _is_number_comma(piece) else score)
+        for piece, score in model.pieces
+    ]
+    tokenizer = Tokenizer(models.Unigram(scores, unk_id=model.unknown))
+    special = {*names.values(), *model.control, "<s>", "</s>", "<eod>", "<eop>"}
+    tokenizer.add_special_tokens(
+        _added([piece for piece in vocabulary if piece in special], names["mask"])
+    )
+    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
+    if not settings.get("keep_accents", False):
+        steps += [normalizers.NFKD(), normalizers.StripAccents()]
+    if settings.get("do_lower_case", False):
+        steps.append(normalizers.Lowercase())
+    if model.character_map:
+        steps.append(normalizers.Precompiled(model.character_map))
+    steps.append(normalizers.Replace(Regex(" {2,}"), " "))
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    tokenizer.decoder = decoders.Metaspace()
+    cls, sep = names["cls"], names["sep"]
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single=["$A", sep, f"{cls}:2"],
+        pair=["$A", sep, "$B:1", f"{sep}:1", f"{cls}:2"],
+        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
+    )
+    return tokenizer
+
+
+def _is_number_comma(piece: str) -> bool:
+    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+
+
+def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
+    """Give byte-level BPE the space in front of the first word, if it goes without."""
+    content = json.loads(tokenizer.to_str())
+    parts = [content["pre_tokenizer"], content["post_processor"]]
+    bare = []
+    while parts:
+        part = parts.pop() or {}
+        parts += part.get("pretokenizers", []) + part.get("processors", [])
+        if part.get("add_prefix_space") is False:
+            bare.append(part)
+    if not bare:
+        return tokenizer
+    for part in bare:
+        part["add_prefix_space"] = True
+    return Tokenizer.from_str(json.dumps(content))
+
+
+def _with_exact_offsets(
+    normalizer: normalizers.Normalizer | None,
+) -> normalizers.Normalizer | None:
+    """Have control characters dropped before SentencePiece's normalisation does it.
+
+    The library's `Precompiled` forgets the characters that it drops at the beginning of
+    a text, and all offsets of the text are too small by so many.
+    """
+    is_sequence = isinstance(normalizer, normalizers.Sequence)
+    steps = []
+    for step in normalizer if is_sequence else [normalizer]:
+        if isinstance(step, normalizers.Precompiled):
+            controls = map(chr, [*range(0x20), *range(0x7F, 0xA0)])
+            dropped = [c for c in controls if step.normalize_str(c) == ""]
+            if dropped:
+                pattern = "".join(f"\\x{{{ord(c):x}}}" for c in dropped)
+                steps.append(normalizers.Replace(Regex(f"[{pattern}]+"), ""))
+        steps.append(step)
+    return normalizers.Sequence(steps) if len(steps) > 1 else normalizer
+
+
+def _added(names: list[str], mask: str) -> list[AddedToken]:
+    """The special tokens; a mask takes the space in front of it along."""
+    return [AddedToken(n, lstrip=n == mask, normalized=False) for n in names]
+
+
+def _names(settings: Settings, **names: str) -> dict[str, str]:
+    """The names of the special tokens, by role, where the settings rename them."""
+    found = {}
+    for role, name in names.items():
+        given = settings.get(f"{role}_token")
+        if isinstance(given, dict):
+            given = given.get("content")
+        found[role] = given or name
+    return found
+
+
+def _require(
+    file: Path, vocabulary: dict[str, int], names: dict[str, str], *roles: str
+) -> None:
+    missing = [names[role] for role in roles if names[role] not in vocabulary]
+    if missing:
+        raise _unusable(file.parent, f"{file.name} lacks {', '.join(missing)}")
+
+
+def _settings(folder: Path) -> Settings:
+    try:
+        content = json.loads(_text(folder / _SETTINGS))
+    except json.JSONDecodeError as error:
+        raise _unusable(folder, f"{_SETTINGS}: not JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise _unusable(folder, f"{_SETTINGS} holds no JSON object; fetch it again")
+    return content
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _unusable(
+            file.parent, f"{file.name} is not UTF-8 text; fetch it again"
+        ) from error
+
+
+def _unusable(folder: Path, reason: str) -> InputError:
+    return InputError(f"{folder}: no usable tokenizer ({' '.join(reason.split())})")

@@ -1,0 +1,175 @@
+"""What every encoder offers: its architecture as data, and stacked, scanned layers."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array, lax
+
+ACTIVATIONS = {
+    "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "gelu_new": jax.nn.gelu,
+    "gelu_pytorch_tanh": jax.nn.gelu,
+    "relu": jax.nn.relu,
+    "silu": jax.nn.silu,
+    "tanh": jnp.tanh,
+}
+
+
+WRITTEN_OUT = 6
+"""Up to this many layers are written out one after the other, more are a loop."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Summary:
+    """How one vector is taken from the hidden states of a sequence.
+
+    Args:
+      position: the token whose hidden state is taken, or "mean" of all of them.
+      projected: whether there is a dense layer.
+      activation: after that, a name of `ACTIVATIONS`; None: none.
+      dropout_before: share of the hidden state set to zero before the dense layer.
+      dropout_after: the same of the vector that the classifier sees.
+    """
+
+    position: Literal["first", "last", "mean"] = "first"
+    projected: bool = True
+    activation: str | None = "tanh"
+    dropout_before: float = 0.0
+    dropout_after: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EncoderConfig(abc.ABC):
+    """The architecture of an encoder, in the words of a Hugging Face `config.json`.
+
+    A subclass has a field for each setting that it follows, named as in that file, and
+    refuses with a `ValueError` what it cannot do.
+    """
+
+    model_types: ClassVar[tuple[str, ...]]
+    """The `model_type`s that a subclass stands for."""
+
+    model_type: str
+
+    @property
+    @abc.abstractmethod
+    def width(self) -> int:
+        """Width of the hidden states."""
+
+    @property
+    @abc.abstractmethod
+    def depth(self) -> int:
+        """Number of layers."""
+
+    @property
+    @abc.abstractmethod
+    def max_length(self) -> int | None:
+        """The longest sequence, in tokens; None where there is no limit."""
+
+    @property
+    @abc.abstractmethod
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+
+    @property
+    @abc.abstractmethod
+    def summary(self) -> Summary:
+        """How a sequence's vector is taken for classification."""
+
+    @abc.abstractmethod
+    def with_dropout(
+        self, hidden: float | None, attention: float | None
+    ) -> EncoderConfig:
+        """Return a copy with other rates of dropout; None keeps the present one."""
+
+    @abc.abstractmethod
+    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Encoder:
+        """Make the module with initial parameters."""
+
+    initializer_range: float = 0.02
+
+
+class Encoder(Protocol):
+    """The module of an encoder."""
+
+    def __call__(
+        self,
+        input_ids: Array,
+        *,
+        segment_ids: Array,
+        position_ids: Array,
+        token_type_ids: Array,
+        rng: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """Encode packed rows.
+
+        Args:
+          input_ids: int `[B, T]`.
+          segment_ids: int `[B, T]`; 1, 2, ... number the sentences packed into a row,
+            0 is padding, on either side.
+          position_ids: int `[B, T]`, restarting at 0 with each segment.
+          token_type_ids: int `[B, T]`.
+          rng: PRNG key for dropout; None switches dropout off.
+
+        Returns:
+          The last hidden states `[B, T, D]`, and the inputs of all layers
+          `[L, B, T, D]`.
+        """
+
+
+def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, key: Array) -> nnx.Module:
+    """Make `depth` layers as one module whose parameters have a leading axis."""
+
+    @nnx.vmap(in_axes=0, out_axes=0)
+    def layers(key: Array) -> nnx.Module:
+        return make(nnx.Rngs(params=key))
+
+    return layers(jax.random.split(key, depth))
+
+
+def scan(
+    layers: nnx.Module,
+    x: Array,
+    step: Callable[[Any, Array, Any], Array],
+    per_layer: Any,
+    *,
+    depth: int,
+    remat: bool,
+) -> tuple[Array, Array]:
+    """Send `x` through stacked layers, one after the other.
+
+    Compile time grows with depth up to six layers, and deeper models take less.
+
+    Args:
+      layers: as `stack` makes them.
+      x: `[B, T, D]`.
+      step: from a layer, its input and its part of `per_layer` to its output.
+      per_layer: a pytree of arrays with a leading axis of length `depth`.
+      depth: number of layers.
+      remat: recompute each layer in the backward pass, which stores only the layers'
+        inputs.
+
+    Returns:
+      The last layer's output, and the inputs of all layers `[L, B, T, D]`.
+    """
+    graph, parameters = nnx.split(layers)
+
+    def body(x: Array, scanned) -> tuple[Array, Array]:
+        layer, part = scanned
+        return step(nnx.merge(graph, layer), x, part), x
+
+    # Written-out layers run faster where that leaves no loop: the weights' gradients
+    # need no copy into a stacked array. A loop of several layers a turn has that copy,
+    # and a second one. Recomputing needs the loop: in one turn the compiler is free to
+    # run all that is recomputed before any of it is used, or to find that it has it.
+    unroll = depth if depth <= WRITTEN_OUT and not remat else 1
+    if remat:
+        body = jax.checkpoint(body, prevent_cse=False)
+    return lax.scan(body, x, (parameters, per_layer), unroll=unroll)

@@ -1,0 +1,46 @@
+"""Heads: from hidden states to logits.
+
+A `Head` describes, its `build` makes the module that computes. Logits are at least
+float32, and are known in the network by the name of the head, or by their own names
+where a head gives several.
+
+| head | logits | shape | of packed rows |
+| --- | --- | --- | --- |
+| `TokenHead` | the head's name | `[B, T, C]` | the same |
+| `SequenceHead` | the head's name | `[B, C]` | `[B, S, C]` |
+| `AnswerabilityHead` | the head's name | `[B]` | `[B, S]` |
+| `StartEndHead` | `start`, `end` | `[B, T]` or `[B, T, C]` | the same |
+| of form "positions" | `start`, `end` | `[B, T]` | `[B, S, T]` |
+| `TwoPointerHead` | `start`, `end` | `[B, T]` or `[B, T, C]` | the same |
+| `AnswerHead` | `start`, `end` | `[B, T]` | `[B, S, T]` |
+| | `impossible` | `[B]` | `[B, S]` |
+| `SpanMatchHead` | the head's name | `[B, T, T]` | the same |
+
+Packed rows hold up to S sequences each, numbered 1 to S by `segment_ids`. The array
+`summary_positions` of the batch, int `[B, S]`, says S: column s names the token that
+stands for segment s + 1, -1 where the row has no such segment. What the logits are for
+a segment that is not there is open; its label is -100. Without `summary_positions` each
+row is one sequence.
+"""
+
+from dicejax.models.heads.head import Head, HeadModule, output_names
+from dicejax.models.heads.matching import SpanMatchHead
+from dicejax.models.heads.pointers import AnswerHead, TwoPointerHead
+from dicejax.models.heads.sequences import AnswerabilityHead, SequenceHead
+from dicejax.models.heads.spans import IMPOSSIBLE, StartEndHead, per_segment
+from dicejax.models.heads.tokens import TokenHead
+
+__all__ = [
+    "IMPOSSIBLE",
+    "AnswerHead",
+    "AnswerabilityHead",
+    "Head",
+    "HeadModule",
+    "SequenceHead",
+    "SpanMatchHead",
+    "StartEndHead",
+    "TokenHead",
+    "TwoPointerHead",
+    "output_names",
+    "per_segment",
+]

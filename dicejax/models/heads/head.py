@@ -1,0 +1,107 @@
+"""What a head is: a description that builds a module from hidden states to logits."""
+
+from __future__ import annotations
+
+import abc
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.layers import Dense
+
+
+class HeadModule(Protocol):
+    """The module of a head."""
+
+    def __call__(
+        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+    ) -> Array | dict[str, Array]:
+        """Compute logits, in at least float32.
+
+        Args:
+          hidden: the encoder's last hidden states `[B, T, D]`.
+          batch: the arrays of the batch, such as `segment_ids`.
+          rng: PRNG key for dropout, given in training alone; None switches off dropout
+            and whatever else only training may see, such as gold labels.
+
+        Returns:
+          One array, known by the head's own name, or several by theirs.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Head(abc.ABC):
+    """What a task asks of the network; a subclass for each kind of logits."""
+
+    @abc.abstractmethod
+    def build(
+        self, encoder: EncoderConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs
+    ) -> HeadModule:
+        """Make the module that computes the logits.
+
+        Args:
+          encoder: gives the width, the rates of dropout, the scale of initial weights.
+          dtype: in which the encoder computes; logits are never of fewer bits than
+            float32, since they feed the loss.
+          rngs: source of the initial parameters.
+        """
+
+    def outputs(self, name: str) -> tuple[str, ...]:
+        """Return the names of the logits of a head that the network calls `name`."""
+        return (name,)
+
+
+def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
+    """Return the names of all logits of a network.
+
+    Args:
+      heads: pairs of a head's name and the head.
+
+    Raises:
+      ValueError: two logits have one name, of which only one would reach the loss.
+
+    >>> from dicejax.models.heads import SequenceHead, StartEndHead, output_names
+    >>> output_names([("span", StartEndHead()), ("topic", SequenceHead(classes=3))])
+    ('start', 'end', 'topic')
+    """
+    pairs = [(output, name) for name, head in heads for output in head.outputs(name)]
+    owners = collections.defaultdict(list)
+    for output, name in pairs:
+        owners[output].append(name)
+    taken = [
+        f"{output!r} (of {', '.join(map(repr, names))})"
+        for output, names in owners.items()
+        if len(names) > 1
+    ]
+    if taken:
+        raise ValueError(f"several heads give logits named {'; '.join(taken)}")
+    return tuple(owners)
+
+
+def wide(dtype: jnp.dtype) -> jnp.dtype:
+    """The type that a head computes in: `dtype`, but at least float32."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
+def dense(
+    fan_in: int,
+    fan_out: int,
+    encoder: EncoderConfig,
+    *,
+    dtype: jnp.dtype,
+    rngs: nnx.Rngs,
+) -> Dense:
+    """A dense layer of a head, in at least float32."""
+    return Dense(
+        fan_in,
+        fan_out,
+        dtype=wide(dtype),
+        scale=encoder.initializer_range,
+        rngs=rngs,
+    )

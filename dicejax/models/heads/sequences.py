@@ -1,0 +1,181 @@
+"""Logits of each sequence: classification, and whether a question has an answer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array
+
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
+from dicejax.models.heads.head import Head, dense, wide
+from dicejax.models.layers import dropout
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequenceHead(Head):
+    """Logits over `classes` for each sequence: `W dropout(summary) + b`.
+
+    The summary is the encoder's: BERT's pooler, XLNet's summary of the last token (see
+    `encoder.Summary`). Logits are `[B, C]`, one row one sequence; `[B, S, C]` if the
+    batch has `summary_positions` (see `heads`).
+    """
+
+    classes: int
+
+    def build(self, encoder, *, dtype, rngs) -> SequenceClassifier:
+        """Make the module."""
+        return SequenceClassifier(self, encoder, dtype=dtype, rngs=rngs)
+
+
+class SequenceClassifier(nnx.Module):
+    """The encoder's summary of a sequence, dropout, and one dense layer."""
+
+    def __init__(self, head: SequenceHead, encoder: EncoderConfig, *, dtype, rngs):
+        self.summary = Summarizer(encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+        self.dropout_rate = encoder.summary.dropout_after
+
+    def __call__(
+        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+    ) -> Array:
+        """Return the logits; `rng` switches dropout on."""
+        keys = (None, None) if rng is None else jax.random.split(rng)
+        vector = self.summary(hidden, batch, keys[0])
+        return self.dense(dropout(vector, self.dropout_rate, keys[1]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerabilityHead(Head):
+    """One logit for each sequence: whether the question has an answer in its context.
+
+    The published form, an MLP on the summary (BERT's pooled [CLS]), in which nothing is
+    dropped out behind the summary: `v . activation(W summary + b) + c`. Logits are
+    `[B]`, or `[B, S]` if the batch has `summary_positions` (see `heads`).
+
+    Args:
+      activation: a name of `ACTIVATIONS`.
+
+    Source: `BertForQueryNER` of https://github.com/ShannonAI/dice_loss_for_NLP.
+    """
+
+    activation: str = "gelu"
+
+    def __post_init__(self):
+        require_activation(self.activation)
+
+    def build(self, encoder, *, dtype, rngs) -> AnswerabilityClassifier:
+        """Make the module."""
+        return AnswerabilityClassifier(self, encoder, dtype=dtype, rngs=rngs)
+
+
+class AnswerabilityClassifier(nnx.Module):
+    """The encoder's summary of a sequence, and an MLP of two layers."""
+
+    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, *, dtype, rngs):
+        width = encoder.width
+        self.summary = Summarizer(encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(width, width, encoder, dtype=dtype, rngs=rngs)
+        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
+        self.activation = head.activation
+
+    def __call__(
+        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+    ) -> Array:
+        """Return the logits; `rng` switches dropout on."""
+        activate = ACTIVATIONS[self.activation]
+        return self.out(activate(self.dense(self.summary(hidden, batch, rng))))[..., 0]
+
+
+class Summarizer(nnx.Module):
+    """One vector per sequence, as `encoder.Summary` says: `[B, D]` or `[B, S, D]`."""
+
+    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
+        self.settings = encoder.summary
+        width = encoder.width
+        self.dense = (
+            dense(width, width, encoder, dtype=dtype, rngs=rngs)
+            if self.settings.projected
+            else None
+        )
+
+    def __call__(
+        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+    ) -> Array:
+        """Return the vectors; `rng` switches dropout on."""
+        vector = dropout(
+            summary_state(hidden, batch, self.settings.position),
+            self.settings.dropout_before,
+            rng,
+        )
+        if self.dense is not None:
+            vector = self.dense(vector)
+        name = self.settings.activation
+        return vector if name is None else ACTIVATIONS[name](vector)
+
+
+def summary_state(
+    hidden: Array,
+    batch: Mapping[str, Array],
+    position: Literal["first", "last", "mean"],
+) -> Array:
+    """Return the hidden state that stands for each sequence.
+
+    Args:
+      hidden: `[B, T, D]`.
+      batch: has `segment_ids`, and `summary_positions` if rows are packed.
+      position: which token stands for a row without `summary_positions`, which name it
+        themselves; or "mean", of all tokens of the row or of each segment.
+
+    Returns:
+      `[B, D]`, or `[B, S, D]` with `summary_positions`.
+    """
+    segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
+    if places is not None:
+        if position == "mean":
+            return _mean(hidden, segment_masks(segment_ids, places.shape[1]))
+        return states_at(hidden, places)
+    real = segment_ids > 0
+    if position == "mean":
+        return _mean(hidden, real[:, None])[:, 0]
+    if position == "first":
+        place = jnp.argmax(real, axis=1)
+    else:
+        place = real.shape[1] - 1 - jnp.argmax(real[:, ::-1], axis=1)
+    return states_at(hidden, place[:, None])[:, 0]
+
+
+def states_at(hidden: Array, places: Array) -> Array:
+    """Take `[B, S, D]` of hidden states `[B, T, D]` at int `[B, S]`, clipped."""
+    places = jnp.maximum(places, 0)[..., None]
+    return jnp.take_along_axis(hidden, places, axis=1, mode="clip")
+
+
+def segment_masks(segment_ids: Array, segments: int) -> Array:
+    """Return bool `[B, S, T]`: whether a token belongs to segment s + 1."""
+    return segment_ids[:, None, :] == jnp.arange(1, segments + 1)[:, None]
+
+
+def require_activation(name: str) -> None:
+    """Raises a ValueError for an activation that `ACTIVATIONS` lacks."""
+    if name not in ACTIVATIONS:
+        supported = ", ".join(map(repr, sorted(ACTIVATIONS)))
+        raise ValueError(f"activation is {name!r}; supported: {supported}")
+
+
+def _mean(hidden: Array, member: Array) -> Array:
+    """Average `[B, T, D]` over the tokens that bool `[B, S, T]` marks: `[B, S, D]`."""
+    # At least float32: a sum of hundreds of bfloat16 numbers keeps no digit.
+    kind = wide(hidden.dtype)
+    total = jnp.einsum(
+        "bst,btd->bsd",
+        member.astype(kind),
+        hidden.astype(kind),
+        precision=jax.lax.Precision.HIGHEST,
+    )
+    tokens = jnp.maximum(member.sum(-1), 1)[..., None]
+    return (total / tokens).astype(hidden.dtype)

@@ -1,0 +1,12 @@
+"""Hugging Face folders in and out: `config.json`, `*.safetensors`, the tokenizer."""
+
+from dicejax.models.huggingface.folder import locate
+from dicejax.models.huggingface.reading import (
+    Weights,
+    config_from,
+    read_config,
+    read_weights,
+)
+from dicejax.models.huggingface.writing import write
+
+__all__ = ["Weights", "config_from", "locate", "read_config", "read_weights", "write"]

@@ -1,0 +1,215 @@
+"""What Hugging Face calls the tensors and classes of each architecture.
+
+A name on the left is a checkpoint's, without the prefix of a task model and without
+".weight" and ".bias"; `{n}` is the number of a layer. On the right is the place in our
+parameters, where layers are stacked along a leading axis.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dicejax.models.bert import BertConfig
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.heads import (
+    AnswerHead,
+    Head,
+    SequenceHead,
+    StartEndHead,
+    TokenHead,
+)
+from dicejax.models.xlnet import XLNetConfig
+
+CONFIGS: tuple[type[EncoderConfig], ...] = (BertConfig, XLNetConfig)
+
+_BERT_ENCODER = {
+    "embeddings.word_embeddings": "embeddings/word",
+    "embeddings.position_embeddings": "embeddings/position",
+    "embeddings.token_type_embeddings": "embeddings/token_type",
+    "embeddings.LayerNorm": "embeddings/norm",
+    "embeddings_project": "embeddings/projection",
+    "encoder.layer.{n}.attention.self.query": "layers/query",
+    "encoder.layer.{n}.attention.self.key": "layers/key",
+    "encoder.layer.{n}.attention.self.value": "layers/value",
+    "encoder.layer.{n}.attention.output.dense": "layers/attention_output",
+    "encoder.layer.{n}.attention.output.LayerNorm": "layers/attention_norm",
+    "encoder.layer.{n}.intermediate.dense": "layers/intermediate",
+    "encoder.layer.{n}.output.dense": "layers/output",
+    "encoder.layer.{n}.output.LayerNorm": "layers/output_norm",
+}
+_XLNET_ENCODER = {
+    "word_embedding": "embeddings/word",
+    "mask_emb": "embeddings/mask",
+    **{
+        f"layer.{{n}}.rel_attn.{theirs}": f"layers/{ours}"
+        for theirs, ours in {
+            "q": "query",
+            "k": "key",
+            "v": "value",
+            "o": "attention_output",
+            "r": "position_key",
+            "r_w_bias": "content_bias",
+            "r_r_bias": "position_bias",
+            "r_s_bias": "segment_bias",
+            "seg_embed": "segment_key",
+            "layer_norm": "attention_norm",
+        }.items()
+    },
+    "layer.{n}.ff.layer_1": "layers/intermediate",
+    "layer.{n}.ff.layer_2": "layers/output",
+    "layer.{n}.ff.layer_norm": "layers/output_norm",
+}
+_TOKENS = {"classifier": "dense"}
+_SPANS = {"qa_outputs": "dense"}
+_ANSWER = {
+    "start_logits.dense": "start",
+    "end_logits.dense_0": "end/dense",
+    "end_logits.LayerNorm": "end/norm",
+    "end_logits.dense_1": "end/out",
+    "answer_class.dense_0": "impossible/dense",
+    "answer_class.dense_1": "impossible/out",
+}
+_TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dense"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The names of one `model_type`.
+
+    Attributes:
+      classes: begins the names of the PyTorch classes.
+      prefix: begins the names of the encoder's tensors in a task model.
+      encoder: the tensors of the encoder.
+      heads: the tensors of a head, and what ends the name of its class.
+    """
+
+    classes: str
+    prefix: str
+    encoder: Mapping[str, str]
+    heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
+
+    def task_class(self, head: Head) -> str | None:
+        """The PyTorch class that has this head; None where no class has it."""
+        if isinstance(head, StartEndHead) and head.classes != 1:
+            return None
+        found = self.heads.get(type(head))
+        return None if found is None else self.classes + found[1]
+
+
+def _family(
+    classes: str,
+    prefix: str,
+    encoder: Mapping[str, str],
+    summary: Mapping[str, str],
+    spans: str = "ForQuestionAnswering",
+    more: Mapping[type[Head], tuple[Mapping[str, str], str]] | None = None,
+) -> Family:
+    heads = {
+        TokenHead: (_TOKENS, "ForTokenClassification"),
+        StartEndHead: (_SPANS, spans),
+        SequenceHead: (summary, "ForSequenceClassification"),
+    }
+    return Family(classes, prefix, encoder, heads | (more or {}))
+
+
+FAMILIES: Mapping[str, Family] = {
+    "bert": _family(
+        "Bert",
+        "bert.",
+        _BERT_ENCODER,
+        {"pooler.dense": "summary/dense", "classifier": "dense"},
+    ),
+    "roberta": _family("Roberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
+    "xlm-roberta": _family("XLMRoberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
+    "electra": _family("Electra", "electra.", _BERT_ENCODER, _TWO_LAYERS),
+    "xlnet": _family(
+        "XLNet",
+        "transformer.",
+        _XLNET_ENCODER,
+        {"sequence_summary.summary": "summary/dense", "logits_proj": "dense"},
+        spans="ForQuestionAnsweringSimple",
+        more={AnswerHead: (_ANSWER, "ForQuestionAnswering")},
+    ),
+}
+
+# Parts that belong to no encoder and need no mention: other tasks' heads, buffers.
+UNUSED = re.compile(
+    r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
+    r"|start_logits|end_logits|answer_class|discriminator_predictions"
+    r"|generator_predictions|generator_lm_head|score|dropout)\b"
+    r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Tensor:
+    """One tensor of a checkpoint and its place in our parameters.
+
+    Attributes:
+      name: in the checkpoint, without the prefix of a task model.
+      shape: in the checkpoint.
+      path: keys that lead to the array in our parameters.
+      layer: its index along the array's leading axis; None: the tensor is the array.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    path: tuple[str, ...]
+    layer: int | None = None
+
+    @property
+    def transposed(self) -> bool:
+        """Whether PyTorch keeps it as [out, in] where we have [in, out]."""
+        return self.path[-1] == "kernel"
+
+    def to_checkpoint(self, array: np.ndarray) -> np.ndarray:
+        """Return the tensor that our array holds, as the checkpoint has it."""
+        part = array if self.layer is None else array[self.layer]
+        return np.ascontiguousarray(part.T if self.transposed else part)
+
+
+def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Tensor]:
+    """Yield the tensors that make up a nested dict of arrays.
+
+    Args:
+      names: from the checkpoint's names to places, as in a `Family`.
+      params: what is at those places; arrays or their shapes. A place that it lacks is
+        passed over: an ELECTRA as wide as its embeddings projects nothing.
+    """
+    for theirs, place in names.items():
+        path = tuple(place.split("/"))
+        found = _at(params, path)
+        if found is None:
+            continue
+        if not isinstance(found, Mapping):
+            yield from _spread(theirs, path, found.shape)
+            continue
+        for ours, array in found.items():
+            suffix = ".bias" if ours == "bias" else ".weight"
+            yield from _spread(theirs + suffix, (*path, ours), array.shape)
+
+
+def _spread(
+    name: str, path: tuple[str, ...], shape: tuple[int, ...]
+) -> Iterator[Tensor]:
+    stacked = "{n}" in name
+    own = shape[1:] if stacked else shape
+    own = own[::-1] if path[-1] == "kernel" else own
+    if not stacked:
+        yield Tensor(name, own, path)
+        return
+    for layer in range(shape[0]):
+        yield Tensor(name.format(n=layer), own, path, layer)
+
+
+def _at(params: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(params, Mapping) or key not in params:
+            return None
+        params = params[key]
+    return params

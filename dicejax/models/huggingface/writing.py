@@ -1,0 +1,134 @@
+"""From parameters to a Hugging Face folder that PyTorch's transformers opens."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer
+
+from dicejax.errors import InputError
+from dicejax.models.heads import SequenceHead, TokenHead
+from dicejax.models.huggingface import folder as files
+from dicejax.models.huggingface.names import FAMILIES, Family, tensors
+from dicejax.models.huggingface.tokenizer import write_tokenizer
+from dicejax.models.network import Network, Params
+
+
+def write(
+    folder: Path,
+    network: Network,
+    params: Params,
+    *,
+    labels: Sequence[str] | None = None,
+    tokenizer: Tokenizer | None = None,
+) -> str:
+    """Write `config.json`, `model.safetensors` and the tokenizer's files.
+
+    The folder appears whole or not at all.
+
+    Args:
+      folder: is made; must not exist or be empty.
+      network: an encoder with one head, or with none.
+      params: as `Network.init` returns them.
+      labels: names of the head's classes, in their order; a reader has none.
+      tokenizer: belongs to the encoder.
+
+    Returns:
+      The PyTorch class that opens the folder, such as "BertForTokenClassification".
+
+    Raises:
+      InputError: the folder is taken, or no PyTorch class has such heads.
+      ValueError: not as many labels as the head has classes.
+    """
+    family = FAMILIES[network.encoder.model_type]
+    name = _task_class(family, network)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder}: exists already; name another folder")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as made:
+        draft = Path(made) / folder.name
+        draft.mkdir()
+        content = config_content(network, name, labels)
+        _write_json(draft / files.CONFIG, content)
+        save_file(
+            checkpoint(family, network, params),
+            draft / files.WEIGHTS,
+            metadata={"format": "pt"},  # transformers refuses a file without it
+        )
+        if tokenizer is not None:
+            write_tokenizer(draft, tokenizer, network.encoder)
+        draft.replace(folder)  # onto nothing, or an empty folder
+    return name
+
+
+def config_content(
+    network: Network, class_name: str, labels: Sequence[str] | None
+) -> dict[str, Any]:
+    """Return what stands in `config.json`."""
+    content: dict[str, Any] = {"architectures": [class_name]}
+    content |= dataclasses.asdict(network.encoder)
+    content |= {"dtype": "float32", "torch_dtype": "float32"}
+    classes = [
+        head.classes
+        for _, head in network.heads
+        if isinstance(head, TokenHead | SequenceHead)
+    ]
+    if classes:  # PyTorch counts the labels to know how wide the head is
+        labels = labels or [f"LABEL_{n}" for n in range(classes[0])]
+        if len(labels) != classes[0]:
+            raise ValueError(f"{len(labels)} labels, but {classes[0]} classes")
+        content["id2label"] = {str(n): label for n, label in enumerate(labels)}
+        content["label2id"] = {label: n for n, label in enumerate(labels)}
+    return content
+
+
+def checkpoint(
+    family: Family, network: Network, params: Params
+) -> dict[str, np.ndarray]:
+    """Return the tensors by the names that the PyTorch class gives them."""
+    prefix = family.prefix if network.heads else ""
+    parts = [(family.encoder, params["encoder"], prefix)]
+    for name, head in network.heads:
+        parts.append((family.heads[type(head)][0], params["heads"][name], ""))
+    found: dict[str, np.ndarray] = {}
+    for names, part, before in parts:
+        arrays = _numpy(part)
+        for tensor in tensors(names, arrays):
+            array = arrays
+            for key in tensor.path:
+                array = array[key]
+            # BERT's pooler belongs to the encoder there, to the head here.
+            own = prefix if tensor.name.startswith("pooler.") else before
+            found[own + tensor.name] = tensor.to_checkpoint(array)
+    return found
+
+
+def _task_class(family: Family, network: Network) -> str:
+    if not network.heads:
+        return family.classes + "Model"
+    names = [family.task_class(head) for _, head in network.heads]
+    if len(names) > 1 or names[0] is None:
+        kinds = ", ".join(type(head).__name__ for _, head in network.heads)
+        raise InputError(
+            f"no PyTorch class of {network.encoder.model_type} has these heads: "
+            f"{kinds}; write the encoder alone"
+        )
+    return names[0]
+
+
+def _numpy(params: Any) -> Any:
+    if isinstance(params, Mapping):
+        return {key: _numpy(value) for key, value in params.items()}
+    return np.asarray(params)
+
+
+def _write_json(file: Path, content: dict[str, Any]) -> None:
+    text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    file.write_text(text, encoding="utf-8")

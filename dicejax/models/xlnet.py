@@ -1,0 +1,368 @@
+"""XLNet (Yang et al., 2019, https://arxiv.org/abs/1906.08237) in flax.nnx.
+
+The content stream alone: the query stream serves pretraining only. Positions are
+relative, so a sequence may stand anywhere in a row, padded on the left or packed behind
+others, and has no limit of length.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array, lax
+
+from dicejax.models.attention import attend, segment_mask
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, Summary, scan, stack
+from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout, matmul, normal
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class XLNetConfig(EncoderConfig):
+    """The architecture of an XLNet encoder, in the words of a `config.json`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
+
+    model_type: str = "xlnet"
+    vocab_size: int
+    d_model: int = 1024
+    n_layer: int = 24
+    n_head: int = 16
+    d_head: int | None = None
+    d_inner: int = 4096
+    ff_activation: str = "gelu"
+    untie_r: bool = True
+    attn_type: str = "bi"
+    layer_norm_eps: float = 1e-12
+    dropout: float = 0.1
+    mem_len: int | None = None
+    reuse_len: int | None = None
+    bi_data: bool = False
+    clamp_len: int = -1
+    same_length: bool = False
+    summary_type: str = "last"
+    summary_use_proj: bool = True
+    summary_activation: str | None = "tanh"
+    summary_last_dropout: float = 0.1
+    pad_token_id: int = 5
+
+    def __post_init__(self):
+        if self.d_model % self.n_head or self.d_model % 2:
+            raise ValueError(
+                f"d_model {self.d_model} is not a multiple of 2 and of "
+                f"n_head {self.n_head}"
+            )
+        if self.d_head not in (None, self.d_model // self.n_head):
+            raise ValueError(
+                f"d_head is {self.d_head}; supported: d_model / n_head = "
+                f"{self.d_model // self.n_head}"
+            )
+        choices = {
+            "model_type": self.model_types,
+            "ff_activation": tuple(sorted(ACTIVATIONS)),
+            "untie_r": (True,),
+            "attn_type": ("bi", "uni"),
+            "bi_data": (False,),
+            "summary_type": ("first", "last", "mean"),
+            "summary_activation": (None, "", *sorted(ACTIVATIONS)),
+        }
+        for name, supported in choices.items():
+            if (value := getattr(self, name)) not in supported:
+                raise ValueError(
+                    f"{name} is {value!r}; supported: {', '.join(map(repr, supported))}"
+                )
+
+    @property
+    def width(self) -> int:
+        """Width of the hidden states."""
+        return self.d_model
+
+    @property
+    def depth(self) -> int:
+        """Number of layers."""
+        return self.n_layer
+
+    @property
+    def max_length(self) -> None:
+        """There is no longest sequence."""
+        return None
+
+    @property
+    def head_dropout(self) -> float:
+        """Nothing: the encoder's output has been dropped out already."""
+        return 0.0
+
+    @property
+    def summary(self) -> Summary:
+        """How a sequence's vector is taken for classification."""
+        return Summary(
+            position=self.summary_type,
+            activation=self.summary_activation or None,
+            projected=self.summary_use_proj,
+            dropout_after=self.summary_last_dropout,
+        )
+
+    def with_dropout(
+        self, hidden: float | None, attention: float | None
+    ) -> XLNetConfig:
+        """Return a copy with another rate of dropout, of which there is one.
+
+        Raises:
+          ValueError: the two rates differ.
+        """
+        given = {rate for rate in (hidden, attention) if rate is not None}
+        if len(given) > 1:
+            raise ValueError(
+                f"hidden_dropout_prob is {hidden}, attention_probs_dropout_prob "
+                f"{attention}; XLNet has one rate for both"
+            )
+        return dataclasses.replace(self, dropout=given.pop()) if given else self
+
+    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> XLNet:
+        """Make the module with initial parameters."""
+        return XLNet(self, dtype=dtype, remat=remat, rngs=rngs)
+
+
+class Embeddings(nnx.Module):
+    """Word embeddings, and what pretraining put in place of a word, kept to hand on."""
+
+    def __init__(self, config: XLNetConfig, *, rngs: nnx.Rngs):
+        width, scale = config.d_model, config.initializer_range
+        self.word = Embedding(config.vocab_size, width, scale=scale, rngs=rngs)
+        self.mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
+
+
+class Layer(nnx.Module):
+    """One transformer layer: relative attention and feed-forward, post-normalised."""
+
+    def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+        width, heads = config.d_model, config.n_head
+        scale, epsilon = config.initializer_range, config.layer_norm_eps
+
+        def parameter(*shape: int) -> nnx.Param:
+            return nnx.Param(normal(rngs.params(), shape, scale))
+
+        own = width // heads
+        self.query = parameter(width, heads, own)
+        self.key = parameter(width, heads, own)
+        self.value = parameter(width, heads, own)
+        self.position_key = parameter(width, heads, own)
+        self.attention_output = parameter(width, heads, own)
+        self.segment_key = parameter(2, heads, own)
+        self.content_bias = parameter(heads, own)
+        self.position_bias = parameter(heads, own)
+        self.segment_bias = parameter(heads, own)
+        self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
+        self.intermediate = Dense(
+            width, config.d_inner, dtype=dtype, scale=scale, rngs=rngs
+        )
+        self.output = Dense(config.d_inner, width, dtype=dtype, scale=scale, rngs=rngs)
+        self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
+        self.config = config
+        self.dtype = dtype
+
+    def __call__(
+        self,
+        x: Array,
+        context: Context,
+        memory: Array | None,
+        rng: Array | None,
+    ) -> Array:
+        """Transform `[B, T, D]`; `memory` `[B, M, D]` is seen by every token."""
+        config, rate = self.config, self.config.dropout
+        keys = (None,) * 4 if rng is None else jax.random.split(rng, 4)
+        seen = x if memory is None else jnp.concatenate([memory, x], axis=1)
+        query = self._project(x, self.query)
+        attended = attend(
+            query + self.content_bias[...].astype(self.dtype),
+            self._project(seen, self.key),
+            self._project(seen, self.value),
+            context.mask,
+            bias=self._bias(query, context),
+            dropout_rate=rate,
+            rng=keys[0],
+        )
+        kernel = self.attention_output[...].reshape(x.shape[-1], -1).T
+        update = matmul(
+            attended.reshape(-1, kernel.shape[0]), kernel.astype(self.dtype)
+        )
+        update = update.astype(self.dtype).reshape(x.shape)
+        x = self.attention_norm(x + dropout(update, rate, keys[1]))
+        inner = ACTIVATIONS[config.ff_activation](self.intermediate(x))
+        update = self.output(dropout(inner, rate, keys[2]))
+        return self.output_norm(x + dropout(update, rate, keys[3]))
+
+    def _project(self, x: Array, kernel: nnx.Param) -> Array:
+        """`[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
+        width, *heads = kernel.shape
+        rows = x.reshape(-1, width).astype(self.dtype)
+        product = matmul(rows, kernel[...].reshape(width, -1).astype(self.dtype))
+        return product.astype(self.dtype).reshape(*x.shape[:-1], *heads)
+
+    def _bias(self, query: Array, context: Context) -> Array:
+        """What positions and segments add to the scaled scores: `[B, N, T, S]`."""
+        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
+
+        def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
+            q = query + bias[...].astype(self.dtype)
+            return jnp.einsum(equation, q, key, preferred_element_type=at_least_float32)
+
+        distances = self._project(context.positions[None], self.position_key)[0]
+        by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
+        by_position = _by_position(by_distance, context.mask.shape[-1])
+        segments = self.segment_key[...].astype(self.dtype)
+        same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
+        by_segment = jnp.where(context.other_type[:, None], other, same)
+        return (by_position + by_segment) * query.shape[-1] ** -0.5
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """What all layers see of the row, beside the hidden states.
+
+    Attributes:
+      mask: bool `[B, 1, T, S]`, which tokens may look at which.
+      positions: `[P, D]`, the encoding of the distances S, S - 1, ... 1 - T.
+      other_type: bool `[B, T, S]`, whether two tokens differ in type.
+    """
+
+    mask: Array
+    positions: Array
+    other_type: Array
+
+
+class XLNet(nnx.Module):
+    """The encoder: token ids in, hidden states out; see `encoder.Encoder`.
+
+    Positions are relative, so `position_ids` are not looked at.
+
+    Args:
+      config: the architecture.
+      dtype: type of the activations; parameters are float32.
+      remat: recompute each layer in the backward pass.
+      rngs: source of the initial parameters.
+    """
+
+    def __init__(
+        self,
+        config: XLNetConfig,
+        *,
+        dtype: jnp.dtype = jnp.float32,
+        remat: bool = False,
+        rngs: nnx.Rngs,
+    ):
+        self.embeddings = Embeddings(config, rngs=rngs)
+        self.layers = stack(
+            lambda rngs: Layer(config, dtype=dtype, rngs=rngs),
+            config.depth,
+            rngs.params(),
+        )
+        self.config = config
+        self.dtype = dtype
+        self.remat = remat
+
+    def __call__(
+        self,
+        input_ids: Array,
+        *,
+        segment_ids: Array,
+        position_ids: Array,
+        token_type_ids: Array,
+        memory: Array | None = None,
+        rng: Array | None = None,
+    ) -> tuple[Array, Array]:
+        """Encode packed rows, as `encoder.Encoder` says.
+
+        `memory`, `[L, B, M, D]`, is what `next_memory` kept of the text before; every
+        token sees all of it, so a row with a memory should hold one segment.
+        """
+        depth, rate = self.config.depth, self.config.dropout
+        keys = None if rng is None else jax.random.split(rng, depth + 3)
+        first, second, last = (None,) * 3 if keys is None else keys[depth:]
+        words = self.embeddings.word(input_ids).astype(self.dtype)
+        kept = 0 if memory is None else memory.shape[2]
+        # One draw for the batch, where PyTorch draws anew for each row: the projection of
+        # the positions is then that of one row.
+        context = Context(
+            _visible(segment_ids, kept, self.config),
+            dropout(self._positions(input_ids.shape[1], kept), rate, second),
+            _other_type(token_type_ids, kept),
+        )
+        output, inputs = scan(
+            self.layers,
+            dropout(words, rate, first),
+            lambda layer, x, part: layer(x, context, *part),
+            (memory, None if keys is None else keys[:depth]),
+            depth=depth,
+            remat=self.remat,
+        )
+        return dropout(output, rate, last), inputs
+
+    def _positions(self, length: int, kept: int) -> Array:
+        """Encode the distances S, S - 1, ... 1 - T, where S = M + T."""
+        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
+        distances = jnp.arange(kept + length, -length, -1, dtype=at_least_float32)
+        if self.config.clamp_len > 0:
+            distances = jnp.clip(
+                distances, -self.config.clamp_len, self.config.clamp_len
+            )
+        exponents = jnp.arange(0, self.config.d_model, 2, dtype=at_least_float32)
+        rates = 1 / 10_000 ** (exponents / self.config.d_model)
+        angles = distances[:, None] * rates
+        both = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
+        return both.astype(self.dtype)
+
+
+def next_memory(config: XLNetConfig, inputs: Array, memory: Array | None) -> Array:
+    """What the text that follows should remember of this: `[L, B, M, D]`.
+
+    No gradient flows back through it.
+
+    Args:
+      config: `reuse_len` tokens of this text count (all where it is not set), and of
+        these and the memory before the last `mem_len` are kept (all where not set).
+      inputs: of all layers `[L, B, T, D]`, the second result of `XLNet`.
+      memory: what was remembered before.
+    """
+    if config.reuse_len:
+        inputs = inputs[:, :, : config.reuse_len]
+    if memory is not None:
+        inputs = jnp.concatenate([memory, inputs], axis=2)
+    kept = inputs[:, :, -config.mem_len :] if config.mem_len else inputs
+    return lax.stop_gradient(kept)
+
+
+def _visible(segment_ids: Array, kept: int, config: XLNetConfig) -> Array:
+    """Which tokens may look at which: bool `[B, 1, T, S]`."""
+    mask = segment_mask(segment_ids)
+    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (kept, 0)), constant_values=True)
+    if config.attn_type == "bi":
+        return mask
+    length = segment_ids.shape[1]
+    token, seen = jnp.indices((length, kept + length), sparse=True)
+    causal = seen <= token + kept
+    if config.same_length:
+        causal &= (seen >= token) | (seen >= length)
+    return mask & causal
+
+
+def _other_type(token_type_ids: Array, kept: int) -> Array:
+    """Whether two tokens differ in type; those remembered have type 0."""
+    seen = jnp.pad(token_type_ids, ((0, 0), (kept, 0)))
+    return token_type_ids[:, :, None] != seen[:, None, :]
+
+
+def _by_position(by_distance: Array, seen: int) -> Array:
+    """From scores by distance `[B, N, T, S + T]` to those by position `[B, N, T, S]`.
+
+    The entry of token t and position s is that of distance S - T + t - s, which stands
+    in column T - t + s. Read as rows of S + T - 1 entries after the first T, each row
+    is shifted by one against the row before.
+    """
+    *batch, tokens, distances = by_distance.shape
+    flat = by_distance.reshape(*batch, tokens * distances)[..., tokens:]
+    return flat.reshape(*batch, tokens, distances - 1)[..., :seen]

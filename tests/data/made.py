@@ -1,0 +1,93 @@
+"""Small tokenizers of every kind, made on the spot; and texts that are hard to cut."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+from dicejax.data import tokenize
+
+KINDS = ("wordpiece", "wordpiece_uncased", "xlnet", "byte_level")
+REAL = ("bert-base-cased", "bert-base-uncased", "bert-base-chinese", "xlnet-base-cased")
+
+SENTENCE = """the café in Zürich costs 1,000 francs 2024 a cat said ''no'' ``yes''
+東京 tower 全角 １２３ fine e\u0301clair hello world New York U.S. unbelievable"""
+WORDS = SENTENCE.split()
+
+# Two characters for a sign, signs of several characters, what normalisation changes
+# in length, what tokenizers drop, and white space of every kind.
+TEXTS = (
+    "",
+    "   ",
+    "Hello,  wörld!",
+    "cafe\u0301 e\u0301clair Zu\u0308rich",
+    "\u0301 \u0301x x\u0301\u0302y",
+    "１２３ ＡＢＣ ½ Ⅷ …",
+    "ﬁne eﬃcient ﷺ ㍿",
+    "👩\u200d👩\u200d👧 ok 👍🏽 🇩🇪x",
+    "a\u200db\u200cc\u200bd \u00ad\ufeffe",
+    "a\x00b\x07c \x1fd\x7f\ufffd",
+    "東京 tower　全角abc",
+    "a\r\nb\tc\u2028d\u0085e",
+    "\u00a0x\u00a0y\u3000",
+    "İstanbul ǆ ß ſ",
+    "he said ''b'' ``c`` '''d''' ''",
+    "▁ a▁b ▁▁ Ġ Ċ",
+    "1,000, 5, 3.14",
+    "한국어 क्षि ｶﾞ ไทย",
+    "[SEP] x <sep> </s> <mask> y [MASK]z",
+    "x" * 150 + " y",
+    "##a ##",
+)
+
+
+def pieces(kind: str, folder: Path) -> Path:
+    """Write the files of a small tokenizer that a model folder would hold."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if kind.startswith("wordpiece"):
+        words = WORDS
+        if kind.endswith("uncased"):
+            words = [word.lower() for word in words]
+        learnt = tokenize.learn_wordpiece(words, 200).get_vocab()
+        lines = sorted(learnt, key=learnt.__getitem__)
+        (folder / "vocab.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    elif kind == "byte_level":
+        learnt = Tokenizer(models.BPE())
+        learnt.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=True)
+        trainer = trainers.BpeTrainer(
+            vocab_size=320,
+            special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        learnt.train_from_iterator([" ".join(WORDS)], trainer)
+        learnt.model.save(str(folder))
+    else:
+        (folder / "spiece.model").write_bytes(sentencepiece_model().SerializeToString())
+    return folder
+
+
+def sentencepiece_model():
+    """A message of SentencePiece's kind, by protobuf's own writer."""
+    from transformers.utils import sentencepiece_model_pb2_new as protobuf
+
+    model = protobuf.ModelProto()
+    special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
+    for text in [*special, "<eod>", "<eop>"]:
+        kind = 2 if text == "<unk>" else 4 if text == "<eop>" else 3
+        model.pieces.add(piece=text, score=0.0, type=kind)
+    plain = ["▁", *(c for c in map(chr, range(33, 127))), "⁄", "東", "京", "全"]
+    whole = ["▁the", "▁Zurich", "▁fine", "▁York", "ll", "wor", "1,", "00", "▁cafe"]
+    for place, text in enumerate(plain + whole):
+        score = -4.0 if text in whole else -8.0 - place / 100
+        model.pieces.add(piece=text, score=score)
+    model.trainer_spec.model_type = 1
+    model.trainer_spec.unk_id = 0
+    model.normalizer_spec.name = "identity"
+    return model
+
+
+def read(kind: str, folder: Path, *, words: bool) -> Tokenizer:
+    """Make a small tokenizer."""
+    return tokenize.read(pieces(kind, folder / kind), words=words)

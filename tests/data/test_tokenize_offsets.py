@@ -1,0 +1,256 @@
+"""A piece leads back to the exact characters, whatever the text is made of."""
+
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.errors import InputError
+
+from . import made
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return tmp_path_factory.mktemp("tokenizers")
+
+
+class Named:
+    """A tokenizer whose repr, which Hypothesis prints, is not its whole vocabulary."""
+
+    def __init__(self, name: str, tokenizer: Tokenizer):
+        self.name = name
+        self.tokenizer = tokenizer
+
+    def __repr__(self):
+        return self.name
+
+    def texts(self, texts, pairs=None):
+        return tokenize.encode_texts(self.tokenizer, texts, pairs)
+
+    def may_drop(self, character):
+        """White space, control and format characters, marks; and U+FFFD.
+
+        XLNet drops too what falls apart into these, such as an accent on its own; and
+        SentencePiece's sign for a space is a space.
+        """
+        if self.name == "xlnet-base-cased" and character == "▁":
+            return True
+        if self.name.startswith("xlnet"):
+            character = unicodedata.normalize("NFKD", character)
+        return all(
+            unicodedata.category(c)[0] in "CZM" or c == "\ufffd" for c in character
+        )
+
+
+def tokenizer_of(request, folders, *, words):
+    if request.param in made.KINDS:
+        return Named(request.param, made.read(request.param, folders, words=words))
+    folder = request.getfixturevalue("data_folder") / "vocab" / request.param
+    return Named(request.param, tokenize.read(folder, words=words))
+
+
+@pytest.fixture(scope="module", params=[*made.KINDS, *made.REAL])
+def for_texts(request, folders):
+    return tokenizer_of(request, folders, words=False)
+
+
+@pytest.fixture(scope="module", params=[*made.KINDS, *made.REAL])
+def for_words(request, folders):
+    return tokenizer_of(request, folders, words=True)
+
+
+hard = sorted(set("".join(made.TEXTS)))
+characters = st.one_of(
+    st.sampled_from(hard),
+    st.characters(exclude_categories=["Cs"], max_codepoint=0x3FF),
+    st.characters(exclude_categories=["Cs"]),
+)
+texts = st.one_of(
+    st.text(characters, max_size=30),
+    st.lists(st.sampled_from(made.TEXTS), max_size=3).map("".join),
+)
+many = settings(max_examples=80, deadline=None)
+
+
+def encoded(tokenizer, text):
+    (one,) = tokenizer.texts([text])
+    return one
+
+
+def solid(one, text=0):
+    """Where the pieces with characters begin and end."""
+    pairs = one.offsets[one.texts == text].tolist()
+    return [(start, end) for start, end in pairs if start < end]
+
+
+@given(text=texts)
+@many
+def test_offsets_are_inside_in_order_and_never_at_white_space(for_texts, text):
+    one = encoded(for_texts, text)
+    offsets = one.offsets[~one.special]
+    assert (offsets >= 0).all() and (offsets <= len(text)).all()
+    assert (offsets[:, 0] <= offsets[:, 1]).all()
+    assert (np.diff(offsets, axis=0) >= 0).all()
+    for start, end in solid(one):
+        assert text[start:end] == text[start:end].strip()
+
+
+@given(text=texts)
+@many
+def test_a_character_keeps_its_marks(for_texts, text):
+    for start, end in solid(encoded(for_texts, text)):
+        rest = text[end : end + 1]
+        assert not rest or unicodedata.category(rest)[0] != "M"
+        if unicodedata.category(text[start])[0] == "M":
+            assert start == 0 or text[start - 1].isspace()
+
+
+@given(text=texts)
+@many
+def test_what_is_not_dropped_is_covered(for_texts, text):
+    covered = {n for s, e in solid(encoded(for_texts, text)) for n in range(s, e)}
+    lost = [
+        c for n, c in enumerate(text) if n not in covered and not for_texts.may_drop(c)
+    ]
+    assert lost == []
+
+
+@given(text=texts, data=st.data())
+@many
+def test_a_gold_span_comes_back(for_texts, text, data):
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text)))
+    one = encoded(for_texts, text)
+    spans = solid(one)
+    covered = {n for s, e in spans for n in range(s, e)} & set(range(start, end))
+    found = one.pieces(start, end)
+    assert (found is None) == (not covered)
+    if found is None:
+        return
+    back = one.span(*found)
+    assert covered <= set(range(*back))
+    astride = [p for p in spans if p[0] < start < p[1] or p[0] < end < p[1]]
+    if not astride:  # the gold span begins and ends where pieces do
+        assert back == (min(covered), max(covered) + 1)
+        if start in covered and end - 1 in covered:
+            assert text[slice(*back)] == text[start:end]
+
+
+@given(words=st.lists(st.text(characters, max_size=6), max_size=8))
+@many
+@example(words=["", "\u200b", "\u0301", "a", "　", "New York", "''"])
+def test_every_word_has_its_pieces_or_minus_one(for_words, words):
+    (one,) = tokenize.encode(for_words.tokenizer, [words])
+    inner = one.words[~one.special]
+    assert (np.diff(inner) >= 0).all() and (one.words[one.special] == -1).all()
+    first = one.first_pieces(len(words))
+    for place, word in enumerate(words):
+        mine = np.flatnonzero(one.words == place)
+        assert first[place] == (mine[0] if len(mine) else -1)
+        if not len(mine):
+            assert all(for_words.may_drop(c) for c in word)
+        assert (one.offsets[mine] <= len(word)).all()
+        covered = {n for s, e in one.offsets[mine].tolist() for n in range(s, e)}
+        lost = [c for n, c in enumerate(word) if n not in covered]
+        assert all(map(for_words.may_drop, lost))
+
+
+@given(first=texts, second=texts)
+@many
+def test_a_pair_is_two_texts_with_offsets_of_their_own(for_texts, first, second):
+    (pair,) = for_texts.texts([first], [second])
+    for number, text in enumerate((first, second)):
+        alone = encoded(for_texts, text)
+        np.testing.assert_array_equal(
+            pair.ids[pair.texts == number], alone.ids[alone.texts == 0]
+        )
+        np.testing.assert_array_equal(
+            pair.offsets[pair.texts == number], alone.offsets[alone.texts == 0]
+        )
+
+
+@pytest.mark.parametrize("text", made.TEXTS)
+def test_many_texts_at_once_are_encoded_like_one(for_texts, text, monkeypatch):
+    monkeypatch.setattr(tokenize.encoding, "_CHUNK", 5)
+    together = for_texts.texts(made.TEXTS)[made.TEXTS.index(text)]
+    alone = encoded(for_texts, text)
+    np.testing.assert_array_equal(together.ids, alone.ids)
+    np.testing.assert_array_equal(together.offsets, alone.offsets)
+
+
+CASES = [
+    # text, characters of a piece range, and what a reader would mark
+    ("in Zu\u0308rich.", (3, 5), "Zu\u0308rich"),
+    ("cafe\u0301 y", (0, 1), "cafe\u0301"),
+    ("１２３ x", (0, 3), "１２３"),
+    ("a ﬁne day", (2, 3), "ﬁne"),
+    ("ok 👩\u200d👩\u200d👧 x", (3, 8), "👩\u200d👩\u200d👧"),
+    ("ok 👍🏽 x", (3, 4), "👍🏽"),
+    ("a\u3000 東京", (3, 5), "東京"),
+    ("x\r\n\tyes\r\n", (4, 7), "yes"),
+    ("\ufeffNew\u00a0York", (1, 9), "New\u00a0York"),
+    ("\x01\x02go \x7fhome", (8, 10), "home"),
+]
+
+
+@pytest.mark.parametrize(("text", "gold", "marked"), CASES)
+def test_hand_made_cases_in_whole_words(for_texts, text, gold, marked):
+    one = encoded(for_texts, text)
+    word = text.index(marked), text.index(marked) + len(marked)
+    assert text[slice(*one.span(*one.pieces(*word)))] == marked
+    found = one.span(*one.pieces(*gold))
+    assert set(range(*gold)) <= set(range(*found)) <= set(range(*word))
+
+
+def test_sentencepiece_s_beginning_of_a_word_is_no_character(folders):
+    tokenizer = made.read("xlnet", folders, words=False)
+    (one,) = tokenize.encode_texts(tokenizer, ["the  in ▁"])
+    tokens = [tokenizer.id_to_token(i) for i in one.ids.tolist()]
+    assert tokens[:4] == ["▁the", "▁", "i", "n"]
+    assert one.offsets[:4].tolist() == [[0, 3], [5, 5], [5, 6], [6, 7]]
+    assert one.span(1, 1) is None and one.span(0, 1) == (0, 3)
+    assert one.span(*one.pieces(8, 9)) == (8, 9)  # a real ▁ in the text
+
+
+def test_two_quotes_that_xlnet_makes_one_are_both_of_its_piece(folders):
+    tokenizer = made.read("xlnet", folders, words=False)
+    text = "say ''x'' or ``y``"
+    (one,) = tokenize.encode_texts(tokenizer, [text])
+    quotes = one.offsets[one.ids == tokenizer.token_to_id('"')].tolist()
+    assert [text[s:e] for s, e in quotes] == ["''", "''", "``", "``"]
+
+
+def test_a_range_over_two_texts_is_an_error(folders):
+    tokenizer = made.read("wordpiece", folders, words=False)
+    (pair,) = tokenize.encode_texts(tokenizer, ["the"], ["cat"])
+    with pytest.raises(ValueError, match="two texts"):
+        pair.span(0, len(pair) - 1)
+    assert pair.span(*pair.pieces(0, 3, text=1)) == (0, 3)
+    assert pair.span(0, 0) is None  # a special piece is of no text
+    assert pair.pieces(0, 0) is None
+
+
+def test_half_a_surrogate_pair_is_named(folders):
+    tokenizer = made.read("wordpiece", folders, words=True)
+    with pytest.raises(
+        InputError, match=r"text 2: 'x\\ud83d' holds U\+D83D, half"
+    ) as e:
+        tokenize.encode(tokenizer, [["a"], ["b", "x\ud83d"]])
+    assert "\n" not in str(e.value)
+    with pytest.raises(InputError, match=r"text 1: '\\udc00'"):
+        tokenize.encode_texts(tokenizer, ["a"], ["\udc00"])
+    with pytest.raises(TypeError):
+        tokenize.encode_texts(tokenizer, [3])
+
+
+def test_nothing_gives_nothing(folders):
+    tokenizer = made.read("wordpiece", folders, words=True)
+    assert tokenize.encode(tokenizer, []) == []
+    (empty,) = tokenize.encode(tokenizer, [[]])
+    assert empty.special.all() and len(empty) == 2
+    assert empty.first_pieces(0).shape == (0,)

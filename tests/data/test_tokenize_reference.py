@@ -1,0 +1,132 @@
+"""Real vocabularies on real texts, against the authors' ways of splitting."""
+
+import json
+import unicodedata
+
+import numpy as np
+import pytest
+
+from dicejax.data import tokenize
+from dicejax.data.readers import conll
+
+from . import made
+
+
+def squad(data_folder):
+    content = json.loads((data_folder / "squad_v1.1" / "dev.json").read_text("utf-8"))
+    return [p for article in content["data"] for p in article["paragraphs"]]
+
+
+def cluener(data_folder):
+    lines = (data_folder / "cluener2020" / "dev.json").read_text("utf-8").splitlines()
+    return [json.loads(line)["text"] for line in lines]
+
+
+@pytest.mark.parametrize("name", made.REAL[:3])
+def test_wordpiece_is_that_of_google_s_code(data_folder, name):
+    """Transformers' slow tokenizer is Google's Python, but composes accents first."""
+    legacy = pytest.importorskip(
+        "transformers.models.bert.tokenization_bert_legacy"
+    ).BertTokenizerLegacy
+    folder = data_folder / "vocab" / name
+    slow = legacy(folder / "vocab.txt", do_lower_case=name != "bert-base-cased")
+    texts = [p["context"] for p in squad(data_folder)[::20]]
+    texts += cluener(data_folder)[::5]
+    texts += [unicodedata.normalize("NFC", text) for text in made.TEXTS]
+    fast = tokenize.encode_texts(tokenize.read(folder, words=False), texts)
+    for text, encoded in zip(texts, fast, strict=True):
+        assert encoded.ids.tolist() == slow(text)["input_ids"], text
+
+
+# By the sentencepiece package 0.2.3 on the released model, prepared and split behind
+# digits as XLNet's prepro_utils.py does.
+XLNET = [
+    ("Hello, U.S. world (x) x.y!", "▁ Hello , ▁U . S . ▁world ▁ ( x ) ▁x . y !"),
+    ("In 1066, about 1,000 men; 5,", "▁In ▁10 66 , ▁about ▁1,000 ▁men ; ▁5 ,"),
+    ("He said ``no'' and ''yes''.", '▁He ▁said ▁ " no " ▁and ▁ " yes " .'),
+    ("  Zürich\tcafe\u0301  ", "▁Zurich ▁cafe"),
+    ("ﬁne １２３ ½ … Ⅷ", "▁fine ▁12 3 ▁ 1⁄2 ▁ . . . ▁VIII"),
+    ('100 £ - 20 € – "quoted"', '▁100 ▁ £ ▁ - ▁20 ▁ € ▁ – ▁ " quot ed "'),
+    ("İstanbul naïve façade", "▁Istanbul ▁naive ▁facade"),
+]
+
+
+@pytest.mark.parametrize(("text", "pieces"), XLNET)
+def test_xlnet_splits_as_sentencepiece_does(data_folder, text, pieces):
+    tokenizer = tokenize.read(data_folder / "vocab" / "xlnet-base-cased", words=False)
+    (encoded,) = tokenize.encode_texts(tokenizer, [text])
+    found = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
+    assert found == [*pieces.split(" "), "<sep>", "<cls>"]
+    assert encoded.ids[-2:].tolist() == [4, 3]
+
+
+def test_xlnet_on_many_texts(data_folder):
+    """Without digits: the rule for commas behind them is not the package's."""
+    package = pytest.importorskip("sentencepiece")
+    folder = data_folder / "vocab" / "xlnet-base-cased"
+    model = package.SentencePieceProcessor(model_file=str(folder / "spiece.model"))
+    texts = [p["context"] for p in squad(data_folder)] + cluener(data_folder)
+    texts = [text for text in texts if not any(c.isdigit() for c in text)]
+    assert len(texts) > 1000
+    encodings = tokenize.encode_texts(tokenize.read(folder, words=False), texts)
+    for text, encoded in zip(texts, encodings, strict=True):
+        plain = " ".join(text.split()).replace("``", '"').replace("''", '"')
+        plain = unicodedata.normalize("NFKD", plain)
+        plain = "".join(c for c in plain if not unicodedata.combining(c))
+        assert encoded.ids[~encoded.special].tolist() == model.encode(plain), text
+
+
+@pytest.mark.parametrize("name", ["bert-base-cased", "bert-base-uncased", made.REAL[3]])
+def test_every_answer_of_squad_comes_back(data_folder, name):
+    tokenizer = tokenize.read(data_folder / "vocab" / name, words=False)
+    paragraphs = squad(data_folder)
+    contexts = [p["context"] for p in paragraphs]
+    encodings = tokenize.encode_texts(tokenizer, ["Who?"] * len(contexts), contexts)
+    exact = total = 0
+    for paragraph, encoded in zip(paragraphs, encodings, strict=True):
+        context = paragraph["context"]
+        starts, ends = encoded.offsets[encoded.texts == 1].T
+        for answer in (a for qa in paragraph["qas"] for a in qa["answers"]):
+            text = answer["text"].strip()  # a few answers begin with a space
+            start = context.index(text, answer["answer_start"])
+            end = start + len(text)
+            back = encoded.span(*encoded.pieces(start, end, text=1))
+            assert back[0] <= start and end <= back[1]
+            astride = [(starts < edge) & (edge < ends) for edge in (start, end)]
+            assert (context[slice(*back)] == text) == (not np.any(astride))
+            exact += context[slice(*back)] == text
+            total += 1
+    assert total == 34726
+    assert exact > 0.997 * total  # the others begin or end inside a piece
+
+
+def characters_of(data_folder):
+    msra = conll.read(data_folder / "msra" / "test.txt")
+    msra += conll.read(data_folder / "msra" / "test_same_preprocessing.txt")
+    return [s.words for s in msra] + [list(text) for text in cluener(data_folder)]
+
+
+def test_every_chinese_character_keeps_its_own_piece(data_folder):
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    sentences = characters_of(data_folder)
+    assert sum(map(len, sentences)) > 390_000
+    without = set()
+    for words, encoded in zip(
+        sentences, tokenize.encode(tokenizer, sentences), strict=True
+    ):
+        first = encoded.first_pieces(len(words))
+        assert len(np.unique(first[first >= 0])) == (first >= 0).sum()
+        single = [c for c in words if len(c) == 1]
+        if len(single) == len(words):  # one piece for one character
+            assert len(encoded) - 2 == (first >= 0).sum()
+        without |= {word for word, place in zip(words, first, strict=True) if place < 0}
+    assert all(unicodedata.category(c)[0] in "CZM" for word in without for c in word)
+
+
+def test_chinese_in_a_longer_word_is_split_but_latin_is_not(data_folder):
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    (encoded,) = tokenize.encode(tokenizer, [["在2008年iPhone上", "　", "\x07", "北"]])
+    found = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
+    assert found[1:-1] == ["在", "2008", "年", "iphone", "上", "北"]
+    assert encoded.first_pieces(4).tolist() == [1, -1, -1, 6]
+    assert encoded.offsets[4].tolist() == [6, 12]

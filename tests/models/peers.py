@@ -1,0 +1,246 @@
+"""PyTorch's models beside ours: the same weights, the same batch, the same loss."""
+
+import dataclasses
+import functools
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.models import huggingface
+from dicejax.models.heads import SequenceHead, StartEndHead, TokenHead
+from dicejax.models.huggingface.names import FAMILIES
+from dicejax.models.huggingface.writing import checkpoint
+from dicejax.models.network import Network
+
+torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+transformers = pytest.importorskip("transformers")
+
+CLASSES = 5
+HEADS = {
+    "TokenClassification": TokenHead(classes=CLASSES),
+    "QuestionAnswering": StartEndHead(),
+    "SequenceClassification": SequenceHead(classes=CLASSES),
+}
+SMALL = {
+    "vocab_size": 50,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 3,
+    "intermediate_size": 40,
+    "max_position_embeddings": 24,
+}
+SMALL_XLNET = {
+    "vocab_size": 50,
+    "d_model": 24,
+    "n_layer": 2,
+    "n_head": 3,
+    "d_inner": 40,
+    "mem_len": None,
+}
+
+
+@dataclasses.dataclass
+class Pair:
+    """A PyTorch model, and our network with its weights."""
+
+    model: Any
+    network: Network
+    params: Any
+
+    def ours_by_their_names(self, params):
+        """A nested dict like our parameters, as PyTorch names and shapes them."""
+        family = FAMILIES[self.network.encoder.model_type]
+        return checkpoint(family, self.network, jax.tree.map(np.asarray, params))
+
+    def gives_token_types(self):
+        """RoBERTa has one type, and embeds it whatever it is given."""
+        return getattr(self.network.encoder, "type_vocab_size", 2) > 1
+
+
+def configured(model_type, **settings):
+    """PyTorch's configuration of a small model."""
+    if model_type == "xlnet":
+        return transformers.XLNetConfig(**SMALL_XLNET | settings)
+    roberta = {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 26}
+    own = roberta if "roberta" in model_type else {}
+    return transformers.AutoConfig.for_model(model_type, **SMALL | own | settings)
+
+
+def pair(config, task, seed=0):
+    """A model in which every weight matters, biases and scales included."""
+    config.num_labels = 2 if task == "QuestionAnswering" else CLASSES
+    # Attention spelled out, so that each of its dropouts can be seen.
+    config._attn_implementation = "eager"
+    model = getattr(transformers, f"AutoModelFor{task}").from_config(config).eval()
+    return with_our_network(drawn(model, seed), task)
+
+
+def drawn(model, seed):
+    """Draw all weights of a model; initial ones leave attention nearly even."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            is_scale = name.lower().endswith("norm.weight")
+            weight.normal_(float(is_scale), 0.2, generator=generator)
+    return model
+
+
+def with_our_network(model, task):
+    """Read the folder that a PyTorch model writes."""
+    with tempfile.TemporaryDirectory() as parent:
+        folder = Path(parent) / "model"
+        model.save_pretrained(folder)
+        network = Network(
+            encoder=huggingface.read_config(folder), heads=((task, HEADS[task]),)
+        )
+        weights = huggingface.read_weights(folder, network)
+    assert not weights.new_heads
+    return Pair(model, network, weights.params)
+
+
+def batch_for(pair, lengths=(16, 9, 1, 5), padded="right", seed=0):
+    """One example a row, padded on the right, on the left, or all of one length."""
+    rng = np.random.default_rng(seed)
+    width = max(lengths)
+    real = np.arange(width) < np.array(lengths)[:, None]
+    if padded == "left":
+        real = real[:, ::-1]
+    elif padded == "none":
+        real = np.ones_like(real)
+    encoder = pair.network.encoder
+    ids = rng.integers(7, encoder.vocab_size, real.shape)
+    types = rng.integers(0, 2, real.shape) * pair.gives_token_types()
+    return {
+        "input_ids": np.where(real, ids, encoder.pad_token_id).astype(np.int32),
+        "segment_ids": real.astype(np.int32),
+        "position_ids": np.where(real, real.cumsum(1) - 1, 0).astype(np.int32),
+        "token_type_ids": types.astype(np.int32),
+    }
+
+
+def theirs(pair, batch, masked=True):
+    """PyTorch's inputs for a batch."""
+    inputs = {"input_ids": torch.tensor(batch["input_ids"])}
+    if masked:
+        inputs["attention_mask"] = torch.tensor(batch["segment_ids"])
+    if pair.gives_token_types():
+        inputs["token_type_ids"] = torch.tensor(batch["token_type_ids"])
+    return inputs
+
+
+def logits_of(output):
+    """PyTorch's logits, ends side by side."""
+    if "start_logits" in output:
+        return torch.stack([output.start_logits, output.end_logits], dim=-1)
+    return output.logits
+
+
+def our_logits(pair, params, batch, rng=None):
+    """Our logits in the same form."""
+    logits = pair.network.apply(params, batch, rng)
+    if "start" in logits:
+        return jnp.stack([logits["start"], logits["end"]], axis=-1)
+    (only,) = logits.values()
+    return only
+
+
+@dataclasses.dataclass
+class Computed:
+    """What one side made of a batch; states and logits `[..., D]` of real tokens."""
+
+    states: list[np.ndarray]
+    logits: np.ndarray
+    gradients: dict[str, np.ndarray]
+
+
+def weights_of_loss(batch, shape, seed=1):
+    """Weights of the logits in the loss; 0 for padding, whose logits are open."""
+    weights = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+    real = batch["segment_ids"] > 0
+    return weights * real[..., None] if len(shape) == 3 else weights
+
+
+def compute_theirs(pair, batch, masked=True):
+    """PyTorch's hidden states, logits, and gradients of `sum(w * (x + x**2))`."""
+    pair.model.zero_grad(set_to_none=True)
+    inputs = theirs(pair, batch, masked)
+    output = pair.model(**inputs, output_hidden_states=True)
+    logits = logits_of(output)
+    weights = torch.tensor(weights_of_loss(batch, logits.shape))
+    (weights * (logits + logits**2)).sum().backward()
+    gradients = {
+        name: np.zeros(weight.shape, np.float32)
+        if weight.grad is None
+        else weight.grad.numpy().copy()
+        for name, weight in pair.model.named_parameters()
+    }
+    return _of_real(
+        batch,
+        [state.detach().numpy() for state in output.hidden_states],
+        logits.detach().numpy(),
+        gradients,
+    )
+
+
+def compute_ours(pair, batch):
+    """The same of ours, the gradients by PyTorch's names."""
+
+    # Most of a test's time is LLVM's, which here compiles for one call.
+    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    def everything(params, batch):
+        def loss(params):
+            logits = our_logits(pair, params, batch)
+            weights = weights_of_loss(shown, logits.shape)
+            return (weights * (logits + logits**2)).sum(), logits
+
+        states = pair.network.hidden_states(params, batch)
+        return states, *jax.grad(loss, has_aux=True)(params)
+
+    shown = batch  # its values, where the argument of the trace has none
+    states, gradients, logits = everything(pair.params, batch)
+    return _of_real(batch, states, logits, pair.ours_by_their_names(gradients))
+
+
+def _of_real(batch, states, logits, gradients):
+    real = batch["segment_ids"] > 0
+    states = [np.asarray(state)[real] for state in states]
+    logits = np.asarray(logits)
+    return Computed(states, logits[real] if logits.ndim == 3 else logits, gradients)
+
+
+def compare(ours, wanted, unmoved=()):
+    """Hold ours to PyTorch's; tensors that end as in `unmoved` have no gradient.
+
+    Returns:
+      The largest differences of states, of logits, and relative ones of gradients.
+    """
+    assert len(ours.states) == len(wanted.states)
+    errors = {"states": 0.0, "logits": 0.0, "gradients": 0.0}
+    pairs = [("states", *both) for both in zip(ours.states, wanted.states, strict=True)]
+    pairs.append(("logits", ours.logits, wanted.logits))
+    for kind, got, want in pairs:
+        assert got.shape == want.shape
+        difference = np.abs(got - want)
+        assert difference.max() < 1e-4, kind
+        assert difference.mean() < 1e-5, kind
+        errors[kind] = max(errors[kind], difference.max())
+    assert ours.gradients.keys() == wanted.gradients.keys()
+    largest = max(np.abs(gradient).max() for gradient in wanted.gradients.values())
+    for name, want in wanted.gradients.items():
+        got = ours.gradients[name]
+        assert got.shape == want.shape, name
+        if name.endswith(tuple(unmoved)):
+            # 0 by symmetry: what is there is rounding.
+            assert np.abs(want).max() < 1e-5 * largest, name
+            assert np.abs(got).max() < 1e-5 * largest, name
+            continue
+        assert np.abs(want).max() > 1e-5 * largest, name
+        error = np.abs(got - want).max() / np.abs(want).max()
+        assert error < 1e-3, name
+        errors["gradients"] = max(errors["gradients"], error)
+    return errors

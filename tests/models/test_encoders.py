@@ -1,0 +1,257 @@
+"""What holds of every encoder: packed as unpacked, remat as plain, each precision."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.data.pack import fill, pack
+from dicejax.models.attention import attend
+from dicejax.models.heads import SequenceHead, TokenHead
+from dicejax.models.network import Network
+from dicejax.models.xlnet import XLNetConfig
+
+PADDING = {"input_ids": 0, "token_type_ids": 0}
+WIDTH = 16
+
+
+@pytest.fixture(params=["bert", "xlnet", "xlnet-uni"])
+def config(request, small_bert):
+    if request.param == "bert":
+        return small_bert
+    kind = "uni" if request.param == "xlnet-uni" else "bi"
+    return XLNetConfig(
+        vocab_size=50, d_model=24, n_layer=3, n_head=4, d_inner=40, attn_type=kind
+    )
+
+
+def network_of(config, **kwargs):
+    return Network(encoder=config, heads=(("tags", TokenHead(classes=5)),), **kwargs)
+
+
+def sentences(config, lengths, seed=0):
+    rng = np.random.default_rng(seed)
+    return [
+        {
+            "input_ids": rng.integers(1, config.vocab_size, n),
+            "token_type_ids": rng.integers(0, 2, n),
+        }
+        for n in lengths
+    ]
+
+
+def drawn(network, seed=0):
+    """Parameters of which all matter; initial ones leave attention nearly even."""
+    rng = np.random.default_rng(seed)
+
+    def draw(path, leaf):
+        around = 1.0 if path[-1].key == "scale" else 0.0
+        return rng.normal(around, 0.2, leaf.shape).astype(np.float32)
+
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def apply(network, params, batch, rng=None):
+    return network.apply(params, batch, rng)["tags"]
+
+
+@pytest.fixture
+def packed_rows(config):
+    """Examples of length 1 to the row's, and the rows that they are packed into."""
+    examples = sentences(config, range(1, WIDTH + 1))
+    return examples, pack([len(e["input_ids"]) for e in examples], WIDTH)
+
+
+def places(examples, rows):
+    """For each example its row and where it begins and ends there."""
+    found = {}
+    for row, items in enumerate(rows):
+        start = 0
+        for item in items:
+            end = start + len(examples[item]["input_ids"])
+            found[item] = (row, start, end)
+            start = end
+    return [found[item] for item in range(len(examples))]
+
+
+def test_packed_and_unpacked_logits_agree(config, packed_rows):
+    examples, rows = packed_rows
+    assert len(rows) < len(examples)
+    network = network_of(config)
+    params = drawn(network)
+    packed = fill([[examples[i] for i in row] for row in rows], WIDTH, PADDING)
+    alone = apply(network, params, fill([[e] for e in examples], WIDTH, PADDING))
+    packed = apply(network, params, packed)
+    for item, (row, start, end) in enumerate(places(examples, rows)):
+        wanted = alone[item, : end - start]
+        np.testing.assert_allclose(packed[row, start:end], wanted, atol=1e-5)
+    # The order of an example's tokens matters, so positions were those of each.
+    assert np.abs(np.diff(alone[-1], axis=0)).max() > 1e-2
+
+
+def test_packed_sequences_are_classified_as_unpacked(config, packed_rows):
+    examples, rows = packed_rows
+    network = Network(encoder=config, heads=(("tags", SequenceHead(classes=5)),))
+    params = drawn(network)
+    batch = fill([[examples[i] for i in row] for row in rows], WIDTH, PADDING)
+    summary_positions = np.full((len(rows), max(map(len, rows))), -1, np.int32)
+    where = places(examples, rows)
+    for items in rows:
+        for column, item in enumerate(items):
+            row, start, end = where[item]
+            at_end = config.model_type == "xlnet"
+            summary_positions[row, column] = end - 1 if at_end else start
+    packed = apply(network, params, batch | {"summary_positions": summary_positions})
+    alone = apply(network, params, fill([[e] for e in examples], WIDTH, PADDING))
+    for row, items in enumerate(rows):
+        for column, item in enumerate(items):
+            np.testing.assert_allclose(packed[row, column], alone[item], atol=1e-5)
+
+
+def test_segments_do_not_see_each_other(config):
+    network = network_of(config)
+    params = drawn(network)
+    first, second, other = sentences(config, [6, 5, 5])
+    rows = [[first, second], [first, other], [second, first], [other, first]]
+    logits = np.asarray(apply(network, params, fill(rows, WIDTH, PADDING)))
+    np.testing.assert_array_equal(logits[0, :6], logits[1, :6])
+    np.testing.assert_array_equal(logits[2, 5:11], logits[3, 5:11])
+    assert np.abs(logits[0, 6:11] - logits[1, 6:11]).max() > 1e-3
+
+
+def test_padding_changes_nothing_on_either_side(config):
+    network = network_of(config)
+    params = drawn(network)
+    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    moved = {name: np.roll(array, 4, axis=1) for name, array in batch.items()}
+    moved["input_ids"][moved["segment_ids"] == 0] = 7
+    here, there = (apply(network, params, b) for b in (batch, moved))
+    np.testing.assert_allclose(here[0, :9], there[0, 4:13], atol=1e-5)
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def gradient(network, params, batch, rng):
+    def loss(params):
+        return (network.apply(params, batch, rng)["tags"] ** 2).sum()
+
+    return jax.grad(loss)(params)
+
+
+def test_remat_changes_no_gradient(config):
+    plain, remat = network_of(config), network_of(config, remat=True)
+    params = drawn(plain)
+    batch = fill([sentences(config, [9, 6])], WIDTH, PADDING)
+    wanted, got = (
+        gradient(network, params, batch, jax.random.key(5))
+        for network in (plain, remat)
+    )
+    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * largest)
+
+
+def test_dropout_needs_a_key_and_follows_it(config):
+    network = network_of(config)
+    params = drawn(network)
+    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    none, again, one, same, other = (
+        np.asarray(apply(network, params, batch, key))
+        for key in (None, None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
+    )
+    np.testing.assert_array_equal(none, again)
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - none).max() > 1e-2
+    assert np.abs(one - other).max() > 1e-2
+
+
+def test_no_rate_of_dropout_is_no_dropout(config):
+    without = config.with_dropout(0.0, 0.0)
+    network = network_of(without)
+    params = drawn(network)
+    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    plain = apply(network, params, batch)
+    np.testing.assert_array_equal(
+        apply(network, params, batch, jax.random.key(0)), plain
+    )
+    np.testing.assert_array_equal(apply(network_of(config), params, batch), plain)
+
+
+def test_dropped_attention_weights_keep_the_mean():
+    rng = np.random.default_rng(0)
+    query, key, value, bias = (
+        jnp.asarray(rng.normal(size=shape), jnp.float32)
+        for shape in ((1, 4, 2, 3), (1, 6, 2, 3), (1, 6, 2, 3), (1, 2, 4, 6))
+    )
+    mask = jnp.asarray(rng.random((1, 1, 4, 6)) < 0.7).at[..., 0].set(True)
+    wanted = attend(query, key, value, mask, bias=bias)
+
+    def dropped(rng):
+        return attend(query, key, value, mask, bias=bias, dropout_rate=0.4, rng=rng)
+
+    draws = np.asarray(jax.vmap(dropped)(jax.random.split(jax.random.key(0), 4000)))
+    error = draws.std(0) / np.sqrt(len(draws))
+    assert error.min() > 0
+    # Five standard errors: one of 24 numbers is further off once in 70,000 draws.
+    assert (np.abs(draws.mean(0) - wanted) < 5 * error).all()
+
+
+def test_attention_against_its_formula():
+    rng = np.random.default_rng(1)
+    query, key, value, bias = (
+        rng.normal(size=shape)
+        for shape in ((2, 4, 2, 3), (2, 6, 2, 3), (2, 6, 2, 3), (2, 2, 4, 6))
+    )
+    mask = rng.random((2, 1, 4, 6)) < 0.6
+    mask[..., 0] = True
+    scores = np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(3) + bias
+    weights = np.exp(scores) * mask
+    weights /= weights.sum(-1, keepdims=True)
+    wanted = np.einsum("bnts,bsnh->btnh", weights, value)
+    single = (x.astype(np.float32) for x in (query, key, value))
+    got = attend(*map(jnp.asarray, single), mask, bias=bias.astype(np.float32))
+    np.testing.assert_allclose(got, wanted, atol=1e-6)
+    with jax.enable_x64(True):
+        got = attend(*map(jnp.asarray, (query, key, value)), mask, bias=bias)
+        np.testing.assert_allclose(got, wanted, atol=1e-14)
+
+
+def test_bfloat16_stays_near_float32(config):
+    batch = fill([sentences(config, [9, 7])], WIDTH, PADDING)
+    exact, rough = network_of(config), network_of(config, precision="bfloat16")
+    params = drawn(exact)
+    a = exact.hidden_states(params, batch)
+    b = rough.hidden_states(params, batch)
+    assert b.dtype == jnp.bfloat16
+    # Eight bits of mantissa through three layers of unit-variance activations.
+    assert np.abs(np.asarray(a) - np.asarray(b, np.float32)).mean() < 0.02
+    for key in (None, jax.random.key(0)):
+        logits = apply(rough, params, batch, key)
+        assert logits.dtype == jnp.float32
+        wanted = apply(exact, params, batch, key)
+        assert np.abs(np.asarray(logits - wanted)).mean() < 0.02
+
+
+def test_float64_gradients_are_those_of_finite_differences(config):
+    batch = fill([sentences(config, [9, 7])], WIDTH, PADDING)
+    network = network_of(config, precision="float64")
+    params, direction = (
+        jax.tree.map(np.float64, drawn(network, seed)) for seed in (0, 1)
+    )
+    with jax.enable_x64(True):
+
+        @jax.jit
+        def along(step):
+            moved = jax.tree.map(lambda x, d: x + step * d, params, direction)
+            logits = network.apply(moved, batch, jax.random.key(2))["tags"]
+            return jnp.tanh(logits).sum()
+
+        slope = jax.grad(along)(0.0)
+        assert slope.dtype == jnp.float64
+        h = 1e-5
+        differences = (along(h) - along(-h)) / (2 * h)
+    assert abs(slope) > 1
+    np.testing.assert_allclose(slope, differences, rtol=1e-7)

@@ -1,0 +1,273 @@
+"""Ends that see the start, against NumPy and PyTorch; gold never leaks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.models.heads import IMPOSSIBLE, AnswerHead, TwoPointerHead
+
+from .making import encoder, hidden_states, make, weights
+
+SEGMENTS = np.array([[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
+ROWS = {"segment_ids": jnp.array(SEGMENTS)}
+CLASSES = np.array([[0, 2, 0, 1, 0, -100], [-100, -100, 1, 0, 0, 2]])
+YES_OR_NO = np.array([[0, 1, 0, 1, 0, -100], [-100, -100, 1, 0, 0, 1]])
+SEVERAL = np.random.default_rng(5).integers(0, 2, (2, 6, 3))
+SEVERAL[0, 5] = SEVERAL[1, 0, 1] = -100
+KEY = jax.random.key(0)
+
+# Head, gold starts of the batch, and what the end sees of them.
+KINDS = {
+    "softmax": (
+        {"classes": 3},
+        CLASSES,
+        (CLASSES[..., None] == [0, 1, 2]).astype(float),
+    ),
+    "sigmoid": (
+        {"classes": 1, "form": "sigmoid"},
+        YES_OR_NO,
+        (YES_OR_NO == 1).astype(float)[..., None],
+    ),
+    "sigmoids": (
+        {"classes": 3, "form": "sigmoid"},
+        SEVERAL,
+        (SEVERAL == 1).astype(float),
+    ),
+    "sigmoids, one label": (
+        {"classes": 3, "form": "sigmoid"},
+        CLASSES,
+        (CLASSES[..., None] == [0, 1, 2]).astype(float),
+    ),
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def two_pointers(own, hidden, signal, epsilon=1e-5):
+    """The published model in NumPy; `signal` None: the probabilities of the start."""
+
+    def dense(layer, x):
+        return x @ layer["kernel"] + layer["bias"]
+
+    start = dense(own["start"], hidden)
+    if isinstance(signal, str):
+        grown = np.exp(start)
+        normal = grown.sum(-1, keepdims=True) if signal == "softmax" else 1 + grown
+        signal = grown / normal
+    x = np.tanh(dense(own["end"]["dense"], np.concatenate([hidden, signal], -1)))
+    x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
+    x = x * own["end"]["norm"]["scale"] + own["end"]["norm"]["bias"]
+    return {"start": start, "end": dense(own["end"]["out"], x)}
+
+
+def assert_equal(found, wanted):
+    assert set(found) == set(wanted)
+    for name, logits in found.items():
+        np.testing.assert_allclose(
+            logits, wanted[name].reshape(logits.shape), 0, 1e-12, err_msg=name
+        )
+
+
+@each_kind
+def test_in_training_the_end_sees_the_gold_start(kind):
+    settings, labels, signal = KINDS[kind]
+    module = make(TwoPointerHead(**settings), encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
+    found = module(hidden, ROWS | {"start": jnp.array(labels)}, KEY)
+    assert_equal(found, two_pointers(weights(module), np.asarray(hidden), signal))
+
+
+@each_kind
+def test_in_prediction_the_end_sees_the_probable_start(kind):
+    settings, _, _ = KINDS[kind]
+    module = make(TwoPointerHead(**settings), encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
+    wanted = two_pointers(
+        weights(module), np.asarray(hidden), settings.get("form", "softmax")
+    )
+    assert_equal(module(hidden, ROWS, None), wanted)
+    # A teacher of the other kind lets training see the same.
+    taught = make(TwoPointerHead(**settings, teacher="predicted"), encoder(), "float64")
+    assert_equal(taught(hidden, ROWS, KEY), wanted)
+
+
+def test_the_layer_norm_has_its_setting():
+    head = TwoPointerHead(classes=3, layer_norm_eps=0.5)
+    module = make(head, encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
+    wanted = two_pointers(weights(module), np.asarray(hidden), "softmax", 0.5)
+    assert_equal(module(hidden, ROWS, None), wanted)
+
+
+@pytest.mark.parametrize(
+    ("head", "labels"),
+    [
+        (TwoPointerHead(classes=3), CLASSES),
+        (TwoPointerHead(classes=3, form="sigmoid"), SEVERAL),
+        (AnswerHead(), np.array([3, 4])),
+    ],
+    ids=["softmax", "sigmoid", "answer"],
+)
+def test_gold_starts_never_reach_a_prediction(head, labels):
+    module = make(head, encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
+    blind = module(hidden, ROWS, None)
+    seeing = module(hidden, ROWS | {"start": jnp.array(labels)}, None)
+    for name, logits in blind.items():
+        np.testing.assert_array_equal(logits, seeing[name])
+
+
+@pytest.mark.parametrize(
+    ("head", "labels"),
+    [(TwoPointerHead(classes=3), CLASSES), (AnswerHead(), np.array([3, 4]))],
+    ids=["two pointers", "answer"],
+)
+def test_in_training_gold_starts_reach_the_end_but_not_the_start(head, labels):
+    module = make(head, encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
+    first, second = (
+        module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
+        for gold in (labels, np.roll(labels, 1, axis=0))
+    )
+    np.testing.assert_array_equal(first["start"], second["start"])
+    for name in set(first) - {"start"}:
+        assert not np.allclose(first[name], second[name])
+
+
+@pytest.mark.parametrize("head", [TwoPointerHead(classes=3), AnswerHead()])
+def test_a_gold_teacher_without_labels_is_refused(head):
+    module = make(head, encoder())
+    with pytest.raises(ValueError, match="the batch has no labels 'start'"):
+        module(hidden_states((2, 6, 8)), ROWS, KEY)
+
+
+@pytest.mark.parametrize("head", [TwoPointerHead(classes=3), AnswerHead()])
+def test_labels_of_another_shape_are_refused(head):
+    module = make(head, encoder())
+    batch = ROWS | {"start": jnp.zeros((2, 5), int)}
+    with pytest.raises(ValueError, match=r"have shape \(2, 5\); want \(2,"):
+        module(hidden_states((2, 6, 8)), batch, KEY)
+
+
+class Theirs:
+    """The three modules of PyTorch's XLNet for question answering, with our weights."""
+
+    def __init__(self, own):
+        self.torch = pytest.importorskip(
+            "torch", reason="parity: pip install -e '.[parity]'"
+        )
+        from transformers import XLNetConfig
+        from transformers.models.xlnet import modeling_xlnet as xlnet
+
+        config = XLNetConfig(d_model=8, n_head=2, n_layer=1)
+        self.start = self._with(
+            xlnet.XLNetPoolerStartLogits(config), {"dense": own["start"]}
+        )
+        end = own["end"]
+        self.end = self._with(
+            xlnet.XLNetPoolerEndLogits(config),
+            {"dense_0": end["dense"], "LayerNorm": end["norm"], "dense_1": end["out"]},
+        )
+        answer = own["impossible"]
+        self.answer = self._with(
+            xlnet.XLNetPoolerAnswerClass(config),
+            {"dense_0": answer["dense"], "dense_1": answer["out"]},
+        )
+
+    def _with(self, module, layers):
+        tensors = {}
+        for name, layer in layers.items():
+            for ours, array in layer.items():
+                suffix = "bias" if ours == "bias" else "weight"
+                tensors[f"{name}.{suffix}"] = self.torch.tensor(array.T)
+        module = module.double().eval()
+        module.load_state_dict(tensors)
+        return module
+
+    def __call__(self, hidden, places, starts=None, states=None):
+        """Logits for starts int `[B]` or states `[B, D]`, or else the best starts."""
+        torch = self.torch
+        with torch.no_grad():
+            hidden = torch.tensor(np.asarray(hidden))
+            absent = torch.tensor(SEGMENTS == 0, dtype=float)
+            start = self.start(hidden, p_mask=absent)
+            expected = None
+            if starts is None and states is None:
+                starts = start.argmax(-1)
+                expected = torch.einsum("blh,bl->bh", hidden, start.softmax(-1))
+            if states is None:
+                of_end = {"start_positions": torch.as_tensor(starts)}
+                of_answer = of_end if expected is None else {"start_states": expected}
+            else:
+                states = torch.tensor(states)
+                of_end = {"start_states": states[:, None].expand_as(hidden)}
+                of_answer = {"start_states": states}
+            end = self.end(hidden, p_mask=absent, **of_end)
+            answer = self.answer(hidden, cls_index=torch.tensor(places), **of_answer)
+            found = {"start": start, "end": end, "impossible": answer}
+            return {name: logits.numpy() for name, logits in found.items()}
+
+
+def assert_equals_theirs(found, wanted):
+    for name, logits in found.items():
+        real = np.ones(2, bool) if name == "impossible" else SEGMENTS > 0
+        ours = np.asarray(logits)
+        np.testing.assert_allclose(ours[real], wanted[name][real], 0, 1e-12)
+        assert (ours[~real] == IMPOSSIBLE).all()
+
+
+@pytest.fixture
+def answer():
+    """The head on an encoder that sums a row up by its first token, and our weights."""
+    module = make(AnswerHead(), encoder(), "float64")
+    return module, Theirs(weights(module)), hidden_states((2, 6, 8))
+
+
+FIRST = [0, 2]  # where each row begins
+
+
+def test_the_answer_in_training_equals_pytorch(answer):
+    module, theirs, hidden = answer
+    gold = [3, 5]
+    found = module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
+    assert_equals_theirs(found, theirs(hidden, FIRST, starts=gold))
+
+
+def test_the_answer_in_prediction_equals_pytorch(answer):
+    module, theirs, hidden = answer
+    assert_equals_theirs(module(hidden, ROWS, None), theirs(hidden, FIRST))
+
+
+@pytest.mark.parametrize("masked", [-100, -1])
+def test_no_gold_start_is_a_state_of_zeros(answer, masked):
+    module, theirs, hidden = answer
+    found = module(hidden, ROWS | {"start": jnp.array([3, masked])}, KEY)
+    states = np.stack([np.asarray(hidden)[0, 3], np.zeros(8)])
+    assert_equals_theirs(found, theirs(hidden, FIRST, states=states))
+
+
+def test_each_packed_segment_has_its_gold_start(answer):
+    module, _, hidden = answer
+    packed = {
+        "segment_ids": jnp.array([[1, 1, 2, 2, 2, 0]]),
+        "summary_positions": jnp.array([[0, 2]]),
+        "start": jnp.array([[1, 4]]),
+    }
+    found = module(hidden[:1], packed, KEY)
+    for column, own, gold in ((0, slice(0, 2), 1), (1, slice(2, 5), 2)):
+        ones = jnp.ones((1, own.stop - own.start), int)
+        batch = {"segment_ids": ones, "start": jnp.array([gold])}
+        alone = module(hidden[:1, own], batch, KEY)
+        for name in ("start", "end"):
+            np.testing.assert_allclose(
+                found[name][0, column, own], alone[name][0], 0, 1e-12
+            )
+        np.testing.assert_allclose(
+            found["impossible"][0, column], alone["impossible"][0], 0, 1e-12
+        )

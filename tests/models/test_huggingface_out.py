@@ -1,0 +1,253 @@
+"""Folders that are written: what PyTorch makes of them, and what is refused."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.data.pack import fill
+from dicejax.errors import InputError
+from dicejax.models import huggingface
+from dicejax.models.bert import BertConfig
+from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
+from dicejax.models.network import Network
+from dicejax.models.xlnet import XLNetConfig
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
+from dicejax.training.optimizers import AdamW
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+
+LENGTHS = (12, 9, 4, 1)
+HEADS = {
+    "ForTokenClassification": TokenHead(classes=3),
+    "ForQuestionAnswering": StartEndHead(form="positions"),
+    "ForSequenceClassification": SequenceHead(classes=3),
+}
+
+
+@pytest.fixture(params=["bert", "xlnet"])
+def encoder(request):
+    if request.param == "bert":
+        return BertConfig(
+            vocab_size=30,
+            hidden_size=12,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=20,
+            max_position_embeddings=16,
+            initializer_range=0.3,
+        )
+    return XLNetConfig(
+        vocab_size=30,
+        d_model=12,
+        n_layer=2,
+        n_head=2,
+        d_inner=20,
+        initializer_range=0.3,
+    )
+
+
+def batch_of(task):
+    rng = np.random.default_rng(0)
+    rows = [
+        [
+            {
+                "input_ids": rng.integers(6, 30, n),
+                "token_type_ids": rng.integers(0, 2, n),
+                "tags": rng.integers(0, 3, n),
+            }
+        ]
+        for n in LENGTHS
+    ]
+    padding = {"input_ids": 0, "token_type_ids": 0, "tags": -100}
+    batch = fill(rows, max(LENGTHS), padding)
+    if task == "ForQuestionAnswering":
+        batch["start"] = np.array([3, 0, 1, 0])
+        batch["end"] = np.array([5, 8, 2, 0])
+    elif task == "ForSequenceClassification":
+        batch["tags"] = np.array([0, 2, 1, 2])
+    return batch
+
+
+def to_the_left(batch):
+    """Move the padding in front, where XLNet has it."""
+    shift = batch["segment_ids"].shape[1] - np.array(LENGTHS)
+    return {
+        name: np.stack([np.roll(row, n) for row, n in zip(array, shift, strict=True)])
+        if array.ndim == 2
+        else array
+        for name, array in batch.items()
+    }
+
+
+def trained(network, batch, task):
+    """Take some steps, so that nothing is as it was initialised."""
+    objective = SelfAdjustingDice(output="tags")
+    if task == "ForQuestionAnswering":
+        ends = (CrossEntropy(output="start"), CrossEntropy(output="end"))
+        objective = WeightedSum(parts=ends)
+    optimizer = AdamW(learning_rate=1e-2)
+    state = TrainState.create(
+        network.init(jax.random.key(0)),
+        optimizer.transform(),
+        total_steps=9,
+        rng=jax.random.key(1),
+    )
+    for _ in range(3):
+        state, metrics = train_step(
+            state, batch, objective, network=network, optimizer=optimizer
+        )
+    assert np.isfinite(metrics["loss"])
+    return state.params
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_a_trained_network_opens_in_pytorch_with_the_same_logits(
+    encoder, task, tmp_path
+):
+    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    transformers = pytest.importorskip("transformers")
+    network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))
+    batch = batch_of(task)
+    params = trained(network, batch, task)
+    labels = None if task == "ForQuestionAnswering" else ("none", "first", "second")
+    name = huggingface.write(tmp_path / "out", network, params, labels=labels)
+    if encoder.model_type == "xlnet":
+        batch = to_the_left(batch)
+    ours = network.apply(params, batch)
+
+    auto = getattr(transformers, "AutoModel" + task)
+    model = auto.from_pretrained(tmp_path / "out").eval()
+    assert type(model).__name__ == name
+    if labels:
+        assert tuple(model.config.id2label.values()) == labels
+    with torch.no_grad():
+        theirs = model(
+            torch.tensor(batch["input_ids"]),
+            attention_mask=torch.tensor(batch["segment_ids"]),
+            token_type_ids=torch.tensor(batch["token_type_ids"]),
+        )
+    real = batch["segment_ids"] > 0
+    pairs = {
+        "ForTokenClassification": lambda: [(ours["tags"][real], theirs.logits[real])],
+        "ForSequenceClassification": lambda: [(ours["tags"], theirs.logits)],
+        "ForQuestionAnswering": lambda: [
+            (ours["start"][real], theirs.start_logits[real]),
+            (ours["end"][real], theirs.end_logits[real]),
+        ],
+    }[task]()
+    for mine, wanted in pairs:
+        assert np.abs(wanted.numpy()).max() > 0.1
+        np.testing.assert_allclose(mine, wanted.numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("task", HEADS)
+def test_what_is_written_is_read_back_bit_for_bit(encoder, task, tmp_path):
+    network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))
+    params = network.init(jax.random.key(3))
+    huggingface.write(tmp_path / "out", network, params)
+    assert huggingface.read_config(tmp_path / "out") == encoder
+    weights = huggingface.read_weights(tmp_path / "out", network)
+    assert weights.new_heads == ()
+    jax.tree.map(np.testing.assert_array_equal, weights.params, params)
+
+
+def test_an_encoder_alone_opens_as_the_plain_model(encoder, tmp_path):
+    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    transformers = pytest.importorskip("transformers")
+    network = Network(encoder=encoder, heads=())
+    params = network.init(jax.random.key(0))
+    name = huggingface.write(tmp_path / "out", network, params)
+    model = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
+    assert type(model).__name__ == name
+    batch = batch_of("ForTokenClassification")
+    with torch.no_grad():
+        theirs = model(
+            torch.tensor(batch["input_ids"][:1]),
+            token_type_ids=torch.tensor(batch["token_type_ids"][:1]),
+        ).last_hidden_state
+    ours = network.hidden_states(params, batch)[-1][:1]
+    np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
+
+
+def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(encoder, tmp_path):
+    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    transformers = pytest.importorskip("transformers")
+    network = Network(encoder=encoder, heads=(("answer", AnswerHead()),))
+    params = network.init(jax.random.key(0))
+    if encoder.model_type != "xlnet":
+        with pytest.raises(InputError, match="AnswerHead; write the encoder alone"):
+            huggingface.write(tmp_path / "out", network, params)
+        return
+    name = huggingface.write(tmp_path / "out", network, params)
+    assert name == "XLNetForQuestionAnswering"
+    model = transformers.XLNetForQuestionAnswering.from_pretrained(tmp_path / "out")
+    batch = to_the_left(batch_of("ForQuestionAnswering"))
+    ours = network.apply(params, batch)
+    real = batch["segment_ids"] > 0
+    with torch.no_grad():
+        theirs = model.eval()(
+            torch.tensor(batch["input_ids"]),
+            attention_mask=torch.tensor(batch["segment_ids"]),
+            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            p_mask=torch.tensor(~real).float(),
+        )
+    # Of its beam the first: the most probable start, and the end that follows it.
+    start = jax.nn.log_softmax(ours["start"]).max(-1)
+    np.testing.assert_allclose(
+        start, theirs.start_top_log_probs[:, 0].log().numpy(), atol=1e-4
+    )
+    places = theirs.start_top_index[:, 0].numpy()
+    np.testing.assert_array_equal(ours["start"].argmax(-1), places)
+    end = jax.nn.log_softmax(ours["end"]).max(-1)
+    beam = theirs.end_top_log_probs.reshape(4, 5, -1)[:, :, 0].log().numpy()
+    np.testing.assert_allclose(end, beam[:, 0], atol=1e-4)
+    np.testing.assert_allclose(ours["impossible"], theirs.cls_logits.numpy(), atol=1e-4)
+
+
+def test_heads_are_kept_where_they_fit(encoder, tmp_path):
+    old = Network(encoder=encoder, heads=(("tags", TokenHead(classes=3)),))
+    params = old.init(jax.random.key(0))
+    huggingface.write(tmp_path / "out", old, params)
+    new = Network(
+        encoder=encoder,
+        heads=(
+            ("same", TokenHead(classes=3)),
+            ("wider", TokenHead(classes=4)),
+            ("other", SequenceHead(classes=3)),
+        ),
+    )
+    weights = huggingface.read_weights(tmp_path / "out", new)
+    assert weights.new_heads == ("wider", "other")
+    fresh = new.init(jax.random.key(1))
+    mixed = weights.over(fresh)
+    same = jax.tree.map(np.array_equal, mixed["heads"]["same"], params["heads"]["tags"])
+    assert all(jax.tree.leaves(same))
+    for name in ("wider", "other"):
+        assert mixed["heads"][name] is fresh["heads"][name]
+    assert mixed["encoder"] is weights.params["encoder"]
+
+
+def test_what_no_class_has_is_refused(encoder, tmp_path):
+    heads = (("start", StartEndHead(classes=4, form="softmax")),)
+    network = Network(encoder=encoder, heads=heads)
+    params = network.init(jax.random.key(0))
+    with pytest.raises(InputError, match="StartEndHead; write the encoder alone"):
+        huggingface.write(tmp_path / "out", network, params)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_taken_folder_is_left_alone(encoder, tmp_path):
+    network = Network(encoder=encoder, heads=(("tags", TokenHead(classes=2)),))
+    params = network.init(jax.random.key(0))
+    (tmp_path / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="exists already"):
+        huggingface.write(tmp_path, network, params)
+    with pytest.raises(ValueError, match="3 labels, but 2 classes"):
+        huggingface.write(tmp_path / "out", network, params, labels=("a", "b", "c"))
+    assert [file.name for file in tmp_path.iterdir()] == ["mine.txt"]
+    (tmp_path / "empty").mkdir()
+    huggingface.write(tmp_path / "empty", network, params)
+    content = json.loads((tmp_path / "empty" / "config.json").read_text())
+    assert content["id2label"] == {"0": "LABEL_0", "1": "LABEL_1"}

@@ -1,0 +1,100 @@
+"""Where dropout falls: in as many places, of the same sizes, as in PyTorch."""
+
+import contextlib
+import sys
+from unittest import mock
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.models.layers import dropout
+
+from .peers import batch_for, configured, our_logits, pair, theirs, torch
+
+RATES = {
+    "hidden_dropout_prob": 0.2,
+    "attention_probs_dropout_prob": 0.3,
+    "classifier_dropout": 0.4,
+}
+XLNET_RATES = {"dropout": 0.2, "summary_last_dropout": 0.4}
+CASES = [
+    (family, task, count)
+    for task, counts in {
+        # Embeddings, attention weights, its output, feed-forward output, and the head;
+        # XLNet has positions, feed-forward inner and last hidden states besides.
+        "TokenClassification": (5, 5, 5, 7),
+        "SequenceClassification": (5, 6, 6, 8),
+    }.items()
+    for family, count in zip(
+        ("bert", "roberta", "electra", "xlnet"), counts, strict=True
+    )
+]
+
+
+def one_layer(family, task):
+    # One row, since PyTorch draws dropout of XLNet's positions for each row.
+    rates = {"n_layer": 1, **XLNET_RATES}
+    if family != "xlnet":
+        rates = {"num_hidden_layers": 1, **RATES}
+    both = pair(configured(family, **rates), task)
+    return both, batch_for(both, lengths=(10,), padded="none")
+
+
+@contextlib.contextmanager
+def replaced(function):
+    """Put a function in the place of `dropout` in all modules that use it."""
+    with contextlib.ExitStack() as stack:
+        for name, module in list(sys.modules.items()):
+            used = getattr(module, "dropout", None) is dropout
+            if used and name.startswith("dicejax.models."):
+                stack.enter_context(mock.patch.object(module, "dropout", function))
+        yield
+
+
+def places(both, batch):
+    """The size and the rate of every dropout of ours, in turn."""
+    found = []
+
+    def noted(x, rate, key):
+        if key is not None and rate > 0:
+            found.append((x.size, rate))
+        return x
+
+    with replaced(noted):
+        our_logits(both, both.params, batch, jax.random.key(0))
+    return found
+
+
+@pytest.mark.parametrize(("family", "task", "count"), CASES)
+def test_dropout_falls_where_it_does_in_pytorch(family, task, count):
+    both, batch = one_layer(family, task)
+    wanted = []
+
+    def noted(x, p=0.5, training=True, inplace=False):
+        if training and p > 0:
+            wanted.append((x.numel(), p))
+        return x
+
+    both.model.train()
+    with mock.patch.object(torch.nn.functional, "dropout", noted):
+        both.model(**theirs(both, batch))
+    assert sorted(places(both, batch)) == sorted(wanted)
+    assert len(wanted) == count
+
+
+@pytest.mark.parametrize("family", ["bert", "xlnet"])
+def test_each_dropout_by_itself_changes_the_logits(family):
+    both, batch = one_layer(family, "TokenClassification")
+    plain = np.asarray(our_logits(both, both.params, batch))
+    for place in range(len(places(both, batch))):
+        turns = iter(range(100))
+
+        def only_here(x, rate, key, place=place, turns=turns):
+            if key is None or rate == 0:
+                return x
+            return dropout(x, rate, key if next(turns) == place else None)
+
+        with replaced(only_here):
+            got = our_logits(both, both.params, batch, jax.random.key(3))
+        assert np.abs(np.asarray(got) - plain).max() > 1e-3, place

@@ -1,0 +1,167 @@
+"""XLNet: relative positions against their formula, and which settings are refused."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from dicejax.models.xlnet import XLNetConfig, next_memory
+
+SMALL = XLNetConfig(vocab_size=9, d_model=12, n_layer=1, n_head=2, d_inner=8)
+
+
+def module(config, seed=0):
+    """An encoder whose weights are drawn so that they matter."""
+    made = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
+    rng = np.random.default_rng(seed)
+    state = nnx.to_pure_dict(nnx.state(made))
+
+    def drawn(branch):
+        if isinstance(branch, dict):
+            return {key: drawn(value) for key, value in branch.items()}
+        return jnp.asarray(rng.normal(size=branch.shape), jnp.float32)
+
+    whole = nnx.state(made)
+    nnx.replace_by_pure_dict(whole, drawn(state))
+    nnx.update(made, whole)
+    return made
+
+
+def inputs(types, ids=None):
+    types = np.asarray(types)[None]
+    ones = np.ones_like(types)
+    return {
+        "input_ids": ones if ids is None else np.asarray(ids)[None],
+        "segment_ids": ones,
+        "position_ids": 0 * ones,
+        "token_type_ids": types,
+    }
+
+
+def one_layer(encoder, config, x, memory, types, visible):
+    """The encoder's one layer in NumPy, token by token: `[T, D]`."""
+    layer = nnx.to_pure_dict(nnx.state(encoder.layers))
+    weight = {
+        name: np.asarray(layer[name][0], np.float64)
+        for name in layer
+        if not isinstance(layer[name], dict)
+    }
+    kept, (length, width) = len(memory), x.shape
+    seen = np.concatenate([memory, x])
+    types_seen = np.concatenate([np.zeros(kept, int), types])
+    rates = 1 / 10_000 ** (np.arange(0, width, 2) / width)
+    attended = np.zeros((length, width))
+    for t in range(length):
+        for n in range(config.n_head):
+            query = x[t] @ weight["query"][:, n]
+            scores = np.full(kept + length, -np.inf)
+            for s in range(kept + length):
+                if not visible(t, s):
+                    continue
+                distance = kept + t - s
+                if config.clamp_len > 0:
+                    distance = np.clip(distance, -config.clamp_len, config.clamp_len)
+                angles = distance * rates
+                position = np.concatenate([np.sin(angles), np.cos(angles)])
+                differ = int(types[t] != types_seen[s])
+                scores[s] = (
+                    (query + weight["content_bias"][n])
+                    @ (seen[s] @ weight["key"][:, n])
+                    + (query + weight["position_bias"][n])
+                    @ (position @ weight["position_key"][:, n])
+                    + (query + weight["segment_bias"][n])
+                    @ weight["segment_key"][differ, n]
+                ) / np.sqrt(width // config.n_head)
+            share = np.exp(scores - scores.max())
+            share /= share.sum()
+            value = share @ (seen @ weight["value"][:, n])
+            attended[t] += weight["attention_output"][:, n] @ value
+
+    def normalised(y, norm):
+        y = y - y.mean(-1, keepdims=True)
+        y = y / np.sqrt(y.var(-1, keepdims=True) + config.layer_norm_eps)
+        return y * layer[norm]["scale"][0] + layer[norm]["bias"][0]
+
+    def dense(y, name):
+        return y @ np.asarray(layer[name]["kernel"][0]) + layer[name]["bias"][0]
+
+    x = normalised(x + attended, "attention_norm")
+    inner = np.maximum(dense(x, "intermediate"), 0)
+    return normalised(x + dense(inner, "output"), "output_norm")
+
+
+@pytest.mark.parametrize("kept", [0, 2, 7])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"clamp_len": 2},
+        {"attn_type": "uni"},
+        {"attn_type": "uni", "same_length": True},
+    ],
+    ids=str,
+)
+def test_a_layer_is_that_of_the_paper(settings, kept):
+    config = dataclasses.replace(SMALL, ff_activation="relu", **settings)
+    encoder = module(config)
+    rng = np.random.default_rng(1)
+    memory = rng.normal(size=(kept, 12)).astype(np.float32)
+    ids, types = rng.integers(0, 9, 5), np.array([0, 0, 1, 1, 0])
+
+    def visible(t, s):
+        if config.attn_type == "bi":
+            return True
+        # Nothing behind; with `same_length` nothing further back than from token 0.
+        back = kept + t - s
+        return back >= 0 and (not config.same_length or back <= kept)
+
+    got, _ = encoder(
+        **inputs(types, ids), memory=jnp.asarray(memory)[None, None] if kept else None
+    )
+    x = np.asarray(encoder.embeddings.word.table[...])[ids]
+    wanted = one_layer(encoder, config, x, memory, types, visible)
+    np.testing.assert_allclose(got[0], wanted, atol=2e-5)
+
+
+def test_a_memory_stands_for_the_text_before():
+    config = dataclasses.replace(SMALL, attn_type="uni", n_layer=2)
+    encoder = module(config)
+    rng = np.random.default_rng(2)
+    ids, types = rng.integers(0, 9, 9), np.zeros(9, int)
+    whole, _ = encoder(**inputs(types, ids))
+    _, before = encoder(**inputs(types[:4], ids[:4]))
+    after, _ = encoder(
+        **inputs(types[4:], ids[4:]), memory=next_memory(config, before, None)
+    )
+    np.testing.assert_allclose(after, whole[:, 4:], atol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"bi_data": True}, "bi_data is True; supported: False"),
+        ({"d_head": 5}, "d_head is 5; supported: d_model / n_head = 6"),
+        ({"d_model": 9, "n_head": 3}, "d_model 9 is not a multiple of 2"),
+        ({"d_model": 14, "n_head": 4}, "d_model 14 is not a .* of n_head 4"),
+        ({"untie_r": False}, "untie_r is False; supported: True"),
+        ({"attn_type": "both"}, "attn_type is 'both'; supported: 'bi', 'uni'"),
+        ({"summary_type": "attn"}, "summary_type is 'attn'; supported: 'first', 'l"),
+        ({"summary_type": "cls_index"}, "summary_type is 'cls_index'; supported: "),
+        ({"summary_activation": "gelu_9"}, "summary_activation is 'gelu_9'; support"),
+        ({"ff_activation": "gelu_9"}, "ff_activation is 'gelu_9'; supported: 'gelu'"),
+        ({"model_type": "bert"}, "model_type is 'bert'; supported: 'xlnet'"),
+    ],
+)
+def test_what_is_not_followed_is_refused_by_name(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(SMALL, **settings)
+
+
+def test_there_is_one_rate_of_dropout():
+    assert SMALL.with_dropout(None, None) == SMALL
+    assert SMALL.with_dropout(0.3, None).dropout == 0.3
+    assert SMALL.with_dropout(0.0, 0.0).dropout == 0.0
+    with pytest.raises(ValueError, match="XLNet has one rate for both"):
+        SMALL.with_dropout(0.3, 0.1)
