@@ -1,4 +1,8 @@
-"""Span-level precision, recall and F1: a span counts when type and both ends agree."""
+"""Span-level precision, recall and F1: a span counts when type and both ends agree.
+
+How tags become spans is a choice where a network breaks its scheme, and published
+scores differ by it: `count_tags` takes it as `strict`.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +10,11 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-import numpy as np
-
+from dicejax.data import tags
 from dicejax.data.tags import Span
+from dicejax.metrics import quotients
+
+_STRICT = ("BIO", "IOBES", "BMES")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,6 +142,110 @@ def count(
     return SpanCounts({k: TypeCounts(*(n[k] for n in numbers)) for k in kinds})
 
 
+def count_tags(
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    scheme: str,
+    *,
+    strict: bool = False,
+) -> SpanCounts:
+    """Decode tags, sentence by sentence, and count the spans.
+
+    A predicted sentence may be shorter than its gold, because the input was cut: the
+    tags that it lacks are read as O, so gold spans beyond the cut, and those that
+    the cut runs through, count as missed.
+
+    >>> gold = [["B-PER", "I-PER", "O"]]
+    >>> count_tags(gold, [["I-PER", "I-PER", "O"]], "BIO").total
+    TypeCounts(true_positives=1, predicted=1, gold=1)
+    >>> count_tags(gold, [["I-PER", "I-PER", "O"]], "BIO", strict=True).total
+    TypeCounts(true_positives=0, predicted=0, gold=1)
+    >>> count_tags(gold, [["B-PER"]], "BIO").total
+    TypeCounts(true_positives=0, predicted=1, gold=1)
+
+    Args:
+      gold: the tags of each sentence.
+      predicted: the same sentences in the same order.
+      scheme: one of `tags.PREFIXES`; with `strict`, not IOB1.
+      strict: False decodes with `tags.spans`, as conlleval and seqeval's default mode
+        do; True with `strict_spans`, as seqeval's mode="strict" does.
+
+    Raises:
+      ValueError: the numbers of sentences differ, a predicted sentence is longer than
+        its gold, a tag is not of the scheme, or the scheme has no strict reading.
+    """
+    return count(*decode_tags(gold, predicted, scheme, strict=strict))
+
+
+def decode_tags(
+    gold: Sequence[Sequence[str]],
+    predicted: Sequence[Sequence[str]],
+    scheme: str,
+    *,
+    strict: bool = False,
+) -> tuple[list[list[Span]], list[list[Span]]]:
+    """Decode the tags of gold and predicted sentences; see `count_tags`."""
+    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=False)):
+        if len(given) > len(wanted):
+            raise ValueError(
+                f"sentence {number} has {len(given)} predicted tags "
+                f"but {len(wanted)} gold tags"
+            )
+    decode = strict_spans if strict else tags.spans
+    return (
+        [decode(sequence, scheme) for sequence in gold],
+        [decode(sequence, scheme) for sequence in predicted],
+    )
+
+
+def strict_spans(sequence: Sequence[str], scheme: str) -> list[Span]:
+    """Decode one sentence; what breaks the scheme is no span.
+
+    As seqeval 1.2.2 with mode="strict":
+
+    - BIO (its IOB2): a span is a B and every I of its type right after it. An I that
+      no B leads to is nothing.
+    - IOBES and BMES: a span is an S; or a B, any number of I (M) and an E, all of one
+      type. A B that reaches no E is nothing.
+
+    `tags.spans` differs: it reads something into any sequence, as conlleval does.
+
+    >>> [tuple(span) for span in strict_spans(["B-A", "I-B", "B-B"], "BIO")]
+    [('A', 0, 1), ('B', 2, 3)]
+    >>> strict_spans(["B-A", "I-A", "O"], "IOBES")
+    []
+
+    Args:
+      sequence: one tag per word.
+      scheme: "BIO", "IOBES" or "BMES". In IOB1 a span may begin with I or with B, so
+        there is hardly a sequence to refuse.
+
+    Raises:
+      ValueError: another scheme, or a tag that has no prefix of it.
+    """
+    if scheme not in _STRICT:
+        known = ", ".join(_STRICT)
+        raise ValueError(f"{scheme!r} has no strict reading; these have: {known}")
+    found: list[Span] = []
+    kind, start = None, 0  # the open span; kind is None while none is open
+    for place, tag in enumerate([*sequence, "O"]):
+        prefix, type_ = tags.parse(tag, scheme)
+        type_ = type_ or "_"
+        if type_ == kind and prefix in ("I", "M", "E"):
+            if prefix == "E":
+                found.append(Span(kind, start, place + 1))
+                kind = None
+            continue
+        if kind is not None and scheme == "BIO":  # elsewhere only E ends a span
+            found.append(Span(kind, start, place))
+        kind = None
+        if prefix == "S":
+            found.append(Span(type_, place, place + 1))
+        elif prefix == "B":
+            kind, start = type_, place
+    return found
+
+
 def scores(counts: SpanCounts) -> SpanScores:
     """Compute the scores; every quotient 0 / 0 is 0.
 
@@ -143,8 +253,9 @@ def scores(counts: SpanCounts) -> SpanScores:
 
         precision P = TP / predicted    recall R = TP / gold    F1 = 2 P R / (P + R)
 
-    Equal to the last bit to `seqeval` 1.2.2 in its default mode, except that the macro
+    Equal to the last bit to `seqeval` 1.2.2 in both its modes, except that the macro
     scores are 0 where there is neither a gold nor a predicted span (seqeval: NaN).
+    Equal to conlleval (CoNLL-2000 and 2003), which prints per cent, on BIO and IOB1.
 
     >>> gold = [[Span("PER", 0, 2), Span("LOC", 4, 5)], [Span("PER", 1, 2)]]
     >>> predicted = [[Span("PER", 0, 2), Span("LOC", 3, 5)], []]
@@ -159,9 +270,9 @@ def scores(counts: SpanCounts) -> SpanScores:
     per_type = {kind: _scores_of(one) for kind, one in counts.per_type.items()}
     micro = _scores_of(counts.total)
     macro = TypeScores(
-        precision=_mean(one.precision for one in per_type.values()),
-        recall=_mean(one.recall for one in per_type.values()),
-        f1=_mean(one.f1 for one in per_type.values()),
+        precision=quotients.mean(one.precision for one in per_type.values()),
+        recall=quotients.mean(one.recall for one in per_type.values()),
+        f1=quotients.mean(one.f1 for one in per_type.values()),
         support=micro.support,
     )
     return SpanScores(
@@ -175,17 +286,8 @@ def scores(counts: SpanCounts) -> SpanScores:
 
 
 def _scores_of(counts: TypeCounts) -> TypeScores:
-    precision = _ratio(counts.true_positives, counts.predicted)
-    recall = _ratio(counts.true_positives, counts.gold)
+    precision = quotients.ratio(counts.true_positives, counts.predicted)
+    recall = quotients.ratio(counts.true_positives, counts.gold)
     # Not 2 TP / (predicted + gold), which is the same but for rounding: see `scores`.
-    f1 = _ratio(2 * precision * recall, precision + recall)
+    f1 = quotients.f1(precision, recall)
     return TypeScores(precision, recall, f1, counts.gold)
-
-
-def _ratio(numerator: float, denominator: float) -> float:
-    return numerator / denominator if denominator else 0.0
-
-
-def _mean(values: Iterable[float]) -> float:
-    array = np.array(list(values))
-    return float(array.mean()) if array.size else 0.0

@@ -1,0 +1,37 @@
+"""Arrays that a caller gave, checked before they count for anything."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+
+def truths(values: ArrayLike, name: str) -> np.ndarray:
+    """Return an array of bool.
+
+    >>> truths([1, 0], "gold").tolist()
+    [True, False]
+
+    Raises:
+      ValueError: a value is neither 0 nor 1: -100 would otherwise pass for true.
+    """
+    array = np.asarray(values)
+    strange = array[(array != 0) & (array != 1)]
+    if strange.size:
+        raise ValueError(f"{name} holds {strange[0]}, which is neither 0 nor 1")
+    return array.astype(bool)
+
+
+def numbers(values: ArrayLike, name: str) -> np.ndarray:
+    """Return an array of float64.
+
+    >>> numbers([1, 0.5], "scores").tolist()
+    [1.0, 0.5]
+
+    Raises:
+      ValueError: a value is NaN, which has no place in an order.
+    """
+    array = np.asarray(values, np.float64)
+    if np.isnan(array).any():
+        raise ValueError(f"{name} hold NaN")
+    return array

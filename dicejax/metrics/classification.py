@@ -1,0 +1,235 @@
+"""Scores of classification, all from one confusion matrix, which adds over batches."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dicejax.metrics import quotients
+
+
+@dataclasses.dataclass(frozen=True)
+class ConfusionMatrix:
+    """How often each class was taken for each; matrices of parts add up.
+
+    Scores of parts do not: their mean is not the score of the whole. So keep a matrix
+    per batch or process, add them, and take `scores` once.
+
+    >>> first = confusion([0, 1], [0, 0], classes=2)
+    >>> first + confusion([1], [1], classes=2)
+    ConfusionMatrix(counts=((1, 0), (1, 1)))
+
+    Attributes:
+      counts: examples by gold class, then by predicted class.
+    """
+
+    counts: tuple[tuple[int, ...], ...]
+
+    def __add__(self, other: ConfusionMatrix) -> ConfusionMatrix:
+        """Merge with the counts of other examples.
+
+        Raises:
+          ValueError: the numbers of classes differ.
+        """
+        if self.classes != other.classes:
+            raise ValueError(
+                f"matrices of {self.classes} and of {other.classes} classes do not add"
+            )
+        return ConfusionMatrix(
+            tuple(
+                tuple(a + b for a, b in zip(row, row_of_other, strict=True))
+                for row, row_of_other in zip(self.counts, other.counts, strict=True)
+            )
+        )
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return len(self.counts)
+
+    @property
+    def gold(self) -> tuple[int, ...]:
+        """How many examples are of each class."""
+        return tuple(map(sum, self.counts))
+
+    @property
+    def predicted(self) -> tuple[int, ...]:
+        """How many examples were taken for each class."""
+        return tuple(map(sum, zip(*self.counts, strict=True)))
+
+    @property
+    def correct(self) -> tuple[int, ...]:
+        """How many examples of each class were taken for it."""
+        return tuple(self.counts[c][c] for c in range(self.classes))
+
+    @property
+    def total(self) -> int:
+        """How many examples there are."""
+        return sum(self.gold)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassScores:
+    """The scores of one class, or of several together; shares in [0, 1].
+
+    Attributes:
+      precision: correct / predicted as the class.
+      recall: correct / of the class.
+      f1: 2 correct / (predicted + of the class).
+      support: number of examples of the class or classes.
+    """
+
+    precision: float
+    recall: float
+    f1: float
+    support: int
+
+
+@dataclasses.dataclass(frozen=True)
+class ClassificationScores:
+    """What a confusion matrix tells; every quotient 0 / 0 is 0.
+
+    Attributes:
+      accuracy: correct / all; in [0, 1].
+      balanced_accuracy: the mean recall of the classes that occur in the gold; in
+        [0, 1].
+      matthews: Matthews' correlation, in [-1, 1]; 0 where gold or predictions are all
+        of one class. See `scores`.
+      micro: correct, predicted and gold summed over classes. Over all classes, each of
+        its scores is the accuracy.
+      macro: the unweighted mean of each score over classes: its F1 is the mean of F1,
+        not the F1 of the means.
+      weighted: the mean weighted by the support of each class.
+      per_class: of every class. Of a binary task, `per_class[1]` is what GLUE and most
+        papers call precision, recall and F1.
+    """
+
+    accuracy: float
+    balanced_accuracy: float
+    matthews: float
+    micro: ClassScores
+    macro: ClassScores
+    weighted: ClassScores
+    per_class: tuple[ClassScores, ...]
+
+
+def confusion(
+    gold: ArrayLike,
+    predicted: ArrayLike,
+    classes: int,
+    *,
+    where: ArrayLike | None = None,
+) -> ConfusionMatrix:
+    """Count how often each class was taken for each.
+
+    >>> confusion([0, 1, 1], [0, 0, 1], classes=2).counts
+    ((1, 0), (1, 1))
+
+    Args:
+      gold: classes as integers from 0, of any shape.
+      predicted: the same.
+      classes: how many there are.
+      where: of the same shape; False leaves an entry out, such as padding.
+
+    Raises:
+      ValueError: the shapes differ, or an entry that counts is no class.
+    """
+    gold, predicted = np.asarray(gold), np.asarray(predicted)
+    where = np.ones(gold.shape, bool) if where is None else np.asarray(where, bool)
+    if not gold.shape == predicted.shape == where.shape:
+        raise ValueError(
+            f"gold has shape {gold.shape}, predicted {predicted.shape} "
+            f"and where {where.shape}"
+        )
+    kept = {"gold": gold[where], "predicted": predicted[where]}
+    for name, values in kept.items():
+        if values.size and not np.issubdtype(values.dtype, np.integer):
+            raise ValueError(f"{name} has dtype {values.dtype}, not integers")
+        strange = values[(values < 0) | (values >= classes)]
+        if strange.size:
+            raise ValueError(
+                f"{name} holds {strange[0]}; classes go from 0 to {classes - 1}"
+            )
+    pairs = kept["gold"].astype(np.int64) * classes + kept["predicted"].astype(np.int64)
+    counts = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
+    return ConfusionMatrix(tuple(map(tuple, counts.tolist())))
+
+
+def scores(
+    matrix: ConfusionMatrix, classes: Sequence[int] | None = None
+) -> ClassificationScores:
+    """Compute every score that a confusion matrix holds.
+
+    With N examples, n correct, and for class c: g_c of it, p_c predicted as it,
+
+        accuracy = n / N
+        matthews = (n N - sum g_c p_c) / sqrt((N^2 - sum p_c^2) (N^2 - sum g_c^2))
+
+    which for two classes is Matthews' correlation (1975), for more Gorodkin's R_K
+    (2004). Equal to scikit-learn's metrics with zero_division=0.
+
+    >>> result = scores(confusion([0, 0, 0, 1, 1], [0, 0, 1, 1, 0], classes=2))
+    >>> result.accuracy, result.per_class[1].f1, round(result.matthews, 4)
+    (0.6, 0.5, 0.1667)
+    >>> result.macro.f1 == (result.per_class[0].f1 + result.per_class[1].f1) / 2
+    True
+
+    Args:
+      matrix: the counts.
+      classes: over which micro, macro and weighted scores go, such as all but a class
+        "other". None: those that occur in gold or predictions, as scikit-learn does;
+        name a class that occurs in neither, and it enters a macro mean as 0.
+
+    Raises:
+      ValueError: one of `classes` is none.
+    """
+    gold, predicted, correct = matrix.gold, matrix.predicted, matrix.correct
+    if classes is None:
+        classes = [c for c in range(matrix.classes) if gold[c] or predicted[c]]
+    elif not all(0 <= c < matrix.classes for c in classes):
+        raise ValueError(f"classes {classes} are not all among {matrix.classes}")
+    per_class = tuple(map(_class_scores, correct, predicted, gold))
+    chosen = [per_class[c] for c in classes]
+    return ClassificationScores(
+        accuracy=quotients.ratio(sum(correct), matrix.total),
+        balanced_accuracy=quotients.mean(s.recall for s in per_class if s.support),
+        matthews=_matthews(matrix),
+        micro=_class_scores(
+            *(sum(n[c] for c in classes) for n in (correct, predicted, gold))
+        ),
+        macro=_average(chosen, [1] * len(chosen)),
+        weighted=_average(chosen, [s.support for s in chosen]),
+        per_class=per_class,
+    )
+
+
+def _class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
+    return ClassScores(
+        precision=quotients.ratio(correct, predicted),
+        recall=quotients.ratio(correct, gold),
+        f1=quotients.ratio(2 * correct, predicted + gold),
+        support=gold,
+    )
+
+
+def _average(parts: Sequence[ClassScores], weights: Sequence[int]) -> ClassScores:
+    def mean(name: str) -> float:
+        values = (w * getattr(s, name) for w, s in zip(weights, parts, strict=True))
+        return quotients.ratio(sum(values), sum(weights))
+
+    return ClassScores(
+        mean("precision"), mean("recall"), mean("f1"), sum(s.support for s in parts)
+    )
+
+
+def _matthews(matrix: ConfusionMatrix) -> float:
+    # Python's integers: N^2 and its square do not overflow.
+    gold, predicted, total = matrix.gold, matrix.predicted, matrix.total
+    agreement = sum(matrix.correct) * total - sum(map(int.__mul__, gold, predicted))
+    of_gold = total**2 - sum(g * g for g in gold)
+    of_predicted = total**2 - sum(p * p for p in predicted)
+    return quotients.ratio(agreement, math.sqrt(of_gold * of_predicted))

@@ -1,0 +1,101 @@
+"""Average precision: how well scores put positives before negatives."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dicejax.metrics import arrays, quotients
+
+
+@dataclasses.dataclass(frozen=True)
+class AveragePrecision:
+    """The average precision of each class; shares in [0, 1].
+
+    Attributes:
+      per_class: each class against the rest; 0 for one that has no positives.
+      macro: the unweighted mean over the classes that have positives; 0 if none has.
+      support: how many positives each class has.
+    """
+
+    per_class: tuple[float, ...]
+    macro: float
+    support: tuple[int, ...]
+
+
+def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
+    """Compute the average precision of binary decisions.
+
+    With the distinct scores as thresholds, from the highest,
+
+        AP = sum over n of (R_n - R_(n-1)) P_n
+
+    P_n and R_n being precision and recall when all scores from the n-th up count as
+    positive; R_0 = 0. Equal scores go together, so their order changes nothing. There
+    is no interpolation. Equal to scikit-learn's `average_precision_score`.
+
+    >>> round(average_precision([0, 1, 1], [0.9, 0.8, 0.1]), 4)
+    0.5833
+    >>> average_precision([0, 0], [0.3, 0.7])  # no positives: 0
+    0.0
+
+    Args:
+      gold: [N], 1 or True for positives.
+      scores: [N], higher for what is likelier positive.
+
+    Raises:
+      ValueError: the shapes are not the same [N], gold holds other values than 0
+        and 1, or a score is NaN.
+    """
+    gold, scores = arrays.truths(gold, "gold"), arrays.numbers(scores, "scores")
+    if gold.ndim != 1 or gold.shape != scores.shape:
+        raise ValueError(f"gold has shape {gold.shape} and scores {scores.shape}")
+    if not gold.any():
+        return 0.0
+    order = np.argsort(-scores, kind="stable")
+    sorted_scores = scores[order]
+    ends = np.append(sorted_scores[1:] != sorted_scores[:-1], True)
+    found = np.cumsum(gold[order])[ends]
+    precision = found / (np.flatnonzero(ends) + 1)
+    return float(np.diff(found / gold.sum(), prepend=0.0) @ precision)
+
+
+def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> AveragePrecision:
+    """Compute the average precision of each class against the rest.
+
+    >>> result = average_precision_per_class([0, 1, 1], [[3, 1], [2, 2], [1, 3]])
+    >>> result.per_class, result.macro, result.support
+    ((1.0, 1.0), 1.0, (1, 2))
+
+    Args:
+      gold: [N] integers, the class of each example; or [N, C], true where a label
+        holds, if an example may have several or none.
+      scores: [N, C].
+
+    Raises:
+      ValueError: the shapes do not fit, a class is out of range, or a score is NaN.
+    """
+    gold, scores = np.asarray(gold), np.asarray(scores)
+    if scores.ndim != 2 or gold.shape not in (scores.shape, scores.shape[:1]):
+        raise ValueError(
+            f"gold has shape {gold.shape}; scores {scores.shape} want [N] or [N, C]"
+        )
+    classes = scores.shape[1]
+    if gold.ndim == 1:
+        if gold.size and not (gold.min() >= 0 and gold.max() < classes):
+            raise ValueError(f"gold has classes outside 0 to {classes - 1}")
+        gold = gold[:, None] == np.arange(classes)
+    gold = arrays.truths(gold, "gold")
+    per_class = tuple(
+        average_precision(gold[:, c], scores[:, c]) for c in range(classes)
+    )
+    support = tuple(gold.sum(0).tolist())
+    return AveragePrecision(
+        per_class=per_class,
+        macro=quotients.mean(
+            ap for ap, count in zip(per_class, support, strict=True) if count
+        ),
+        support=support,
+    )

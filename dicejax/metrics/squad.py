@@ -1,0 +1,293 @@
+"""SQuAD v1.1 and v2.0: exact match, token F1, and when to refuse an answer.
+
+Equal to the two official scripts, `evaluate-v1.1.py` and `evaluate-v2.0.py`, which
+print per cent; here are shares in [0, 1].
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import re
+import string
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dicejax.metrics import quotients
+from dicejax.metrics.answers import AnswerScores
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLE = re.compile(r"\b(a|an|the)\b")
+
+
+@dataclasses.dataclass(frozen=True)
+class BestThreshold:
+    """The threshold of refusal that suits these questions best; tuned on them.
+
+    `score` and `threshold` are as the official script has them. It moves the threshold
+    past one question after the other, which cannot be done where several have the same
+    no-answer score; its threshold for refusing every question, 0, does not refuse
+    those whose score is 0 or less; and it takes "the" for an answer where `score_v2`
+    does not. Then `attained` differs from `score`, and is what a report should give.
+
+    Attributes:
+      score: the mean at that threshold, a share in [0, 1].
+      threshold: questions with a no-answer score above it are refused.
+      attained: the mean with the threshold really applied to these questions.
+      questions: from how many it was chosen.
+    """
+
+    score: float
+    threshold: float
+    attained: float
+    questions: int
+
+
+@dataclasses.dataclass(frozen=True)
+class RefusalScores:
+    """How well no-answer scores rank the questions; shares in [0, 1].
+
+    The average precision, sum over thresholds of (R_n - R_(n-1)) P_n, where questions
+    are accepted in the order of their no-answer score, from the lowest; those of equal
+    score together. With S the sum of what the accepted answerable questions score:
+    P = S / accepted questions, R = S / answerable questions.
+
+    Attributes:
+      exact: where a question scores its exact match (official: pr_exact_ap).
+      f1: where it scores its F1 (pr_f1_ap).
+      oracle: where each answerable question scores 1 (pr_oracle_ap): the ranking
+        alone. This is the usual average precision.
+    """
+
+    exact: float
+    f1: float
+    oracle: float
+
+
+@dataclasses.dataclass(frozen=True)
+class SquadScores:
+    """Scores of SQuAD v2.0; shares in [0, 1].
+
+    Attributes:
+      all: over all questions.
+      answerable: over those that have an answer (official: HasAns).
+      unanswerable: over those that have none (NoAns): here exact = f1 = the share that
+        was refused.
+      best_exact: with the threshold that is best for exact match; None without
+        no-answer scores.
+      best_f1: with the threshold that is best for F1; None without no-answer scores.
+      refusal: None without no-answer scores or without answerable questions.
+    """
+
+    all: AnswerScores
+    answerable: AnswerScores
+    unanswerable: AnswerScores
+    best_exact: BestThreshold | None = None
+    best_f1: BestThreshold | None = None
+    refusal: RefusalScores | None = None
+
+
+def normalize(text: str) -> str:
+    """Lower-case, drop ASCII punctuation, drop articles, join words by one space.
+
+    >>> normalize("The  U.S. dollar, an anchor")
+    'us dollar anchor'
+    """
+    text = text.lower().translate(_PUNCTUATION)
+    return " ".join(_ARTICLE.sub(" ", text).split())
+
+
+def score_v1(
+    golds: Mapping[str, Sequence[str]], predictions: Mapping[str, str]
+) -> AnswerScores:
+    """Score answers as SQuAD v1.1 does.
+
+    With texts normalised and cut at white space, and n words in common, repeated words
+    counted as often as both have them,
+
+        EM = 1 if the texts are equal else 0
+        P = n / predicted words    R = n / gold words    F1 = 2 P R / (P + R)
+
+    and F1 is 0 where n is. The best over a question's gold answers counts, for EM and
+    for F1 apart; the scores are means over questions.
+
+    >>> golds = {"q1": ["Denver Broncos", "The Denver Broncos"], "q2": ["Santa Clara"]}
+    >>> score_v1(golds, {"q1": "the broncos"})
+    AnswerScores(exact=0.0, f1=0.3333333333333333, questions=2)
+
+    Args:
+      golds: the answers to each question, by its id; at least one each.
+      predictions: one answer per question. A question without one scores 0; ids that
+        no question has are ignored. Both as officially.
+
+    Raises:
+      ValueError: a question has no gold answer.
+    """
+    unanswerable = [question for question, texts in golds.items() if not texts]
+    if unanswerable:
+        raise ValueError(
+            f"question {unanswerable[0]!r} has no gold answer: is this SQuAD v2.0?"
+        )
+    exact, f1 = [], []
+    for question, texts in golds.items():
+        given = predictions.get(question)
+        best = (0.0, 0.0) if given is None else _best(texts, given, empty_agrees=False)
+        exact.append(best[0])
+        f1.append(best[1])
+    return AnswerScores.of(exact, f1)
+
+
+def score_v2(
+    golds: Mapping[str, Sequence[str]],
+    predictions: Mapping[str, str],
+    no_answer: Mapping[str, float] | None = None,
+    threshold: float = 1.0,
+) -> SquadScores:
+    """Score answers as SQuAD v2.0 does.
+
+    As `score_v1`, except that a question may have no gold answer, that the prediction
+    "" refuses to answer, and that where gold or prediction has no words after
+    normalising, EM and F1 are 1 if both have none and 0 otherwise. Gold answers that
+    normalise to nothing are left out.
+
+    >>> golds = {"q1": ["Normandy"], "q2": []}
+    >>> predictions = {"q1": "Normandy", "q2": "France"}
+    >>> score_v2(golds, predictions).all
+    AnswerScores(exact=0.5, f1=0.5, questions=2)
+    >>> result = score_v2(golds, predictions, {"q1": 0.2, "q2": 0.7}, threshold=0.5)
+    >>> result.all.f1, result.best_f1.score, result.best_f1.threshold
+    (1.0, 1.0, 0.2)
+
+    Args:
+      golds: the answers to each question, by its id; none where it has no answer.
+      predictions: one answer per question; ids that no question has are ignored.
+      no_answer: how probable it is, or by how much likelier, that a question has no
+        answer.
+      threshold: a question with a no-answer score above it counts as refused.
+
+    Raises:
+      ValueError: a question has no prediction or no no-answer score (the official
+        script stops at it too), or a no-answer score is NaN.
+    """
+    _check_covered(golds, predictions, "prediction")
+    raw = {
+        question: _best(
+            [t for t in texts if normalize(t)] or [""], predictions[question]
+        )
+        for question, texts in golds.items()
+    }
+    if no_answer is None:
+        return SquadScores(*_split_scores(golds, raw))
+    _check_covered(golds, no_answer, "no-answer score")
+    kept = {question: s for question, s in no_answer.items() if question in golds}
+    if any(math.isnan(value) for value in kept.values()):
+        raise ValueError("a no-answer score is NaN")
+
+    def refuse_above(limit: float) -> dict[str, tuple[float, float]]:
+        return {
+            question: (float(not golds[question]),) * 2 if kept[question] > limit else s
+            for question, s in raw.items()
+        }
+
+    best = [
+        _best_threshold(golds, predictions, raw, kept, which, refuse_above)
+        for which in (0, 1)
+    ]
+    return SquadScores(
+        *_split_scores(golds, refuse_above(threshold)),
+        best_exact=best[0],
+        best_f1=best[1],
+        refusal=_refusal(golds, raw, kept),
+    )
+
+
+def _best(
+    golds: Sequence[str], given: str, empty_agrees: bool = True
+) -> tuple[float, float]:
+    """Return exact match and F1, each the best over the gold answers."""
+    predicted = normalize(given)
+    texts = [normalize(text) for text in golds]
+    exact = float(predicted in texts)
+    return exact, max(_f1(text, predicted, empty_agrees) for text in texts)
+
+
+def _f1(gold: str, predicted: str, empty_agrees: bool) -> float:
+    wanted, found = gold.split(), predicted.split()
+    if empty_agrees and not (wanted and found):
+        return float(wanted == found)
+    common = sum((Counter(wanted) & Counter(found)).values())
+    return quotients.f1(
+        quotients.ratio(common, len(found)), quotients.ratio(common, len(wanted))
+    )
+
+
+def _check_covered(golds: Mapping, given: Mapping, what: str) -> None:
+    lacking = [question for question in golds if question not in given]
+    if lacking:
+        raise ValueError(
+            f"{len(lacking)} of {len(golds)} questions have no {what}, "
+            f"{lacking[0]!r} among them"
+        )
+
+
+def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScores]:
+    """Average over all questions, those with an answer and those without."""
+    parts = (
+        list(scores),
+        [question for question in scores if golds[question]],
+        [question for question in scores if not golds[question]],
+    )
+    return tuple(
+        AnswerScores.of([scores[q][0] for q in part], [scores[q][1] for q in part])
+        for part in parts
+    )
+
+
+def _best_threshold(
+    golds, predictions, raw, no_answer, which, refuse_above
+) -> BestThreshold:
+    """Accept questions one by one, from the lowest no-answer score (official script).
+
+    At first all are refused and each unanswerable one scores 1. To accept an answerable
+    one adds what it scores; an unanswerable one costs 1, unless it is answered by "".
+    """
+    order = sorted(no_answer, key=no_answer.__getitem__)  # stable, as officially
+    gains = [
+        raw[question][which] if golds[question] else -float(bool(predictions[question]))
+        for question in order
+    ]
+    refused = float(sum(not texts for texts in golds.values()))
+    totals = np.cumsum([refused, *gains])
+    place = int(totals.argmax())  # the first of equals: the most refusals
+    threshold = float(no_answer[order[place - 1]]) if place else 0.0
+    attained = sum(score[which] for score in refuse_above(threshold).values())
+    return BestThreshold(
+        score=quotients.ratio(totals[place], len(golds)),
+        threshold=threshold,
+        attained=quotients.ratio(attained, len(golds)),
+        questions=len(golds),
+    )
+
+
+def _refusal(golds, raw, no_answer) -> RefusalScores | None:
+    answerable = sum(bool(texts) for texts in golds.values())
+    if not answerable:
+        return None
+    order = sorted(no_answer, key=no_answer.__getitem__)
+    values = np.array([no_answer[question] for question in order])
+    ends = np.append(values[1:] != values[:-1], True)  # a threshold fits after these
+
+    def average_precision(gains: list[float]) -> float:
+        total = np.cumsum(gains)
+        precision = (total / np.arange(1, len(order) + 1))[ends]
+        return float(precision @ np.diff(total[ends] / answerable, prepend=0.0))
+
+    return RefusalScores(
+        *(
+            average_precision([raw[q][k] if golds[q] else 0.0 for q in order])
+            for k in (0, 1)
+        ),
+        oracle=average_precision([float(bool(golds[q])) for q in order]),
+    )

@@ -1,0 +1,240 @@
+"""Decision thresholds chosen on dev data for the best F1, and labelled as chosen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dicejax.metrics import arrays, quotients
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedThreshold:
+    """A threshold with all that a reader needs to judge it.
+
+    Its F1 is the best that these examples allow, so on others expect less: report
+    `default_f1` beside it, and scores on test data with both thresholds.
+
+    >>> print(tune([0.1, 0.4, 0.45, 0.8], [0, 1, 1, 1]))
+    F1 1.0000 at threshold 0.25, tuned on 4 examples with 3 positives; 0.5000 at 0.5
+
+    Attributes:
+      threshold: scores that are not below it count as positive; see `decide`.
+      f1: on the examples it was chosen from; a share in [0, 1].
+      default_threshold: what would be used without tuning.
+      default_f1: its F1 on the same examples.
+      examples: from how many scores it was chosen.
+      positives: how many positives there were to find.
+    """
+
+    threshold: float
+    f1: float
+    default_threshold: float
+    default_f1: float
+    examples: int
+    positives: int
+
+    def decide(self, scores: ArrayLike) -> np.ndarray:
+        """Say which scores are positive: those >= threshold, compared in float64.
+
+        >>> tune([0.1, 0.4], [0, 1]).decide([0.2, 0.3])
+        array([False,  True])
+        """
+        return np.asarray(scores, np.float64) >= np.float64(self.threshold)
+
+    def __str__(self) -> str:
+        return (
+            f"F1 {self.f1:.4f} at threshold {self.threshold:.4g}, tuned on "
+            f"{self.examples} examples with {self.positives} positives; "
+            f"{self.default_f1:.4f} at {self.default_threshold:.4g}"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class TunedThresholds:
+    """A threshold per class of a multi-label task; shares in [0, 1].
+
+    Attributes:
+      per_class: each chosen for its own class.
+      macro_f1: the mean of their F1: the best there is, since classes are independent.
+      micro_f1: of all decisions together; it is not what was maximised.
+      default_macro_f1: with the default threshold for all.
+      default_micro_f1: with the default threshold for all.
+    """
+
+    per_class: tuple[TunedThreshold, ...]
+    macro_f1: float
+    micro_f1: float
+    default_macro_f1: float
+    default_micro_f1: float
+
+    def decide(self, scores: ArrayLike) -> np.ndarray:
+        """Say which of the [..., C] scores are positive, each by its class."""
+        limits = np.array([one.threshold for one in self.per_class], np.float64)
+        return np.asarray(scores, np.float64) >= limits
+
+
+def tune(
+    scores: ArrayLike,
+    gold: ArrayLike,
+    *,
+    default: float = 0.5,
+    where: ArrayLike | None = None,
+) -> TunedThreshold:
+    """Choose the threshold with the best F1 = 2 TP / (predicted + gold positives).
+
+    Exact: every way to cut the sorted scores is tried, in O(N log N); equal scores are
+    never parted. Deterministic, and whatever the order of the examples:
+
+    - Where the default threshold is as good as the best, it stays. So it does where
+      there are no positives, since F1 is then 0 for any threshold (0 / 0 included).
+    - Of equally good cuts the highest is taken, with the fewest predictions.
+    - The threshold lies halfway between the two scores it parts, so that the rounding
+      of a score decides nothing; below the lowest score there is none to part, so a
+      cut that takes everything is at that score.
+
+    >>> tuned = tune([0.9, 0.3, 0.2, 0.1], [1, 1, 0, 0])
+    >>> tuned.threshold, tuned.f1, round(tuned.default_f1, 4), tuned.examples
+    (0.25, 1.0, 0.6667, 4)
+
+    Args:
+      scores: of any shape, higher for what is likelier positive: probabilities, or
+        logits with `default=0`.
+      gold: the same shape, 1 or True for positives.
+      default: what would be used without tuning.
+      where: the same shape; False leaves an entry out.
+
+    Raises:
+      ValueError: the shapes differ, a score is NaN, gold holds other values than 0
+        and 1, or nothing is left to choose from.
+    """
+    scores, gold = np.asarray(scores), np.asarray(gold)
+    where = np.ones(scores.shape, bool) if where is None else np.asarray(where, bool)
+    if not scores.shape == gold.shape == where.shape:
+        raise ValueError(
+            f"scores have shape {scores.shape}, gold {gold.shape}, where {where.shape}"
+        )
+    scores = arrays.numbers(scores[where], "scores")
+    gold = arrays.truths(gold[where], "gold")
+    return _best_cut(scores, gold, int(gold.sum()), default)
+
+
+def tune_per_class(
+    scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5
+) -> TunedThresholds:
+    """Choose a threshold for each class of a multi-label task, as `tune` does.
+
+    >>> tuned = tune_per_class([[0.9, 0.2], [0.4, 0.1]], [[1, 1], [0, 0]])
+    >>> [round(one.threshold, 2) for one in tuned.per_class], tuned.macro_f1
+    ([0.5, 0.15], 1.0)
+    >>> tuned.default_macro_f1, round(tuned.default_micro_f1, 4)
+    (0.5, 0.6667)
+
+    Args:
+      scores: [N, C].
+      gold: [N, C], 1 or True where a label holds.
+      default: what would be used without tuning.
+
+    Raises:
+      ValueError: the shapes are not the same [N, C], a score is NaN, or N is 0.
+    """
+    scores, gold = arrays.numbers(scores, "scores"), arrays.truths(gold, "gold")
+    if scores.ndim != 2 or scores.shape != gold.shape:
+        raise ValueError(
+            f"scores have shape {scores.shape} and gold {gold.shape}, not both [N, C]"
+        )
+    per_class = tuple(
+        tune(scores[:, c], gold[:, c], default=default) for c in range(scores.shape[1])
+    )
+    decided = scores >= np.array([one.threshold for one in per_class])
+    return TunedThresholds(
+        per_class=per_class,
+        macro_f1=quotients.mean(one.f1 for one in per_class),
+        micro_f1=_f1(decided, gold),
+        default_macro_f1=quotients.mean(one.default_f1 for one in per_class),
+        default_micro_f1=_f1(scores >= default, gold),
+    )
+
+
+def tune_spans(
+    scores: Sequence[float],
+    correct: Sequence[bool],
+    gold: int,
+    *,
+    default: float = 0.5,
+) -> TunedThreshold:
+    """Choose the threshold with the best micro F1 over scored candidate spans.
+
+    F1 = 2 TP / (accepted + gold), as `tune` otherwise. Gold spans that are no candidate
+    count as missed, so `gold` is asked for and not counted from `correct`. Each
+    candidate is judged alone: if overlaps are resolved afterwards, take the scores of
+    the spans that are left, or the F1 is that of decisions before.
+
+    >>> tuned = tune_spans([0.9, 0.6, 0.4], [True, False, True], gold=3)
+    >>> tuned.threshold, round(tuned.f1, 4), round(tuned.default_f1, 4)
+    (0.4, 0.6667, 0.4)
+
+    Args:
+      scores: one per candidate, of all sentences together.
+      correct: whether a candidate is a gold span.
+      gold: the number of gold spans in all sentences.
+      default: what would be used without tuning.
+
+    Raises:
+      ValueError: the lengths differ, more candidates are correct than there is gold, a
+        score is NaN, or there is no candidate.
+    """
+    scores = arrays.numbers(scores, "scores")
+    correct = arrays.truths(correct, "correct")
+    if scores.ndim != 1 or scores.shape != correct.shape:
+        raise ValueError(
+            f"scores have shape {scores.shape} and correct {correct.shape}, not [N]"
+        )
+    if correct.sum() > gold:
+        raise ValueError(f"{correct.sum()} candidates are correct but gold is {gold}")
+    return _best_cut(scores, correct, gold, default)
+
+
+def _best_cut(
+    scores: np.ndarray, correct: np.ndarray, positives: int, default: float
+) -> TunedThreshold:
+    if not scores.size:
+        raise ValueError("there are no scores to choose a threshold from")
+    order = np.argsort(-scores, kind="stable")
+    ranked = scores[order]
+    ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
+    found = np.cumsum(correct[order])[ends]
+    f1s = 2 * found / (ends + 1 + positives)  # after each distinct score
+    best = int(f1s.argmax())  # the first of equals: the highest threshold
+    accepted = scores >= default
+    default_f1 = quotients.ratio(
+        2 * int(correct[accepted].sum()), int(accepted.sum()) + positives
+    )
+    threshold = default
+    if f1s[best] > default_f1:
+        rest = ranked[ends[best] + 1 :]
+        threshold = _between(float(ranked[ends[best]]), *map(float, rest[:1]))
+    return TunedThreshold(
+        threshold=threshold,
+        f1=max(float(f1s[best]), default_f1),
+        default_threshold=default,
+        default_f1=default_f1,
+        examples=int(scores.size),
+        positives=positives,
+    )
+
+
+def _between(upper: float, lower: float | None = None) -> float:
+    """Halve the way; neighbours, and infinities, leave no room: then the upper one."""
+    if lower is None:
+        return upper
+    middle = lower + (upper - lower) / 2
+    return middle if lower < middle <= upper else upper
+
+
+def _f1(predicted: np.ndarray, gold: np.ndarray) -> float:
+    true_positives = int((predicted & gold).sum())
+    return quotients.ratio(2 * true_positives, int(predicted.sum()) + int(gold.sum()))

@@ -1,0 +1,173 @@
+"""Classification scores, against scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sklearn
+
+from dicejax.metrics.classification import (
+    ClassScores,
+    ConfusionMatrix,
+    confusion,
+    scores,
+)
+
+unhurried = settings(deadline=None, max_examples=50)  # scikit-learn takes its time
+
+CORNERS = {
+    "perfect": ([0, 1, 2, 1], [0, 1, 2, 1]),
+    "all wrong": ([0, 1, 2], [1, 2, 0]),
+    "all gold one class": ([1, 1, 1], [0, 1, 1]),
+    "all predicted one class": ([0, 1, 2, 1], [1, 1, 1, 1]),
+    "both one class": ([1, 1], [1, 1]),
+    "both one class, not the same": ([1, 1], [0, 0]),
+    "a class only predicted": ([0, 0, 1], [0, 2, 1]),
+    "a class only in gold": ([0, 2, 1], [0, 0, 1]),
+    "a class in neither": ([0, 2, 2], [2, 2, 0]),
+    "one example": ([0], [0]),
+}
+
+
+def pairs(classes=4):
+    """Gold and predicted classes of the same examples; not all classes need occur."""
+    one = st.integers(0, classes - 1)
+    return st.lists(st.tuples(one, one), min_size=1, max_size=30).map(
+        lambda items: tuple(map(list, zip(*items, strict=True)))
+    )
+
+
+def assert_equals_sklearn(gold, predicted, classes=4, labels=None):
+    matrix = confusion(gold, predicted, classes)
+    expected = sklearn.confusion_matrix(gold, predicted, labels=range(classes))
+    assert np.array_equal(matrix.counts, expected)
+    result = scores(matrix, labels)
+    assert result.accuracy == pytest.approx(
+        sklearn.accuracy_score(gold, predicted), rel=1e-14
+    )
+    with warnings.catch_warnings():  # of classes that were only predicted
+        warnings.simplefilter("ignore")
+        balanced = sklearn.balanced_accuracy_score(gold, predicted)
+        matthews = sklearn.matthews_corrcoef(gold, predicted)
+    assert result.balanced_accuracy == pytest.approx(balanced, rel=1e-14)
+    assert result.matthews == pytest.approx(matthews, rel=1e-12, abs=1e-15)
+    for average in ("micro", "macro", "weighted"):
+        theirs = sklearn.precision_recall_fscore_support(
+            gold, predicted, labels=labels, average=average, zero_division=0
+        )[:3]
+        ours = getattr(result, average)
+        assert (ours.precision, ours.recall, ours.f1) == pytest.approx(
+            theirs, rel=1e-14
+        ), average
+    theirs = sklearn.precision_recall_fscore_support(
+        gold, predicted, labels=range(classes), zero_division=0
+    )
+    for ours, *row in zip(result.per_class, *theirs, strict=True):
+        assert (ours.precision, ours.recall, ours.f1, ours.support) == pytest.approx(
+            tuple(row), rel=1e-14
+        )
+    return result
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_corner_cases_equal_sklearn(corner):
+    assert_equals_sklearn(*CORNERS[corner])
+    assert_equals_sklearn(*CORNERS[corner], labels=[0, 1, 2, 3])
+
+
+@unhurried
+@given(pairs())
+def test_random_cases_equal_sklearn(case):
+    assert_equals_sklearn(*case)
+
+
+@unhurried
+@given(pairs(), st.sets(st.integers(0, 3), min_size=1))
+def test_scores_over_some_classes_equal_sklearn(case, labels):
+    assert_equals_sklearn(*case, labels=sorted(labels))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_large_imbalanced_cases_equal_sklearn(seed):
+    rng = np.random.default_rng(seed)
+    gold = rng.choice(4, 100_000, p=[0.97, 0.02, 0.009, 0.001])
+    predicted = np.where(rng.random(100_000) < 0.1, rng.integers(0, 4, 100_000), gold)
+    result = assert_equals_sklearn(gold, predicted)
+    assert result.macro.f1 < result.micro.f1
+
+
+@unhurried
+@given(pairs(2))
+def test_binary_scores_are_those_of_class_one(case):
+    gold, predicted = case
+    ours = scores(confusion(gold, predicted, 2)).per_class[1]
+    *theirs, _ = sklearn.precision_recall_fscore_support(
+        gold, predicted, average="binary", zero_division=0
+    )
+    assert [ours.precision, ours.recall, ours.f1] == pytest.approx(theirs, rel=1e-14)
+
+
+@unhurried
+@given(pairs(), st.integers(0, 30))
+def test_matrices_of_parts_add_up_to_that_of_the_whole(case, cut):
+    gold, predicted = case
+    first = confusion(gold[:cut], predicted[:cut], 4)
+    assert first + confusion(gold[cut:], predicted[cut:], 4) == confusion(*case, 4)
+
+
+def test_accuracy_is_not_a_mean_of_batch_means():
+    first, second = confusion([1], [1], 2), confusion([1, 1, 1], [0, 0, 0], 2)
+    assert scores(first + second).accuracy == 0.25
+
+
+def test_macro_f1_is_the_mean_of_f1():
+    gold, predicted = [0] * 9 + [1], [0] * 9 + [0]
+    result = scores(confusion(gold, predicted, 2))
+    assert result.macro.f1 == pytest.approx((2 * 9 / 19 + 0) / 2, rel=1e-15)
+    assert result.micro.f1 == result.accuracy == 0.9
+
+
+def test_nothing_scores_zero():
+    result = scores(confusion([], [], 2))
+    nothing = ClassScores(0.0, 0.0, 0.0, 0)
+    assert (result.accuracy, result.balanced_accuracy, result.matthews) == (0, 0, 0)
+    assert {result.micro, result.macro, result.weighted, *result.per_class} == {nothing}
+
+
+def test_matthews_does_not_overflow():
+    many = 10**11
+    matrix = ConfusionMatrix(((9 * many, many), (many, 9 * many)))
+    assert scores(matrix).matthews == pytest.approx(0.8, rel=1e-15)
+
+
+def test_masked_entries_are_left_out():
+    gold, predicted = [[0, 1], [-100, 1]], [[0, 0], [7, 1]]
+    where = [[True, True], [False, True]]
+    masked = confusion(gold, predicted, 2, where=where)
+    assert masked == confusion([0, 1, 1], [0, 0, 1], 2)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "message"),
+    [
+        ([0, 1], [0], r"gold has shape \(2,\), predicted \(1,\)"),
+        ([0, -100], [0, 1], "gold holds -100; classes go from 0 to 1"),
+        ([0, 1], [0, 2], "predicted holds 2; classes go from 0 to 1"),
+        ([0, 1], [0.2, 0.8], "predicted has dtype float64, not integers"),
+    ],
+)
+def test_what_is_no_class_is_refused(gold, predicted, message):
+    with pytest.raises(ValueError, match=message):
+        confusion(gold, predicted, 2)
+
+
+def test_classes_that_do_not_exist_are_refused():
+    matrix = confusion([0], [0], 2)
+    with pytest.raises(ValueError, match="are not all among 2"):
+        scores(matrix, [0, 2])
+    with pytest.raises(ValueError, match="of 2 and of 3 classes do not add"):
+        matrix + confusion([0], [0], 3)

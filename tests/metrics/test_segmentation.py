@@ -1,0 +1,164 @@
+"""Joint segmentation and tagging, against word lists and their character offsets."""
+
+from __future__ import annotations
+
+import random
+from itertools import accumulate, pairwise
+
+import pytest
+
+from dicejax.data import tags
+from dicejax.metrics.segmentation import (
+    TaggingCounts,
+    count_tagging,
+    tagging_scores,
+)
+from dicejax.metrics.spans import count_tags, scores
+
+
+def tagged(words):
+    """Write (word, tag) as one BMES tag per character."""
+    ends = list(accumulate((len(word) for word, _ in words), initial=0))
+    spans = [
+        tags.Span(tag, start, end)
+        for (_, tag), (start, end) in zip(words, pairwise(ends), strict=True)
+    ]
+    return tags.encode(spans, ends[-1], "BMES")
+
+
+def f1_of_sets(gold, predicted):
+    right = len(gold & predicted)
+    precision = right / len(predicted) if predicted else 0
+    recall = right / len(gold) if gold else 0
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0
+
+
+def reference(gold, predicted):
+    """Joint and word scores from sets of (sentence, start, end, tag)."""
+
+    def places(corpus):
+        found = set()
+        for number, words in enumerate(corpus):
+            start = 0
+            for word, tag in words:
+                found.add((number, start, start + len(word), tag))
+                start += len(word)
+        return found
+
+    wanted, found = places(gold), places(predicted)
+    joint = f1_of_sets(wanted, found)
+    words = f1_of_sets({one[:3] for one in wanted}, {one[:3] for one in found})
+    return joint, words
+
+
+def disturb(words, kinds, rng):
+    """Split and join words and change tags; the characters stay."""
+    result = []
+    for word, tag in words:
+        if rng.random() < 0.1:
+            tag = rng.choice(kinds)
+        if len(word) > 1 and rng.random() < 0.1:
+            cut = rng.randrange(1, len(word))
+            result += [(word[:cut], tag), (word[cut:], tag)]
+        elif result and rng.random() < 0.1:
+            result[-1] = (result[-1][0] + word, result[-1][1])
+        else:
+            result.append((word, tag))
+    return result
+
+
+def assert_equals_reference(gold, predicted):
+    wanted, found = [tagged(w) for w in gold], [tagged(w) for w in predicted]
+    result = tagging_scores(count_tagging(wanted, found, "BMES"))
+    joint, words = reference(gold, predicted)
+    ours = result.joint.precision, result.joint.recall, result.joint.f1
+    assert ours == pytest.approx(joint, rel=1e-14)
+    ours = result.words.precision, result.words.recall, result.words.f1
+    assert ours == pytest.approx(words, rel=1e-14)
+    same = [
+        a == b
+        for x, y in zip(wanted, found, strict=True)
+        for a, b in zip(x, y, strict=True)
+    ]
+    assert result.token_accuracy == sum(same) / len(same)
+    # The joint score is the plain span score.
+    assert result.joint == scores(count_tags(wanted, found, "BMES"))
+    return result
+
+
+def test_a_case_worked_out_by_hand():
+    gold = [[("上海", "NR"), ("浦东", "NR"), ("开发", "NN"), ("。", "PU")]]
+    predicted = [[("上海", "NR"), ("浦东开发", "NN"), ("。", "PU")]]
+    result = assert_equals_reference(gold, predicted)
+    assert (result.joint.precision, result.joint.recall) == (2 / 3, 2 / 4)
+    assert (result.words.precision, result.words.recall) == (2 / 3, 2 / 4)
+    assert result.token_accuracy == 4 / 7  # B-NR E-NR, E-NN and S-PU
+    assert result.joint.per_type["NR"].recall == 0.5
+
+
+def test_a_wrong_tag_costs_the_joint_score_alone():
+    gold = [[("上海", "NR"), ("好", "VA")]]
+    result = assert_equals_reference(gold, [[("上海", "NN"), ("好", "VA")]])
+    assert (result.joint.f1, result.words.f1) == (0.5, 1.0)
+
+
+def test_characters_beyond_a_cut_are_wrong():
+    gold = [["B-NN", "E-NN", "S-VV", "S-PU"]]
+    counts = count_tagging(gold, [gold[0][:2]], "BMES")
+    result = tagging_scores(counts)
+    assert (result.words.recall, result.joint.recall) == (1 / 3, 1 / 3)
+    assert (counts.correct_tokens, counts.tokens) == (2, 4)
+
+
+def test_nothing_scores_zero():
+    result = tagging_scores(TaggingCounts())
+    assert (result.joint.f1, result.words.f1, result.token_accuracy) == (0, 0, 0)
+
+
+def test_sentences_must_pair_up():
+    with pytest.raises(ValueError, match="gold has 1 sentences but predicted has 2"):
+        count_tagging([["O"]], [["O"], ["O"]], "BMES")
+
+
+def test_one_word_spans_score_the_accuracy_of_their_tags():
+    """Tagging given words, as in English: micro F1 is accuracy."""
+    gold, predicted = [["S-NN", "S-VV", "S-NN"]], [["S-NN", "S-NN", "S-NN"]]
+    result = tagging_scores(count_tagging(gold, predicted, "BMES"))
+    assert result.joint.f1 == pytest.approx(2 / 3, rel=1e-15)
+    assert result.token_accuracy == 2 / 3
+
+
+def read_words(path):
+    """Word and XPOS of each sentence of a CoNLL-U file without empty nodes."""
+    sentences = [[]]
+    for line in path.read_text("utf-8").splitlines():
+        if line:
+            fields = line.split("\t")
+            sentences[-1].append((fields[1], fields[4]))
+        else:
+            sentences.append([])
+    return [words for words in sentences if words]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_noisy_ud_chinese_equals_the_reference(data_folder, seed):
+    gold = read_words(data_folder / "ud_chinese_1.4" / "test.conllu")
+    kinds = sorted({tag for words in gold for _, tag in words})
+    rng = random.Random(seed)
+    predicted = [disturb(words, kinds, rng) for words in gold]
+    result = assert_equals_reference(gold, predicted)
+    assert 0.5 < result.joint.f1 < result.words.f1 < 0.95
+    assert assert_equals_reference(gold, gold).joint.f1 == 1
+
+
+def test_counts_of_parts_add_up_to_those_of_the_whole(data_folder):
+    gold = read_words(data_folder / "ud_chinese_1.4" / "dev.conllu")
+    rng = random.Random(0)
+    wanted = [tagged(words) for words in gold]
+    found = [tagged(disturb(words, ["NN", "VV"], rng)) for words in gold]
+    whole = count_tagging(wanted, found, "BMES")
+    parts = (
+        count_tagging(wanted[k::3], found[k::3], "BMES", strict=True) for k in range(3)
+    )
+    assert sum(parts, TaggingCounts()) == whole

@@ -1,0 +1,381 @@
+"""SQuAD scores, against the definitions of the two official scripts, written anew."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import re
+import string
+from collections import Counter
+from functools import cache
+
+import pytest
+
+from dicejax.metrics.answers import AnswerScores
+from dicejax.metrics.squad import normalize, score_v1, score_v2
+
+
+@cache
+def plain(text):
+    """Lower, then no punctuation, then no articles, then single spaces."""
+    kept = "".join(c for c in text.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept, flags=re.UNICODE).split())
+
+
+def shared(gold, predicted):
+    left = Counter(gold)
+    same = 0
+    for word in predicted:
+        if left[word] > 0:
+            left[word] -= 1
+            same += 1
+    return same
+
+
+def harmonic(same, gold, predicted):
+    if same == 0:
+        return 0.0
+    precision, recall = same / len(predicted), same / len(gold)
+    return 2 * precision * recall / (precision + recall)
+
+
+def official_v1(golds, predictions):
+    exact = f1 = 0.0
+    for question, texts in golds.items():
+        if question not in predictions:
+            continue
+        words = plain(predictions[question]).split()
+        exact += max(float(plain(t) == plain(predictions[question])) for t in texts)
+        f1 += max(
+            harmonic(shared(plain(t).split(), words), plain(t).split(), words)
+            for t in texts
+        )
+    return {"exact": exact / len(golds), "f1": f1 / len(golds)}
+
+
+def official_v2_raw(golds, predictions):
+    exact, f1 = {}, {}
+    for question, texts in golds.items():
+        texts = [text for text in texts if plain(text)] or [""]
+        words = plain(predictions[question]).split()
+        exact[question] = max(
+            float(plain(text) == plain(predictions[question])) for text in texts
+        )
+        values = []
+        for text in texts:
+            gold = plain(text).split()
+            if not gold or not words:
+                values.append(float(gold == words))
+            else:
+                values.append(harmonic(shared(gold, words), gold, words))
+        f1[question] = max(values)
+    return exact, f1
+
+
+def official_v2(golds, predictions, no_answer=None, threshold=1.0):
+    """The report of evaluate-v2.0, in shares."""
+    has_answer = {question: bool(texts) for question, texts in golds.items()}
+    raw = dict(zip(("exact", "f1"), official_v2_raw(golds, predictions), strict=True))
+    odds = no_answer or dict.fromkeys(golds, 0.0)
+    report = {}
+    for name, scores in raw.items():
+        final = {
+            q: float(not has_answer[q]) if odds[q] > threshold else s
+            for q, s in scores.items()
+        }
+        for prefix, part in (
+            ("", list(golds)),
+            ("HasAns_", [q for q in golds if has_answer[q]]),
+            ("NoAns_", [q for q in golds if not has_answer[q]]),
+        ):
+            total = sum(final[q] for q in part)
+            report[prefix + name] = total / len(part) if part else 0.0
+        if no_answer is None:
+            continue
+        # Walk up the no-answer scores, from all refused to all answered.
+        current = best = sum(not value for value in has_answer.values())
+        best_threshold = 0.0
+        for q in sorted(odds, key=lambda q: odds[q]):
+            if has_answer[q]:
+                current += scores[q]
+            elif predictions[q]:
+                current -= 1
+            if current > best:
+                best, best_threshold = current, odds[q]
+        report[f"best_{name}"] = best / len(golds)
+        report[f"best_{name}_thresh"] = best_threshold
+    if no_answer is not None and any(has_answer.values()):
+        raw["oracle"] = {q: float(value) for q, value in has_answer.items()}
+        for name, scores in raw.items():
+            report[f"pr_{name}_ap"] = official_ap(scores, odds, has_answer)
+    return report
+
+
+def official_ap(scores, odds, has_answer):
+    order = sorted(odds, key=lambda q: odds[q])
+    wanted = sum(has_answer.values())
+    true_positives = last_recall = area = 0.0
+    for place, q in enumerate(order):
+        if has_answer[q]:
+            true_positives += scores[q]
+        precision = true_positives / (place + 1)
+        recall = true_positives / wanted
+        if place == len(order) - 1 or odds[q] != odds[order[place + 1]]:
+            area += precision * (recall - last_recall)
+            last_recall = recall
+    return area
+
+
+def as_report(result):
+    """Our scores under the official names."""
+    report = {}
+    for prefix, part in (
+        ("", result.all),
+        ("HasAns_", result.answerable),
+        ("NoAns_", result.unanswerable),
+    ):
+        report |= {f"{prefix}exact": part.exact, f"{prefix}f1": part.f1}
+    for name in ("exact", "f1"):
+        best = getattr(result, f"best_{name}")
+        if best:
+            report |= {
+                f"best_{name}": best.score,
+                f"best_{name}_thresh": best.threshold,
+            }
+    if result.refusal:
+        for name in ("exact", "f1", "oracle"):
+            report[f"pr_{name}_ap"] = getattr(result.refusal, name)
+    return report
+
+
+def assert_equals_official_v2(golds, predictions, no_answer=None, threshold=1.0):
+    result = score_v2(golds, predictions, no_answer, threshold)
+    expected = official_v2(golds, predictions, no_answer, threshold)
+    assert as_report(result) == pytest.approx(expected, rel=1e-12, abs=0)
+    for name in ("best_exact_thresh", "best_f1_thresh"):
+        assert as_report(result).get(name) == expected.get(name)
+    return result
+
+
+def read_golds(path):
+    return {
+        question["id"]: [answer["text"] for answer in question["answers"]]
+        for article in json.loads(path.read_text("utf-8"))["data"]
+        for paragraph in article["paragraphs"]
+        for question in paragraph["qas"]
+    }
+
+
+def noisy(golds, seed):
+    """Answers that are right, near, wrong or none."""
+    rng = random.Random(seed)
+    pool = [text for texts in golds.values() for text in texts]
+    predictions = {}
+    for question, texts in golds.items():
+        text = rng.choice(texts or pool)
+        words = text.split()
+        predictions[question] = rng.choice(
+            [
+                text,
+                text.upper() + ".",
+                f"the  {text}, an",
+                " ".join(words[1:]),
+                " ".join([*words, *rng.choice(pool).split()]),
+                " ".join(words[:1] * 2),
+                rng.choice(pool),
+                "",
+            ]
+        )
+    return predictions
+
+
+def no_answer_scores(golds, seed, decimals=None):
+    rng = random.Random(seed)
+    values = {q: rng.betavariate(1 + 2 * (not t), 2) for q, t in golds.items()}
+    if decimals is not None:
+        values = {q: round(value, decimals) for q, value in values.items()}
+    items = list(values.items())
+    rng.shuffle(items)  # the official script's ties go by the order of this file
+    return dict(items)
+
+
+def test_normalising_by_hand():
+    assert normalize("  The Theatre's  A-team (an act) ") == "theatres ateam act"
+    assert normalize("A. An. The!") == ""
+    assert normalize("a’s café №1") == "’s café №1"
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "exact", "f1"),
+    [
+        ("Denver Broncos", "the denver broncos!", 1, 1),
+        ("Denver Broncos", "Broncos", 0, 2 / 3),
+        ("to be or not to be", "to to to", 0, 2 * (2 / 3) * (2 / 6) / (2 / 3 + 2 / 6)),
+        ("Denver", "Carolina", 0, 0),
+        ("Denver", "", 0, 0),
+        ("the", "an", 1, 0),  # both normalise to nothing
+    ],
+)
+def test_v1_cases_by_hand(gold, predicted, exact, f1):
+    result = score_v1({"q": [gold]}, {"q": predicted})
+    assert (result.exact, result.f1) == (exact, pytest.approx(f1, rel=1e-15))
+
+
+def test_v1_takes_the_best_gold_answer():
+    golds = {"q": ["Santa Clara", "Levi's Stadium in Santa Clara", "California"]}
+    result = score_v1(golds, {"q": "Stadium in Santa Clara"})
+    assert result == AnswerScores(0.0, pytest.approx(8 / 9, rel=1e-15), 1)
+
+
+def test_v1_scores_a_question_without_prediction_zero():
+    result = score_v1({"q1": ["x"], "q2": ["y"]}, {"q1": "x", "q3": "z"})
+    assert result == AnswerScores(exact=0.5, f1=0.5, questions=2)
+
+
+def test_v1_refuses_questions_without_gold():
+    with pytest.raises(ValueError, match="'q' has no gold answer: is this SQuAD v2"):
+        score_v1({"q": []}, {"q": ""})
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "score"),
+    [
+        ([], "", 1),
+        ([], "the", 1),  # normalises to nothing
+        ([], "Paris", 0),
+        (["Paris"], "", 0),
+        (["the", "Paris"], "", 0),  # gold that normalises to nothing is left out
+        (["the"], "", 1),  # unless there is no other
+    ],
+)
+def test_v2_empty_answers_by_hand(gold, predicted, score):
+    result = assert_equals_official_v2({"q": gold}, {"q": predicted})
+    assert (result.all.exact, result.all.f1) == (score, score)
+    part, other = result.answerable, result.unanswerable
+    if not gold:
+        part, other = other, part
+    assert part == result.all
+    assert other == AnswerScores(0.0, 0.0, 0)
+
+
+def test_nothing_scores_zero():
+    assert score_v1({}, {}) == AnswerScores(0.0, 0.0, 0)
+    result = score_v2({}, {}, {})
+    assert result.refusal is None
+    assert (result.best_f1.score, result.best_f1.attained) == (0, 0)
+
+
+def test_v2_wants_every_prediction_and_score():
+    golds = {"q1": [], "q2": []}
+    with pytest.raises(ValueError, match="1 of 2 questions have no prediction, 'q2'"):
+        score_v2(golds, {"q1": ""})
+    with pytest.raises(ValueError, match="2 of 2 questions have no no-answer score"):
+        score_v2(golds, {"q1": "", "q2": ""}, {})
+    with pytest.raises(ValueError, match="a no-answer score is NaN"):
+        score_v2(golds, dict.fromkeys(golds, ""), dict.fromkeys(golds, math.nan))
+
+
+def test_v2_without_answerable_questions_has_no_precision():
+    golds, predictions = {"q1": [], "q2": []}, {"q1": "x", "q2": ""}
+    result = assert_equals_official_v2(golds, predictions, {"q1": 0.5, "q2": 0.1})
+    assert result.refusal is None
+    assert (result.best_f1.score, result.best_f1.threshold) == (1, 0)
+
+
+def test_official_best_score_may_not_be_attainable():
+    """Among equal no-answer scores the official script parts what nothing can part."""
+    golds, odds = {"q1": ["x"], "q2": []}, {"q1": 0.5, "q2": 0.5}
+    result = assert_equals_official_v2(golds, {"q1": "x", "q2": "y"}, odds)
+    assert (result.best_f1.score, result.best_f1.attained) == (1, 0.5)
+
+
+def test_refusing_all_is_not_attained_where_scores_are_below_zero():
+    golds, odds = {"q1": [], "q2": []}, {"q1": -2.0, "q2": 1.0}
+    result = assert_equals_official_v2(golds, {"q1": "x", "q2": "y"}, odds)
+    assert (result.best_f1.score, result.best_f1.attained) == (1, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_sets_equal_the_official_definition(seed):
+    rng = random.Random(seed)
+    for _ in range(100):
+        compare_a_small_set(rng)
+
+
+def compare_a_small_set(rng):
+    words = ["the", "Paris", "Rome", "an", "Rome Paris", "", "Paris, Rome", "a-b"]
+    golds = {
+        f"q{n}": rng.sample(words, rng.choice([0, 0, 1, 2]))
+        for n in range(rng.randrange(1, 7))
+    }
+    predictions = {q: rng.choice(words) for q in golds}
+    odds = {q: rng.choice([0.0, 0.2, 0.5, 1.0]) for q in golds}
+    assert_equals_official_v2(golds, predictions)
+    assert_equals_official_v2(golds, predictions, odds, rng.choice([0.0, 0.2, 1.0]))
+    answered = {q: texts for q, texts in golds.items() if texts}
+    if answered:
+        result = score_v1(answered, predictions)
+        expected = official_v1(answered, predictions)
+        assert {"exact": result.exact, "f1": result.f1} == pytest.approx(
+            expected, rel=1e-12
+        )
+
+
+def test_v1_dev_gold_scores_one(data_folder):
+    golds = read_golds(data_folder / "squad_v1.1" / "dev.json")
+    predictions = {q: texts[0] for q, texts in golds.items()}
+    assert score_v1(golds, predictions) == AnswerScores(1.0, 1.0, 10_570)
+    # One question's last answer is ".", which has no words and so, officially, no F1.
+    predictions = {q: texts[-1] for q, texts in golds.items()}
+    result = score_v1(golds, predictions)
+    assert (result.exact, result.f1) == (1, pytest.approx(10_569 / 10_570, rel=1e-15))
+
+
+def test_v2_dev_gold_scores_one(data_folder):
+    golds = read_golds(data_folder / "squad_v2.0" / "dev.json")
+    predictions = {q: texts[0] if texts else "" for q, texts in golds.items()}
+    result = score_v2(golds, predictions)
+    assert result.all == AnswerScores(1.0, 1.0, 11_873)
+    assert result.answerable == AnswerScores(1.0, 1.0, 5_928)
+    assert result.unanswerable == AnswerScores(1.0, 1.0, 5_945)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_noisy_v1_dev_equals_the_official_definition(data_folder, seed):
+    golds = read_golds(data_folder / "squad_v1.1" / "dev.json")
+    predictions = noisy(golds, seed)
+    result = score_v1(golds, predictions)
+    expected = official_v1(golds, predictions)
+    assert result.exact == pytest.approx(expected["exact"], rel=1e-12)
+    assert result.f1 == pytest.approx(expected["f1"], rel=1e-12)
+    assert 0.3 < result.exact < result.f1 < 0.8
+
+
+@pytest.mark.parametrize("decimals", [None, 2])
+def test_noisy_v2_dev_equals_the_official_definition(data_folder, decimals):
+    golds = read_golds(data_folder / "squad_v2.0" / "dev.json")
+    predictions = noisy(golds, seed=2)
+    odds = no_answer_scores(golds, 3, decimals)
+    result = assert_equals_official_v2(golds, predictions, odds, 0.6)
+    assert result.best_f1.score > result.all.f1
+    assert result.best_f1.questions == 11_873
+
+
+def test_best_scores_are_attained_where_no_answer_scores_differ(data_folder):
+    golds = read_golds(data_folder / "squad_v2.0" / "dev.json")
+    predictions = {q: t if normalize(t) else "" for q, t in noisy(golds, 4).items()}
+    odds = no_answer_scores(golds, 5)
+    assert len(set(odds.values())) == len(odds)
+    result = score_v2(golds, predictions, odds)
+    for name in ("exact", "f1"):
+        best = getattr(result, f"best_{name}")
+        again = score_v2(golds, predictions, odds, best.threshold)
+        assert getattr(again.all, name) == best.attained
+        assert best.attained == pytest.approx(best.score, rel=1e-12)
+
+
+def test_only_articles_are_an_answer_to_the_official_threshold_alone():
+    golds, odds = {"q1": [], "q2": ["x"]}, {"q1": 0.1, "q2": 0.2}
+    result = assert_equals_official_v2(golds, {"q1": "the", "q2": "x"}, odds)
+    assert (result.all.f1, result.best_f1.score) == (1, 0.5)

@@ -1,0 +1,161 @@
+"""Tuned thresholds, against trying every threshold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import f1_score
+
+from dicejax.metrics.thresholds import tune, tune_per_class, tune_spans
+
+unhurried = settings(deadline=None)
+
+SCORE = st.one_of(
+    st.sampled_from([0.0, 0.25, 0.5, np.nextafter(0.5, 0), 1.0, -math.inf, math.inf]),
+    st.floats(allow_nan=False),
+)
+CASES = st.lists(st.tuples(SCORE, st.booleans()), min_size=1, max_size=25)
+
+
+def f1_at(threshold, scores, correct, gold):
+    accepted = [c for s, c in zip(scores, correct, strict=True) if s >= threshold]
+    total = len(accepted) + gold
+    return 2 * sum(accepted) / total if total else 0.0
+
+
+def best_f1(scores, correct, gold):
+    """The best over all thresholds: each score, and one above all."""
+    return max(f1_at(t, scores, correct, gold) for t in [*scores, math.nan])
+
+
+def check_laws(tuned, scores, correct, gold, default):
+    """All that `tune` promises."""
+    assert tuned.f1 == best_f1(scores, correct, gold)
+    assert tuned.f1 == f1_at(tuned.threshold, scores, correct, gold)
+    assert tuned.default_f1 == f1_at(default, scores, correct, gold)
+    assert (tuned.examples, tuned.positives) == (len(scores), gold)
+    assert tuned.default_threshold == default
+    if tuned.default_f1 == tuned.f1:
+        assert tuned.threshold == default
+    else:  # of equally good ones the highest
+        accepted = sorted({score for score in scores if score >= tuned.threshold})
+        fewer = accepted[1:]
+        assert all(f1_at(t, scores, correct, gold) < tuned.f1 for t in fewer)
+
+
+@unhurried
+@given(CASES, st.sampled_from([0.0, 0.5]), st.randoms(use_true_random=False))
+def test_tuning_equals_brute_force_in_any_order(case, default, rng):
+    scores, gold = zip(*case, strict=True)
+    tuned = tune(scores, gold, default=default)
+    check_laws(tuned, scores, gold, sum(gold), default)
+    decided = tuned.decide(scores).tolist()
+    assert decided == [score >= tuned.threshold for score in scores]
+    rng.shuffle(case)
+    assert tune(*zip(*case, strict=True), default=default) == tuned
+
+
+@unhurried
+@given(CASES, st.integers(0, 5))
+def test_tuning_spans_equals_brute_force(case, never_candidates):
+    scores, correct = zip(*case, strict=True)
+    gold = sum(correct) + never_candidates
+    tuned = tune_spans(scores, correct, gold)
+    check_laws(tuned, scores, correct, gold, 0.5)
+
+
+@pytest.mark.parametrize("decimals", [1, 2, 12])
+def test_many_scores_equal_sklearn_over_all_thresholds(decimals):
+    rng = np.random.default_rng(0)
+    gold = rng.random(600) < 0.1
+    scores = np.round(rng.beta(1 + 2 * gold, 8), decimals)
+    tuned = tune(scores, gold)
+    theirs = max(f1_score(gold, scores >= t) for t in np.unique(scores))
+    assert tuned.f1 == pytest.approx(theirs, rel=1e-15)
+    assert tuned.f1 == pytest.approx(f1_score(gold, tuned.decide(scores)), rel=1e-15)
+    assert tuned.default_f1 == pytest.approx(f1_score(gold, scores >= 0.5), rel=1e-15)
+    assert tuned.f1 > tuned.default_f1
+
+
+@pytest.mark.parametrize(
+    ("scores", "gold", "threshold", "f1"),
+    [
+        ([0.9, 0.1], [1, 0], 0.5, 1),  # the default is as good
+        ([0.4, 0.1], [1, 0], 0.25, 1),  # halfway
+        ([0.4, 0.1], [1, 1], 0.1, 1),  # nothing below: the lowest score
+        ([0.4, 0.4, 0.1], [1, 0, 0], 0.25, 2 / 3),  # equal scores stay together
+        ([0.4, 0.3, 0.2, 0.1], [1, 0, 0, 1], 0.35, 2 / 3),  # a tie: the higher
+        ([0.4, 0.1], [0, 0], 0.5, 0),  # no positives
+        ([0.4], [1], 0.4, 1),
+    ],
+)
+def test_ties_by_hand(scores, gold, threshold, f1):
+    tuned = tune(scores, gold)
+    assert (tuned.threshold, tuned.f1) == (pytest.approx(threshold, rel=1e-15), f1)
+
+
+def test_float32_scores_are_not_rounded_across_the_threshold():
+    upper = np.float32(0.3)
+    lower = np.nextafter(upper, np.float32(0))
+    scores = np.array([upper, lower], np.float32)
+    tuned = tune(scores, [1, 0])
+    assert float(lower) < tuned.threshold < float(upper)
+    assert tuned.decide(scores).tolist() == [True, False]
+
+
+def test_neighbouring_scores_leave_no_room_between():
+    upper = 0.3
+    tuned = tune([upper, np.nextafter(upper, 0)], [1, 0])
+    assert (tuned.threshold, tuned.f1) == (upper, 1)
+
+
+def test_a_tuned_threshold_says_so():
+    text = str(tune([0.1, 0.4, 0.45, 0.8], [0, 1, 1, 1]))
+    assert "tuned on 4 examples with 3 positives" in text
+    assert "0.5000 at 0.5" in text
+
+
+def test_masked_entries_change_nothing():
+    scores, gold = [[0.4, 0.1], [math.nan, 0.3]], [[1, 0], [-100, 1]]
+    tuned = tune(scores, gold, where=[[True, True], [False, True]])
+    assert tuned == tune([0.4, 0.1, 0.3], [1, 0, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_class_is_tuned_for_itself(seed):
+    rng = np.random.default_rng(seed)
+    gold = rng.random((80, 3)) < [0.5, 0.1, 0.0]
+    scores = np.round(rng.random((80, 3)), 1) * (0.5 + 0.5 * gold)
+    tuned = tune_per_class(scores, gold)
+    for c, one in enumerate(tuned.per_class):
+        assert one == tune(scores[:, c], gold[:, c])
+        assert one.f1 == best_f1(scores[:, c], gold[:, c], gold[:, c].sum())
+    for decided, names in (
+        (tuned.decide(scores), ("macro_f1", "micro_f1")),
+        (scores >= 0.5, ("default_macro_f1", "default_micro_f1")),
+    ):
+        for name, average in zip(names, ("macro", "micro"), strict=True):
+            theirs = f1_score(gold, decided, average=average, zero_division=0)
+            assert getattr(tuned, name) == pytest.approx(theirs, rel=1e-14)
+    assert tuned.macro_f1 >= tuned.default_macro_f1
+
+
+def test_what_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match="no scores to choose a threshold from"):
+        tune([], [])
+    with pytest.raises(ValueError, match="scores hold NaN"):
+        tune([math.nan], [1])
+    with pytest.raises(ValueError, match="gold holds -100"):
+        tune([0.5], [-100])
+    with pytest.raises(ValueError, match=r"scores have shape \(1,\), gold \(2,\)"):
+        tune([0.5], [1, 0])
+    with pytest.raises(ValueError, match="not both \\[N, C\\]"):
+        tune_per_class([0.5], [1])
+    with pytest.raises(ValueError, match="2 candidates are correct but gold is 1"):
+        tune_spans([0.5, 0.6], [True, True], gold=1)
+    with pytest.raises(ValueError, match=r"correct \(2,\), not \[N\]"):
+        tune_spans([0.5], [True, True], gold=2)
