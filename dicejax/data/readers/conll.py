@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import difflib
-import gzip
-import io
+import functools
 import os
-import re
-import sys
-import zlib
-from collections.abc import Callable, Iterator
-from typing import BinaryIO
-
-from etils import epath
+from collections.abc import Collection, Iterator
 
 from dicejax.data import tags
+from dicejax.data.readers import columns
+from dicejax.data.readers.skipping import Flaw, OnError, check_label, report
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
-
-_DOCUMENT_START = "-DOCSTART-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +36,8 @@ def read(
     tag_column: int = -1,
     separator: str | None = None,
     scheme: str | None = None,
+    types: Collection[str] | None = None,
+    on_error: OnError | None = None,
 ) -> list[Sentence]:
     r"""Read a file of words and tags.
 
@@ -56,6 +49,9 @@ def read(
     decoded as `tags.spans` does. Where no scheme is named, `tags.detect_scheme` tells
     it from the whole file. IOB1 and BIO can be mistaken for each other there when the
     file is small or damaged, which changes no span, since both decode alike.
+
+    Files with one character per line are read so too: for joint segmentation and
+    tagging (CTB) each word is a span, its part of speech the type: `B-NN`, `E-NN`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
@@ -74,6 +70,9 @@ def read(
         where each character has a tag, as in Chinese, so have the ideographic space
         U+3000 and the no-break space U+00A0.
       scheme: how the tags are written, one of `tags.PREFIXES`; None detects it.
+      types: every type that spans may have; None allows any.
+      on_error: is told of each sentence that is left out, with its first flaw; None
+        raises the first.
 
     Returns:
       The sentences in the order of the file; at least one.
@@ -81,86 +80,36 @@ def read(
     Raises:
       InputError: the file is missing, empty, a folder, or not UTF-8 text; a row has
         more or fewer columns than the first or none at the place asked for; a tag is
-        malformed or not of the scheme; the scheme is unknown. The message names the
-        file, and the line where there is one.
+        malformed or not of the scheme; a type or the scheme is unknown. The message
+        names the file, and the line where there is one.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         known = ", ".join(tags.PREFIXES)
         raise InputError.at(
             path, None, f"scheme {scheme!r} is unknown", f"name one of {known}"
         )
-    columns = _Columns(path, word_column, tag_column)
-    drafts: list[tuple[int, list[str], list[str]]] = []
-    first_line: dict[str, int] = {}  # of each distinct tag: each is checked once
-    in_sentence = False
-    for number, fields in _rows(path, separator):
-        if not fields:
-            in_sentence = False
-            continue
-        if not in_sentence:
-            drafts.append((number, [], []))
-            in_sentence = True
-        word, tag = columns.pick(number, fields)
-        if tag not in first_line:
-            _check_tag(path, number, tag, scheme)
-            first_line[tag] = number
-        # A corpus repeats its words; interned, each is kept in memory once.
-        drafts[-1][1].append(sys.intern(word))
-        drafts[-1][2].append(sys.intern(tag))
-    if not drafts:
-        raise InputError.at(
-            path, None, "holds no sentences", "put one word and its tag on each line"
-        )
+    found = columns.read(
+        path,
+        word_column=word_column,
+        label_column=tag_column,
+        separator=separator,
+        check=functools.partial(_check_tag, scheme=scheme, types=types),
+        on_error=on_error,
+    )
     if scheme is None:
-        scheme = tags.detect_scheme(labels for _, _, labels in drafts)
-        for tag, number in first_line.items():
-            _check_tag(path, number, tag, scheme, detected=True)
+        scheme = tags.detect_scheme(rows.labels for rows in found)
+        found = list(_of_scheme(found, scheme, path, on_error))
     return [
-        Sentence(tuple(words), tuple(tags.spans(labels, scheme)), number)
-        for number, words, labels in drafts
+        Sentence(tuple(rows.words), tuple(tags.spans(rows.labels, scheme)), rows.line)
+        for rows in found
     ]
 
 
-@dataclasses.dataclass
-class _Columns:
-    """Takes word and tag from a row; the first row says how many columns all have."""
-
-    path: str | os.PathLike[str]
-    word: int
-    tag: int
-    width: int = 0
-    first: int = 0
-
-    def pick(self, line: int, fields: list[str]) -> tuple[str, str]:
-        if len(fields) != self.width:
-            self._check_width(line, len(fields))
-        word = fields[self.word]
-        if not word:  # only where a separator is named
-            raise InputError.at(self.path, line, "the word is empty", "mend the row")
-        return word, fields[self.tag]
-
-    def _check_width(self, line: int, width: int) -> None:
-        hint = "mend the row, or name the separator if words hold spaces"
-        columns = "1 column" if width == 1 else f"{width} columns"
-        if self.width:
-            what = f"{columns} where {self.width} are expected, as in line {self.first}"
-            raise InputError.at(self.path, line, what, hint)
-        for name, column in (("word", self.word), ("tag", self.tag)):
-            if not -width <= column < width:
-                what = f"{columns}, but the {name} is asked from column {column}"
-                raise InputError.at(
-                    self.path, line, what, "columns count from 0, or from the end: -1"
-                )
-        if self.word % width == self.tag % width:
-            what = f"{columns}, so word and tag would be the same one"
-            raise InputError.at(
-                self.path, line, what, "name other columns or the separator"
-            )
-        self.width, self.first = width, line
-
-
 def _check_tag(
-    path, line: int, tag: str, scheme: str | None, detected: bool = False
+    tag: str,
+    scheme: str | None,
+    types: Collection[str] | None = None,
+    detected: bool = False,
 ) -> None:
     do = "correct it or name the column that holds the tags"
     try:
@@ -172,86 +121,25 @@ def _check_tag(
             )
         elif scheme is not None:
             do = "correct it, or name another scheme or column"
-        raise InputError.at(path, line, str(error), do) from None
-    if prefix != "O" and not kind:
-        raise InputError.at(
-            path, line, f"tag {tag!r} names no type ({tags.forms(scheme)})", do
-        )
+        raise Flaw(str(error), do) from None
+    if prefix == "O":
+        return
+    if not kind:
+        raise Flaw(f"tag {tag!r} names no type ({tags.forms(scheme)})", do)
+    check_label(kind, types)
 
 
-def _rows(path, separator: str | None) -> Iterator[tuple[int, list[str]]]:
-    """Give each line's number and columns; no columns where a sentence ends."""
-    split = _splitter(path, separator)
-    number = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if "\0" in line:
-            raise InputError.at(
-                path, number, "a NUL byte: not text, or UTF-16", "save it as UTF-8"
-            )
-        # The marker's row often has other columns than the rest, so it is not split.
-        if _DOCUMENT_START in line and _DOCUMENT_START in line.split():
-            yield number, []
+def _of_scheme(found, scheme: str, path, on_error) -> Iterator[columns.Rows]:
+    """Leave out, or refuse, the sentences whose tags are not of the detected scheme."""
+    flaws: dict[str, Flaw] = {}
+    for tag in {tag for rows in found for tag in rows.labels}:
+        try:
+            _check_tag(tag, scheme, detected=True)
+        except Flaw as flaw:
+            flaws[tag] = flaw
+    for rows in found:
+        bad = next((n for n, tag in enumerate(rows.labels) if tag in flaws), None)
+        if bad is None:
+            yield rows
         else:
-            yield number, split(line.rstrip("\n")) if line.strip(" \t\n") else []
-    if number == 0:
-        raise InputError.at(path, None, "is empty", "name a file that holds sentences")
-
-
-def _splitter(path, separator: str | None) -> Callable[[str], list[str]]:
-    if separator is None:
-        return re.compile(r"[^ \t]+").findall  # not str.split(): see `read`
-    if not separator:
-        raise InputError.at(path, None, "the separator is empty", "name a character")
-    return lambda line: line.split(separator)
-
-
-def _lines(path) -> Iterator[str]:
-    file = epath.Path(path)
-    try:
-        if file.is_dir():
-            raise InputError.at(path, None, "is a folder", "name a file in it")
-        if not file.exists():
-            raise InputError.at(path, None, "no such file", _what_is_there(file))
-        with _open(path) as raw, io.TextIOWrapper(raw, "utf-8-sig") as text:
-            yield from text
-    except UnicodeDecodeError:
-        raise _not_utf8(path) from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise InputError.at(
-            path,
-            None,
-            f"cannot be read: {reason}",
-            "check the file and its permissions",
-        ) from error
-
-
-@contextlib.contextmanager
-def _open(path) -> Iterator[BinaryIO]:
-    with epath.Path(path).open("rb") as file:
-        if not os.fspath(path).endswith(".gz"):
-            yield file
-            return
-        with gzip.open(file) as unpacked:
-            yield unpacked
-
-
-def _what_is_there(path: epath.Path) -> str:
-    if not path.parent.is_dir():
-        return f"there is no folder {path.parent} either"
-    names = sorted(entry.name for entry in path.parent.iterdir())
-    close = difflib.get_close_matches(path.name, names)
-    return f"did you mean {' or '.join(close)}?" if close else "check the name"
-
-
-def _not_utf8(path) -> InputError:
-    """Find the place: text is decoded in pieces, so the error itself does not know."""
-    with _open(path) as file:
-        content = file.read()
-    try:
-        content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        offset = error.start
-    line = 1 + len(re.findall(rb"\r\n|\r|\n", content[:offset]))
-    what = f"byte {offset} (0x{content[offset]:02x}) is not UTF-8"
-    return InputError.at(path, line, what, "convert the file to UTF-8")
+            report(flaws[rows.labels[bad]].at(path, rows.line + bad), on_error)

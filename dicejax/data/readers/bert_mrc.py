@@ -1,0 +1,131 @@
+"""BERT-MRC: named entities as answers to a query per type, in one JSON list."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+
+from dicejax.data.examples import SpanQuery
+from dicejax.data.readers import json_text
+from dicejax.data.readers.skipping import Flaw, OnError, check_label, report
+from dicejax.data.tags import Span
+from dicejax.errors import InputError
+
+_PLACE = re.compile(r"([0-9]+)[;,]([0-9]+)")
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    labels: Collection[str] | None = None,
+    on_error: OnError | None = None,
+) -> list[SpanQuery]:
+    r"""Read sentences with a query for each type of span.
+
+    Each item has `context` (words, one space between them; characters for Chinese),
+    `query`, `entity_label`, `qas_id`, `impossible` (no span of this type) and the
+    places of the spans three times over, ends included: `start_position`,
+    `end_position` and, as "start;end", `span_position`. The three must agree.
+
+    >>> import json, pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
+    >>> item = {"context": "Ada Lovelace slept", "query": "people", "qas_id": "0.1",
+    ...         "entity_label": "PER", "impossible": False, "start_position": [0],
+    ...         "end_position": [1], "span_position": ["0;1"]}
+    >>> _ = path.write_text(json.dumps([item]))
+    >>> [example] = read(path)
+    >>> example.words, [tuple(span) for span in example.spans]
+    (('Ada', 'Lovelace', 'slept'), [('PER', 0, 2)])
+
+    Args:
+      path: local, or anything etils.epath opens (gs://, s3://).
+      labels: every `entity_label` there is; None allows any.
+      on_error: is told of each item that is left out; None raises the first.
+
+    Returns:
+      The items in the order of the file; at least one.
+
+    Raises:
+      InputError: the file is missing, empty, a folder, or not a JSON list; an item
+        lacks a field, its places disagree, lie outside the sentence or end before they
+        start; an id comes twice; a label is not in the list.
+    """
+    document = json_text.document(path)
+    if not isinstance(document, list):
+        raise InputError.at(path, None, "is not a JSON list", "put the items in one")
+    found: list[SpanQuery] = []
+    ids: set[str] = set()
+    for place, record in enumerate(document):
+        try:
+            example = _query(record, labels)
+            if example.id in ids:
+                raise Flaw("the id comes a second time", "give each item its own")
+        except Flaw as flaw:
+            report(flaw.at(path, None, _where(place, record)), on_error)
+            continue
+        ids.add(example.id)
+        found.append(example)
+    if not found:
+        raise InputError.at(path, None, "holds no items", "name a file that has some")
+    return found
+
+
+def _where(place: int, record: object) -> str:
+    named = isinstance(record, dict) and record.get("qas_id")
+    return f"item {place}" + (f" (qas_id {named!r})" if named else "")
+
+
+def _query(record: object, labels: Collection[str] | None) -> SpanQuery:
+    label = json_text.field(record, "entity_label", str)
+    check_label(label, labels)
+    words = json_text.field(record, "context", str).split(" ")
+    if "" in words:
+        raise Flaw(
+            "'context' is empty or has two spaces in a row, so places are unsure",
+            "put one space between words",
+        )
+    return SpanQuery(
+        id=json_text.field(record, "qas_id", str),
+        query=json_text.field(record, "query", str),
+        words=tuple(words),
+        label=label,
+        spans=_spans(record, label, len(words)),
+    )
+
+
+def _spans(record: object, label: str, length: int) -> tuple[Span, ...]:
+    places = json_text.field(record, "span_position", list)
+    spans = [_span(place, label, length) for place in places]
+    _check_agrees(record, "start_position", {span.start for span in spans})
+    _check_agrees(record, "end_position", {span.end - 1 for span in spans})
+    impossible = json_text.field(record, "impossible", bool)
+    if impossible and spans:
+        raise Flaw("is impossible but has spans", "correct one or the other")
+    if not impossible and not spans:
+        raise Flaw("has no span but is not impossible", "correct one or the other")
+    return tuple(sorted(spans, key=lambda span: (span.start, span.end)))
+
+
+def _span(place: object, label: str, length: int) -> Span:
+    match = _PLACE.fullmatch(place) if isinstance(place, str) else None
+    if not match:
+        raise Flaw(f"'span_position' holds {place!r}", 'write "start;end"')
+    start, end = int(match[1]), int(match[2])
+    if end < start:
+        raise Flaw(f"span {place!r} ends before it starts", "correct it")
+    if end >= length:
+        raise Flaw(
+            f"span {place!r} is outside the sentence of {length} words",
+            "correct it; words count from 0",
+        )
+    return Span(label, start, end + 1)
+
+
+def _check_agrees(record: object, name: str, expected: set[int]) -> None:
+    values = [json_text.value_of(v, int) for v in json_text.field(record, name, list)]
+    if set(values) != expected:
+        raise Flaw(
+            f"{name!r} is {values} but 'span_position' says {sorted(expected)}",
+            "correct one or the other; ends are included",
+        )

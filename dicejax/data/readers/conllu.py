@@ -1,0 +1,157 @@
+"""CoNLL-U files: the treebanks of Universal Dependencies."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Collection, Iterator
+
+from dicejax.data.examples import TaggedWords
+from dicejax.data.readers import text
+from dicejax.data.readers.skipping import (
+    Flaw,
+    OnError,
+    check_label,
+    did_you_mean,
+    report,
+)
+from dicejax.errors import InputError
+
+COLUMNS = (
+    "ID",
+    "FORM",
+    "LEMMA",
+    "UPOS",
+    "XPOS",
+    "FEATS",
+    "HEAD",
+    "DEPREL",
+    "DEPS",
+    "MISC",
+)
+"""The columns of the format, by the names its definition gives them."""
+
+# In these, "_" says that nothing was annotated; in the others it is a value.
+_NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
+_WORD = re.compile(r"[1-9][0-9]*")
+_NO_WORD = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    column: str = "UPOS",
+    labels: Collection[str] | None = None,
+    on_error: OnError | None = None,
+) -> list[TaggedWords]:
+    r"""Read the words of a treebank with one column as their label.
+
+    Syntactic words are read: ranges of multiword tokens (`3-4`) and empty nodes (`8.1`)
+    are passed over, and so are comments, which a file need not have.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.conllu"
+    >>> rows = ["# text = au lit", "1-2 au _ _ _ _ _ _ _ _", "1 à à ADP _ _ 3 case _ _",
+    ...         "2 le le DET _ _ 3 det _ _", "3 lit lit NOUN _ _ 0 root _ _"]
+    >>> _ = path.write_text("\n".join(rows).replace(" ", "\t"), "utf-8")
+    >>> [example] = read(path)
+    >>> example.words, example.labels
+    (('à', 'le', 'lit'), ('ADP', 'DET', 'NOUN'))
+
+    Args:
+      path: local, or anything etils.epath opens (gs://, s3://).
+      column: whose values are the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and
+        LEMMA `_` is a value like others; elsewhere it says that a label is missing.
+      labels: every label there is; None allows any.
+      on_error: is told of each sentence that is left out, with its first flaw; None
+        raises the first.
+
+    Returns:
+      The sentences in the order of the file; at least one. The line is that of the
+      first word.
+
+    Raises:
+      InputError: the file is missing, empty, a folder, or not UTF-8 text; a row has not
+        ten columns, an id that is malformed or out of turn, no label, or one that is
+        not in the list; the column is unknown.
+    """
+    if column not in COLUMNS[2:]:
+        do = did_you_mean(column, COLUMNS[2:])
+        raise InputError.at(path, None, f"no column {column!r} has labels", do)
+    found = list(_sentences(path, column, labels, on_error))
+    if not found:
+        raise InputError.at(
+            path, None, "holds no sentences", "name a CoNLL-U file with words"
+        )
+    return found
+
+
+def _sentences(path, column, labels, on_error) -> Iterator[TaggedWords]:
+    sentence = _Sentence(column, labels)
+    broken = False
+
+    def leave_out(error: InputError) -> None:
+        nonlocal broken
+        if not broken:  # the first flaw of a sentence speaks for it
+            report(error, on_error)
+        broken = True
+
+    for number, line in text.lines(path, leave_out):
+        if not line.strip(" \t"):
+            if sentence.words and not broken:
+                yield sentence.finish()
+            sentence, broken = _Sentence(column, labels), False
+        elif not line.startswith("#") and not broken:
+            try:
+                sentence.add(number, line.split("\t"))
+            except Flaw as flaw:
+                leave_out(flaw.at(path, number))
+    if sentence.words and not broken:
+        yield sentence.finish()
+
+
+class _Sentence:
+    """Collects the rows of one sentence."""
+
+    def __init__(self, column: str, known: Collection[str] | None):
+        self.words: list[str] = []
+        self._labels: list[str] = []
+        self._name, self._column = column, COLUMNS.index(column)
+        self._known = known
+        self._line = 0
+
+    def add(self, number: int, fields: list[str]) -> None:
+        self._line = self._line or number
+        if len(fields) != len(COLUMNS):
+            columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
+            raise Flaw(
+                f"{columns} where CoNLL-U has {len(COLUMNS)}",
+                "separate them with one tab each and mark empty ones by _",
+            )
+        id_, word, label = fields[0], fields[1], fields[self._column]
+        if not _WORD.fullmatch(id_):
+            if _NO_WORD.fullmatch(id_):
+                return
+            raise Flaw(f"id {id_!r} is no number, range or empty node", "correct it")
+        if id_ != str(len(self.words) + 1):
+            raise Flaw(
+                f"id {id_} where {len(self.words) + 1} is next",
+                "mend the numbering, or put a blank line between sentences",
+            )
+        if not word:
+            raise Flaw("the word is empty", "mend the row")
+        self._check_label(label)
+        # A corpus repeats its words; interned, each is kept in memory once.
+        self.words.append(sys.intern(word))
+        self._labels.append(sys.intern(label))
+
+    def _check_label(self, label: str) -> None:
+        if not label or (label == "_" and self._name in _NEVER_BLANK):
+            raise Flaw(
+                f"the word has no {self._name}", "add it, or name another column"
+            )
+        check_label(label, self._known)
+
+    def finish(self) -> TaggedWords:
+        return TaggedWords(tuple(self.words), tuple(self._labels), self._line)

@@ -1,0 +1,137 @@
+"""What a reader does with a bad example: stop there, or tell of it and read on."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Collection
+
+from dicejax.errors import InputError
+
+OnError = Callable[[InputError], None]
+"""Is told of each example that is left out."""
+
+
+class Flaw(Exception):
+    """What is wrong with one example, told by code that does not know where it stands.
+
+    Args:
+      what: is wrong.
+      do: what mends it.
+    """
+
+    def __init__(self, what: str, do: str):
+        super().__init__(what, do)
+        self.what, self.do = what, do
+
+    def at(
+        self, path: str | os.PathLike[str], line: int | None, where: str = ""
+    ) -> InputError:
+        """Say where.
+
+        >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
+        dev.json: record 3: has no 'text'; add it
+
+        Args:
+          path: the file.
+          line: counted from 1; None where lines mean nothing.
+          where: the place within the file or line, if that needs saying.
+        """
+        what = f"{where}: {self.what}" if where else self.what
+        return InputError.at(path, line, what, self.do)
+
+
+def report(error: InputError, on_error: OnError | None) -> None:
+    """Raise the error, or tell of it where someone listens.
+
+    Args:
+      error: of one example.
+      on_error: is told; the caller then leaves the example out. None raises.
+
+    Raises:
+      InputError: nobody listens.
+    """
+    if on_error is None:
+        raise error from None
+    on_error(error)
+
+
+class Skipped:
+    """Counts the examples that were left out and keeps the first few reasons.
+
+    Readers take one as `on_error`; the same may be given to several. Where a reader
+    repairs, another, `Skipped(done="repaired")`, counts that.
+
+    >>> skipped = Skipped(keep=1)
+    >>> for line in (3, 7):
+    ...     skipped(InputError.at("dev.tsv", line, "the text is empty", "mend it"))
+    >>> skipped.count
+    2
+    >>> print(skipped)
+    2 left out:
+      dev.tsv:3: the text is empty; mend it
+      and 1 more
+
+    Args:
+      keep: how many messages to keep.
+      done: what was done with the examples, as the first line says it.
+    """
+
+    def __init__(self, keep: int = 20, done: str = "left out"):
+        self.count = 0
+        self.messages: list[str] = []
+        self._keep, self._done = keep, done
+
+    def __call__(self, error: InputError) -> None:
+        """Count one."""
+        self.count += 1
+        if len(self.messages) < self._keep:
+            self.messages.append(str(error))
+
+    def __str__(self) -> str:
+        """One line each; the first says how many."""
+        rest = self.count - len(self.messages)
+        more = [f"  and {rest} more"] if rest else []
+        shown = [f"  {message}" for message in self.messages]
+        head = f"{self.count} {self._done}" + ":" * bool(self.count)
+        return "\n".join([head, *shown, *more])
+
+
+def check_label(label: str, known: Collection[str] | None) -> None:
+    """Refuse a label that is not of a list.
+
+    >>> check_label("NOUN", ["NOUN", "VERB"])
+    >>> check_label("whatever", None)
+
+    Args:
+      label: as the file has it.
+      known: every label there is; None knows of none and refuses none.
+
+    Raises:
+      Flaw: the label is not among them.
+    """
+    if known is None or label in known:
+        return
+    raise Flaw(f"label {label!r} is unknown", did_you_mean(label, known))
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Suggest names that look alike, or list all.
+
+    >>> did_you_mean("NUON", ["NOUN", "VERB"])
+    'did you mean NOUN?'
+    >>> did_you_mean("x", ["NOUN", "VERB"])
+    'name one of NOUN, VERB'
+    """
+    otherwise = f"name one of {', '.join(sorted(known))}" if known else "there is none"
+    return suggestion(name, known) or otherwise
+
+
+def suggestion(name: str, known: Collection[str]) -> str:
+    """Suggest names that look alike; empty where none does.
+
+    >>> suggestion("NUON", ["NOUN", "VERB"]), suggestion("x", ["NOUN", "VERB"])
+    ('did you mean NOUN?', '')
+    """
+    close = difflib.get_close_matches(name, list(known))
+    return f"did you mean {' or '.join(close)}?" if close else ""

@@ -1,0 +1,236 @@
+"""Data sets that tensorflow-datasets hosts, by name and without TensorFlow."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from dicejax.data import tags
+from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
+from dicejax.data.readers import squad
+from dicejax.data.readers.skipping import Flaw, OnError, did_you_mean, report
+from dicejax.errors import InputError
+
+Example = Sentence | TaggedWords | ReadingExample | LabelledText
+
+_PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
+
+
+def read(
+    name: str,
+    split: str,
+    *,
+    data_dir: str | os.PathLike[str] | None = None,
+    download: bool = False,
+    label: str | None = None,
+    on_error: OnError | None = None,
+) -> list[Example]:
+    """Read a split of a data set; its features tell which kind of example it holds.
+
+    | features                                 | such as                | example      |
+    | ---------------------------------------- | ---------------------- | ------------ |
+    | id, context, question, answers           | squad/v1.1, squad/v2.0 | Reading      |
+    | tokens, labels that are tags (B-PER)     | conll2003              | Sentence     |
+    | tokens, other labels                     | universal_dependencies | TaggedWords  |
+    | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
+    | sentence, label                          | glue/sst2              | LabelledText |
+
+    Classes of texts are numbers written out, as in GLUE's own files; -1, which stands
+    for a label kept back, is None. Lines count records from 1.
+
+    The set must lie in `data_dir` in a format of random access (array_record); its
+    order is that in which it was prepared. With `download` it is prepared there first,
+    which some builders cannot do without further packages; the message names them.
+
+    Args:
+      name: of the data set, with configuration and version: `glue/mrpc:2.0.0`.
+      split: of the data set, or a part: `train[:10%]`.
+      data_dir: where prepared sets lie; None is tensorflow-datasets' own folder.
+      download: whether to fetch and prepare a set that is not there.
+      label: of the features with a value per word, the one to take as labels, such as
+        `pos` or `xpos`; None takes `ner`, else `upos`.
+      on_error: is told of each example that is left out; None raises the first.
+
+    Returns:
+      Examples of one kind; at least one.
+
+    Raises:
+      InputError: the package is not installed; the set, split or label is unknown, not
+        prepared or of no known kind; an example is flawed.
+    """
+    source, features = _source(name, split, data_dir, download)
+    convert = _converter(name, features, label)
+    found = []
+    for number, record in enumerate(source, start=1):
+        try:
+            example = convert(_plain(record), number)
+        except Flaw as flaw:
+            where = f"example {number}"
+            report(flaw.at(f"{name}:{split}", None, where), on_error)
+            continue
+        if example is not None:
+            found.append(example)
+    if not found:
+        raise InputError.at(f"{name}:{split}", None, "is empty", "name another split")
+    return found
+
+
+def _package():
+    """Import the package; its room `text` registers sets that it does not by itself."""
+    try:
+        import tensorflow_datasets.text
+
+        return tensorflow_datasets
+    except ImportError as error:
+        raise InputError(
+            f"tensorflow-datasets cannot be used ({_first_line(error)}); "
+            "pip install 'dicejax[tfds]'"
+        ) from None
+
+
+def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
+    package = _package()
+    try:
+        builder = package.builder(name, data_dir=data_dir, file_format="array_record")
+    except package.core.registered.DatasetNotFoundError:
+        known = package.list_builders(with_community_datasets=False)
+        do = did_you_mean(re.split("[/:]", name)[0], known) if known else "check it"
+        raise InputError(
+            f"{name}: no such data set in tensorflow-datasets "
+            f"{package.__version__}; {_shortened(do)}"
+        ) from None
+    except Exception as error:
+        raise InputError(f"{name}: {_first_line(error)}; check the name") from error
+    if not builder.info.splits:
+        _prepare(name, builder, download)
+    base = re.split(r"\W", split)[0]
+    if base not in builder.info.splits:
+        do = did_you_mean(base, list(builder.info.splits))
+        raise InputError(f"{name}: no split {split!r}; {do}")
+    try:
+        return builder.as_data_source(split), builder.info.features
+    except Exception as error:
+        raise InputError(
+            f"{name}: cannot be read from {builder.data_dir}: {_first_line(error)}; "
+            "prepare it anew as array_record"
+        ) from error
+
+
+def _prepare(name: str, builder, download: bool) -> None:
+    if not download:
+        raise InputError(
+            f"{name}: is not prepared in {builder.data_dir}; allow its download, or "
+            f"run: tfds build {name} --file_format=array_record"
+        )
+    try:
+        builder.download_and_prepare()
+    except ImportError as error:
+        raise InputError(
+            f"{name}: cannot be prepared ({_first_line(error)}); "
+            "pip install 'dicejax[tfds]', or the package named here"
+        ) from error
+    except Exception as error:  # what builders raise is theirs to choose
+        raise InputError(
+            f"{name}: cannot be prepared: {_first_line(error)}; mend that, or copy a "
+            f"prepared set to {builder.data_dir}"
+        ) from error
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) < 200 else "check the name"
+
+
+def _plain(value: Any) -> Any:
+    """Turn NumPy's values and bytes into Python's and text."""
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise Flaw(f"{value[:40]!r} is not UTF-8", "prepare the set anew") from None
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+        return _plain(value) if isinstance(value, bytes | list) else value
+    return [_plain(part) for part in value] if isinstance(value, list) else value
+
+
+def _converter(name: str, features: Mapping[str, Any], label: str | None):
+    """Tell what kind of example the features make."""
+    if "tokens" in features:
+        return _for_words(name, features, label)
+    if label is not None:
+        raise InputError(f"{name}: has no labels per word; leave out label={label!r}")
+    if {"id", "context", "question", "answers"} <= set(features):
+        return _reading
+    for pair in (*_PAIRS, ("sentence",)):
+        if {*pair, "label"} <= set(features):
+            return lambda record, number: _labelled(record, number, pair)
+    raise InputError(
+        f"{name}: has features {', '.join(features)}, which make no example known "
+        "here; name a set for tagging, reading, or classifying one text or two"
+    )
+
+
+def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Callable:
+    if label is None:
+        label = "ner" if "ner" in features else "upos"
+    if label not in features or label == "tokens":
+        do = did_you_mean(label, [known for known in features if known != "tokens"])
+        raise InputError(f"{name}: no labels {label!r}; {do}")
+    names = getattr(getattr(features[label], "feature", None), "names", None)
+    scheme = _scheme(names) if names else None
+
+    def convert(record: dict, number: int) -> Sentence | TaggedWords | None:
+        words, labels = tuple(record["tokens"]), record[label]
+        if not words:  # conll2003 ends in one
+            return None
+        if len(words) != len(labels):
+            what = f"{len(words)} words but {len(labels)} labels"
+            raise Flaw(what, "prepare the set anew")
+        if names:
+            labels = [names[place] for place in labels]
+        if scheme:
+            return Sentence(words, tuple(tags.spans(labels, scheme)), number)
+        return TaggedWords(words, tuple(labels), number)
+
+    return convert
+
+
+def _scheme(names: list[str]) -> str | None:
+    """Tell the scheme of labels that are tags of spans; None where they are none."""
+    try:
+        kinds = [tags.parse(name) for name in names]
+    except ValueError:
+        return None
+    whole = all(kind or prefix == "O" for prefix, kind in kinds)
+    return tags.detect_scheme([names]) if whole and "O" in names else None
+
+
+def _reading(record: dict, number: int) -> ReadingExample:
+    answers = record["answers"]
+    places = zip(answers["text"], answers["answer_start"], strict=True)
+    asked = {
+        "id": record["id"],
+        "question": record["question"],
+        "answers": [{"text": text, "answer_start": start} for text, start in places],
+        "is_impossible": record.get("is_impossible", False),
+    }
+    return squad.example(record["context"], asked)
+
+
+def _labelled(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
+    first, second = [record[name].strip() for name in texts] + [None] * (2 - len(texts))
+    if not first or second == "":
+        raise Flaw("a text is empty", "leave the example out")
+    label = None if record["label"] == -1 else str(record["label"])
+    return LabelledText(
+        first, second, label, str(record.get("idx", number - 1)), number
+    )

@@ -1,0 +1,105 @@
+"""CLUENER JSON lines: spans of characters, and places that cannot be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dicejax.data.readers.cluener import TYPES, read
+from dicejax.data.readers.conll import Sentence
+from dicejax.data.readers.skipping import Skipped
+from dicejax.data.tags import Span
+
+
+def line(text="他去台湾看台湾", **label):
+    return json.dumps({"text": text, "label": label}, ensure_ascii=False)
+
+
+def test_repeated_and_nested_mentions(write):
+    path = write(line(address={"台湾": [[5, 6], [2, 3]]}, name={"台": [[2, 2]]}) + "\n")
+    (sentence,) = read(path, types=TYPES)
+    assert sentence == Sentence(
+        tuple("他去台湾看台湾"),
+        (Span("name", 2, 3), Span("address", 2, 4), Span("address", 5, 7)),
+        1,
+    )
+
+
+def test_test_files_have_no_labels(write, refusal):
+    path = write('{"id": 0, "text": "他去"}\n')
+    assert read(path, labelled=False) == [Sentence(("他", "去"), (), 1)]
+    message = refusal(read, path)
+    assert (
+        message == ":1: has no 'label'; add it, or read a test file with labelled=False"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (
+            line(address={"台湾": [[1, 2]]}),
+            "'台湾' is not at 1 to 2, where '去台' stands;",
+        ),
+        (
+            line(address={"台湾": [[3, 2]]}),
+            "'台湾' ends at 2 before it starts at 3; corr",
+        ),
+        (
+            line(address={"台湾": [[5, 7]]}),
+            "'台湾' at 5 to 7 is outside the text of 7 ch",
+        ),
+        (line(address={"湾": [[-1, -1]]}), "'湾' at -1 to -1 is outside the text"),
+        (line(address={"台湾": [2, 3]}), "place 2 of '台湾' is not [first, last];"),
+        (line(address={"台湾": [[2, True]]}), "place [2, True] of '台湾' is not"),
+        (line(address={"台湾": 2}), "is a whole number, not a list; correct it"),
+        (line(address=[[2, 3]]), "'address' is a list, not an object; correct it"),
+        (
+            line(addres={"台湾": [[2, 3]]}),
+            "label 'addres' is unknown; did you mean addr",
+        ),
+        (line(text=""), "the text is empty; remove the line"),
+        (line(text=3), "'text' is a whole number, not a string;"),
+        (
+            '{"text": "a\\ud800b", "label": {}}',
+            "'text' holds a NUL or half a surrogate",
+        ),
+        ('{"text": "a\\u0000b", "label": {}}', "'text' holds a NUL or half"),
+        ('{"texts": "a", "label": {}}', "has no 'text'; did you mean texts?"),
+        ('{"label": {}}', "has no 'text'; add it"),
+        ('["a"]', "is a list, not an object;"),
+        ("null", "is null, not an object;"),
+        (
+            '{"text": "a", ',
+            "not JSON: Expecting property name enclosed in double quotes",
+        ),
+        ('{"text": "a", "text": "b"}', "an object has 'text' twice; merge the two"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_line(write, refusal, content, message):
+    path = write(f"{line()}\n{content}\n{line()}\n")
+    assert refusal(read, path, types=TYPES).startswith(f":2: {message}")
+    skipped = Skipped()
+    assert [s.line for s in read(path, types=TYPES, on_error=skipped)] == [1, 3]
+    assert skipped.count == 1
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_spans_are_read_as_written(tmp_path_factory, data):
+    text = data.draw(
+        st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1)
+    )
+    ends = st.tuples(*[st.integers(0, len(text) - 1)] * 2).map(sorted)
+    places = data.draw(st.lists(ends, unique_by=tuple))
+    names = {}
+    for first, last in places:
+        names.setdefault(text[first : last + 1], []).append([first, last])
+    path = tmp_path_factory.mktemp("cluener") / "file.json"
+    path.write_text(line(text, name=names), "utf-8", newline="\n")
+    (sentence,) = read(path)
+    assert "".join(sentence.words) == text
+    assert [(s.start, s.end - 1) for s in sentence.spans] == sorted(map(tuple, places))

@@ -1,0 +1,175 @@
+"""SQuAD JSON: answers at their offsets, several answers, several spans, none."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.data.readers.skipping import Skipped
+from dicejax.data.readers.squad import read
+
+CONTEXT = "Ada met Bob. Later Ada met Cy."
+
+
+def answer(text, start):
+    return {"text": text, "answer_start": start}
+
+
+def question(*answers, id="q1", **more):
+    return {"id": id, "question": "Who?", "answers": list(answers)} | more
+
+
+def document(*questions, context=CONTEXT):
+    return {"data": [{"paragraphs": [{"context": context, "qas": list(questions)}]}]}
+
+
+def test_several_answers(write):
+    (example,) = read(write(document(question(answer("Ada", 19), answer("Bob", 8)))))
+    assert example == ReadingExample(
+        "q1",
+        "Who?",
+        CONTEXT,
+        ((AnswerSpan(19, "Ada"),), (AnswerSpan(8, "Bob"),)),
+        False,
+    )
+    for (span,) in example.answers:
+        assert CONTEXT[span.start : span.end] == span.text
+
+
+def test_several_spans_are_one_answer(write):
+    path = write(document(question(answer("Cy", 27), answer("Bob", 8))))
+    (example,) = read(path, several_spans=True)
+    assert example.answers == ((AnswerSpan(8, "Bob"), AnswerSpan(27, "Cy")),)
+
+
+def test_questions_without_answer(write):
+    plausible = {"plausible_answers": [answer("Cy", 27)]}
+    path = write(document(question(is_impossible=True, **plausible)))
+    for several_spans in (False, True):
+        (example,) = read(path, several_spans=several_spans)
+        assert example.impossible
+        assert example.answers == ()
+
+
+def test_test_files_have_no_answers(write, refusal):
+    asked = {"id": "q1", "question": "Who?"}
+    path = write(document(asked))
+    (example,) = read(path, labelled=False)
+    assert (example.answers, example.impossible) == ((), False)
+    where = ": data[0].paragraphs[0].qas[0] (id 'q1'): "
+    assert refusal(read, path) == f"{where}has no 'answers'; add it"
+    assert refusal(read, write(document(question()))).startswith(
+        f"{where}has no answer but is not impossible; add one, set is_impossible, or"
+    )
+
+
+def test_offsets_count_code_points(write):
+    context = "𝒳 → 𝒴 und Zoë"
+    start = context.index("Zoë")
+    (example,) = read(write(document(question(answer("Zoë", start)), context=context)))
+    assert example.answers == ((AnswerSpan(start, "Zoë"),),)
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (
+            question(answer("Bob", 7)),
+            "answer 'Bob' is not at 7 but at 8; correct it, or",
+        ),
+        (
+            question(answer("Eve", 7)),
+            "answer 'Eve' is not at 7 of its context nor near",
+        ),
+        (question(answer("Ada", -1)), "answer 'Ada' is not at -1 but at 0;"),
+        (question(answer("Cy", 900)), "answer 'Cy' is not at 900 of its context nor"),
+        (question(answer(" ", 3)), "the text of an answer is empty;"),
+        (question(answer("", 3)), "the text of an answer is empty;"),
+        (question(answer("Ada", "0")), "'answer_start' is a string, not a whole numbe"),
+        (question(answer("Ada", True)), "'answer_start' is true or false, not a whole"),
+        (question({"text": "Ada"}), "has no 'answer_start'; add it"),
+        (question(answer("Ada", 0), is_impossible=True), "is impossible but has answ"),
+        (
+            question(answer("Ada", 0), is_impossible="no"),
+            "'is_impossible' is a string,",
+        ),
+        (
+            question(answer("Ada", 0), question=None),
+            "'question' is null, not a string;",
+        ),
+        (question(answer("Ada", 0), id="q0"), "the id comes a second time;"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_with_its_place(write, refusal, asked, message):
+    good = question(answer("Ada", 0), id="q0")
+    path = write(document(good, asked))
+    where = f": data[0].paragraphs[0].qas[1] (id {asked['id']!r}): "
+    assert refusal(read, path).startswith(where + message)
+    skipped = Skipped()
+    assert [example.id for example in read(path, on_error=skipped)] == ["q0"]
+    assert skipped.count == 1
+
+
+def test_broken_articles_and_paragraphs_are_left_out(write, refusal):
+    content = document(question(answer("Ada", 0)))
+    content["data"] += [3, {"paragraphs": [{"context": CONTEXT}, "x"]}]
+    skipped = Skipped()
+    assert len(read(write(content), on_error=skipped)) == 1
+    assert [message.split(": ", 1)[1] for message in skipped.messages] == [
+        "data[1]: is a whole number, not an object; correct it",
+        "data[2].paragraphs[0]: has no 'qas'; add it",
+        "data[2].paragraphs[1]: is a string, not an object; correct it",
+    ]
+    assert refusal(read, write([])) == ": is a list, not an object; correct it"
+    assert refusal(read, write({"version": 1})) == ": has no 'data'; add it"
+    assert refusal(read, write({"data": []})).startswith(": holds no questions;")
+
+
+@pytest.mark.parametrize(("start", "place"), [(7, 8), (9, 8), (28, 27), (-1, 0)])
+def test_an_answer_near_its_offset_is_moved_where_someone_is_told(write, start, place):
+    text = {8: "Bob", 27: "Cy", 0: "Ada"}[place]
+    path = write(document(question(answer(text, start))))
+    repaired = Skipped(done="repaired")
+    (example,) = read(path, on_repair=repaired)
+    assert str(repaired).startswith("1 repaired:\n")
+    assert example.answers == ((AnswerSpan(place, text),),)
+    assert repaired.messages == [
+        f"{path}: data[0].paragraphs[0].qas[0] (id 'q1'): answer {text!r} is not at "
+        f"{start}; read at {place} instead"
+    ]
+
+
+def test_a_question_that_is_left_out_counts_as_no_repair(write):
+    moved_and_lost = question(answer("Bob", 7), answer("Eve", 0))
+    path = write(document(moved_and_lost, question(answer("Ada", 0), id="q2")))
+    repaired, skipped = Skipped(), Skipped()
+    (example,) = read(path, on_repair=repaired, on_error=skipped)
+    assert (example.id, repaired.count, skipped.count) == ("q2", 0, 1)
+
+
+def test_between_two_places_at_the_same_distance_none_is_taken(write):
+    asked = [question(answer("o", 1)), question(answer("o", 0), id="q2")]
+    path = write(document(*asked, context="o-o"))
+    repaired, skipped = Skipped(), Skipped()
+    (example,) = read(path, on_repair=repaired, on_error=skipped)
+    assert (example.id, repaired.count, skipped.count) == ("q2", 0, 1)
+
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+@settings(deadline=None)
+@given(TEXT.filter(str.strip), TEXT, TEXT)
+def test_answers_are_read_as_written(tmp_path_factory, text, before, after):
+    context = before + text + after
+    path = tmp_path_factory.mktemp("squad") / "file.json"
+    written = document(question(answer(text, len(before))), context=context)
+    path.write_text(json.dumps(written, ensure_ascii=False), "utf-8", newline="\n")
+    (example,) = read(path)
+    assert example.context == context
+    ((span,),) = example.answers
+    assert context[span.start : span.end] == span.text == text
