@@ -285,8 +285,8 @@ class XLNet(nnx.Module):
         first, second, last = (None,) * 3 if keys is None else keys[depth:]
         words = self.embeddings.word(input_ids).astype(self.dtype)
         kept = 0 if memory is None else memory.shape[2]
-        # One draw for the batch, where PyTorch draws anew for each row: the projection of
-        # the positions is then that of one row.
+        # One draw for the batch, where PyTorch draws for each row, so that positions
+        # are projected once.
         context = Context(
             _visible(segment_ids, kept, self.config),
             dropout(self._positions(input_ids.shape[1], kept), rate, second),

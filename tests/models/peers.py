@@ -1,7 +1,6 @@
 """PyTorch's models beside ours: the same weights, the same batch, the same loss."""
 
 import dataclasses
-import functools
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,8 @@ from dicejax.models.heads import SequenceHead, StartEndHead, TokenHead
 from dicejax.models.huggingface.names import FAMILIES
 from dicejax.models.huggingface.writing import checkpoint
 from dicejax.models.network import Network
+
+from .small import quickly
 
 torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 transformers = pytest.importorskip("transformers")
@@ -190,8 +191,7 @@ def compute_theirs(pair, batch, masked=True):
 def compute_ours(pair, batch):
     """The same of ours, the gradients by PyTorch's names."""
 
-    # Most of a test's time is LLVM's, which here compiles for one call.
-    @functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
+    @quickly
     def everything(params, batch):
         def loss(params):
             logits = our_logits(pair, params, batch)

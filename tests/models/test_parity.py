@@ -97,7 +97,7 @@ def test_real_weights_equal_pytorch(minilm):
 
 @pytest.mark.parametrize(
     ("family", "tolerance"),
-    # XLNet encodes positions in float32, where two libraries' sines differ.
+    # PyTorch encodes XLNet's positions in float32 all the same.
     [("bert", 1e-12), ("electra", 1e-12), ("xlnet", 1e-5)],
 )
 def test_float64_is_float64_throughout(family, tolerance):

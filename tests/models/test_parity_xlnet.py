@@ -4,7 +4,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 
 from dicejax.models.xlnet import next_memory
 
@@ -18,6 +17,7 @@ from .peers import (
     pair,
     torch,
 )
+from .small import encode
 
 # What pretraining puts in place of a word.
 UNMOVED = ("mask_emb",)
@@ -106,17 +106,6 @@ def test_rows_without_types_equal_pytorch():
     compare(ours, compute_theirs(both, batch), same)
 
 
-def encoder_of(both):
-    """The encoder's module, since a network has no memory."""
-    module = both.network.encoder.build(
-        dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0)
-    )
-    state = nnx.state(module)
-    nnx.replace_by_pure_dict(state, jax.tree.map(jnp.asarray, both.params["encoder"]))
-    nnx.update(module, state)
-    return module
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -130,17 +119,16 @@ def encoder_of(both):
 )
 def test_memory_equals_pytorch(settings):
     both = pair(configured("xlnet", **settings), TOKENS)
-    config, encoder = both.network.encoder, encoder_of(both)
+    config = both.network.encoder
     batch = batch_for(both, lengths=(18, 18, 18), padded="none")
     memory = mems = None
     for part in (slice(0, 6), slice(6, 11), slice(11, 18)):
         piece = {name: array[:, part] for name, array in batch.items()}
-        ids = piece.pop("input_ids")
-        last, inputs = encoder(ids, **piece, memory=memory)
+        last, inputs = encode(config, both.params["encoder"], piece, memory)
         memory = next_memory(config, inputs, memory)
         with torch.no_grad():
             wanted = both.model.transformer(
-                torch.tensor(ids),
+                torch.tensor(piece["input_ids"]),
                 token_type_ids=torch.tensor(piece["token_type_ids"]).long(),
                 mems=mems,
                 use_mems=True,

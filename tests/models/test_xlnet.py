@@ -2,31 +2,20 @@
 
 import dataclasses
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import pytest
-from flax import nnx
 
 from dicejax.models.xlnet import XLNetConfig, next_memory
+
+from .small import drawn, encode, network_of
 
 SMALL = XLNetConfig(vocab_size=9, d_model=12, n_layer=1, n_head=2, d_inner=8)
 
 
-def module(config, seed=0):
-    """An encoder whose weights are drawn so that they matter."""
-    made = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
-    rng = np.random.default_rng(seed)
-    state = nnx.to_pure_dict(nnx.state(made))
-
-    def drawn(branch):
-        if isinstance(branch, dict):
-            return {key: drawn(value) for key, value in branch.items()}
-        return jnp.asarray(rng.normal(size=branch.shape), jnp.float32)
-
-    whole = nnx.state(made)
-    nnx.replace_by_pure_dict(whole, drawn(state))
-    nnx.update(made, whole)
-    return made
+def parameters(config):
+    """Those of an encoder by itself, with drawn values."""
+    return drawn(network_of(config))["encoder"]
 
 
 def inputs(types, ids=None):
@@ -40,14 +29,9 @@ def inputs(types, ids=None):
     }
 
 
-def one_layer(encoder, config, x, memory, types, visible):
-    """The encoder's one layer in NumPy, token by token: `[T, D]`."""
-    layer = nnx.to_pure_dict(nnx.state(encoder.layers))
-    weight = {
-        name: np.asarray(layer[name][0], np.float64)
-        for name in layer
-        if not isinstance(layer[name], dict)
-    }
+def one_layer(params, config, x, memory, types, visible):
+    """One layer in NumPy, token by token: `[T, D]`."""
+    weight = jax.tree.map(lambda x: x[0].astype(np.float64), params["layers"])
     kept, (length, width) = len(memory), x.shape
     seen = np.concatenate([memory, x])
     types_seen = np.concatenate([np.zeros(kept, int), types])
@@ -82,10 +66,10 @@ def one_layer(encoder, config, x, memory, types, visible):
     def normalised(y, norm):
         y = y - y.mean(-1, keepdims=True)
         y = y / np.sqrt(y.var(-1, keepdims=True) + config.layer_norm_eps)
-        return y * layer[norm]["scale"][0] + layer[norm]["bias"][0]
+        return y * weight[norm]["scale"] + weight[norm]["bias"]
 
     def dense(y, name):
-        return y @ np.asarray(layer[name]["kernel"][0]) + layer[name]["bias"][0]
+        return y @ weight[name]["kernel"] + weight[name]["bias"]
 
     x = normalised(x + attended, "attention_norm")
     inner = np.maximum(dense(x, "intermediate"), 0)
@@ -105,7 +89,7 @@ def one_layer(encoder, config, x, memory, types, visible):
 )
 def test_a_layer_is_that_of_the_paper(settings, kept):
     config = dataclasses.replace(SMALL, ff_activation="relu", **settings)
-    encoder = module(config)
+    params = parameters(config)
     rng = np.random.default_rng(1)
     memory = rng.normal(size=(kept, 12)).astype(np.float32)
     ids, types = rng.integers(0, 9, 5), np.array([0, 0, 1, 1, 0])
@@ -117,25 +101,23 @@ def test_a_layer_is_that_of_the_paper(settings, kept):
         back = kept + t - s
         return back >= 0 and (not config.same_length or back <= kept)
 
-    got, _ = encoder(
-        **inputs(types, ids), memory=jnp.asarray(memory)[None, None] if kept else None
-    )
-    x = np.asarray(encoder.embeddings.word.table[...])[ids]
-    wanted = one_layer(encoder, config, x, memory, types, visible)
-    np.testing.assert_allclose(got[0], wanted, atol=2e-5)
+    given = memory[None, None] if kept else None
+    got, _ = encode(config, params, inputs(types, ids), given)
+    x = params["embeddings"]["word"]["table"][ids]
+    wanted = one_layer(params, config, x, memory, types, visible)
+    np.testing.assert_allclose(got[0], wanted, atol=1e-5)
 
 
 def test_a_memory_stands_for_the_text_before():
     config = dataclasses.replace(SMALL, attn_type="uni", n_layer=2)
-    encoder = module(config)
+    params = parameters(config)
     rng = np.random.default_rng(2)
     ids, types = rng.integers(0, 9, 9), np.zeros(9, int)
-    whole, _ = encoder(**inputs(types, ids))
-    _, before = encoder(**inputs(types[:4], ids[:4]))
-    after, _ = encoder(
-        **inputs(types[4:], ids[4:]), memory=next_memory(config, before, None)
-    )
-    np.testing.assert_allclose(after, whole[:, 4:], atol=2e-5)
+    whole, _ = encode(config, params, inputs(types, ids))
+    _, before = encode(config, params, inputs(types[:4], ids[:4]))
+    memory = next_memory(config, before, None)
+    after, _ = encode(config, params, inputs(types[4:], ids[4:]), memory)
+    np.testing.assert_allclose(after, whole[:, 4:], atol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,44 @@
+"""Small networks whose weights all matter, compiled in a moment."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+
+# Most of the time of such a test is LLVM's, which compiles here for one call or two.
+quickly = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 0}
+)
+
+
+def network_of(config, head=None, **settings):
+    """A network with one head, called "tags"."""
+    heads = (("tags", head or TokenHead(classes=5)),)
+    return Network(encoder=config, heads=heads, **settings)
+
+
+def drawn(network, seed=0):
+    """Parameters of which all matter; initial ones leave attention nearly even."""
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    rng = np.random.default_rng(seed)
+
+    def draw(path, leaf):
+        around = 1.0 if path[-1].key == "scale" else 0.0
+        return rng.normal(around, 0.2, leaf.shape).astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+@functools.partial(quickly, static_argnums=0)
+def encode(config, params, batch, memory=None):
+    """What an encoder gives by itself, since a network hands it no memory."""
+    module = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
+    state = nnx.state(module)
+    nnx.replace_by_pure_dict(state, params)
+    nnx.update(module, state)
+    return module(**batch, memory=memory)
