@@ -14,7 +14,7 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 ROOT = Path(__file__).parents[1] / "experiments"
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = sorted(f for f in ROOT.rglob("*.py") if "def get_config" in f.read_text())
 
 
 def shrunk(experiment: config.Experiment) -> config.Experiment:
