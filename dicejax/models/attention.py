@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.models.layers import dropout
+from dicejax.models.layers import dropout, matmul
 
 
 def segment_mask(segment_ids: Array) -> Array:
@@ -55,12 +55,10 @@ def attend(
     scale = query.shape[-1] ** -0.5
     # Heads to the front: one transposed copy is cheaper than strided batched products.
     query, key, value = (x.swapaxes(1, 2) for x in (query * scale, key, value))
-    scores = jnp.einsum(
-        "bnth,bnsh->bnts", query, key, preferred_element_type=at_least_float32
-    )
+    scores = matmul(query, key.swapaxes(2, 3))
     if bias is not None:
         scores += bias
     scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
     weights = dropout(weights, dropout_rate, rng)
-    return jnp.einsum("bnts,bnsh->bnth", weights, value).swapaxes(1, 2)
+    return matmul(weights, value).astype(value.dtype).swapaxes(1, 2)

@@ -1,0 +1,352 @@
+"""The five data sets have their sizes; what is added differs as told."""
+
+import collections
+import dataclasses
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dicejax.data.augment import ImbalanceAblation
+from dicejax.data.examples import LabelledText
+from dicejax.data.readers import classification
+from dicejax.data.replacement import SynonymReplacement
+from dicejax.data.synonym_groups import GROUPS, STOP_WORDS
+from dicejax.data.synonyms import WordList, WordNet
+from dicejax.errors import InputError
+
+GROUP_OF = {
+    word: set(line.split(", "))
+    for line in GROUPS.splitlines()
+    for word in line.split(", ")
+}
+ADJECTIVES = ["useful", "large", "strange", "rare", "correct", "safe", "brave"]
+NOUNS = ["kid", "car", "phone", "trip", "shop", "doctor", "lawyer", "bike"]
+
+
+def pairs(positives: int, negatives: int) -> list[LabelledText]:
+    """Unlike pairs; one in ten has nothing that can be replaced."""
+    labels = ["1"] * positives + ["0"] * negatives
+    np.random.default_rng(1).shuffle(labels)
+    found = []
+    for i, label in enumerate(labels):
+        adjective, noun = ADJECTIVES[i % 7], NOUNS[i // 7 % 8]
+        first = f"Is  the {adjective} {noun} no. {i} here, or there?"
+        second = f"({noun.title()} {i}: {adjective.upper()}!)"
+        if i % 10 == 0:
+            first, second = f"iPhone {i}?", "Who are you?"
+        found.append(LabelledText(first, second, label, f"q{i}", i + 1))
+    return found
+
+
+def make(variant, data, **kwargs):
+    return ImbalanceAblation(variant=variant, **kwargs).make(data)
+
+
+def counted(examples) -> tuple[int, int]:
+    labels = collections.Counter(example.label for example in examples)
+    return labels["1"], labels["0"]
+
+
+DATA = pairs(40, 70)
+
+
+@pytest.mark.parametrize(
+    ("variant", "settings", "counts"),
+    [
+        ("original", {}, (40, 70)),
+        ("+positive", {}, (70, 70)),
+        ("+negative", {}, (40, 100)),
+        ("-negative", {}, (40, 40)),
+        ("+positive & +negative", {}, (51, 89)),
+        ("+positive", {"size": 120}, (50, 70)),
+        ("+positive", {"positive_share": 0.6}, (105, 70)),
+        ("+negative", {"size": 130}, (40, 90)),
+        ("+negative", {"positive_share": 0.21}, (40, 150)),
+        ("-negative", {"size": 90}, (40, 50)),
+        ("-negative", {"positive_share": 0.8}, (40, 10)),
+        ("+positive & +negative", {"size": 200, "positive_share": 0.5}, (100, 100)),
+        ("+positive & +negative", {"size": 120}, (44, 76)),
+        ("+positive & +negative", {"positive_share": 0.4}, (56, 84)),
+    ],
+)
+def test_each_data_set_has_its_counts(variant, settings, counts):
+    made = make(variant, DATA, **settings)
+    assert counted(made.examples) == counts
+    assert made.positives == counts[0]
+    assert made.removed == max(0, 70 - counts[1])
+    assert (made.positive.made, made.negative.made) == (
+        counts[0] - 40,
+        max(0, counts[1] - 70),
+    )
+
+
+@pytest.mark.parametrize(
+    ("variant", "size", "share"),
+    [
+        ("original", 363_871, 0.37),
+        ("+positive", 458_477, 0.50),
+        ("+negative", 458_477, None),  # the paper's 0.21 cannot be: see the module
+        ("-negative", 269_165, 0.50),
+        ("+positive & +negative", 458_477, 0.37),
+    ],
+)
+def test_the_sizes_are_the_paper_s(variant, size, share):
+    # 37% of 363,871 and what 458,477 leaves: rounded shares fix the counts to 0.1%.
+    positives, negatives = 134_632, 229_239
+    made = ImbalanceAblation(variant=variant).targets(positives, negatives)
+    assert sum(made) == pytest.approx(size, rel=5e-4)
+    if share:
+        assert made[0] / sum(made) == pytest.approx(share, abs=5e-4)
+    else:
+        assert round(made[0] / sum(made), 2) == 0.29
+
+
+def test_the_paper_s_share_of_plus_negative_takes_641_000_examples():
+    made = ImbalanceAblation(variant="+negative", positive_share=0.21)
+    counts = made.targets(134_632, 229_239)
+    assert sum(counts) == 641_105
+    assert counts[0] == 134_632
+
+
+@pytest.mark.parametrize("variant", ["+positive", "+negative", "+positive & +negative"])
+def test_what_is_added_is_new_and_says_where_it_comes_from(variant):
+    made = make(variant, DATA, size=180)
+    kept, added = made.examples[: len(DATA)], made.examples[len(DATA) :]
+    assert list(kept) == DATA
+    assert len({(e.first, e.second) for e in made.examples}) == len(made.examples)
+    assert len({e.id for e in made.examples}) == len(made.examples)
+    originals = {example.id: example for example in DATA}
+    for example in added:
+        original = originals[example.id.split("~")[0]]
+        assert (example.label, example.line) == (original.label, original.line)
+
+
+def differing_words(old: str, new: str) -> list[tuple[str, str]]:
+    """The words that differ; what stands between words must not."""
+    assert re.sub(r"\w+", "_", old) == re.sub(r"\w+", "_", new)
+    both = zip(re.findall(r"\w+", old), re.findall(r"\w+", new), strict=True)
+    return [(before, after) for before, after in both if before != after]
+
+
+@pytest.mark.parametrize(("share", "counts"), [(0.01, {1}), (0.2, {2}), (1.0, {4})])
+def test_variants_differ_by_so_many_synonyms_and_nothing_else(share, counts):
+    # A pair has 12 words; the adjective and the noun, twice each, have synonyms.
+    how = SynonymReplacement(share=share)
+    made = make("+negative", DATA, replacement=how)
+    originals = {example.id: example for example in DATA}
+    seen = set()
+    for example in made.examples[len(DATA) :]:
+        original = originals[example.id.split("~")[0]]
+        changes = differing_words(original.first, example.first)
+        changes += differing_words(original.second, example.second)
+        seen.add(len(changes))
+        for before, after in changes:
+            assert after.lower() in GROUP_OF[before.lower()]
+            assert before.lower() not in STOP_WORDS
+            alike = (str.islower, str.isupper, str.istitle)
+            assert [c(before) for c in alike] == [c(after) for c in alike]
+    assert seen == counts
+
+
+def test_each_template_serves_once_before_any_serves_twice():
+    added = make("+positive", DATA, size=70 + 36 + 50).examples[len(DATA) :]
+    templates = collections.Counter(e.id.split("~")[0] for e in added)
+    able = [e for e in DATA if e.label == "1" and not e.first.startswith("iPhone")]
+    assert set(templates) <= {e.id for e in able}
+    assert len(added) == 46
+    assert max(templates.values()) == -(-46 // len(able))
+
+
+def test_what_cannot_be_replaced_is_counted():
+    made = make("+positive & +negative", DATA)
+    stuck = collections.Counter(e.label for e in DATA if e.first.startswith("iPhone"))
+    assert made.positive.unreplaceable == stuck["1"] > 0
+    assert made.negative.unreplaceable == stuck["0"] > 0
+    assert str(made) == (
+        "140 examples, 36.4% positive\n"
+        f"  positive: 11 added; nothing to replace in {stuck['1']}, nothing new left "
+        f"in 0\n  negative: 19 added; nothing to replace in {stuck['0']}, nothing new "
+        "left in 0"
+    )
+
+
+def test_too_few_variants_are_told(tmp_path):
+    path = tmp_path / "words.txt"
+    path.write_text("quick, fast, swift\n")
+    how = SynonymReplacement(source=WordList(path=str(path)))
+    texts = [("quick?", "1"), ("No.", "1"), ("a", "0"), ("b", "0"), ("fast?", "1")]
+    data = [
+        LabelledText(t, None, label, str(i), i) for i, (t, label) in enumerate(texts)
+    ]
+    made = make("+positive", data, size=12, replacement=how)
+    # Of quick? and fast? only swift? is not there yet.
+    assert [e.first for e in made.examples[5:]] == ["swift?"]
+    assert made.examples[5].second is None
+    assert dataclasses.astuple(made.positive) == (7, 1, 1, 2)
+    assert "1 added of 7 wanted; nothing to replace in 1, nothing new left in 2" in str(
+        made
+    )
+
+
+def test_ids_stay_apart_even_where_one_looks_like_a_variant_s():
+    data = [
+        LabelledText("Is it easy?", None, "1", "7", 1),
+        LabelledText("Is it rare?", None, "0", "7~1", 2),
+        LabelledText("Is it big?", None, "0", "8", 3),
+    ]
+    assert make("+positive", data).examples[-1].id == "7~2"
+
+
+def test_what_is_left_out_is_drawn_and_the_order_kept():
+    made = [make("-negative", DATA, seed=seed).examples for seed in range(3)]
+    for examples in made:
+        assert [e for e in DATA if e in examples] == list(examples)
+        assert {e for e in DATA if e.label == "1"} <= set(examples)
+    assert len(set(made)) == 3
+
+
+def test_the_same_example_twice_is_two_examples():
+    made = make("-negative", [*DATA, *DATA])
+    assert counted(made.examples) == (80, 80)
+
+
+def test_the_same_seed_gives_the_same_and_another_another():
+    for variant in ("+positive", "-negative", "+positive & +negative"):
+        assert make(variant, DATA, seed=4) == make(variant, DATA, seed=4)
+        assert make(variant, DATA, seed=4) != make(variant, DATA, seed=5)
+
+
+def test_a_larger_set_adds_the_same_positive_examples_first():
+    few = make("+positive", DATA, size=160).examples[len(DATA) :]
+    many = make("+positive & +negative", DATA, size=300, positive_share=0.4).examples
+    assert counted(few) == (50, 0)
+    assert many[len(DATA) :][:50] == few
+
+
+def test_another_process_makes_the_same():
+    code = (
+        "from dicejax.data.augment import ImbalanceAblation\n"
+        "from dicejax.data.examples import LabelledText\n"
+        "data = [LabelledText(f'Is my big film {i} easy and good?', None, str(i % 3 // "
+        "2), str(i), i) for i in range(60)]\n"
+        "made = ImbalanceAblation(variant='+positive & +negative', size=150)\n"
+        "print(made.make(data).examples)"
+    )
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(said) == 1
+
+
+def test_a_ratio_that_is_there_needs_neither_draws_nor_synonyms():
+    data = pairs(30, 30)
+    unusable = SynonymReplacement(source=WordList(path="/nowhere/words.txt"))
+    for variant in ("original", "+positive", "-negative", "+positive & +negative"):
+        made = make(variant, data, replacement=unusable)
+        assert list(made.examples) == data
+        assert str(made) == "60 examples, 50.0% positive"
+    with pytest.raises(InputError, match=r"/nowhere/words\.txt: no such file"):
+        make("+negative", data, size=70, replacement=unusable)
+
+
+def test_several_classes_count_as_negative():
+    labels = ["c", "a", "b", "a", "b"]
+    data = [LabelledText(f"Big {x}", None, x, str(i), i) for i, x in enumerate(labels)]
+    data = [dataclasses.replace(e, first=f"{e.first} {e.id}") for e in data]
+    made = make("+positive", data, positive="c")
+    # Beside "Big c 0" there can be "Large c 0" and "Sizeable c 0", no fourth.
+    assert collections.Counter(e.label for e in made.examples)["c"] == 3
+    assert dataclasses.astuple(made.positive) == (3, 2, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("variant", "data", "settings", "message"),
+    [
+        ("+positive", pairs(7, 3), {}, r"7 positive and 3 negative examples cannot "),
+        ("-negative", pairs(7, 3), {}, r"cannot become 7 and 7; name the rarer label"),
+        ("+negative", DATA, {"size": 100}, r"cannot become 40 and 60"),
+        ("-negative", DATA, {"size": 30}, r"cannot become 40 and -10"),
+        ("-negative", DATA, {"size": 40}, r"cannot become 40 and 0"),
+        ("+positive & +negative", DATA, {"positive_share": 0.1}, "become 14 and 126"),
+        (
+            "original",
+            pairs(0, 3),
+            {},
+            "positive is label '1', but the examples have '0'",
+        ),
+        ("original", pairs(3, 0), {}, "examples have '1'; want it and another"),
+        ("original", [], {}, "examples have none; want it and another"),
+        (
+            "original",
+            [*DATA, dataclasses.replace(DATA[3], label=None)],
+            {},
+            "q3 has no",
+        ),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(variant, data, settings, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make(variant, data, **settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [
+        (
+            ImbalanceAblation,
+            {"variant": "+neg"},
+            "variant is '\\+neg'; want one of 'orig",
+        ),
+        (
+            ImbalanceAblation,
+            {"variant": "original", "size": 3},
+            "original takes neither",
+        ),
+        (
+            ImbalanceAblation,
+            {"variant": "+positive", "size": 3, "positive_share": 0.5},
+            r"takes one of size and positive_share, not size 3 and positive_share 0.5",
+        ),
+        (ImbalanceAblation, {"variant": "+negative", "positive_share": 1.0}, "is 1.0;"),
+        (ImbalanceAblation, {"variant": "+negative", "size": 0}, "size is 0"),
+        (SynonymReplacement, {"share": 0}, "share is 0; want above 0, up to 1"),
+        (SynonymReplacement, {"share": 1.1}, "share is 1.1"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(kind, settings, message):
+    with pytest.raises(ValueError, match=message):
+        kind(**settings)
+
+
+def test_settings_are_data():
+    setting = ImbalanceAblation(
+        variant="-negative", replacement=SynonymReplacement(source=WordNet(senses=2))
+    )
+    assert setting == dataclasses.replace(setting)
+    assert hash(setting) == hash(dataclasses.replace(setting))
+
+
+def test_real_question_pairs(data_folder):
+    examples = classification.read(data_folder / "qqp/train.tsv", classification.QQP)
+    positives = [e for e in examples if e.label == "1"][:2937]
+    data = [*positives, *(e for e in examples if e.label == "0")]
+    for variant, counts in {
+        "+positive": (5000, 5000),
+        "+negative": (2937, 7063),
+        "-negative": (2937, 2937),
+        "+positive & +negative": (3700, 6300),
+    }.items():
+        made = make(variant, data)
+        assert counted(made.examples) == counts
+        assert len({e.id for e in made.examples}) == sum(counts)
