@@ -16,7 +16,7 @@ from flax import nnx
 from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
-from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, Summary, scan, stack
+from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
 from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
@@ -124,7 +124,7 @@ class BertConfig(EncoderConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Bert:
         """Make the module with initial parameters."""
-        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
+        return Bert(self, Embeddings, Layer, dtype=dtype, remat=remat, rngs=rngs)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -220,32 +220,8 @@ class Layer(nnx.Module):
         )
 
 
-class Bert(nnx.Module):
-    """The encoder: token ids in, hidden states out; see `encoder.Encoder`.
-
-    Args:
-      config: the architecture.
-      dtype: type of the activations; parameters are float32.
-      remat: recompute each layer in the backward pass.
-      rngs: source of the initial parameters.
-    """
-
-    def __init__(
-        self,
-        config: BertConfig,
-        *,
-        dtype: jnp.dtype = jnp.float32,
-        remat: bool = False,
-        rngs: nnx.Rngs,
-    ):
-        self.embeddings = Embeddings(config, dtype=dtype, rngs=rngs)
-        self.layers = stack(
-            lambda rngs: Layer(config, dtype=dtype, rngs=rngs),
-            config.depth,
-            rngs.params(),
-        )
-        self.config = config
-        self.remat = remat
+class Bert(Encoder):
+    """The encoder: token ids in, hidden states out."""
 
     def __call__(
         self,
@@ -261,11 +237,8 @@ class Bert(nnx.Module):
         keys = None if rng is None else jax.random.split(rng, depth + 1)
         first = None if keys is None else keys[depth]
         mask = segment_mask(segment_ids)
-        return scan(
-            self.layers,
+        return self.through_layers(
             self.embeddings(input_ids, position_ids, token_type_ids, first),
             lambda layer, x, key: layer(x, mask, key),
             None if keys is None else keys[:depth],
-            depth=depth,
-            remat=self.remat,
         )

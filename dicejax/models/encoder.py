@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -108,8 +108,38 @@ class EncoderConfig(abc.ABC):
     initializer_range: float = 0.02
 
 
-class Encoder(Protocol):
-    """The module of an encoder."""
+class Encoder(nnx.Module):
+    """The module of an encoder: token ids in, hidden states out.
+
+    Args:
+      config: the architecture.
+      embeddings: class of the module in front of the layers.
+      layer: class of the module that is stacked.
+      dtype: type of the activations; parameters are float32.
+      remat: recompute each layer in the backward pass, which stores only the layers'
+        inputs.
+      rngs: source of the initial parameters.
+    """
+
+    def __init__(
+        self,
+        config: EncoderConfig,
+        embeddings: type[nnx.Module],
+        layer: type[nnx.Module],
+        *,
+        dtype: jnp.dtype,
+        remat: bool,
+        rngs: nnx.Rngs,
+    ):
+        self.embeddings = embeddings(config, dtype=dtype, rngs=rngs)
+        self.layers = stack(
+            lambda rngs: layer(config, dtype=dtype, rngs=rngs),
+            config.depth,
+            rngs.params(),
+        )
+        self.config = config
+        self.dtype = dtype
+        self.remat = remat
 
     def __call__(
         self,
@@ -134,6 +164,14 @@ class Encoder(Protocol):
           The last hidden states `[B, T, D]`, and the inputs of all layers
           `[L, B, T, D]`.
         """
+        raise NotImplementedError
+
+    def through_layers(
+        self, x: Array, step: Callable[[Any, Array, Any], Array], per_layer: Any
+    ) -> tuple[Array, Array]:
+        """Send `[B, T, D]` through the layers, as `scan` does."""
+        depth = self.config.depth
+        return scan(self.layers, x, step, per_layer, depth=depth, remat=self.remat)
 
 
 def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, key: Array) -> nnx.Module:

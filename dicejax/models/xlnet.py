@@ -16,7 +16,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.models.attention import attend, segment_mask
-from dicejax.models.encoder import ACTIVATIONS, EncoderConfig, Summary, scan, stack
+from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
 from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout, matmul, normal
 
 
@@ -123,16 +123,21 @@ class XLNetConfig(EncoderConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
-        return XLNet(self, dtype=dtype, remat=remat, rngs=rngs)
+        return XLNet(self, Embeddings, Layer, dtype=dtype, remat=remat, rngs=rngs)
 
 
 class Embeddings(nnx.Module):
     """Word embeddings, and what pretraining put in place of a word, kept to hand on."""
 
-    def __init__(self, config: XLNetConfig, *, rngs: nnx.Rngs):
+    def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, scale = config.d_model, config.initializer_range
         self.word = Embedding(config.vocab_size, width, scale=scale, rngs=rngs)
         self.mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
+        self.dtype = dtype
+
+    def __call__(self, input_ids: Array) -> Array:
+        """Embed int `[B, T]` ids: `[B, T, D]`."""
+        return self.word(input_ids).astype(self.dtype)
 
 
 class Layer(nnx.Module):
@@ -235,35 +240,11 @@ class Context:
     other_type: Array
 
 
-class XLNet(nnx.Module):
-    """The encoder: token ids in, hidden states out; see `encoder.Encoder`.
+class XLNet(Encoder):
+    """The encoder: token ids in, hidden states out.
 
     Positions are relative, so `position_ids` are not looked at.
-
-    Args:
-      config: the architecture.
-      dtype: type of the activations; parameters are float32.
-      remat: recompute each layer in the backward pass.
-      rngs: source of the initial parameters.
     """
-
-    def __init__(
-        self,
-        config: XLNetConfig,
-        *,
-        dtype: jnp.dtype = jnp.float32,
-        remat: bool = False,
-        rngs: nnx.Rngs,
-    ):
-        self.embeddings = Embeddings(config, rngs=rngs)
-        self.layers = stack(
-            lambda rngs: Layer(config, dtype=dtype, rngs=rngs),
-            config.depth,
-            rngs.params(),
-        )
-        self.config = config
-        self.dtype = dtype
-        self.remat = remat
 
     def __call__(
         self,
@@ -283,7 +264,7 @@ class XLNet(nnx.Module):
         depth, rate = self.config.depth, self.config.dropout
         keys = None if rng is None else jax.random.split(rng, depth + 3)
         first, second, last = (None,) * 3 if keys is None else keys[depth:]
-        words = self.embeddings.word(input_ids).astype(self.dtype)
+        words = self.embeddings(input_ids)
         kept = 0 if memory is None else memory.shape[2]
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once.
@@ -292,13 +273,10 @@ class XLNet(nnx.Module):
             dropout(self._positions(input_ids.shape[1], kept), rate, second),
             _other_type(token_type_ids, kept),
         )
-        output, inputs = scan(
-            self.layers,
+        output, inputs = self.through_layers(
             dropout(words, rate, first),
             lambda layer, x, part: layer(x, context, *part),
             (memory, None if keys is None else keys[:depth]),
-            depth=depth,
-            remat=self.remat,
         )
         return dropout(output, rate, last), inputs
 
