@@ -208,7 +208,7 @@ def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, cap
     [
         (CORPUS.replace("lives VBZ O", "lives O"), ("train.txt:4:", "2 columns")),
         (CORPUS.replace("I-LOC", "X-LOC"), ("train.txt:", "X-LOC")),
-        ("", ("train.txt", "sentence")),
+        ("", ("train.txt: is empty",)),
     ],
     ids=["short row", "unknown tag", "empty file"],
 )
@@ -245,6 +245,8 @@ def test_a_foreign_tokenizer_ends_in_one_line(project, capsys, model_folder):
 
 def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
     use_model(project, model_folder)
+    tokenizer = tokenize.learn_wordpiece(["a"], vocab_size=7)
+    tokenizer.save(str(model_folder / tokenize.FILE))
     tensors = load_file(model_folder / "model.safetensors")
     tensors["embeddings.LayerNorm.bias"] = np.ones(9, np.float32)
     del tensors["encoder.layer.1.output.dense.bias"]

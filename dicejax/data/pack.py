@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -40,36 +41,69 @@ def pack(lengths: Sequence[int], row_length: int) -> list[list[int]]:
     return rows
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Layout:
+    """The arrays of an example by name, each with what fills the places left over.
+
+    Args:
+      tokens: a number for each token, int `[n]`; in a batch `[B, T]`.
+      sequences: a single number, such as a class; in a batch `[B, S]`, where S is the
+        most examples in a row.
+      places: a single number that counts tokens from the example's first; in a batch
+        `[B, S]`, counted from the row's first. Negative numbers stay as they are.
+    """
+
+    tokens: Mapping[str, int]
+    sequences: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    places: Mapping[str, int] = dataclasses.field(default_factory=dict)
+
+
 def fill(
     rows: Sequence[Sequence[Mapping[str, np.ndarray]]],
     row_length: int,
-    padding: Mapping[str, int],
+    layout: Layout,
+    *,
+    sequences: int | None = None,
 ) -> dict[str, np.ndarray]:
     """Lay examples out as a batch of packed rows.
 
     Args:
-      rows: for each row its examples; an example maps the names in `padding` to
-        integer arrays of one length.
-      row_length: width of the batch.
-      padding: for each name the value that fills what is left of a row.
+      rows: for each row its examples, which map the names of the layout to integers.
+      row_length: T, the width of the batch.
+      layout: what the arrays are.
+      sequences: S, examples in the fullest row of any batch; that of this one if None.
 
     Returns:
-      int32 arrays `[len(rows), row_length]`: those named in `padding`, `segment_ids`
-      (1, 2, ... by place in the row, 0 for padding) and `position_ids` (restarting at
-      0 with each example).
+      int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... by place in
+      the row, 0 for padding) and `position_ids` `[B, T]` (restarting at 0 with each
+      example).
+
+    >>> layout = Layout(tokens={"input_ids": 0}, places={"answer": -1})
+    >>> row = [{"input_ids": np.array([7, 8, 9]), "answer": 1}] * 2
+    >>> batch = fill([row], 8, layout)
+    >>> batch["input_ids"].tolist(), batch["answer"].tolist()
+    ([[7, 8, 9, 7, 8, 9, 0, 0]], [[1, 4]])
     """
-    shape = (len(rows), row_length)
-    batch = {name: np.full(shape, value, np.int32) for name, value in padding.items()}
-    batch["segment_ids"] = np.zeros(shape, np.int32)
-    batch["position_ids"] = np.zeros(shape, np.int32)
+    if sequences is None:
+        sequences = max(map(len, rows), default=0)
+    shape, short = (len(rows), row_length), (len(rows), sequences)
+    fillers = dict(layout.tokens) | {"segment_ids": 0, "position_ids": 0}
+    single = {**layout.sequences, **layout.places}
+    batch = {name: np.full(shape, value, np.int32) for name, value in fillers.items()}
+    batch |= {name: np.full(short, value, np.int32) for name, value in single.items()}
     for index, examples in enumerate(rows):
         start = 0
-        for segment, example in enumerate(examples, start=1):
-            length = len(next(iter(example.values())))
+        for number, example in enumerate(examples):
+            length = len(example["input_ids"])
             place = (index, slice(start, start + length))
-            for name in padding:
+            for name in layout.tokens:
                 batch[name][place] = example[name]
-            batch["segment_ids"][place] = segment
+            for name in layout.sequences:
+                batch[name][index, number] = example[name]
+            for name in layout.places:
+                own = example[name]
+                batch[name][index, number] = own + start if own >= 0 else own
+            batch["segment_ids"][place] = number + 1
             batch["position_ids"][place] = np.arange(length)
             start += length
     return batch

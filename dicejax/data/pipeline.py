@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import grain
 import numpy as np
 
-from dicejax.data.pack import fill, pack
+from dicejax.data.pack import Layout, fill, pack
 
 Example = Mapping[str, np.ndarray]
 
@@ -18,7 +18,7 @@ class Packed:
     """One batch with what the host needs to know about it.
 
     Attributes:
-      arrays: int32 `[B, T]` each, as `data.pack.fill` lays them out.
+      arrays: int32, as `data.pack.fill` lays them out.
       rows: for each row the indices of the examples in it.
       tokens: number of real tokens, padding not counted.
       epoch: number of the pass over the data, from 0.
@@ -42,8 +42,8 @@ class PackedBatches:
     (seed, step) alone, and a run can begin anywhere.
 
     Args:
-      examples: encoded examples; their arrays have equal lengths within an example.
-      padding: value that fills the rest of a row, by name of the array.
+      examples: encoded examples.
+      layout: what the arrays of an example are.
       row_length: tokens per row; no example is longer.
       rows: rows per batch.
       epochs: number of passes over the examples.
@@ -54,14 +54,14 @@ class PackedBatches:
         self,
         examples: Sequence[Example],
         *,
-        padding: Mapping[str, int],
+        layout: Layout,
         row_length: int,
         rows: int,
         epochs: int = 1,
         seed: int | None = None,
     ):
         self._examples = examples
-        self._padding = padding
+        self._layout = layout
         self._row_length = row_length
         self._rows = rows
         lengths = np.array([len(example["input_ids"]) for example in examples], int)
@@ -75,6 +75,9 @@ class PackedBatches:
             chosen = [tuple(int(order[item]) for item in row) for row in packed]
             for start in range(0, len(chosen), rows):
                 self._plan.append((epoch, tuple(chosen[start : start + rows])))
+        # One width for all batches, so that all run one program.
+        fullest = (len(row) for _, batch in self._plan for row in batch)
+        self._sequences = max(fullest, default=0)
 
     def __len__(self) -> int:
         return len(self._plan)
@@ -86,7 +89,8 @@ class PackedBatches:
         arrays = fill(
             [[self._examples[item] for item in row] for row in padded],
             self._row_length,
-            self._padding,
+            self._layout,
+            sequences=self._sequences,
         )
         tokens = int(sum(self._lengths[item] for row in rows for item in row))
         return Packed(arrays, rows, tokens, epoch)

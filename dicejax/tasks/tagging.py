@@ -10,6 +10,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tags, tokenize
+from dicejax.data.pack import Layout
 from dicejax.data.readers.conll import Sentence
 from dicejax.data.sources import Scheme
 from dicejax.data.tags import Span
@@ -53,10 +54,10 @@ class Tagging:
         """Return the head this task needs, with its name."""
         return HEAD, TokenHead(classes=len(labels))
 
-    def padding(self, tokenizer: Tokenizer) -> dict[str, int]:
-        """Return, for each array of an example, the value that fills a packed row."""
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an example are, and what fills a packed row."""
         pad = tokenize.pad_id(tokenizer)
-        return {"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED}
+        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED})
 
     def encode(
         self,

@@ -35,7 +35,7 @@ def predict_spans(
     """
     batches = PackedBatches(
         [example.arrays for example in examples],
-        padding=task.padding(tokenizer),
+        layout=task.layout(tokenizer),
         row_length=row_length,
         rows=-(-ROWS // mesh.size) * mesh.size,
     )

@@ -74,7 +74,7 @@ class Setup:
         )
         return PackedBatches(
             examples,
-            padding=self.experiment.task.padding(self.tokenizer),
+            layout=self.experiment.task.layout(self.tokenizer),
             row_length=training.row_length,
             rows=rows,
             epochs=training.epochs,

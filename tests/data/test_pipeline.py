@@ -4,15 +4,16 @@ from collections import Counter
 
 import numpy as np
 
+from dicejax.data.pack import Layout
 from dicejax.data.pipeline import PackedBatches, rows_per_batch
 
 
 def batches(seed=0, epochs=2, count=300):
     lengths = np.random.default_rng(1).integers(3, 30, count)
-    examples = [{"input_ids": np.full(n, i)} for i, n in enumerate(lengths)]
+    examples = [{"input_ids": np.full(n, i), "item": i} for i, n in enumerate(lengths)]
     return lengths, PackedBatches(
         examples,
-        padding={"input_ids": -1},
+        layout=Layout(tokens={"input_ids": -1}, sequences={"item": -100}),
         row_length=64,
         rows=4,
         epochs=epochs,
@@ -35,7 +36,20 @@ def test_each_epoch_has_each_example_once():
 
 def test_all_batches_have_one_shape():
     _, plan = batches(count=301)
-    assert {batch.arrays["input_ids"].shape for batch in plan.iterate()} == {(4, 64)}
+    shapes = {
+        (batch.arrays["input_ids"].shape, batch.arrays["item"].shape)
+        for batch in plan.iterate()
+    }
+    most = max(len(row) for batch in plan.iterate() for row in batch.rows)
+    assert shapes == {((4, 64), (4, most))}
+
+
+def test_numbers_of_a_sequence_follow_the_plan():
+    _, plan = batches()
+    for batch in plan.iterate():
+        for row, items in zip(batch.arrays["item"], batch.rows, strict=False):
+            assert row[: len(items)].tolist() == list(items)
+            assert (row[len(items) :] == -100).all()
 
 
 def test_the_same_seed_gives_the_same_batches_and_another_seed_others():

@@ -8,14 +8,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.data.pack import fill, pack
+from dicejax.data.pack import Layout, fill, pack
 from dicejax.models.attention import attend
 from dicejax.models.heads import SequenceHead
 from dicejax.models.xlnet import XLNetConfig
 
 from .small import drawn, network_of, quickly
 
-PADDING = {"input_ids": 0, "token_type_ids": 0}
+LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0})
 WIDTH = 16
 
 
@@ -81,8 +81,8 @@ def hold_packed_to_unpacked(config, examples, rows):
     assert len(rows) < len(examples)
     network = network_of(config)
     params = drawn(network)
-    packed = fill([[examples[i] for i in row] for row in rows], WIDTH, PADDING)
-    alone = apply(network, params, fill([[e] for e in examples], WIDTH, PADDING))
+    packed = fill([[examples[i] for i in row] for row in rows], WIDTH, LAYOUT)
+    alone = apply(network, params, fill([[e] for e in examples], WIDTH, LAYOUT))
     packed = apply(network, params, packed)
     for item, (row, start, end) in enumerate(places(examples, rows)):
         wanted = alone[item, : end - start]
@@ -95,7 +95,7 @@ def test_packed_sequences_are_classified_as_unpacked(config, packed_rows):
     examples, rows = packed_rows
     network = network_of(config, SequenceHead(classes=5))
     params = drawn(network)
-    batch = fill([[examples[i] for i in row] for row in rows], WIDTH, PADDING)
+    batch = fill([[examples[i] for i in row] for row in rows], WIDTH, LAYOUT)
     summary_positions = np.full((len(rows), max(map(len, rows))), -1, np.int32)
     where = places(examples, rows)
     for items in rows:
@@ -104,7 +104,7 @@ def test_packed_sequences_are_classified_as_unpacked(config, packed_rows):
             at_end = config.model_type == "xlnet"
             summary_positions[row, column] = end - 1 if at_end else start
     packed = apply(network, params, batch | {"summary_positions": summary_positions})
-    alone = apply(network, params, fill([[e] for e in examples], WIDTH, PADDING))
+    alone = apply(network, params, fill([[e] for e in examples], WIDTH, LAYOUT))
     for row, items in enumerate(rows):
         for column, item in enumerate(items):
             np.testing.assert_allclose(packed[row, column], alone[item], atol=1e-5)
@@ -115,7 +115,7 @@ def test_segments_do_not_see_each_other(config):
     params = drawn(network)
     first, second, other = sentences(config, [6, 5, 5])
     rows = [[first, second], [first, other], [second, first], [other, first]]
-    logits = np.asarray(apply(network, params, fill(rows, WIDTH, PADDING)))
+    logits = np.asarray(apply(network, params, fill(rows, WIDTH, LAYOUT)))
     np.testing.assert_array_equal(logits[0, :6], logits[1, :6])
     np.testing.assert_array_equal(logits[2, 5:11], logits[3, 5:11])
     assert np.abs(logits[0, 6:11] - logits[1, 6:11]).max() > 1e-3
@@ -124,7 +124,7 @@ def test_segments_do_not_see_each_other(config):
 def test_padding_changes_nothing_on_either_side(config):
     network = network_of(config)
     params = drawn(network)
-    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
     moved = {name: np.roll(array, 4, axis=1) for name, array in batch.items()}
     moved["input_ids"][moved["segment_ids"] == 0] = 7
     here, there = (apply(network, params, b) for b in (batch, moved))
@@ -142,7 +142,7 @@ def gradient(network, params, batch, rng):
 def test_remat_changes_no_gradient(config):
     plain, remat = network_of(config), network_of(config, remat=True)
     params = drawn(plain)
-    batch = fill([sentences(config, [9, 6])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9, 6])], WIDTH, LAYOUT)
     wanted, got = (
         gradient(network, params, batch, jax.random.key(5))
         for network in (plain, remat)
@@ -155,7 +155,7 @@ def test_remat_changes_no_gradient(config):
 def test_dropout_needs_a_key_and_follows_it(config):
     network = network_of(config)
     params = drawn(network)
-    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
     none, again, one, same, other = (
         np.asarray(apply(network, params, batch, key))
         for key in (None, None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
@@ -170,7 +170,7 @@ def test_no_rate_of_dropout_is_no_dropout(config):
     without = config.with_dropout(0.0, 0.0)
     network = network_of(without)
     params = drawn(network)
-    batch = fill([sentences(config, [9])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
     plain = apply(network, params, batch)
     np.testing.assert_array_equal(
         apply(network, params, batch, jax.random.key(0)), plain
@@ -218,7 +218,7 @@ def test_attention_against_its_formula():
 
 
 def test_bfloat16_stays_near_float32(config):
-    batch = fill([sentences(config, [9, 7])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9, 7])], WIDTH, LAYOUT)
     exact, rough = network_of(config), network_of(config, precision="bfloat16")
     params = drawn(exact)
     a, b = (hidden_states(network, params, batch) for network in (exact, rough))
@@ -233,7 +233,7 @@ def test_bfloat16_stays_near_float32(config):
 
 
 def test_float64_gradients_are_those_of_finite_differences(config):
-    batch = fill([sentences(config, [9, 7])], WIDTH, PADDING)
+    batch = fill([sentences(config, [9, 7])], WIDTH, LAYOUT)
     network = network_of(config, precision="float64")
     params, direction = (
         jax.tree.map(np.float64, drawn(network, seed)) for seed in (0, 1)

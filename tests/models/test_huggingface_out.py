@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.data.pack import fill
+from dicejax.data.pack import Layout, fill
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
@@ -60,8 +60,8 @@ def batch_of(task):
         ]
         for n in LENGTHS
     ]
-    padding = {"input_ids": 0, "token_type_ids": 0, "tags": -100}
-    batch = fill(rows, max(LENGTHS), padding)
+    layout = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
+    batch = fill(rows, max(LENGTHS), layout)
     if task == "ForQuestionAnswering":
         batch["start"] = np.array([3, 0, 1, 0])
         batch["end"] = np.array([5, 8, 2, 0])

@@ -138,7 +138,9 @@ def test_gold_comes_back_whatever_the_words_are(kind, tmp_path):
 
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
     ids = {
-        kind: Tagging().padding(made.read(kind, tmp_path, words=True))["input_ids"]
+        kind: Tagging()
+        .layout(made.read(kind, tmp_path, words=True))
+        .tokens["input_ids"]
         for kind in made.KINDS
     }
     assert ids == {

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.data.pack import fill
+from dicejax.data.pack import Layout, fill
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import (
@@ -22,6 +22,8 @@ from dicejax.objectives import (
 from dicejax.training.optimizers import AdamW
 from dicejax.training.state import TrainState
 from dicejax.training.step import predict_step, train_step
+
+LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def batch():
         ]
         for _ in range(8)
     ]
-    return fill(rows, 16, {"input_ids": 0, "token_type_ids": 0, "tags": -100})
+    return fill(rows, 16, LAYOUT)
 
 
 def fresh(network, optimizer, objective_state=()):
@@ -140,7 +142,7 @@ EIGHT_DEVICES = """
     jax.config.update("jax_num_cpu_devices", 8)
     jax.config.update("jax_enable_x64", True)
     import numpy as np
-    from dicejax.data.pack import fill
+    from dicejax.data.pack import Layout, fill
     from dicejax.models.bert import BertConfig
     from dicejax.models.heads import TokenHead
     from dicejax.models.network import Network
@@ -166,7 +168,8 @@ EIGHT_DEVICES = """
           "tags": rng.integers(0, 5, n)} for n in (3, 1 + row)]
         for row in range(8)
     ]
-    batch = fill(rows, 16, {"input_ids": 0, "token_type_ids": 0, "tags": -100})
+    layout = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
+    batch = fill(rows, 16, layout)
     mesh = local_mesh()
     assert mesh.size == 8
     sharded = global_batch(batch, mesh)
