@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 from dicejax.models.bert import BertConfig
 
-# LLVM's optimisation takes half of the tests' time, for programs that run once or twice.
+# LLVM's optimisation takes half of the tests' time, for programs that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
