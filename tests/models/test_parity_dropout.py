@@ -10,6 +10,9 @@ import pytest
 
 from dicejax.models.layers import dropout
 
+# Before the import below, which would leave half a module behind without it.
+pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+
 from .peers import batch_for, configured, our_logits, pair, theirs, torch
 
 RATES = {
