@@ -141,6 +141,7 @@ class Encoder(nnx.Module):
         self.dtype = dtype
         self.remat = remat
 
+    @abc.abstractmethod
     def __call__(
         self,
         input_ids: Array,
@@ -164,7 +165,6 @@ class Encoder(nnx.Module):
           The last hidden states `[B, T, D]`, and the inputs of all layers
           `[L, B, T, D]`.
         """
-        raise NotImplementedError
 
     def through_layers(
         self, x: Array, step: Callable[[Any, Array, Any], Array], per_layer: Any

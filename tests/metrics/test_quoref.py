@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import string
@@ -13,6 +12,8 @@ import pytest
 
 from dicejax.metrics.answers import AnswerScores
 from dicejax.metrics.quoref import normalize, score, score_answer
+
+from .golds import read_golds
 
 
 def number(text):
@@ -70,15 +71,6 @@ def official(gold, predicted):
     f1s = best_alignment(gold, predicted)
     alone = [0.0] * (len(predicted) - len(gold))
     return exact, round(np.mean([*f1s, *alone]), 2)
-
-
-def read_golds(path):
-    return {
-        question["id"]: [answer["text"] for answer in question["answers"]]
-        for article in json.loads(path.read_text("utf-8"))["data"]
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    }
 
 
 def noisy(golds, seed):

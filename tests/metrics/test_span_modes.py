@@ -14,6 +14,8 @@ from dicejax.data.readers import conll
 from dicejax.data.tags import Span
 from dicejax.metrics.spans import TypeCounts, count_tags, scores, strict_spans
 
+from .reports import as_report
+
 unhurried = settings(deadline=None)
 
 # conlleval (CoNLL-2000, version 2004-01-26): a chunk ends between two words, and one
@@ -105,16 +107,7 @@ def assert_equals_strict_seqeval(gold, predicted, scheme):
     )
     del report["weighted avg"]
     result = scores(counts)
-    rows = {**result.per_type, "micro avg": result, "macro avg": result.macro}
-    assert report == {
-        name: {
-            "precision": row.precision,
-            "recall": row.recall,
-            "f1-score": row.f1,
-            "support": row.support,
-        }
-        for name, row in rows.items()
-    }
+    assert report == as_report(result)
 
 
 @st.composite

@@ -13,6 +13,8 @@ from dicejax.data.readers import conll
 from dicejax.data.tags import Span
 from dicejax.metrics.spans import SpanCounts, TypeCounts, count, scores
 
+from .reports import as_report
+
 unhurried = settings(deadline=None)  # a busy machine is no failure
 
 
@@ -164,17 +166,8 @@ def assert_equals_seqeval(seqeval, gold, predicted, scheme):
     report = seqeval.classification_report(
         gold, predicted, output_dict=True, zero_division=0
     )
-    rows = {**result.per_type, "micro avg": result, "macro avg": result.macro}
     del report["weighted avg"]
-    assert report == {
-        name: {
-            "precision": row.precision,
-            "recall": row.recall,
-            "f1-score": row.f1,
-            "support": row.support,
-        }
-        for name, row in rows.items()
-    }
+    assert report == as_report(result)
 
 
 @st.composite

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
@@ -14,6 +13,8 @@ import pytest
 
 from dicejax.metrics.answers import AnswerScores
 from dicejax.metrics.squad import normalize, score_v1, score_v2
+
+from .golds import read_golds
 
 
 @cache
@@ -156,15 +157,6 @@ def assert_equals_official_v2(golds, predictions, no_answer=None, threshold=1.0)
     for name in ("best_exact_thresh", "best_f1_thresh"):
         assert as_report(result).get(name) == expected.get(name)
     return result
-
-
-def read_golds(path):
-    return {
-        question["id"]: [answer["text"] for answer in question["answers"]]
-        for article in json.loads(path.read_text("utf-8"))["data"]
-        for paragraph in article["paragraphs"]
-        for question in paragraph["qas"]
-    }
 
 
 def noisy(golds, seed):

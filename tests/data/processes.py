@@ -1,0 +1,18 @@
+"""The same program in processes that hash otherwise."""
+
+import subprocess
+import sys
+
+
+def printed_by_processes(code):
+    """What a program prints in two processes with other hash seeds, as a set."""
+    return {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(sys.path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }

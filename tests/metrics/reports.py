@@ -1,0 +1,15 @@
+"""Our scores in the form of seqeval's classification report."""
+
+
+def as_report(result):
+    """The rows of each type, of all together and of their mean."""
+    rows = {**result.per_type, "micro avg": result, "macro avg": result.macro}
+    return {
+        name: {
+            "precision": row.precision,
+            "recall": row.recall,
+            "f1-score": row.f1,
+            "support": row.support,
+        }
+        for name, row in rows.items()
+    }
