@@ -16,7 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
+"""The names of the known schemes."""
 
 PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {

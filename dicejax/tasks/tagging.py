@@ -1,139 +1,273 @@
-"""Named-entity recognition as tagging: one label per word, on its first word piece."""
+"""Spans by tagging: one label per word, on its first word piece."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tags, tokenize
+from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import Layout
-from dicejax.data.readers.conll import Sentence
-from dicejax.data.sources import Scheme
-from dicejax.data.tags import Span
+from dicejax.data.tags import Scheme
 from dicejax.metrics import spans as span_metrics
+from dicejax.metrics.scores import Scores
 from dicejax.models.heads import TokenHead
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
 
 HEAD = "tags"
-IGNORED = -100
-
-
-@dataclasses.dataclass(frozen=True)
-class TaggedTokens:
-    """One sentence, encoded.
-
-    Attributes:
-      arrays: `input_ids`, `token_type_ids` and the labels under `HEAD`; int `[n]` each.
-      first_pieces: for each word the place of its first piece, -1 where the word has
-        none (past the length limit, or nothing but characters the tokenizer drops).
-    """
-
-    arrays: dict[str, np.ndarray]
-    first_pieces: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Tagging:
-    """The settings of the task.
+class Tagging(Task):
+    """Named entities, or any flat spans of words, as a tag per word.
 
     Args:
       scheme: the tags the network predicts, whatever scheme the files use.
     """
 
+    takes: ClassVar[tuple[type, ...]] = (Sentence,)
+
     scheme: Scheme = "BIO"
 
-    def label_names(self, sentences: Iterable[Sentence]) -> tuple[str, ...]:
-        """Return the labels the network chooses from, "O" first."""
-        types = {span.type for sentence in sentences for span in sentence.spans}
+    def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
+        """Return every tag of the types that occur, "O" first."""
+        types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
 
-    def head(self, labels: Sequence[str]) -> tuple[str, TokenHead]:
-        """Return the head this task needs, with its name."""
-        return HEAD, TokenHead(classes=len(labels))
+    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+        """Yield all words."""
+        return (word for sentence in examples for word in sentence.words)
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
+        """Return a head with logits of all tags for each token."""
+        return ((HEAD, TokenHead(classes=len(labels))),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each token chooses one tag."""
+        return {HEAD: Target("classes", tuple(labels))}
 
     def layout(self, tokenizer: Tokenizer) -> Layout:
-        """Return what the arrays of an example are, and what fills a packed row."""
-        pad = tokenize.pad_id(tokenizer)
-        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED})
+        """Return what the arrays of an item are, and what fills a packed row."""
+        return token_layout(tokenizer)
 
     def encode(
         self,
-        sentences: Sequence[Sentence],
+        examples: Sequence[Sentence],
         tokenizer: Tokenizer,
         labels: Sequence[str],
         max_length: int,
-    ) -> list[TaggedTokens]:
-        """Encode sentences for the network.
+    ) -> list[Item]:
+        """Encode each sentence as one item; its detail is the words' first pieces.
 
-        A sentence longer than `max_length` pieces is cut; its gold spans are not, so
-        what cannot be predicted counts as missed. A word whose gold label is not in
-        `labels` is left out of the loss.
-
-        Args:
-          sentences: words with their gold spans.
-          tokenizer: as `tokenize.read` returns it; where a sentence is cut, the
-            special tokens stay where its template puts them.
-          labels: as `label_names` returns them.
-          max_length: pieces per sentence, the special ones included; must leave room
-            for those.
+        Tags cannot say that spans overlap: of such the longer is learnt, and the other
+        counts as missed. A word whose label is not in `labels` is left out of the loss.
         """
-        index = {label: number for number, label in enumerate(labels)}
-        encoded = tokenize.encode(tokenizer, [s.words for s in sentences])
-        return [
-            self._labelled(sentence, pieces.shortened(max_length), index)
-            for sentence, pieces in zip(sentences, encoded, strict=True)
-        ]
 
-    def _labelled(
-        self, sentence: Sentence, encoded: tokenize.Encoded, index: dict[str, int]
-    ) -> TaggedTokens:
-        first_pieces = encoded.first_pieces(len(sentence.words))
-        gold = tags.encode(sentence.spans, len(sentence.words), self.scheme)
-        numbers = np.array([index.get(tag, IGNORED) for tag in gold], np.int32)
-        targets = np.full(len(encoded), IGNORED, np.int32)
-        seen = first_pieces >= 0
-        targets[first_pieces[seen]] = numbers[seen]
-        arrays = {
-            "input_ids": encoded.ids,
-            "token_type_ids": encoded.token_types,
-            HEAD: targets,
-        }
-        return TaggedTokens(arrays, first_pieces)
+        def numbers(sentence: Sentence) -> list[int]:
+            kept = flat_spans(sentence.spans)
+            gold = tags.encode(kept, len(sentence.words), self.scheme)
+            return [index.get(tag, IGNORED) for tag in gold]
+
+        index = {label: number for number, label in enumerate(labels)}
+        return encode_words(
+            [sentence.words for sentence in examples],
+            map(numbers, examples),
+            tokenizer,
+            max_length,
+        )
+
+    def predicted(self, outputs, batch) -> Predicted:
+        """Take the most probable tag of each token."""
+        del batch
+        return Predicted(tokens={HEAD: best_class(outputs[HEAD])})
 
     def decode(
-        self, predicted: np.ndarray, first_pieces: np.ndarray, labels: Sequence[str]
+        self,
+        example: Sentence,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str],
     ) -> list[Span]:
-        """Turn one sentence's predicted label numbers, one per piece, into spans.
-
-        A word without a piece is taken to be outside any span.
-        """
-        words = [labels[predicted[p]] if p >= 0 else "O" for p in first_pieces]
+        """Turn the tags of one sentence into spans; a word without a piece is O."""
+        del example
+        ((item,), (output,)) = items, outputs
+        words = word_labels(output[HEAD], item.detail, labels, otherwise="O")
         return tags.spans(words, self.scheme)
 
     def score(
-        self, gold: Sequence[Sentence], predicted: Sequence[Sequence[Span]]
-    ) -> span_metrics.SpanScores:
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> Scores:
         """Span-level precision, recall and F1 in word space, over all gold spans."""
-        counts = span_metrics.count([sentence.spans for sentence in gold], predicted)
-        return span_metrics.scores(counts)
-
-    def unseen_types(
-        self, sentences: Iterable[Sentence], labels: Sequence[str]
-    ) -> Counter[str]:
-        """Count the spans whose type `labels` do not know; these can only be missed."""
-        known = {tag.partition("-")[2] for tag in labels}
-        types = (span.type for sentence in sentences for span in sentence.spans)
-        return Counter(kind for kind in types if kind not in known)
+        del labels
+        gold = [sentence.spans for sentence in examples]
+        counts = span_metrics.count(gold, predictions)
+        return Scores.of_spans(span_metrics.scores(counts))
 
     def warnings(
-        self, split: str, sentences: Iterable[Sentence], labels: Sequence[str]
+        self,
+        split: str,
+        examples: Sequence[Sentence],
+        items: Sequence[Item],
+        labels: Sequence[str],
     ) -> list[str]:
-        """Say in a sentence per type what `unseen_types` counts in a split."""
-        return [
-            f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
-            "that train never has: scored as missed"
-            for kind, count in sorted(self.unseen_types(sentences, labels).items())
-        ]
+        """Say which types training lacks, and how many spans no tag can give."""
+        types = {tag.partition("-")[2] for tag in labels}
+        said = unseen_types(split, examples, types)
+        lost = sum(
+            bool((item.detail[span.start : span.end] < 0).any())
+            for sentence, item in zip(examples, items, strict=True)
+            for span in sentence.spans
+        )
+        crossed = sum(
+            len(sentence.spans) - len(flat_spans(sentence.spans))
+            for sentence in examples
+        )
+        gold = sum(len(sentence.spans) for sentence in examples)
+        if lost:
+            said.append(lost_to_length(split, lost, gold, "spans"))
+        if crossed:
+            said.append(
+                f"{split}: {crossed} of {gold} spans overlap a longer one, which tags "
+                "cannot say: counted as missed"
+            )
+        return said
+
+    def parse(self, line: str, number: int) -> Sentence:
+        """Take words separated by white space."""
+        return Sentence(tuple(line.split()), (), number)
+
+    def show(
+        self, example: Sentence, prediction: Sequence[Span]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Name each span with its words."""
+        return show_spans(example.words, prediction)
+
+
+def encode_words(
+    sentences: Sequence[Sequence[str]],
+    numbers: Iterable[Sequence[int]],
+    tokenizer: Tokenizer,
+    max_length: int,
+) -> list[Item]:
+    """Encode sentences with a label number per word, which its first piece gets.
+
+    Args:
+      sentences: the words of each.
+      numbers: the labels of each; `IGNORED` is left out of the loss.
+      tokenizer: as `tokenize.read` returns it; where a sentence is cut, the special
+        tokens stay where its template puts them.
+      max_length: pieces per sentence, the special ones included.
+
+    Returns:
+      One item per sentence. Its detail is, for each word, the place of its first
+      piece, -1 where the word has none: beyond `max_length`, or nothing but characters
+      that the tokenizer drops.
+    """
+    items = []
+    encoded = tokenize.encode(tokenizer, sentences)
+    for example, (words, gold, pieces) in enumerate(
+        zip(sentences, numbers, encoded, strict=True)
+    ):
+        pieces = pieces.shortened(max_length)
+        first_pieces = pieces.first_pieces(len(words))
+        targets = np.full(len(pieces), IGNORED, np.int32)
+        seen = first_pieces >= 0
+        targets[first_pieces[seen]] = np.asarray(gold, np.int32)[seen]
+        arrays = {
+            "input_ids": pieces.ids,
+            "token_type_ids": pieces.token_types,
+            HEAD: targets,
+        }
+        items.append(Item(arrays, example, first_pieces))
+    return items
+
+
+def token_layout(tokenizer: Tokenizer) -> Layout:
+    """The layout of items that `encode_words` makes."""
+    pad = tokenize.pad_id(tokenizer)
+    return Layout(tokens={"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED})
+
+
+def best_class(logits):
+    """The most probable class, int32 `[...]` of logits `[..., C]`."""
+    return jnp.argmax(logits, axis=-1).astype(jnp.int32)
+
+
+def word_labels(
+    predicted: np.ndarray,
+    first_pieces: np.ndarray,
+    labels: Sequence[str],
+    *,
+    otherwise: str,
+) -> list[str]:
+    """Return the label of each word, `otherwise` for a word without a piece."""
+    numbers = predicted[np.maximum(first_pieces, 0)].tolist()
+    return [
+        labels[number] if place >= 0 else otherwise
+        for number, place in zip(numbers, first_pieces.tolist(), strict=True)
+    ]
+
+
+def flat_spans(spans: Sequence[Span]) -> list[Span]:
+    """Keep spans that do not overlap: of those that do the longer, then the first.
+
+    >>> kept = flat_spans([Span("A", 0, 1), Span("B", 0, 3), Span("C", 3, 4)])
+    >>> [span.type for span in kept]
+    ['B', 'C']
+    """
+    ordered = sorted(spans, key=lambda span: span.start)
+    if all(a.end <= b.start for a, b in zip(ordered, ordered[1:], strict=False)):
+        return ordered
+    kept: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.start - span.end, span.start)):
+        if all(span.end <= other.start or other.end <= span.start for other in kept):
+            kept.append(span)
+    return sorted(kept, key=lambda span: span.start)
+
+
+def unseen_types(
+    split: str, sentences: Iterable[Sentence], known: Iterable[str]
+) -> list[str]:
+    """Say in a sentence per type which spans can only be missed."""
+    known = set(known)
+    types = (span.type for sentence in sentences for span in sentence.spans)
+    counts = Counter(kind for kind in types if kind not in known)
+    return [
+        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
+        "that train never has: scored as missed"
+        for kind, count in sorted(counts.items())
+    ]
+
+
+def lost_to_length(split: str, lost: int, gold: int, what: str) -> str:
+    """Say how much gold no prediction can reach."""
+    return (
+        f"{split}: {lost} of {gold} {what} cannot be predicted (beyond the longest "
+        "sequence, or characters the tokenizer drops): counted as missed"
+    )
+
+
+def show_spans(
+    words: Sequence[str], spans: Sequence[Span], joint: str = " "
+) -> tuple[dict[str, Any], list[str]]:
+    """Name each span with its words, for JSON and for the terminal."""
+    found = [(span, joint.join(words[span.start : span.end])) for span in spans]
+    record = {
+        "words": list(words),
+        "entities": [{**span._asdict(), "text": text} for span, text in found],
+    }
+    lines = [joint.join(words)]
+    lines += [
+        f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})"
+        for span, text in found
+    ]
+    return record, lines + ["  no entity"] * (not found)

@@ -1,0 +1,44 @@
+"""What a split scored, in one form for every task."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from dicejax.metrics.spans import SpanScores
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """Named scores of a whole split, and of its parts.
+
+    >>> Scores({"f1": 0.5}, {"PER": {"f1": 1.0, "support": 2}}).to_json()
+    {'f1': 0.5, 'per_type': {'PER': {'f1': 1.0, 'support': 2}}}
+
+    Attributes:
+      values: shares in [0, 1] (Matthews' correlation: [-1, 1]), what papers report
+        first.
+      groups: by type, class or kind of question: its scores, and its `support`.
+    """
+
+    values: Mapping[str, float]
+    groups: Mapping[str, Mapping[str, float]] = dataclasses.field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries."""
+        groups = {name: dict(row) for name, row in self.groups.items()}
+        return {**self.values, "per_type": groups}
+
+    @classmethod
+    def of_spans(cls, scores: SpanScores) -> Scores:
+        """Take micro precision, recall and F1, macro F1, and each type's."""
+        return cls(
+            {
+                "precision": scores.precision,
+                "recall": scores.recall,
+                "f1": scores.f1,
+                "macro_f1": scores.macro.f1,
+            },
+            {name: dataclasses.asdict(row) for name, row in scores.per_type.items()},
+        )
