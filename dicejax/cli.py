@@ -18,7 +18,9 @@ from rich.console import Console
 from tyro.conf import AvoidSubcommands, Positional, arg
 
 from dicejax import __version__, config
+from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
+from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective, by_short_name
 from dicejax.training.memory import use_huge_pages
 
@@ -26,7 +28,7 @@ ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
 RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
 Overrides = Annotated[config.Experiment, arg(name="")]
 GENERIC = config.Experiment(
-    name="experiment", data=config.SyntheticNER(), encoder=config.ScratchEncoder()
+    name="experiment", data=SyntheticNER(), encoder=config.ScratchEncoder()
 )
 
 
@@ -65,12 +67,12 @@ class Train:
         run = Run.create(out, overwrite=self.overwrite)
         with TrainingProgress(console) as progress:
             result = train(experiment, run, progress)
-        print(
-            _scores(
-                result["test"], f"test, best checkpoint (step {result['best_step']})"
-            )
-        )
+        best = f"test, best checkpoint (step {result['best_step']})"
+        print(_scores(result["test"], best))
         print(_scores(result["test_at_last_step"], "test, last checkpoint"))
+        if "threshold" in result:
+            tuned = f"{best}, threshold {result['threshold']['threshold']:.3g} of dev"
+            print(_scores(result["test_with_tuned_threshold"], tuned))
         print(f"{result['tokens_per_s']:,.0f} tokens/s, run in {out}")
 
 
@@ -128,7 +130,7 @@ class Evaluate:
     Args:
       run: the run's folder.
       split: the split to score.
-      checkpoint: the checkpoint with the best dev F1, or the last.
+      checkpoint: the checkpoint with the best dev score, or the last.
       data: folder of the data, if it is no longer where the run read it.
       json: print JSON instead of a table.
     """
@@ -148,67 +150,59 @@ class Evaluate:
                 f"warning: {text}", highlight=False, markup=False, soft_wrap=True
             )
 
-        step, scores = evaluate(
-            self.run, self.split, self.checkpoint, warn, data=self.data
-        )
-        content = dataclasses.asdict(scores)
+        found = evaluate(self.run, self.split, self.checkpoint, warn, data=self.data)
+        content = found.scores.to_json()
         if self.json:
-            print(json.dumps({"step": step, "split": self.split, **content}))
+            record = {"step": found.step, "split": self.split, **content}
+            if found.tuned is not None:
+                record["threshold"] = found.threshold
+                record["with_tuned_threshold"] = found.tuned.to_json()
+            print(json.dumps(record))
             return
-        print(
-            _scores(
-                content, f"{self.split}, {self.checkpoint} checkpoint (step {step})"
-            )
-        )
+        what = f"{self.split}, {self.checkpoint} checkpoint (step {found.step})"
+        print(_scores(content, what))
         for kind, row in sorted(content["per_type"].items()):
             print("  " + _scores(row, kind))
+        if found.tuned is not None:
+            tuned = f"{what}, threshold {found.threshold:.3g} of dev"
+            print(_scores(found.tuned.to_json(), tuned))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predict:
-    """Print the entities of sentences.
+    """Print what a run predicts for new examples.
 
-    Words are separated by spaces; punctuation that stands apart in the training data
-    must stand apart here.
+    For tagging an example is a sentence, its words separated by spaces; punctuation
+    that stands apart in the training data must stand apart here. A pair of texts, or a
+    question and its context, are separated by a tab.
 
     Args:
       run: the run's folder.
-      text: one or more sentences, each in quotes.
-      file: a file with one sentence per line; - reads standard input.
-      checkpoint: the checkpoint with the best dev F1, or the last.
-      json: print one JSON object per sentence.
+      text: one or more examples, each in quotes.
+      file: a file with one example per line; - reads standard input.
+      checkpoint: the checkpoint with the best dev score, or the last.
+      json: print one JSON object per example.
     """
 
     run: RunFolder
-    text: Annotated[Positional[tuple[str, ...]], arg(metavar="SENTENCE")] = ()
+    text: Annotated[Positional[tuple[str, ...]], arg(metavar="TEXT")] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
     checkpoint: Literal["best", "last"] = "best"
     json: bool = False
 
     def __call__(self, console: Console) -> None:
         """Predict and print."""
-        from dicejax.training.inference import predict, read_sentences
+        from dicejax.training.inference import predict, read_lines
 
-        sentences = list(self.text) + (read_sentences(self.file) if self.file else [])
-        if not sentences:
-            raise InputError(
-                "nothing to predict: give sentences, or a file with --file"
+        lines = list(self.text) + (read_lines(self.file) if self.file else [])
+        if not lines:
+            raise InputError("nothing to predict: give texts, or a file with --file")
+        for record, shown in predict(self.run, lines, self.checkpoint):
+            print(
+                json.dumps(record, ensure_ascii=False)
+                if self.json
+                else "\n".join(shown)
             )
-        for words, spans in predict(self.run, sentences, self.checkpoint):
-            found = [(span, " ".join(words[span.start : span.end])) for span in spans]
-            if self.json:
-                entities = [{**s._asdict(), "text": text} for s, text in found]
-                print(
-                    json.dumps(
-                        {"words": words, "entities": entities}, ensure_ascii=False
-                    )
-                )
-                continue
-            print(" ".join(words))
-            for span, text in found:
-                print(f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})")
-            if not found:
-                print("  no entity")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -221,7 +215,7 @@ class Export:
     Args:
       run: the run's folder.
       folder: the folder to make.
-      checkpoint: the checkpoint with the best dev F1, or the last.
+      checkpoint: the checkpoint with the best dev score, or the last.
       encoder_only: leave the head out.
     """
 
@@ -350,5 +344,10 @@ def _objective(name: str) -> Objective:
 
 
 def _scores(scores: Mapping[str, Any], what: str) -> str:
-    precision, recall, f1 = (100 * scores[n] for n in ("precision", "recall", "f1"))
-    return f"{what}: precision {precision:.2f}  recall {recall:.2f}  F1 {f1:.2f}"
+    """Write scores in percent."""
+    shown = [
+        f"{heading(name)} {100 * value:.2f}"
+        for name, value in scores.items()
+        if isinstance(value, float)
+    ]
+    return f"{what}: {'  '.join(shown)}"

@@ -15,13 +15,18 @@ from pathlib import Path
 from typing import Literal
 
 import cattrs
-from cattrs.strategies import configure_tagged_union, include_subclasses
+from cattrs.strategies import (
+    configure_tagged_union,
+    configure_union_passthrough,
+    include_subclasses,
+)
 
-from dicejax.data.sources import ConllFiles
-from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.augment import ImbalanceAblation
+from dicejax.data.resample import Sampling
+from dicejax.data.sources import Source
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
-from dicejax.tasks.tagging import Tagging
+from dicejax.tasks import Tagging, Task
 from dicejax.training.optimizers import AdamW
 
 
@@ -67,9 +72,9 @@ class Training:
 
     Args:
       epochs: passes over the training data.
-      sentences_per_update: about how many sentences one update sees; packed into
+      sentences_per_update: about how many sequences one update sees; packed into
         rows, so the number varies a little.
-      row_length: tokens per packed row; longer sentences are cut.
+      row_length: tokens per packed row; longer sequences are cut.
       precision: type of activations and matrix products; parameters are float32.
       remat: recompute layers in the backward pass, which saves memory and costs time.
       seed: of initial weights, data order and dropout; the same seed gives the same
@@ -106,7 +111,9 @@ class Experiment:
     Args:
       name: names the folder of the runs.
       data: the corpus.
-      task: how sentences become labels and back.
+      task: how examples become labels and back.
+      augmentation: changes the training split of texts with a class; None leaves it.
+      sampling: which training examples each epoch holds; None takes all once.
       encoder: the encoder and where its weights come from.
       objective: the loss that `dicejax train` uses.
       compared: the losses that `dicejax compare` trains one after the other.
@@ -115,8 +122,10 @@ class Experiment:
     """
 
     name: str
-    data: ConllFiles | SyntheticNER
-    task: Tagging = Tagging()
+    data: Source
+    task: Task = Tagging()
+    augmentation: ImbalanceAblation | None = None
+    sampling: Sampling | None = None
     encoder: PretrainedEncoder | ScratchEncoder = ScratchEncoder()
     objective: Objective = CrossEntropy()
     compared: tuple[Objective, ...] = (CrossEntropy(), SelfAdjustingDice())
@@ -161,6 +170,7 @@ def to_json(experiment: Experiment) -> str:
 def from_json(text: str, origin: str = "experiment.json") -> Experiment:
     """Read what `to_json` wrote.
 
+    >>> from dicejax.data.sources import SyntheticNER
     >>> experiment = Experiment(name="mine", data=SyntheticNER())
     >>> from_json(to_json(experiment)) == experiment
     True
@@ -187,7 +197,8 @@ def _converter() -> cattrs.Converter:
     # Made anew each time: an experiment file may have defined an objective since.
     converter = cattrs.Converter(forbid_extra_keys=True)
     tagged = functools.partial(configure_tagged_union, tag_name="type")
-    include_subclasses(Objective, converter, union_strategy=tagged)
-    tagged(ConllFiles | SyntheticNER, converter)
+    configure_union_passthrough(str | int | None, converter)
+    for kind in (Objective, Sampling, Source, Task):
+        include_subclasses(kind, converter, union_strategy=tagged)
     tagged(PretrainedEncoder | ScratchEncoder, converter)
     return converter

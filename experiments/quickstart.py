@@ -6,7 +6,7 @@ measured: test F1 91.64 +- 0.37 with cross-entropy, 74.04 +- 12.87 with self-adj
 """
 
 from dicejax.config import Experiment, ScratchEncoder, Training
-from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.sources import SyntheticNER
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.training.optimizers import AdamW
 

@@ -18,7 +18,7 @@ ALLOWED = {
     "tasks": {"data", "models", "metrics"},
     "config": {"data", "tasks", "objectives", "training.optimizers"},
     "training": {"config", "data", "metrics", "models", "objectives", "tasks"},
-    "analysis": {"config", "objectives", "training"},
+    "analysis": {"config", "data", "metrics", "objectives", "tasks", "training"},
 }
 
 

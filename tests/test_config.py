@@ -5,8 +5,7 @@ import dataclasses
 import pytest
 
 from dicejax import config
-from dicejax.data.sources import ConllFiles
-from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.sources import ConllFiles, SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 

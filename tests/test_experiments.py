@@ -7,8 +7,7 @@ import jax
 import pytest
 
 from dicejax import config
-from dicejax.data.sources import ConllFiles
-from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.sources import ConllFiles, SyntheticNER
 from dicejax.training.setup import prepare
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -13,146 +14,38 @@ from dicejax import losses, objectives
 from dicejax.objectives import (
     GHM,
     LDAM,
-    ZLPR,
-    Asymmetric,
     CrossEntropy,
     Dice,
-    DiceSemimetric,
-    DistributionBalanced,
     Focal,
-    FocalTversky,
-    GeneralizedDice,
-    HardNegatives,
-    Jaccard,
     LinearSchedule,
-    LogCoshDice,
     LogitAdjusted,
-    LovaszSoftmax,
-    MajorityOrMinority,
-    Poly,
     SelfAdjustingDice,
-    SigmoidF1,
     SoftF1,
     StepSchedule,
-    Tversky,
     UnifiedFocal,
-    VectorScaling,
     WeightedCrossEntropy,
     WeightedSum,
     by_short_name,
 )
 
-from .losses import oracle, oracle_density, oracle_pointwise, oracle_sets
+from dicejax.objectives.objective import Scheme
 
-RNG = np.random.default_rng(0)
-LOGITS = RNG.normal(size=(3, 4, 5)).astype(np.float32)
-LABELS = RNG.integers(0, 5, (3, 4))
-LABELS[0, 2:] = -100
-SEEN = LABELS != -100
-MANY = np.where(SEEN[..., None], LABELS[..., None] == np.arange(5), -100)
-COUNTS = np.array([60, 20, 10, 6, 4])
-TENTH = np.log10(100 / COUNTS)  # lg((n - n_t)/n_t + 1)
+from .losses import oracle_density
+from .objectives_wanted import (
+    COUNTS,
+    LABELS,
+    LOGITS,
+    WANTED,
+    mean,
+    yes_or_no,
+    yes_or_no_wanted,
+)
 
 
 def value(objective, **keywords):
     outputs, targets = {"tags": LOGITS, "other": LOGITS * 0}, {"tags": LABELS}
-    return float(objective.fitted({"tags": COUNTS})(outputs, targets, **keywords)[0])
-
-
-def mean(values):
-    return values.sum() / SEEN.sum()
-
-
-def hard_negatives():
-    each = oracle_pointwise.cross_entropy(LOGITS, LABELS)
-    negative = LABELS == 0
-    worst = np.sort(each[negative])[::-1][:2]  # one for each two positives, at least 2
-    return np.append(each[SEEN & ~negative], worst).mean()
-
-
-BATCH = (LOGITS, LABELS)
-WANTED = [
-    (CrossEntropy(), mean(oracle_pointwise.cross_entropy(*BATCH))),
-    (
-        WeightedCrossEntropy(),
-        mean(oracle_pointwise.cross_entropy(*BATCH, class_weights=TENTH)),
-    ),
-    (
-        WeightedCrossEntropy(scheme="inverse", label_smoothing=0.2),
-        mean(
-            oracle_pointwise.cross_entropy(
-                *BATCH, class_weights=20 / COUNTS, label_smoothing=0.2
-            )
-        ),
-    ),
-    (Focal(gamma=3.0), mean(oracle_pointwise.focal(*BATCH, gamma=3.0))),
-    (
-        Focal(scheme="log_ratio"),
-        mean(oracle_pointwise.focal(*BATCH, class_weights=TENTH)),
-    ),
-    (Poly(epsilon=2.0), mean(oracle_pointwise.poly(*BATCH, epsilon=2.0))),
-    (
-        MajorityOrMinority(weight=0.3),
-        mean(oracle_pointwise.majority_or_minority(*BATCH, weight=0.3)),
-    ),
-    (
-        LogitAdjusted(tau=0.5),
-        mean(oracle_pointwise.logit_adjusted(*BATCH, class_counts=COUNTS, tau=0.5)),
-    ),
-    (LDAM(), mean(oracle_pointwise.ldam(*BATCH, class_counts=COUNTS))),
-    (VectorScaling(), mean(oracle_pointwise.vs(*BATCH, class_counts=COUNTS))),
-    (Asymmetric(), mean(oracle_pointwise.asymmetric(LOGITS, MANY))),
-    (ZLPR(), mean(oracle_pointwise.zlpr(LOGITS, MANY))),
-    (
-        DistributionBalanced(),
-        mean(
-            oracle_pointwise.distribution_balanced(
-                LOGITS, MANY, positives=COUNTS, total=100
-            )
-        )
-        / 5,
-    ),
-    (HardNegatives(negatives_per_positive=0.0, minimum=2.0), hard_negatives()),
-    (
-        GHM(),
-        mean(oracle_density.ghm(*BATCH, oracle_density.Density(np.zeros(10), 0))[0]),
-    ),
-    (Dice(smooth=0.5), oracle.dice(*BATCH, smooth=0.5).mean()),
-    (Dice(squared=True), oracle.dice(*BATCH, squared=True).mean()),
-    (
-        SelfAdjustingDice(alpha=0.3),
-        oracle.dice(*BATCH, alpha=0.3, squared=True).mean(),
-    ),
-    (
-        SelfAdjustingDice(alpha=0.3, squared=False),
-        oracle.dice(*BATCH, alpha=0.3).mean(),
-    ),
-    (
-        SelfAdjustingDice(alpha=1.0, over="token"),
-        mean(oracle.gold_self_adjusting_dice(*BATCH, alpha=1.0)),
-    ),
-    (LogCoshDice(), oracle.log_cosh_dice(*BATCH).mean()),
-    (GeneralizedDice(), oracle_sets.generalized_dice(*BATCH)),
-    (DiceSemimetric(variant="dml2"), oracle.dice(*BATCH).mean()),
-    (
-        Tversky(alpha=0.2, beta=0.8),
-        oracle_sets.tversky(*BATCH, alpha=0.2, beta=0.8).mean(),
-    ),
-    (FocalTversky(), oracle_sets.focal_tversky(*BATCH).mean()),
-    (Jaccard(smooth=2.0), oracle_sets.jaccard(*BATCH, smooth=2.0).mean()),
-    (
-        SoftF1(average="micro", exclude_class=0),
-        oracle_sets.soft_f1(*BATCH, average="micro", exclude_class=0, smooth=1.0),
-    ),
-    (SigmoidF1(), oracle_sets.sigmoid_f1(LOGITS, MANY, smooth=1.0)),
-    (UnifiedFocal(gamma=0.2), oracle_sets.unified_focal(*BATCH, gamma=0.2)),
-    (LovaszSoftmax(), oracle_sets.lovasz_softmax(*BATCH).mean()),
-    (
-        WeightedSum(weights=(0.5, 2.0)),
-        mean(oracle_pointwise.cross_entropy(*BATCH)) / 2
-        + 2 * oracle.dice(*BATCH).mean(),
-    ),
-]
+    objective = objective.reading(["tags"]).fitted({"tags": COUNTS})
+    return float(objective(outputs, targets, **keywords)[0])
 
 
 @pytest.mark.parametrize(("objective", "wanted"), WANTED, ids=lambda one: str(one)[:60])
@@ -160,9 +53,44 @@ def test_value_against_numpy(objective, wanted):
     assert value(objective) == pytest.approx(float(wanted), rel=1e-5)
 
 
+@pytest.mark.parametrize("classes", [1, 3])
+def test_value_of_yes_or_no_against_numpy(classes):
+    logits, labels, counts = yes_or_no(classes)
+    for objective, wanted in yes_or_no_wanted(classes):
+        fitted = objective.fitted({"has": counts})
+        got = float(fitted({"has": logits}, {"has": labels})[0])
+        assert got == pytest.approx(float(wanted), rel=1e-5), objective
+
+
+@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("name", by_short_name())
+def test_masked_entries_of_yes_or_no_change_nothing(name, classes):
+    logits, labels, counts = yes_or_no(classes)
+    objective = by_short_name()[name]().fitted({"has": counts})
+
+    @jax.jit
+    def both(logits, labels):
+        def loss(logits):
+            return objective({"has": logits}, {"has": labels}, progress=0.5)[0]
+
+        return jax.value_and_grad(loss)(logits)
+
+    result, gradient = both(logits, labels)
+    assert np.isfinite(gradient).all()
+    assert not gradient[labels == -100].any()
+    assert gradient[labels != -100].any(axis=0).all()
+    again = both(np.where(labels == -100, np.nan, logits), labels)
+    np.testing.assert_allclose(again[0], result, rtol=1e-6)
+    np.testing.assert_allclose(again[1], gradient, rtol=1e-6)
+    result, gradient = both(logits, np.full_like(labels, -100))
+    assert float(result) == 0.0
+    assert not gradient.any()
+
+
 def test_every_objective_is_tested_but_the_schedules():
-    tested = {type(objective) for objective, _ in WANTED}
-    assert set(by_short_name().values()) - tested == {LinearSchedule, StepSchedule}
+    for wanted in (WANTED, yes_or_no_wanted(3)):
+        tested = {type(objective) for objective, _ in wanted}
+        assert set(by_short_name().values()) - tested == {LinearSchedule, StepSchedule}
 
 
 def test_every_loss_has_an_objective():
@@ -195,17 +123,22 @@ def test_gradients_are_finite_where_nothing_is_labelled(objective, wanted):
     assert not gradient.any()
 
 
+@pytest.mark.parametrize("form", ["softmax", "sigmoid"])
 @pytest.mark.parametrize("name", by_short_name())
-def test_descending_it_learns_a_rare_class(name):
+def test_descending_it_learns_a_rare_class(name, form):
     # 8 of 200 tokens have label 1; a token's features tell its label, with noise.
     rng = np.random.default_rng(1)
     labels = (np.arange(200) < 8).astype(int)
     features = (rng.normal(size=(200, 3)) + 3 * labels[:, None]).astype(np.float32)
-    objective = by_short_name()[name]().fitted({"tags": np.bincount(labels)})
+    counts = np.bincount(labels)
+    targets, columns, rate = labels, 2, 0.2
+    if form == "sigmoid":  # one logit moves half as far as the difference of two
+        targets, counts, columns, rate = labels[:, None], counts[None], 1, 0.4
+    objective = by_short_name()[name]().fitted({"tags": counts})
 
     def loss(weights, state, progress):
         logits = features @ weights[:3] + weights[3]
-        return objective({"tags": logits}, {"tags": labels}, state, progress)
+        return objective({"tags": logits}, {"tags": targets}, state, progress)
 
     @jax.jit
     def descend(weights, state):
@@ -214,13 +147,14 @@ def test_descending_it_learns_a_rare_class(name):
             slope = jax.grad(loss, has_aux=True)(weights, state, progress)[0]
             state = loss(weights, state, progress)[1]
             momentum = 0.9 * momentum + slope
-            return (weights - 0.2 * momentum, state, momentum), None
+            return (weights - rate * momentum, state, momentum), None
 
         start = (weights, state, jnp.zeros_like(weights))
         return jax.lax.scan(step, start, jnp.linspace(0, 1, 300))[0][0]
 
-    weights = descend(jnp.zeros((4, 2)), objective.initial_state())
-    predicted = np.argmax(features @ weights[:3] + weights[3], axis=-1)
+    weights = descend(jnp.zeros((4, columns)), objective.initial_state())
+    logits = features @ weights[:3] + weights[3]
+    predicted = logits[:, 0] > 0 if form == "sigmoid" else np.argmax(logits, axis=-1)
     assert f1_score(labels, predicted) > 0.8
 
 
@@ -280,11 +214,109 @@ def test_counts_of_the_training_data_are_filled_in_once_at_least_1():
     assert fitted.first.class_counts == (5.0, 1.0)
     assert fitted.then.class_counts == (1.0, 2.0)
     assert CrossEntropy().fitted({}) == CrossEntropy()
+    assert Focal().fitted({}) == Focal()
+    assert LDAM().fitted({"has": np.array([[9, 1], [10, 0]])}) == LDAM(
+        class_counts=(9.0, 1.0, 10.0, 1.0)
+    )
 
 
 def test_an_objective_without_its_counts_says_so():
     with pytest.raises(ValueError, match="class_counts is empty: call `fitted`"):
         LogitAdjusted()({"tags": LOGITS}, {"tags": LABELS})
+
+
+def test_an_output_of_positions_has_no_counts():
+    objective = WeightedCrossEntropy().reading(["start", "has"])
+    message = (
+        "objective wce needs class counts, which output 'start' has none of:"
+        " its labels are positions"
+    )
+    with pytest.raises(ValueError, match=message):
+        objective.fitted({"has": np.array([[9, 1]])})
+    with pytest.raises(ValueError, match="objective wce names no output"):
+        WeightedCrossEntropy().fitted({})
+
+
+def test_counts_must_fit_the_classes():
+    logits, labels, _ = yes_or_no(3)
+    objective = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
+    message = "class_counts has 3 numbers but 3 classes of yes or no want 6"
+    with pytest.raises(ValueError, match=message):
+        objective.loss(logits, labels)
+    with pytest.raises(ValueError, match="class_counts has 3 numbers but 5 classes"):
+        objective.loss(LOGITS, LABELS)
+
+
+def test_a_choice_of_class_must_be_one_there_is():
+    logits, labels, _ = yes_or_no(1)
+    with pytest.raises(ValueError, match="background is 2 but there are 2 classes"):
+        UnifiedFocal(background=2).loss(logits, labels)
+    with pytest.raises(ValueError, match="exclude_class is 0 but there are 1 classes"):
+        SoftF1(exclude_class=0).loss(logits, labels)
+
+
+def test_reading_fills_in_the_outputs_that_are_not_named():
+    one, two = ["tags"], ["start", "end"]
+    assert Dice(smooth=2.0).reading(one) == Dice(output="tags", smooth=2.0)
+    assert Dice(output="end").reading(two, {"end": 3.0}) == Dice(output="end")
+    both = Dice().reading(two, {"end": 3.0})
+    assert both == WeightedSum(
+        parts=(Dice(output="start"), Dice(output="end")), weights=(1.0, 3.0)
+    )
+    assert Dice().reading(one, {"tags": 0.5}) == WeightedSum(
+        parts=(Dice(output="tags"),), weights=(0.5,)
+    )
+    assert both.reading(two, {"end": 3.0}) == both
+
+
+def test_reading_goes_into_sums_and_schedules():
+    outputs, weights = ["start", "end"], {"start": 2.0}
+    parts = (GHM(), Dice(output="end"))
+    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).reading(outputs, weights)
+    assert read.parts == (GHM().reading(outputs, weights), parts[1])
+    assert read.weights == (1.0, 4.0)
+    schedule = StepSchedule(first=Dice(output="end"), then=CrossEntropy())
+    read = schedule.reading(outputs, weights)
+    assert read.first == Dice(output="end")
+    assert read.then == CrossEntropy().reading(outputs, weights)
+
+
+def test_the_sum_over_outputs_is_that_of_its_copies_each_with_its_state():
+    logits, labels, _ = yes_or_no(3)
+    outputs, targets = {"tags": LOGITS, "has": logits}, {"tags": LABELS, "has": labels}
+    objective = GHM().reading(["tags", "has"], {"has": 0.25})
+    state, states = objective.initial_state(), {}
+    for scale in (1.0, 2.0):
+        scaled = {name: scale * one for name, one in outputs.items()}
+        total, state = objective(scaled, targets, state)
+        got = {
+            name: GHM(output=name)(scaled, targets, states.get(name, ()))
+            for name in outputs
+        }
+        states = {name: one[1] for name, one in got.items()}
+        alone = got["tags"][0] + 0.25 * got["has"][0]
+        assert float(total) == pytest.approx(float(alone), rel=1e-6)
+
+
+def test_reading_an_output_that_is_not_there_says_what_is():
+    message = (
+        "output 'stat' is none of the task's: 'start', 'end'; did you mean 'start'"
+    )
+    with pytest.raises(ValueError, match=message):
+        WeightedSum(parts=(Dice(output="stat"),), weights=(1.0,)).reading(
+            ["start", "end"]
+        )
+    with pytest.raises(ValueError, match=message):
+        Dice().reading(["start", "end"], {"stat": 2.0})
+    with pytest.raises(ValueError, match="objective dice has no output to read"):
+        Dice().reading([])
+
+
+def test_one_of_several_outputs_must_be_named():
+    outputs = {"start": LOGITS, "end": LOGITS}
+    message = r"objective ce names no output and there are 2 \(start, end\): call `read"
+    with pytest.raises(ValueError, match=message):
+        CrossEntropy()(outputs, outputs)
 
 
 def test_a_sum_wants_a_weight_for_each_part():
@@ -299,3 +331,15 @@ def test_short_names_differ_and_documentation_names_every_field():
     for cls in classes:
         for field in dataclasses.fields(cls):
             assert f"\n  {field.name}: " in inspect.getdoc(cls), (cls, field.name)
+
+
+@pytest.mark.parametrize("scheme", get_args(Scheme))
+def test_every_scheme_of_weights_runs_in_a_compiled_step(scheme):
+    logits, labels = jnp.zeros((4, 3)), jnp.array([0, 1, 2, 0])
+    counts = {"tags": np.array([2, 1, 1])}
+    one = WeightedCrossEntropy(scheme=scheme, output="tags").fitted(counts)
+
+    def loss(one):
+        return one({"tags": logits}, {"tags": labels}, one.initial_state())[0]
+
+    np.testing.assert_allclose(jax.jit(loss)(one), loss(one), rtol=1e-6)

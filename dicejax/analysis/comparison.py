@@ -13,12 +13,11 @@ from rich.table import Table
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError
+from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective
 from dicejax.training.logging import TrainingProgress
 from dicejax.training.loop import train
 from dicejax.training.run import Run
-
-SCORES = ("precision", "recall", "f1")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,8 +86,10 @@ def compare(
             result = run.result()
         results[name].append(result)
         progress.advance(overall)
+    first = results[names[0]][0]["test"]
+    scores = [name for name, value in first.items() if isinstance(value, float)]
     rows = [
-        Row(name, {s: tuple(r["test"][s] for r in results[name]) for s in SCORES})
+        Row(name, {s: tuple(r["test"][s] for r in results[name]) for s in scores})
         for name in names
     ]
     summary = {row.name: dict(row.scores) for row in rows}
@@ -128,14 +129,15 @@ def _name(value: object) -> str:
 
 def table(rows: Sequence[Row], title: str) -> Table:
     """Lay the rows out for the terminal: mean and spread over seeds, in percent."""
-    seeds = len(rows[0].scores["f1"])
+    scores = list(rows[0].scores)
+    seeds = len(rows[0].scores[scores[0]])
     what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
     out = Table(title=title, caption=f"test split, {what}")
     out.add_column("loss")
-    for heading in ("precision", "recall", "F1"):
-        out.add_column(heading, justify="right")
+    for name in scores:
+        out.add_column(heading(name), justify="right")
     for row in rows:
-        out.add_row(row.name, *(mean_and_spread(row.scores[s]) for s in SCORES))
+        out.add_row(row.name, *(mean_and_spread(row.scores[s]) for s in scores))
     return out
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import grain
 import numpy as np
 
 from dicejax.data.pack import Layout, fill, pack
+from dicejax.data.resample import Epoch
 
 Example = Mapping[str, np.ndarray]
 
@@ -18,7 +19,8 @@ class Packed:
     """One batch with what the host needs to know about it.
 
     Attributes:
-      arrays: int32, as `data.pack.fill` lays them out.
+      arrays: int32, as `data.pack.fill` lays them out; and where examples have weights,
+        float32 `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding.
       rows: for each row the indices of the examples in it.
       tokens: number of real tokens, padding not counted.
       epoch: number of the pass over the data, from 0.
@@ -48,6 +50,8 @@ class PackedBatches:
       rows: rows per batch.
       epochs: number of passes over the examples.
       seed: of the order; None keeps the order given.
+      drawn: says which examples the epoch of a number holds, and their weights; None
+        takes all.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class PackedBatches:
         rows: int,
         epochs: int = 1,
         seed: int | None = None,
+        drawn: Callable[[int], Epoch] | None = None,
     ):
         self._examples = examples
         self._layout = layout
@@ -67,8 +72,13 @@ class PackedBatches:
         lengths = np.array([len(example["input_ids"]) for example in examples], int)
         self._lengths = lengths
         self._plan: list[tuple[int, tuple[tuple[int, ...], ...]]] = []
+        self._weights: list[np.ndarray | None] = []  # of all examples, by epoch
         for epoch in range(epochs):
-            order = np.arange(len(examples))
+            order, weights = np.arange(len(examples)), None
+            if drawn is not None:
+                order, weights = drawn(epoch)
+                order = order.copy()
+            self._weights.append(_by_example(order, weights, len(examples)))
             if seed is not None:
                 np.random.default_rng((seed, epoch)).shuffle(order)
             packed = pack(lengths[order].tolist(), row_length)
@@ -92,6 +102,11 @@ class PackedBatches:
             self._layout,
             sequences=self._sequences,
         )
+        weights = self._weights[epoch]
+        if weights is not None:
+            arrays |= _weight_arrays(
+                padded, arrays["segment_ids"], weights, self._sequences
+            )
         tokens = int(sum(self._lengths[item] for row in rows for item in row))
         return Packed(arrays, rows, tokens, epoch)
 
@@ -118,6 +133,30 @@ class PackedBatches:
         source = grain.MapDataset.source(self)[start:]
         options = grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)
         return iter(source.to_iter_dataset(options))
+
+
+def _by_example(
+    indices: np.ndarray, weights: np.ndarray | None, examples: int
+) -> np.ndarray | None:
+    if weights is None:
+        return None
+    by_example = np.zeros(examples, np.float32)
+    by_example[indices] = weights  # drawn twice, an example has the same weight twice
+    return by_example
+
+
+def _weight_arrays(
+    rows: Sequence[Sequence[int]],
+    segment_ids: np.ndarray,
+    weights: np.ndarray,
+    sequences: int,
+) -> dict[str, np.ndarray]:
+    of_sequences = np.zeros((len(rows), sequences), np.float32)
+    for values, row in zip(of_sequences, rows, strict=True):
+        values[: len(row)] = weights[list(row)]
+    padded = np.pad(of_sequences, ((0, 0), (1, 0)))  # segment 0 is padding
+    of_tokens = np.take_along_axis(padded, segment_ids, axis=1)
+    return {"token_weights": of_tokens, "sequence_weights": of_sequences}
 
 
 def rows_per_batch(

@@ -9,6 +9,7 @@ An epoch depends on (seed, epoch) alone. Its indices ascend: the pipeline shuffl
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
@@ -21,6 +22,7 @@ __all__ = [
     "Epoch",
     "ImportanceSampling",
     "OverSampling",
+    "Sampling",
     "draw",
 ]
 
@@ -136,7 +138,22 @@ class Counts:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class DownSampling:
+class Sampling(abc.ABC):
+    """A way to choose the examples of an epoch; a subclass for each."""
+
+    @abc.abstractmethod
+    def epoch(self, counts: Counts, seed: int, epoch: int) -> Epoch:
+        """Choose the examples of an epoch.
+
+        Args:
+          counts: of all examples.
+          seed: of the run.
+          epoch: number of the pass over the data, from 0.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DownSampling(Sampling):
     """Leaves out negative examples: those without one positive unit.
 
     Every other example is in every epoch. Of the negative ones each epoch draws others,
@@ -190,7 +207,7 @@ class DownSampling:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class OverSampling:
+class OverSampling(Sampling):
     """Repeats positive examples; every example is in every epoch at least once.
 
     What helps is repeated: examples with fewer negative units per positive one than
@@ -251,7 +268,7 @@ class OverSampling:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ImportanceSampling:
+class ImportanceSampling(Sampling):
     """Draws examples of rare classes more often and weighs them less, without bias.
 
     An example's chance is proportional to the sum over its units of 1 / n**power, where

@@ -11,7 +11,7 @@ import math
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, Bounds, check_bounds
+from dicejax.losses.contract import BELOW_ONE, NON_NEGATIVE, Bounds, check_bounds
 
 
 def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
@@ -115,8 +115,7 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
       [0.5663, 1.4337]
     """
     counts = _checked(counts)
-    if not 0 <= beta < 1:
-        raise ValueError(f"beta is {beta} but must be in [0, 1)")
+    check_bounds("beta", beta, BELOW_ONE)  # passes what is traced
     # 1 - beta^n without the cancellation of a beta close to 1.
     weights = 1 / -jnp.expm1(counts * jnp.log(beta))
     return weights * counts.shape[-1] / jnp.sum(weights, axis=-1, keepdims=True)

@@ -9,6 +9,15 @@ from typing import Any
 from dicejax.metrics.spans import SpanScores
 
 
+def heading(name: str) -> str:
+    """Write the name of a score for people.
+
+    >>> heading("f1"), heading("macro_f1")
+    ('F1', 'macro F1')
+    """
+    return " ".join("F1" if part == "f1" else part for part in name.split("_"))
+
+
 @dataclasses.dataclass(frozen=True)
 class Scores:
     """Named scores of a whole split, and of its parts.

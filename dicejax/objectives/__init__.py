@@ -1,4 +1,4 @@
-"""Objectives: a loss, its hyper-parameters and the head it reads, as one dataclass.
+"""Objectives: a loss, its hyper-parameters and the output it reads, as one dataclass.
 
 An experiment file and the command line set every field. An objective is a pytree whose
 numbers are leaves, so that changing a number runs the program already compiled.
@@ -10,14 +10,12 @@ from dicejax.objectives.combining import (
     StepSchedule,
     WeightedSum,
 )
+from dicejax.objectives.multi_label import ZLPR, Asymmetric, DistributionBalanced
 from dicejax.objectives.objective import Objective, objective
 from dicejax.objectives.pointwise import (
     GHM,
     LDAM,
-    ZLPR,
-    Asymmetric,
     CrossEntropy,
-    DistributionBalanced,
     Focal,
     HardNegatives,
     LogitAdjusted,

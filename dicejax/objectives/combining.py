@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.objectives.objective import Objective, State, objective
+from dicejax.objectives.objective import NO_WEIGHTS, Objective, State, objective
 from dicejax.objectives.pointwise import CrossEntropy
 from dicejax.objectives.sets import Dice
 
@@ -20,7 +20,7 @@ class WeightedSum(Objective):
     """A weighted sum of objectives: cross-entropy plus dice, unless told otherwise.
 
     Args:
-      output: of no meaning here: each part reads its own head.
+      output: of no meaning here: each part reads its own.
       parts: what is added.
       weights: one for each part.
 
@@ -60,6 +60,13 @@ class WeightedSum(Objective):
         parts = tuple(part.fitted(class_counts) for part in self.parts)
         return dataclasses.replace(self, parts=parts)
 
+    def reading(
+        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> Objective:
+        """Return the sum of parts of which each reads what it names, or all outputs."""
+        parts = tuple(part.reading(outputs, weights) for part in self.parts)
+        return dataclasses.replace(self, parts=parts)
+
 
 @objective
 class Schedule(Objective):
@@ -69,7 +76,7 @@ class Schedule(Objective):
     slope for classes that the network does not predict at all yet.
 
     Args:
-      output: of no meaning here: each objective reads its own head.
+      output: of no meaning here: each objective reads its own.
       first: what is minimised at the start.
       then: what is minimised at the end.
     """
@@ -106,13 +113,23 @@ class Schedule(Objective):
             then=self.then.fitted(class_counts),
         )
 
+    def reading(
+        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> Objective:
+        """Return the schedule of two objectives that read what they name, or all."""
+        return dataclasses.replace(
+            self,
+            first=self.first.reading(outputs, weights),
+            then=self.then.reading(outputs, weights),
+        )
+
 
 @objective
 class LinearSchedule(Schedule):
     """One objective first, another later, mixed linearly in between.
 
     Args:
-      output: of no meaning here: each objective reads its own head.
+      output: of no meaning here: each objective reads its own.
       first: what is minimised at the start.
       then: what is minimised at the end.
       begin: the share of training after which the change begins.
@@ -135,7 +152,7 @@ class StepSchedule(Schedule):
     """One objective first, another from a point of training on.
 
     Args:
-      output: of no meaning here: each objective reads its own head.
+      output: of no meaning here: each objective reads its own.
       first: what is minimised at the start.
       then: what is minimised at the end.
       at: the share of training after which `then` takes over.

@@ -1,9 +1,13 @@
-"""What an objective is: a loss, its hyper-parameters and the head it reads."""
+"""What an objective is: a loss, its hyper-parameters and the output it reads."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import difflib
+import functools
+import math
+import types
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
 
 import jax
@@ -17,6 +21,8 @@ from dicejax.losses.contract import MASKED_LABEL
 State: TypeAlias = Any  # a pytree of arrays
 Counts: TypeAlias = tuple[float, ...]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
+
+NO_WEIGHTS: Mapping[str, float] = types.MappingProxyType({})
 
 # Fields of these types are traced; `from __future__ import annotations` leaves a
 # field's type as text.
@@ -42,17 +48,24 @@ def objective(cls: type) -> type:
 class Objective:
     """What training minimises.
 
+    An output has labels in one of two forms. With one axis less than the logits
+    `[..., C]` they name one class of each element (softmax). With the logits' shape
+    they are 0 or 1, and each class is a yes or no by itself (sigmoid): a mean over
+    labelled tokens is then one over labelled entries, tokens times classes, and a set
+    loss takes the yeses of each class. C may be 1. A label of -100 is left out.
+
     A subclass is decorated with `objective`, declares its hyper-parameters as fields
     and defines `loss`, or `loss_and_state` if it carries state from step to step.
     Fields of type float are traced; all others are part of the compiled program.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
     """
 
     short_name: ClassVar[str]
 
-    output: str = "tags"
+    output: str | None = None
 
     def __call__(
         self,
@@ -64,22 +77,27 @@ class Objective:
         """Return the loss of a batch, a float scalar, and the next state.
 
         Args:
-          outputs: logits `[..., C]` by head name.
-          targets: integer labels `[...]` by head name; -100 is left out.
+          outputs: logits `[..., C]` by name of the output.
+          targets: integer labels `[...]`, or `[..., C]` of 0 and 1, by name of the
+            output; -100 is left out.
           state: what `initial_state` or the previous call returned.
           progress: the share of training that is done, in [0, 1].
+
+        Raises:
+          ValueError: it is not told which of several outputs it reads.
         """
         del progress
-        return self.loss_and_state(outputs[self.output], targets[self.output], state)
+        name = self._one_of(outputs)
+        return self.loss_and_state(outputs[name], targets[name], state)
 
     def loss_and_state(
         self, logits: Array, labels: Array, state: State
     ) -> tuple[Array, State]:
-        """Return the loss of one head, and the next state."""
+        """Return the loss of one output, and the next state."""
         return self.loss(logits, labels), state
 
     def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the loss of logits `[..., C]` against labels `[...]`, a scalar."""
+        """Return the loss of logits `[..., C]` against labels, a scalar."""
         raise TypeError(f"{type(self).__name__} does not define `loss`")
 
     def initial_state(self) -> State:
@@ -90,30 +108,116 @@ class Objective:
         """Return the objective with what it needs of the training data.
 
         Args:
-          class_counts: how often each class is a label, `[C]`, by head name.
+          class_counts: how often each class is a label, `[C]`, or how often it is 0 and
+            how often 1, `[C, 2]`, by name of the output. Outputs whose labels are
+            positions have none.
+
+        Raises:
+          ValueError: the output it reads has no counts, or is one of several and none
+            is named.
         """
-        if getattr(self, "class_counts", None) != ():
+        if not self.needs_counts():
             return self
-        counts = np.maximum(class_counts[self.output], 1)
-        return dataclasses.replace(self, class_counts=tuple(map(float, counts)))
+        name = self._one_of(class_counts)
+        if name not in class_counts:
+            raise ValueError(
+                f"objective {self._name} needs class counts, which output {name!r} has"
+                " none of: its labels are positions"
+            )
+        counts = np.maximum(class_counts[name], 1)
+        return dataclasses.replace(self, class_counts=tuple(map(float, counts.ravel())))
+
+    def needs_counts(self) -> bool:
+        """Return whether it wants class counts and has none yet."""
+        return getattr(self, "class_counts", None) == ()
+
+    def reading(
+        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> Objective:
+        """Return the objective with every output that is None filled in.
+
+        Where there are several outputs, a weighted sum of one copy for each. An output
+        that is named stays, and is not weighed.
+
+        Args:
+          outputs: all that the task has.
+          weights: of the copies by output; 1 for those that it leaves out.
+
+        Raises:
+          ValueError: the task has no outputs, or not one that is named here.
+        """
+        # Not at the top: sums are made of objectives.
+        from dicejax.objectives.combining import WeightedSum
+
+        named = () if self.output is None else (self.output,)
+        for name in (*named, *weights):
+            _check_known(name, outputs)
+        if named:
+            return self
+        if not outputs:
+            raise ValueError(f"objective {self._name} has no output to read")
+        copies = tuple(dataclasses.replace(self, output=name) for name in outputs)
+        shares = tuple(weights.get(name, 1.0) for name in outputs)
+        if shares == (1.0,):
+            return copies[0]
+        return WeightedSum(parts=copies, weights=shares)
+
+    @property
+    def _name(self) -> str:
+        return getattr(self, "short_name", type(self).__name__)
+
+    def _one_of(self, outputs: Collection[str]) -> str:
+        if self.output is not None:
+            return self.output
+        if len(outputs) != 1:
+            raise ValueError(
+                f"objective {self._name} names no output and there are {len(outputs)}"
+                f" ({', '.join(outputs)}): call `reading` with those of the task"
+            )
+        return next(iter(outputs))
 
 
-def counted(class_counts: Counts) -> Array:
-    """Return the counts of a fitted objective as an array.
+def _check_known(name: str, outputs: Sequence[str]) -> None:
+    if name in outputs:
+        return
+    close = difflib.get_close_matches(name, outputs, 1)
+    hint = f"; did you mean {close[0]!r}?" if close else ""
+    known = ", ".join(map(repr, outputs))
+    raise ValueError(f"output {name!r} is none of the task's: {known}{hint}")
+
+
+def is_yes_or_no(logits: Array, labels: Array) -> bool:
+    """Return whether labels are a yes or no for each class, not one class each."""
+    return labels.ndim == logits.ndim
+
+
+def counted(class_counts: Counts, logits: Array, labels: Array) -> Array:
+    """Return the counts of a fitted objective, `[C]`, or `[C, 2]` for yes or no.
 
     Raises:
-      ValueError: it has none.
+      ValueError: it has none, or not as many as the classes want.
     """
     if not class_counts:
         raise ValueError(
             "class_counts is empty: call `fitted` with the counts of the training data"
         )
-    return jnp.stack([jnp.asarray(count, float) for count in class_counts])
+    classes = logits.shape[-1]
+    shape = (classes, 2) if is_yes_or_no(logits, labels) else (classes,)
+    if len(class_counts) != math.prod(shape):
+        kind = " of yes or no" if len(shape) == 2 else ""
+        raise ValueError(
+            f"class_counts has {len(class_counts)} numbers but {classes} classes{kind}"
+            f" want {math.prod(shape)}"
+        )
+    counts = jnp.stack([jnp.asarray(count, float) for count in class_counts])
+    return counts.reshape(shape)
 
 
-def weights_of(scheme: Scheme, class_counts: Counts, k: float, beta: float) -> Array:
-    """Return class weights `[C]`; k is that of log_ratio, beta of effective_number."""
-    counts = counted(class_counts)
+def weights_of(scheme: Scheme, counts: Array, k: float, beta: float) -> Array:
+    """Return weights like the counts, over their last axis.
+
+    k is that of log_ratio, beta of effective_number.
+    """
     match scheme:
         case "log_ratio":
             return class_weights.log_ratio(counts, k=k)
@@ -124,19 +228,38 @@ def weights_of(scheme: Scheme, class_counts: Counts, k: float, beta: float) -> A
 
 
 def mean(values: Array, labels: Array) -> Array:
-    """Average over labelled elements; 0 where there are none.
+    """Average over labels that are not masked; 0 where there are none.
 
-    Values of several classes per element, `[..., C]` for labels `[...]`, are summed.
+    Several values for a label, `[..., C]` for labels `[...]`, are summed. One value for
+    several labels, `[...]` for labels `[..., C]`, counts once, if any of them is there.
     """
     seen = labels != MASKED_LABEL
-    if values.ndim < labels.ndim:  # one value for an element of several labels
+    if values.ndim < labels.ndim:
         seen = jnp.any(seen, axis=-1)
     return values.sum() / jnp.maximum(seen.sum(), 1)
 
 
 def yes_or_no(logits: Array, labels: Array) -> Array:
     """Return labels shaped like the logits: those of one class become a 1 among 0s."""
-    if labels.ndim == logits.ndim:
+    if is_yes_or_no(logits, labels):
         return labels
     one_hot = (labels[..., None] == jnp.arange(logits.shape[-1])).astype(jnp.int32)
     return jnp.where(labels[..., None] == MASKED_LABEL, MASKED_LABEL, one_hot)
+
+
+def one_or_each(
+    loss: Callable[..., Array], logits: Array, labels: Array, **of_classes: Array
+) -> Array:
+    """Return a loss of one class per element, or its binary form for each class.
+
+    Args:
+      loss: one with a binary form but without one for several labels.
+      logits: floats `[..., C]`.
+      labels: in either form. For yes or no, what the loss returns for each class by
+        itself is stacked along a last axis.
+      **of_classes: more arguments: arrays whose first axis is that of the classes.
+    """
+    if not is_yes_or_no(logits, labels):
+        return loss(logits, labels, **of_classes)
+    binary = functools.partial(loss, class_axis=None)
+    return jax.vmap(binary, in_axes=-1, out_axes=-1)(logits, labels, **of_classes)

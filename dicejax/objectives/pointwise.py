@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar, Literal
 
 import jax.numpy as jnp
@@ -14,10 +15,11 @@ from dicejax.objectives.objective import (
     Objective,
     Scheme,
     counted,
+    is_yes_or_no,
     mean,
     objective,
+    one_or_each,
     weights_of,
-    yes_or_no,
 )
 
 
@@ -26,7 +28,8 @@ class CrossEntropy(Objective):
     """Cross-entropy, averaged over the labelled tokens (the paper's CE, eq. 1).
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       label_smoothing: share of the target spread evenly over all classes.
     """
 
@@ -37,7 +40,10 @@ class CrossEntropy(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
         values = losses.cross_entropy(
-            logits, labels, label_smoothing=self.label_smoothing
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            label_smoothing=self.label_smoothing,
         )
         return mean(values, labels)
 
@@ -47,12 +53,14 @@ class WeightedCrossEntropy(Objective):
     """Cross-entropy with class weights from the training data (the paper's WCE, eq. 2).
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       scheme: how counts become weights; "log_ratio" is the paper's.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
       label_smoothing: share of the target spread evenly over all classes.
-      class_counts: how often each class occurs; taken from the training data if empty.
+      class_counts: how often each class occurs, for yes or no its 0s and then its 1s;
+        taken from the training data if empty.
     """
 
     short_name: ClassVar[str] = "wce"
@@ -65,11 +73,13 @@ class WeightedCrossEntropy(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens, not divided by the weights."""
+        counts = counted(self.class_counts, logits, labels)
         values = losses.cross_entropy(
             logits,
             labels,
+            multi_label=is_yes_or_no(logits, labels),
             label_smoothing=self.label_smoothing,
-            class_weights=weights_of(self.scheme, self.class_counts, self.k, self.beta),
+            class_weights=weights_of(self.scheme, counts, self.k, self.beta),
         )
         return mean(values, labels)
 
@@ -79,12 +89,14 @@ class Focal(Objective):
     """Focal loss (the paper's FL, eq. 4), with class weights if wanted.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       gamma: 0 is cross-entropy; the larger, the less an easy token counts.
       scheme: how counts become weights (alpha); "none" for equal weights.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
-      class_counts: how often each class occurs; taken from the training data if empty.
+      class_counts: how often each class occurs, for yes or no its 0s and then its 1s;
+        taken from the training data if empty.
     """
 
     short_name: ClassVar[str] = "focal"
@@ -97,12 +109,23 @@ class Focal(Objective):
     beta: float = 0.999
     class_counts: Counts = ()
 
+    def needs_counts(self) -> bool:
+        """Return whether its weights want class counts and it has none yet."""
+        return self.scheme != "none" and super().needs_counts()
+
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
         weights = None
         if self.scheme != "none":
-            weights = weights_of(self.scheme, self.class_counts, self.k, self.beta)
-        values = losses.focal(logits, labels, gamma=self.gamma, class_weights=weights)
+            counts = counted(self.class_counts, logits, labels)
+            weights = weights_of(self.scheme, counts, self.k, self.beta)
+        values = losses.focal(
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            gamma=self.gamma,
+            class_weights=weights,
+        )
         return mean(values, labels)
 
 
@@ -111,7 +134,8 @@ class Poly(Objective):
     """Poly-1 loss: cross-entropy plus epsilon (1 - p).
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       epsilon: at least -1; 0 is cross-entropy.
     """
 
@@ -121,7 +145,13 @@ class Poly(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
-        return mean(losses.poly(logits, labels, epsilon=self.epsilon), labels)
+        values = losses.poly(
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            epsilon=self.epsilon,
+        )
+        return mean(values, labels)
 
 
 @objective
@@ -129,9 +159,11 @@ class MajorityOrMinority(Objective):
     """Majority-or-minority loss: tokens of the majority count in full, others less.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       weight: of tokens outside the majority, in [0, 1]; 1 is cross-entropy.
-      majority_class: index of the majority label; O is the first.
+      majority_class: index of the majority label; O is the first. For yes or no, 0 says
+        that noes are the majority of each class.
     """
 
     short_name: ClassVar[str] = "mom"
@@ -142,7 +174,11 @@ class MajorityOrMinority(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
         values = losses.majority_or_minority(
-            logits, labels, majority_class=self.majority_class, weight=self.weight
+            logits,
+            labels,
+            class_axis=None if is_yes_or_no(logits, labels) else -1,
+            majority_class=self.majority_class,
+            weight=self.weight,
         )
         return mean(values, labels)
 
@@ -152,9 +188,11 @@ class LogitAdjusted(Objective):
     """Logit-adjusted cross-entropy: class frequencies are added while training.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       tau: strength; 0 is cross-entropy.
-      class_counts: how often each class occurs; taken from the training data if empty.
+      class_counts: how often each class occurs, for yes or no its 0s and then its 1s;
+        taken from the training data if empty.
     """
 
     short_name: ClassVar[str] = "logit_adjusted"
@@ -165,7 +203,11 @@ class LogitAdjusted(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
         values = losses.logit_adjusted(
-            logits, labels, class_counts=counted(self.class_counts), tau=self.tau
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            class_counts=counted(self.class_counts, logits, labels),
+            tau=self.tau,
         )
         return mean(values, labels)
 
@@ -175,10 +217,12 @@ class LDAM(Objective):
     """Label-distribution-aware margins: rare classes must win by more.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       max_margin: the margin of the rarest class, in units of logits.
       scale: factor of all logits; 30 if they are cosines.
-      class_counts: how often each class occurs; taken from the training data if empty.
+      class_counts: how often each class occurs, for yes or no its 0s and then its 1s;
+        taken from the training data if empty.
     """
 
     short_name: ClassVar[str] = "ldam"
@@ -189,13 +233,11 @@ class LDAM(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
-        values = losses.ldam(
-            logits,
-            labels,
-            class_counts=counted(self.class_counts),
-            max_margin=self.max_margin,
-            scale=self.scale,
+        loss = functools.partial(
+            losses.ldam, max_margin=self.max_margin, scale=self.scale
         )
+        counts = counted(self.class_counts, logits, labels)
+        values = one_or_each(loss, logits, labels, class_counts=counts)
         return mean(values, labels)
 
 
@@ -204,10 +246,12 @@ class VectorScaling(Objective):
     """Vector-scaling loss: logits scaled and shifted by class frequency.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       tau: strength of the shift.
       gamma: strength of the scale; 0 is the logit-adjusted loss.
-      class_counts: how often each class occurs; taken from the training data if empty.
+      class_counts: how often each class occurs, for yes or no its 0s and then its 1s;
+        taken from the training data if empty.
     """
 
     short_name: ClassVar[str] = "vs"
@@ -218,13 +262,9 @@ class VectorScaling(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over labelled tokens."""
-        values = losses.vs(
-            logits,
-            labels,
-            class_counts=counted(self.class_counts),
-            tau=self.tau,
-            gamma=self.gamma,
-        )
+        loss = functools.partial(losses.vs, tau=self.tau, gamma=self.gamma)
+        counts = counted(self.class_counts, logits, labels)
+        values = one_or_each(loss, logits, labels, class_counts=counts)
         return mean(values, labels)
 
 
@@ -233,7 +273,8 @@ class GHM(Objective):
     """Gradient-harmonised cross-entropy, with a running density of gradient norms.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       bins: parts into which [0, 1] is cut.
       momentum: of the running density, in [0, 1).
     """
@@ -252,7 +293,13 @@ class GHM(Objective):
     ) -> tuple[Array, GHMState]:
         """Return the mean over labelled tokens, and the density with this batch."""
         state = state or self.initial_state()
-        values, state = losses.ghm(logits, labels, state, momentum=self.momentum)
+        values, state = losses.ghm(
+            logits,
+            labels,
+            state,
+            multi_label=is_yes_or_no(logits, labels),
+            momentum=self.momentum,
+        )
         return mean(values, labels), state
 
 
@@ -261,10 +308,12 @@ class HardNegatives(Objective):
     """Cross-entropy of the positives and the hardest negatives of the batch.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       negatives_per_positive: how many negatives stay for each positive.
       minimum: how many negatives stay in any case.
-      negative_class: index of the negative label; O is the first.
+      negative_class: index of the negative label; O is the first. Of no meaning for yes
+        or no, where each 0 is a negative.
     """
 
     short_name: ClassVar[str] = "hard_negatives"
@@ -275,98 +324,13 @@ class HardNegatives(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over the tokens that stay."""
-        values = losses.cross_entropy(logits, labels)
+        each = is_yes_or_no(logits, labels)
+        values = losses.cross_entropy(logits, labels, multi_label=each)
         kept = losses.hard_negative_mask(
             values,
-            labels != self.negative_class,
+            labels == 1 if each else labels != self.negative_class,
             where=labels >= 0,
             negatives_per_positive=self.negatives_per_positive,
             minimum=self.minimum,
         )
         return jnp.sum(jnp.where(kept, values, 0)) / jnp.maximum(kept.sum(), 1)
-
-
-@objective
-class Asymmetric(Objective):
-    """Asymmetric loss (ASL): each class a yes or no, easy negatives left out.
-
-    Args:
-      output: name of the head whose logits the loss reads, and of its labels.
-      gamma_positive: focusing of positives.
-      gamma_negative: focusing of negatives.
-      margin: probability below which a negative gives nothing.
-    """
-
-    short_name: ClassVar[str] = "asymmetric"
-
-    gamma_positive: float = 1.0
-    gamma_negative: float = 4.0
-    margin: float = 0.05
-
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens of the sum over classes."""
-        values = losses.asymmetric(
-            logits,
-            yes_or_no(logits, labels),
-            gamma_positive=self.gamma_positive,
-            gamma_negative=self.gamma_negative,
-            margin=self.margin,
-        )
-        return mean(values.sum(-1), labels)
-
-
-@objective
-class ZLPR(Objective):
-    """Zero-bounded pairwise ranking: positives over 0, negatives below.
-
-    Args:
-      output: name of the head whose logits the loss reads, and of its labels.
-    """
-
-    short_name: ClassVar[str] = "zlpr"
-
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        return mean(losses.zlpr(logits, yes_or_no(logits, labels)), labels)
-
-
-@objective
-class DistributionBalanced(Objective):
-    """Distribution-balanced loss: each class a yes or no, weighed by frequency.
-
-    Args:
-      output: name of the head whose logits the loss reads, and of its labels.
-      alpha: lower end of the weights.
-      beta: how steeply the weights rise.
-      mu: where they do.
-      kappa: strength of the shift by frequency.
-      scale: by which the slope of negatives is delayed.
-      total: how many tokens were counted; the sum of the counts if 0.
-      class_counts: how often each class occurs; taken from the training data if empty.
-    """
-
-    short_name: ClassVar[str] = "distribution_balanced"
-
-    alpha: float = 0.1
-    beta: float = 10.0
-    mu: float = 0.3
-    kappa: float = 0.05
-    scale: float = 2.0
-    total: float = 0.0
-    class_counts: Counts = ()
-
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens of the mean over classes."""
-        counts = counted(self.class_counts)
-        values = losses.distribution_balanced(
-            logits,
-            yes_or_no(logits, labels),
-            positives=counts,
-            total=jnp.where(self.total > 0, self.total, jnp.sum(counts)),
-            alpha=self.alpha,
-            beta=self.beta,
-            mu=self.mu,
-            kappa=self.kappa,
-            scale=self.scale,
-        )
-        return mean(values.mean(-1), labels)

@@ -1,13 +1,25 @@
-"""Objectives over sets: the whole batch is one set, averaged over the classes."""
+"""Objectives over sets: the whole batch is one set, averaged over the classes.
+
+For yes or no, a class is a set of yeses, and with C 1 there is that one alone: Dice is
+then the paper's binary form. `UnifiedFocal` has the noes for a class too.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import ClassVar, Literal
 
 from jax import Array
 
 from dicejax import losses
-from dicejax.objectives.objective import Objective, mean, objective, yes_or_no
+from dicejax.objectives.objective import (
+    Objective,
+    is_yes_or_no,
+    mean,
+    objective,
+    one_or_each,
+    yes_or_no,
+)
 
 Absent = Literal["smooth", "skip"]
 
@@ -17,7 +29,8 @@ class Dice(Objective):
     """Dice of each class over the whole batch, averaged over the classes.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       smooth: added to numerator and denominator, in units of counts.
       squared: squared sums in the denominator, the paper's DL (eq. 7, footnote 4).
     """
@@ -30,7 +43,11 @@ class Dice(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.dice(
-            logits, labels, smooth=self.smooth, squared=self.squared
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            smooth=self.smooth,
+            squared=self.squared,
         ).mean()
 
 
@@ -39,7 +56,8 @@ class SelfAdjustingDice(Objective):
     """Self-adjusting dice, the paper's DSC (eq. 11) with smoothing.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       alpha: exponent of the factor (1-p)^alpha. The loss is lowest at
         p = 1/(1+alpha), so alpha 1 trains a token's own class to 0.5.
       smooth: added to numerator and denominator; in units of counts.
@@ -47,7 +65,7 @@ class SelfAdjustingDice(Objective):
         the mean over classes, as the paper's footnote 4 prefers and its code does.
         "token": each token by itself, as eq. 11 is written; its gradient vanishes for
         a gold class that has lost all probability, so rare classes may never be
-        learnt.
+        learnt. For yes or no, each entry is a set by itself.
       squared: squared sums in the denominator, as in the paper's DL and in all runs of
         its authors; batch only. Without it a rare class is pushed down by many small
         probabilities faster than it is learnt.
@@ -64,22 +82,18 @@ class SelfAdjustingDice(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes, or over labelled tokens."""
-        settings = {
-            "alpha": self.alpha,
-            "smooth": self.smooth,
-            "stop_gradient_weight": self.stop_gradient_weight,
-        }
-        if self.over == "token":
-            values = losses.self_adjusting_dice(logits, labels, form="gold", **settings)
-            return mean(values, labels)
-        return losses.self_adjusting_dice(
+        loss = functools.partial(
+            losses.self_adjusting_dice,
             logits,
             labels,
-            axis=None,
-            form="one_versus_rest",
-            squared=self.squared,
-            **settings,
-        ).mean()
+            multi_label=is_yes_or_no(logits, labels),
+            alpha=self.alpha,
+            smooth=self.smooth,
+            stop_gradient_weight=self.stop_gradient_weight,
+        )
+        if self.over == "token":
+            return mean(loss(axis=(), form="gold"), labels)
+        return loss(axis=None, form="one_versus_rest", squared=self.squared).mean()
 
 
 @objective
@@ -87,7 +101,8 @@ class LogCoshDice(Objective):
     """Log-cosh of dice: classes that are nearly learnt pull less.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       smooth: added to numerator and denominator, in units of counts.
       squared: squared sums in the denominator.
     """
@@ -100,7 +115,11 @@ class LogCoshDice(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.log_cosh_dice(
-            logits, labels, smooth=self.smooth, squared=self.squared
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            smooth=self.smooth,
+            squared=self.squared,
         ).mean()
 
 
@@ -109,7 +128,8 @@ class GeneralizedDice(Objective):
     """Generalised dice: one ratio of all classes, rare ones weighing more.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       smooth: added to numerator and denominator, in counts of the rarest class.
       weighting: by 1 / count^2, 1 / count or not at all.
       absent: classes without gold in the batch: left out, or as the rarest present.
@@ -126,6 +146,7 @@ class GeneralizedDice(Objective):
         return losses.generalized_dice(
             logits,
             labels,
+            multi_label=is_yes_or_no(logits, labels),
             smooth=self.smooth,
             weighting=self.weighting,
             absent=self.absent,
@@ -137,7 +158,8 @@ class DiceSemimetric(Objective):
     """Dice semimetric: dice that is right for soft labels.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       smooth: added to numerator and denominator, in units of counts.
       variant: of the two forms; the same for hard labels.
     """
@@ -150,7 +172,11 @@ class DiceSemimetric(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.dice_semimetric(
-            logits, labels, smooth=self.smooth, variant=self.variant
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            smooth=self.smooth,
+            variant=self.variant,
         ).mean()
 
 
@@ -159,7 +185,8 @@ class Tversky(Objective):
     """Tversky loss over the batch (the paper's TL).
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       alpha: weight of false positives.
       beta: weight of false negatives.
       smooth: added to numerator and denominator, in units of counts.
@@ -174,7 +201,12 @@ class Tversky(Objective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.tversky(
-            logits, labels, alpha=self.alpha, beta=self.beta, smooth=self.smooth
+            logits,
+            labels,
+            multi_label=is_yes_or_no(logits, labels),
+            alpha=self.alpha,
+            beta=self.beta,
+            smooth=self.smooth,
         ).mean()
 
 
@@ -183,7 +215,8 @@ class FocalTversky(Objective):
     """Focal Tversky loss: classes that are nearly learnt pull harder.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       alpha: weight of false positives.
       beta: weight of false negatives.
       gamma: the loss is taken to the power 1 / gamma; 1 is Tversky.
@@ -202,6 +235,7 @@ class FocalTversky(Objective):
         return losses.focal_tversky(
             logits,
             labels,
+            multi_label=is_yes_or_no(logits, labels),
             alpha=self.alpha,
             beta=self.beta,
             gamma=self.gamma,
@@ -214,7 +248,8 @@ class Jaccard(Objective):
     """Jaccard loss over the batch: one minus intersection over union.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       smooth: added to numerator and denominator, in units of counts.
     """
 
@@ -224,7 +259,9 @@ class Jaccard(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
-        return losses.jaccard(logits, labels, smooth=self.smooth).mean()
+        return losses.jaccard(
+            logits, labels, multi_label=is_yes_or_no(logits, labels), smooth=self.smooth
+        ).mean()
 
 
 @objective
@@ -232,7 +269,8 @@ class SoftF1(Objective):
     """One minus the soft F-beta of the batch.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       beta: weight of recall against precision.
       average: over classes, or of counts summed over classes.
       exclude_class: index of a class left out, 0 for O; None for none.
@@ -253,6 +291,7 @@ class SoftF1(Objective):
         return losses.soft_f1(
             logits,
             labels,
+            multi_label=is_yes_or_no(logits, labels),
             beta=self.beta,
             average=self.average,
             exclude_class=self.exclude_class,
@@ -266,7 +305,8 @@ class SigmoidF1(Objective):
     """One minus the F1 of a tuned sigmoid, each class a yes or no.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       slope: of the sigmoid.
       offset: added to the logits.
       average: over classes, or of counts summed over classes.
@@ -297,12 +337,14 @@ class UnifiedFocal(Objective):
     """Unified focal loss: focal cross-entropy and focal Tversky in one.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       weight: share of the cross-entropy.
       delta: weight of rare classes and of false negatives.
       gamma: strength of fading and enhancing, in [0, 1).
       variant: whether the background is treated apart.
-      background: index of the background label; O is the first.
+      background: index of the background label; O is the first. For yes or no, 0 says
+        that noes are the background of each class.
     """
 
     short_name: ClassVar[str] = "unified_focal"
@@ -315,15 +357,15 @@ class UnifiedFocal(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the loss of the batch."""
-        return losses.unified_focal(
-            logits,
-            labels,
+        loss = functools.partial(
+            losses.unified_focal,
             weight=self.weight,
             delta=self.delta,
             gamma=self.gamma,
             variant=self.variant,
             background=self.background,
         )
+        return one_or_each(loss, logits, labels).mean()
 
 
 @objective
@@ -331,7 +373,8 @@ class LovaszSoftmax(Objective):
     """Lovász-softmax loss over the batch.
 
     Args:
-      output: name of the head whose logits the loss reads, and of its labels.
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
       absent: classes without gold in the batch: loss 0, or the largest error.
     """
 
@@ -341,4 +384,6 @@ class LovaszSoftmax(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
-        return losses.lovasz_softmax(logits, labels, absent=self.absent).mean()
+        return losses.lovasz_softmax(
+            logits, labels, multi_label=is_yes_or_no(logits, labels), absent=self.absent
+        ).mean()

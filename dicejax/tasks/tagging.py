@@ -65,8 +65,8 @@ class Tagging(Task):
     ) -> list[Item]:
         """Encode each sentence as one item; its detail is the words' first pieces.
 
-        Tags cannot say that spans overlap: of such the longer is learnt, and the other
-        counts as missed. A word whose label is not in `labels` is left out of the loss.
+        Tags cannot say that spans overlap: of such as many as do not are learnt, and the
+        others count as missed. A word whose label is not in `labels` is left out of the loss.
         """
 
         def numbers(sentence: Sentence) -> list[int]:
@@ -122,6 +122,8 @@ class Tagging(Task):
         """Say which types training lacks, and how many spans no tag can give."""
         types = {tag.partition("-")[2] for tag in labels}
         said = unseen_types(split, examples, types)
+        if split == "train" and len(labels) == 1:
+            said.append("train holds no span: there is nothing to learn")
         lost = sum(
             bool((item.detail[span.start : span.end] < 0).any())
             for sentence, item in zip(examples, items, strict=True)
@@ -136,7 +138,7 @@ class Tagging(Task):
             said.append(lost_to_length(split, lost, gold, "spans"))
         if crossed:
             said.append(
-                f"{split}: {crossed} of {gold} spans overlap a longer one, which tags "
+                f"{split}: {crossed} of {gold} spans overlap another, which tags "
                 "cannot say: counted as missed"
             )
         return said
@@ -173,7 +175,7 @@ def encode_words(
       that the tokenizer drops.
     """
     items = []
-    encoded = tokenize.encode(tokenizer, sentences)
+    encoded = tokenize.encode(tokenizer, sentences, every_word=True)
     for example, (words, gold, pieces) in enumerate(
         zip(sentences, numbers, encoded, strict=True)
     ):
@@ -218,20 +220,17 @@ def word_labels(
 
 
 def flat_spans(spans: Sequence[Span]) -> list[Span]:
-    """Keep spans that do not overlap: of those that do the longer, then the first.
+    """Keep as many spans as do not overlap: those that end first, of these the longest.
 
-    >>> kept = flat_spans([Span("A", 0, 1), Span("B", 0, 3), Span("C", 3, 4)])
+    >>> kept = flat_spans([Span("A", 0, 2), Span("B", 0, 4), Span("C", 2, 4)])
     >>> [span.type for span in kept]
-    ['B', 'C']
+    ['A', 'C']
     """
-    ordered = sorted(spans, key=lambda span: span.start)
-    if all(a.end <= b.start for a, b in zip(ordered, ordered[1:], strict=False)):
-        return ordered
     kept: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.start - span.end, span.start)):
-        if all(span.end <= other.start or other.end <= span.start for other in kept):
+    for span in sorted(spans, key=lambda span: (span.end, span.start)):
+        if not kept or kept[-1].end <= span.start:
             kept.append(span)
-    return sorted(kept, key=lambda span: span.start)
+    return kept
 
 
 def unseen_types(

@@ -13,7 +13,7 @@ from dicejax.errors import InputError
 from dicejax.models.network import Network, Params
 from dicejax.training.state import TrainState
 
-METRIC = "dev_f1"
+METRIC = "dev_score"
 Which = Literal["best", "last"]
 
 
@@ -68,7 +68,7 @@ def restore_params(
     Args:
       folder: the run's `checkpoints`.
       network: the architecture they belong to.
-      which: the checkpoint with the best dev F1, or the last.
+      which: the checkpoint with the best dev score, or the last.
 
     Returns:
       The step they were saved at, and the parameters.

@@ -1,4 +1,4 @@
-"""Use a finished run: score a split again, find entities in new sentences."""
+"""Use a finished run: score a split again, predict for new examples."""
 
 from __future__ import annotations
 
@@ -6,19 +6,35 @@ import dataclasses
 import gzip
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from etils import epath
 
-from dicejax.data.readers.conll import Sentence
-from dicejax.data.sources import ConllFiles
-from dicejax.data.tags import Span
+from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
-from dicejax.metrics.spans import SpanScores
+from dicejax.metrics.scores import Scores
 from dicejax.training.checkpoint import Which, restore_params
-from dicejax.training.prediction import predict_spans
+from dicejax.training.prediction import Predictor
 from dicejax.training.run import Run
-from dicejax.training.setup import longest
+from dicejax.training.setup import load, longest
 from dicejax.training.sharding import local_mesh, replicate
+
+
+@dataclasses.dataclass(frozen=True)
+class Evaluation:
+    """The scores of a split.
+
+    Attributes:
+      step: of the checkpoint.
+      scores: with the task's default threshold, if it has one.
+      threshold: what was tuned on dev when the run was trained; None if nothing was.
+      tuned: the scores with it.
+    """
+
+    step: int
+    scores: Scores
+    threshold: float | None = None
+    tuned: Scores | None = None
 
 
 def evaluate(
@@ -27,7 +43,7 @@ def evaluate(
     which: Which,
     warn: Callable[[str], None],
     data: str | None = None,
-) -> tuple[int, SpanScores]:
+) -> Evaluation:
     """Score a split of a run's own data.
 
     Args:
@@ -37,46 +53,63 @@ def evaluate(
       warn: is told what the user should know, such as types that training never had.
       data: folder to read the data from instead of the run's own.
 
-    Returns:
-      The step of the checkpoint, and the scores.
-
     Raises:
       InputError: the run or its data cannot be used.
     """
     run = Run.open(folder)
     experiment = run.experiment()
-    source = experiment.data
     if data is not None:
-        if not isinstance(source, ConllFiles):
-            raise InputError("--data: this run made its data up, there is no folder")
-        source = dataclasses.replace(source, dir=data)
-    sentences = getattr(source.load(), split)
-    for text in experiment.task.warnings(split, sentences, run.labels()):
-        warn(text)
-    step, predicted = _predict(run, sentences, which)
-    return step, experiment.task.score(sentences, predicted)
+        if not isinstance(experiment.data, FileSource):
+            raise InputError("--data: this run read no folder of files")
+        source = dataclasses.replace(experiment.data, dir=data)
+        experiment = dataclasses.replace(experiment, data=source)
+    examples = getattr(load(experiment, warn), split)
+    task, labels = experiment.task, run.labels()
+
+    def told(items) -> None:
+        for text in task.warnings(split, examples, items, labels):
+            warn(text)
+
+    def score(threshold: float | None = None) -> Scores:
+        predictions = [task.decide(one, threshold) for one in found]
+        return task.score(examples, predictions, labels)
+
+    step, found = _find(run, examples, which, told)
+    tuned = run.result().get("threshold") if which == "best" else None
+    if tuned is None:
+        return Evaluation(step, score())
+    threshold = tuned["threshold"]
+    return Evaluation(step, score(), threshold, score(threshold))
 
 
 def predict(
-    folder: str, sentences: Sequence[str], which: Which
-) -> list[tuple[list[str], list[Span]]]:
-    """Find the entities of sentences whose words are separated by white space.
+    folder: str, lines: Sequence[str], which: Which
+) -> list[tuple[dict[str, Any], list[str]]]:
+    """Predict for examples written as lines; see the task's `parse`.
+
+    A threshold that was tuned on dev is used.
 
     Returns:
-      For each sentence its words and the spans over them.
+      For each line what JSON says of the prediction, and what a terminal shows.
 
     Raises:
-      InputError: the run cannot be used.
+      InputError: the run cannot be used, or a line lacks a part.
     """
     run = Run.open(folder)
-    words = [sentence.split() for sentence in sentences]
-    unlabelled = [Sentence(tuple(w), (), line) for line, w in enumerate(words, start=1)]
-    _, spans = _predict(run, unlabelled, which)
-    return list(zip(words, spans, strict=True))
+    task = run.experiment().task
+    parsed = [task.parse(line, number) for number, line in enumerate(lines, start=1)]
+    examples = task.adapt(parsed)
+    _, found = _find(run, examples, which, lambda items: None)
+    tuned = run.result().get("threshold") if which == "best" else None
+    threshold = tuned["threshold"] if tuned else None
+    return [
+        task.show(example, task.decide(one, threshold))
+        for example, one in zip(examples, found, strict=True)
+    ]
 
 
-def read_sentences(path: str) -> list[str]:
-    """Read one sentence per line, blank lines left out; "-" is standard input.
+def read_lines(path: str) -> list[str]:
+    """Read one example per line, blank lines left out; "-" is standard input.
 
     Raises:
       InputError: the file is missing, empty or not UTF-8.
@@ -95,25 +128,26 @@ def read_sentences(path: str) -> list[str]:
         raise InputError(f"{path}: not a UTF-8 text file ({error})") from error
     lines = [line for line in text.splitlines() if line.strip()]
     if not lines:
-        raise InputError(f"{path}: holds no sentence")
+        raise InputError(f"{path}: holds no text")
     return lines
 
 
-def _predict(
-    run: Run, sentences: Sequence[Sentence], which: Which
-) -> tuple[int, list[list[Span]]]:
+def _find(
+    run: Run, examples: Sequence[Any], which: Which, told: Callable[[Any], None]
+) -> tuple[int, list[Any]]:
+    """Return the step of the checkpoint and what the task finds in each example."""
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), local_mesh()
-    length = longest(experiment, network)
+    length = longest(experiment, network.encoder)
+    items = experiment.task.encode(examples, tokenizer, labels, length)
+    told(items)
     step, params = restore_params(run.checkpoints, network, which)
-    spans = predict_spans(
-        replicate(params, mesh),
-        experiment.task.encode(sentences, tokenizer, labels, length),
-        network=network,
+    predictor = Predictor(
         task=experiment.task,
+        network=network,
         labels=labels,
         tokenizer=tokenizer,
         row_length=experiment.training.row_length,
         mesh=mesh,
     )
-    return step, spans
+    return step, predictor(replicate(params, mesh), examples, items)

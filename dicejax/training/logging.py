@@ -18,6 +18,8 @@ from rich.progress import (
 )
 from tensorboardX import SummaryWriter
 
+from dicejax.metrics.scores import heading
+
 
 class MetricsLog:
     """Appends records to metrics.jsonl and their numbers to TensorBoard."""
@@ -41,7 +43,7 @@ class MetricsLog:
 
 
 class TrainingProgress:
-    """A progress bar with loss, F1, tokens per second and time left.
+    """A progress bar with loss, dev score, tokens per second and time left.
 
     Use as a context manager; several runs may share one, each with its own line.
     """
@@ -80,12 +82,16 @@ class TrainingProgress:
         step: int,
         *,
         loss: float,
-        f1: float | None,
+        score: float | None,
+        headline: str,
         tokens_per_s: float,
     ) -> None:
         """Show where a run stands."""
-        score = "   -  " if f1 is None else f"{100 * f1:6.2f}"
-        status = f"loss {loss:.4f}  dev F1 {score}  {tokens_per_s:,.0f} tokens/s"
+        percent = "   -  " if score is None else f"{100 * score:6.2f}"
+        status = (
+            f"loss {loss:.4f}  dev {heading(headline)} {percent}  "
+            f"{tokens_per_s:,.0f} tokens/s"
+        )
         self._progress.update(task, completed=step, status=status)
 
     def end(self, task: TaskID) -> None:

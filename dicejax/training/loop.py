@@ -12,11 +12,10 @@ import numpy as np
 
 from dicejax.config import Experiment
 from dicejax.data.pipeline import PackedBatches
-from dicejax.metrics.spans import SpanScores
+from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.logging import MetricsLog, TrainingProgress
-from dicejax.training.prediction import predict_spans
 from dicejax.training.run import Run
 from dicejax.training.setup import Setup, prepare
 from dicejax.training.sharding import global_batch, local_mesh, replicate
@@ -36,7 +35,8 @@ def train(
 
     Returns:
       What `result.json` holds: test scores at the best and the last checkpoint, the
-      dev F1 of each, steps, tokens per second.
+      dev score of each, steps, tokens per second; and where the task tunes a threshold
+      on dev, that threshold, and the test scores with it beside those without.
 
     Raises:
       InputError: data or weights cannot be used; nothing has been written then.
@@ -44,7 +44,8 @@ def train(
     setup = prepare(experiment, warn=lambda text: progress.say(f"warning: {text}"))
     mesh = local_mesh()
     batches = setup.batches(devices=mesh.size)
-    run.write_setup(experiment, setup.labels, setup.network.encoder, setup.tokenizer)
+    data = setup.data
+    run.write_setup(experiment, data.labels, setup.network.encoder, data.tokenizer)
     log, checkpoints = MetricsLog(run.path), Checkpoints(run.checkpoints)
     try:
         fit = _Fit(setup, mesh, log, checkpoints, progress)
@@ -52,16 +53,21 @@ def train(
         checkpoints.close()
         result = fit.summary(batches)
         best_step, best = restore_params(run.checkpoints, setup.network, "best")
-        chosen = fit.evaluate(replicate(best, mesh), "test")
+        best = replicate(best, mesh)
+        found = fit.find(best, "test")
+        chosen = fit.score(found, "test")
         last = chosen
         if best_step < len(batches):
-            last = fit.evaluate(state.params, "test")
+            last = fit.score(fit.find(state.params, "test"), "test")
         result |= {
             "best_step": best_step,
-            "test": dataclasses.asdict(chosen),
-            "test_at_last_step": dataclasses.asdict(last),
+            "headline": experiment.task.headline,
+            "test": chosen.to_json(),
+            "test_at_last_step": last.to_json(),
         }
         log.write(best_step, **_flat("test", chosen))
+        if experiment.task.tunes_threshold:
+            result |= fit.with_tuned_threshold(best, found)
     finally:
         log.close()
     run.write_result(result)
@@ -77,8 +83,10 @@ class _Fit:
         self.log: MetricsLog = log
         self.checkpoints: Checkpoints = checkpoints
         self.progress: TrainingProgress = progress
-        self.dev_f1: float | None = None
-        self.best_dev_f1 = -math.inf
+        self.task = setup.experiment.task
+        self.predict = setup.predictor(mesh)
+        self.dev_score: float | None = None
+        self.best_dev_score = -math.inf
         self.clock = _Clock()
 
     def run(self, batches: PackedBatches) -> TrainState:
@@ -105,6 +113,7 @@ class _Fit:
                 objective,
                 network=self.setup.network,
                 optimizer=experiment.optimizer,
+                task=experiment.task,
             )
             self.clock.count(step, batch.tokens)
             losses.append(metrics["loss"])
@@ -135,7 +144,12 @@ class _Fit:
             **values,
         )
         self.progress.update(
-            task, step, loss=values["loss"], f1=self.dev_f1, tokens_per_s=rate
+            task,
+            step,
+            loss=values["loss"],
+            score=self.dev_score,
+            headline=self.task.headline,
+            tokens_per_s=rate,
         )
         self.clock.resume()
 
@@ -143,36 +157,48 @@ class _Fit:
         self, name, step: int, epoch: int, state: TrainState, loss: float
     ) -> None:
         self.clock.pause()
-        scores = self.evaluate(state.params, "dev")
-        self.dev_f1 = scores.f1
-        self.best_dev_f1 = max(self.best_dev_f1, scores.f1)
+        scores = self.score(self.find(state.params, "dev"), "dev")
+        score = self.dev_score = scores.values[self.task.headline]
+        self.best_dev_score = max(self.best_dev_score, score)
         self.log.write(step, epoch=epoch, **_flat("dev", scores))
-        self.checkpoints.save(step, state, scores.f1)
+        self.checkpoints.save(step, state, score)
         self.progress.say(
             f"{name}  epoch {epoch + 1}  mean loss {loss:.4f}  "
-            f"dev F1 {100 * scores.f1:.2f}  {self.clock.tokens_per_s:,.0f} tokens/s"
+            f"dev {heading(self.task.headline)} {100 * score:.2f}  "
+            f"{self.clock.tokens_per_s:,.0f} tokens/s"
         )
         self.clock.resume()
 
-    def evaluate(self, params: Params, split: str) -> SpanScores:
-        setup = self.setup
-        predicted = predict_spans(
-            params,
-            setup.encoded[split],
-            network=setup.network,
-            task=setup.experiment.task,
-            labels=setup.labels,
-            tokenizer=setup.tokenizer,
-            row_length=setup.experiment.training.row_length,
-            mesh=self.mesh,
-        )
-        return setup.experiment.task.score(getattr(setup.corpus, split), predicted)
+    def find(self, params: Params, split: str) -> list[Any]:
+        """Return what the task finds in each example of a split."""
+        data = self.setup.data
+        return self.predict(params, getattr(data.corpus, split), data.items[split])
+
+    def score(
+        self, found: list[Any], split: str, threshold: float | None = None
+    ) -> Scores:
+        data = self.setup.data
+        predictions = [self.task.decide(one, threshold) for one in found]
+        return self.task.score(getattr(data.corpus, split), predictions, data.labels)
+
+    def with_tuned_threshold(self, params: Params, found: list[Any]) -> dict[str, Any]:
+        """Tune the threshold on dev, and score what was found in test with it."""
+        data = self.setup.data
+        dev = self.find(params, "dev")
+        tuned = self.task.tune(data.corpus.dev, dev, data.labels)
+        self.progress.say(f"threshold tuned on dev: {tuned}")
+        return {
+            "threshold": dataclasses.asdict(tuned),
+            "test_with_tuned_threshold": self.score(
+                found, "test", tuned.threshold
+            ).to_json(),
+        }
 
     def summary(self, batches: PackedBatches) -> dict[str, Any]:
         return {
             "steps": len(batches),
-            "best_dev_f1": self.best_dev_f1,
-            "last_dev_f1": self.dev_f1,
+            "best_dev_score": self.best_dev_score,
+            "last_dev_score": self.dev_score,
             "tokens_per_s": round(self.clock.tokens_per_s, 1),
             "share_filled": round(batches.share_filled, 4),
             "devices": self.mesh.size,
@@ -207,9 +233,5 @@ class _Clock:
         return self._timed_tokens / self._seconds if self._seconds else 0.0
 
 
-def _flat(split: str, scores: SpanScores) -> dict[str, float]:
-    return {
-        f"{split}/precision": scores.precision,
-        f"{split}/recall": scores.recall,
-        f"{split}/f1": scores.f1,
-    }
+def _flat(split: str, scores: Scores) -> dict[str, float]:
+    return {f"{split}/{name}": value for name, value in scores.values.items()}

@@ -1,64 +1,103 @@
-"""Predict with given parameters, and score what was predicted."""
+"""Predict with given parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-import numpy as np
+import jax
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
-from dicejax.data.pipeline import PackedBatches
-from dicejax.data.tags import Span
+from dicejax.data.pipeline import Packed, PackedBatches
 from dicejax.models.network import Network, Params
-from dicejax.tasks.tagging import HEAD, TaggedTokens, Tagging
+from dicejax.tasks import Item, Predicted, Task
 from dicejax.training.sharding import global_batch
 from dicejax.training.step import predict_step
 
 ROWS = 16
 
 
-def predict_spans(
-    params: Params,
-    examples: Sequence[TaggedTokens],
-    *,
-    network: Network,
-    task: Tagging,
-    labels: Sequence[str],
-    tokenizer: Tokenizer,
-    row_length: int,
-    mesh: Mesh,
-) -> list[list[Span]]:
-    """Predict the spans of encoded sentences, in their order.
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+    """Finds in encoded examples what a task looks for.
 
-    Sentences are packed as in training: sentences in one row do not see each other.
+    Attributes:
+      task: what is looked for.
+      network: the architecture.
+      labels: what the network chooses from.
+      tokenizer: what the examples were encoded with.
+      row_length: tokens per packed row.
+      mesh: the devices.
     """
-    batches = PackedBatches(
-        [example.arrays for example in examples],
-        layout=task.layout(tokenizer),
-        row_length=row_length,
-        rows=-(-ROWS // mesh.size) * mesh.size,
-    )
-    spans: list[list[Span]] = [[] for _ in examples]
-    # One batch behind: the device computes the next while the host decodes the last.
-    pending = None
-    for batch in [*batches.iterate(), None]:
-        following = None
-        if batch is not None:
-            arrays = global_batch(batch.arrays, mesh)
-            following = batch, predict_step(params, arrays, network=network, head=HEAD)
-        if pending is not None:
-            _decode(*pending, examples, task, labels, spans)
-        pending = following
-    return spans
+
+    task: Task
+    network: Network
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    row_length: int
+    mesh: Mesh
+
+    def __call__(
+        self, params: Params, examples: Sequence[Any], items: Sequence[Item]
+    ) -> list[Any]:
+        """Return what `Task.decode` finds in each example, in their order.
+
+        Items are packed as in training: those in one row do not see each other.
+        """
+        waiting: dict[int, dict[int, Any]] = {}
+        wanted = Counter(item.example for item in items)
+        found: list[Any] = [None] * len(examples)
+        for place, outputs in self._outputs(params, items):
+            example = items[place].example
+            parts = waiting.setdefault(example, {})
+            parts[place] = outputs
+            # Decoded as soon as it is whole: numbers for pairs of tokens are many.
+            if len(parts) == wanted[example]:
+                found[example] = self.task.decode(
+                    examples[example],
+                    [items[one] for one in sorted(parts)],
+                    [parts[one] for one in sorted(parts)],
+                    self.labels,
+                )
+                del waiting[example]
+        return found
+
+    def _outputs(
+        self, params: Params, items: Sequence[Item]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the place of each item and what the network gives for it."""
+        batches = PackedBatches(
+            [item.arrays for item in items],
+            layout=self.task.layout(self.tokenizer),
+            row_length=self.row_length,
+            rows=-(-ROWS // self.mesh.size) * self.mesh.size,
+        )
+        # One batch behind: the device computes the next while the host decodes.
+        pending: tuple[Packed, Predicted] | None = None
+        for batch in itertools.chain(batches.iterate(), [None]):
+            following = None
+            if batch is not None:
+                arrays = global_batch(batch.arrays, self.mesh)
+                following = (
+                    batch,
+                    predict_step(params, arrays, network=self.network, task=self.task),
+                )
+            if pending is not None:
+                yield from _cut(*pending, items)
+            pending = following
 
 
-def _decode(batch, classes, examples, task, labels, spans) -> None:
-    classes = np.asarray(classes)
-    for row, items in zip(classes, batch.rows, strict=False):  # empty rows at the end
+def _cut(
+    batch: Packed, predicted: Predicted, items: Sequence[Item]
+) -> Iterator[tuple[int, Any]]:
+    predicted = jax.device_get(predicted)
+    for row, places in enumerate(batch.rows):
         start = 0
-        for item in items:
-            example = examples[item]
-            end = start + len(example.arrays["input_ids"])
-            spans[item] = task.decode(row[start:end], example.first_pieces, labels)
+        for number, place in enumerate(places):
+            end = start + len(items[place])
+            yield place, predicted.item(row, number, start, end)
             start = end

@@ -143,7 +143,7 @@ class Run:
             encoder=huggingface.config_from(
                 self._read("encoder.json"), str(self.path / "encoder.json")
             ),
-            heads=(experiment.task.head(self.labels()),),
+            heads=experiment.task.heads(self.labels()),
             precision=experiment.training.precision,
         )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -14,14 +16,36 @@ from tokenizers import Tokenizer
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.data import tokenize
 from dicejax.data.pipeline import PackedBatches, rows_per_batch
-from dicejax.data.synthetic import Corpus
+from dicejax.data.resample import Counts, Epoch
+from dicejax.data.sources import Corpus
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.tasks.tagging import TaggedTokens
+from dicejax.tasks import Item, Target, Task
+from dicejax.training.prediction import Predictor
+
+Warn = Callable[[str], None]
+SPLITS = ("train", "dev", "test")
+
+
+@dataclasses.dataclass(frozen=True)
+class Encoded:
+    """A data set as the network takes it, before there is a network.
+
+    Attributes:
+      corpus: its examples, as the task knows them.
+      labels: what the network chooses from.
+      tokenizer: what the examples are encoded with.
+      items: the items of each split.
+    """
+
+    corpus: Corpus
+    labels: tuple[str, ...]
+    tokenizer: Tokenizer
+    items: dict[str, list[Item]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,61 +53,104 @@ class Setup:
     """What a run is made of, before its first step."""
 
     experiment: Experiment
-    corpus: Corpus
-    labels: tuple[str, ...]
-    tokenizer: Tokenizer
+    data: Encoded
     network: Network
     initial_params: Callable[[jax.Array], Params]
-    encoded: dict[str, list[TaggedTokens]]
-
-    @property
-    def class_counts(self) -> dict[str, np.ndarray]:
-        """How often each class is a label of the training split, by head name."""
-        counts = {}
-        for name, head in self.network.heads:
-            labels = np.concatenate([one.arrays[name] for one in self.encoded["train"]])
-            counts[name] = np.bincount(labels[labels >= 0], minlength=head.classes)
-        return counts
 
     def objective(self) -> Objective:
-        """Return the objective with what it needs of the training data.
+        """Return the objective with what it needs of the task and the training data.
 
         Raises:
-          InputError: a hyper-parameter is out of its range.
+          InputError: it does not fit the task, or a hyper-parameter is out of range.
         """
-        objective = self.experiment.objective.fitted(self.class_counts)
-        # Inside a step values are traced and cannot be checked: so once outside.
-        heads = dict(self.network.heads)
-        logits = {name: jnp.zeros((1, head.classes)) for name, head in heads.items()}
-        labels = {name: jnp.zeros(1, jnp.int32) for name in heads}
+        task, labels = self.experiment.task, self.data.labels
+        targets, objective = task.targets(labels), self.experiment.objective
         try:
-            objective(logits, labels, objective.initial_state())
+            objective = objective.reading(tuple(targets), task.loss_weights)
+            counts = task.class_counts(self.data.items["train"], labels)
+            objective = objective.fitted(counts)
+            # Inside a step values are traced and cannot be checked: so once outside.
+            shaped = {name: _example_of(target) for name, target in targets.items()}
+            logits = {name: pair[0] for name, pair in shaped.items()}
+            gold = {name: pair[1] for name, pair in shaped.items()}
+            objective(logits, gold, objective.initial_state())
         except ValueError as error:
-            raise InputError(f"objective {objective.short_name}: {error}") from error
+            said, name = str(error), self.experiment.objective.short_name
+            known = said.startswith("objective ")
+            raise InputError(said if known else f"objective {name}: {said}") from error
         return objective
 
     def batches(self, devices: int) -> PackedBatches:
-        """Return the training batches of the whole run."""
+        """Return the training batches of the whole run.
+
+        Raises:
+          InputError: the sampling does not fit the labels.
+        """
         training = self.experiment.training
-        examples = [example.arrays for example in self.encoded["train"]]
+        items = self.data.items["train"]
         rows = rows_per_batch(
-            [len(example["input_ids"]) for example in examples],
+            [len(item) for item in items],
             training.row_length,
             training.sentences_per_update,
             multiple_of=devices,
         )
         return PackedBatches(
-            examples,
-            layout=self.experiment.task.layout(self.tokenizer),
+            [item.arrays for item in items],
+            layout=self.experiment.task.layout(self.data.tokenizer),
             row_length=training.row_length,
             rows=rows,
             epochs=training.epochs,
             seed=training.seed,
+            drawn=self._drawn(),
         )
 
+    def predictor(self, mesh: jax.sharding.Mesh) -> Predictor:
+        """Return what predicts with this network."""
+        return Predictor(
+            task=self.experiment.task,
+            network=self.network,
+            labels=self.data.labels,
+            tokenizer=self.data.tokenizer,
+            row_length=self.experiment.training.row_length,
+            mesh=mesh,
+        )
 
-def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
-    """Read the data and the encoder, and encode all splits.
+    def _drawn(self) -> Callable[[int], Epoch] | None:
+        sampling = self.experiment.sampling
+        if sampling is None:
+            return None
+        try:
+            counts = label_units(
+                self.experiment.task, self.data.items["train"], self.data.labels
+            )
+            draw = functools.partial(
+                sampling.epoch, counts, self.experiment.training.seed
+            )
+            draw(0)
+        except ValueError as error:
+            raise InputError(f"sampling: {error}") from error
+        return draw
+
+
+def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Counts:
+    """Count, for each item, the labels of each class of the task's first output.
+
+    Raises:
+      ValueError: the labels are positions, which are of no class.
+    """
+    name, target = next(iter(task.targets(labels).items()))
+    if target.kind == "positions":
+        raise ValueError(f"labels of output {name!r} are positions and have no classes")
+    classes = 2 if target.kind == "yes_or_no" else max(2, len(target.classes))
+    units = np.zeros((len(items), classes), np.int64)
+    for row, item in zip(units, items, strict=True):
+        values = np.atleast_1d(item.arrays[name])
+        row += np.bincount(values[values >= 0], minlength=classes)
+    return Counts(units)
+
+
+def encode(experiment: Experiment, warn: Warn) -> Encoded:
+    """Read the data and the tokenizer, and encode all splits.
 
     Args:
       experiment: what to train.
@@ -91,62 +158,89 @@ def prepare(experiment: Experiment, warn: Callable[[str], None]) -> Setup:
         training never has.
 
     Raises:
+      InputError: data or tokenizer cannot be used.
+    """
+    return _encode(experiment, warn, *_encoder(experiment))[0]
+
+
+def prepare(experiment: Experiment, warn: Warn) -> Setup:
+    """Read the data and the encoder, and encode all splits.
+
+    Args:
+      experiment: what to train.
+      warn: is told in a sentence what the user should know.
+
+    Raises:
       InputError: data or weights cannot be used.
     """
-    corpus = experiment.data.load()
-    labels = experiment.task.label_names(corpus.train)
-    if len(labels) == 1:
-        warn("the training split holds no entity: there is nothing to learn")
-    tokenizer, config, folder = _encoder(experiment, corpus, warn)
+    folder, config = _encoder(experiment)
+    data, config = _encode(experiment, warn, folder, config)
     network = Network(
         encoder=config,
-        heads=(experiment.task.head(labels),),
+        heads=experiment.task.heads(data.labels),
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
     weights = None
     if folder is not None:
         weights = huggingface.read_weights(folder, network)
-    for split in ("dev", "test"):
-        for text in experiment.task.warnings(split, getattr(corpus, split), labels):
-            warn(text)
-    max_length = longest(experiment, network)
-    encoded = {
-        split: experiment.task.encode(
-            getattr(corpus, split), tokenizer, labels, max_length
-        )
-        for split in ("train", "dev", "test")
-    }
-    for split, examples in encoded.items():
-        cut = sum((example.first_pieces < 0).any() for example in examples)
-        if cut:
-            warn(
-                f"{split}: {cut} of {len(examples)} sentences have words without a "
-                f"prediction (longer than {max_length} pieces, or characters the "
-                "tokenizer drops); entities there count as missed"
-            )
 
     def initial_params(key: jax.Array) -> Params:
         params = network.init(key)
         return params if weights is None else weights.over(params)
 
-    setup = Setup(
-        experiment, corpus, labels, tokenizer, network, initial_params, encoded
-    )
+    setup = Setup(experiment, data, network, initial_params)
     setup.objective()  # what is wrong with it is said before anything is written
     return setup
 
 
-def longest(experiment: Experiment, network: Network) -> int:
+def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
     """The longest sequence a run takes, in word pieces."""
-    limits = (experiment.training.row_length, network.encoder.max_length)
+    limits = (experiment.training.row_length, encoder.max_length)
     return min(limit for limit in limits if limit is not None)
 
 
-def _encoder(
-    experiment: Experiment, corpus: Corpus, warn: Callable[[str], None]
-) -> tuple[Tokenizer, EncoderConfig, Path | None]:
-    """The tokenizer, the architecture, and the folder of the weights if any."""
+def load(experiment: Experiment, warn: Warn) -> Corpus:
+    """Read the splits of an experiment as its task knows them.
+
+    Raises:
+      InputError: the data cannot be used, or is of another kind of task.
+    """
+    corpus = experiment.data.load()
+    for note in corpus.notes:
+        warn(note)
+    train = corpus.train
+    if experiment.augmentation is not None:
+        made = experiment.augmentation.make(train)
+        warn(f"train: {made}")
+        train = made.examples
+    splits = (train, corpus.dev, corpus.test)
+    adapted = (tuple(experiment.task.adapt(split)) for split in splits)
+    return Corpus(*adapted, corpus.notes)
+
+
+def _encode(
+    experiment: Experiment,
+    warn: Warn,
+    folder: Path | None,
+    config: EncoderConfig | None,
+) -> tuple[Encoded, EncoderConfig]:
+    task = experiment.task
+    corpus = load(experiment, warn)
+    labels = task.label_names(corpus.train)
+    tokenizer, config = _tokenizer(experiment, corpus, folder, config, warn)
+    max_length = longest(experiment, config)
+    items: dict[str, list[Item]] = {}
+    for split in SPLITS:
+        examples = getattr(corpus, split)
+        items[split] = task.encode(examples, tokenizer, labels, max_length)
+        for text in task.warnings(split, examples, items[split], labels):
+            warn(text)
+    return Encoded(corpus, labels, tokenizer, items), config
+
+
+def _encoder(experiment: Experiment) -> tuple[Path | None, EncoderConfig | None]:
+    """The folder and the architecture of a pretrained encoder; none of another."""
     match experiment.encoder:
         case PretrainedEncoder() as wanted:
             folder = huggingface.locate(wanted.path)
@@ -157,23 +251,49 @@ def _encoder(
                 )
             except ValueError as error:
                 raise InputError(f"encoder: {error}") from error
-            tokenizer = tokenize.read(folder)
-            for text in tokenize.check_fits(tokenizer, config.vocab_size, folder):
-                warn(text)
-            return tokenizer, config, folder
-        case ScratchEncoder() as wanted:
-            words = (word for sentence in corpus.train for word in sentence.words)
-            tokenizer = tokenize.learn_wordpiece(words, wanted.vocab_size)
-            config = BertConfig(
-                vocab_size=tokenizer.get_vocab_size(),
-                hidden_size=wanted.hidden_size,
-                num_hidden_layers=wanted.num_hidden_layers,
-                num_attention_heads=wanted.num_attention_heads,
-                intermediate_size=wanted.intermediate_size,
-                hidden_dropout_prob=wanted.dropout,
-                attention_probs_dropout_prob=wanted.dropout,
-                max_position_embeddings=max(512, experiment.training.row_length),
-                # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
-                initializer_range=wanted.hidden_size**-0.5,
-            )
-            return tokenizer, config, None
+            return folder, config
+        case ScratchEncoder():
+            return None, None
+
+
+def _tokenizer(
+    experiment: Experiment,
+    corpus: Corpus,
+    folder: Path | None,
+    config: EncoderConfig | None,
+    warn: Warn,
+) -> tuple[Tokenizer, EncoderConfig]:
+    """The tokenizer, read or learnt, and the architecture that goes with it."""
+    wanted = experiment.encoder
+    if folder is not None:
+        tokenizer = tokenize.read(folder, words=experiment.task.reads_words)
+        for text in tokenize.check_fits(tokenizer, config.vocab_size, folder):
+            warn(text)
+        return tokenizer, config
+    texts = experiment.task.texts(corpus.train)
+    tokenizer = tokenize.learn_wordpiece(texts, wanted.vocab_size)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=wanted.hidden_size,
+        num_hidden_layers=wanted.num_hidden_layers,
+        num_attention_heads=wanted.num_attention_heads,
+        intermediate_size=wanted.intermediate_size,
+        hidden_dropout_prob=wanted.dropout,
+        attention_probs_dropout_prob=wanted.dropout,
+        max_position_embeddings=max(512, experiment.training.row_length),
+        # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
+        initializer_range=wanted.hidden_size**-0.5,
+    )
+    return tokenizer, config
+
+
+def _example_of(target: Target) -> tuple[jax.Array, Any]:
+    """Logits and labels of one element, as an output with this target has them."""
+    classes = len(target.classes)
+    match target.kind:
+        case "classes":
+            return jnp.zeros((1, classes)), jnp.zeros(1, jnp.int32)
+        case "yes_or_no":
+            return jnp.zeros((1, classes)), jnp.zeros((1, classes), jnp.int32)
+        case "positions":
+            return jnp.zeros((1, 2)), jnp.zeros(1, jnp.int32)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import optax
 from jax import Array
 
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
+from dicejax.tasks import Predicted, Task
 from dicejax.training.optimizers import AdamW
 from dicejax.training.state import TrainState
 
@@ -21,7 +21,7 @@ Batch = Mapping[str, Array]
 
 
 @functools.partial(
-    jax.jit, static_argnames=("network", "optimizer"), donate_argnames="state"
+    jax.jit, static_argnames=("network", "optimizer", "task"), donate_argnames="state"
 )
 def train_step(
     state: TrainState,
@@ -30,6 +30,7 @@ def train_step(
     *,
     network: Network,
     optimizer: AdamW,
+    task: Task | None = None,
 ) -> tuple[TrainState, dict[str, Array]]:
     """Take one step on the global batch.
 
@@ -43,6 +44,7 @@ def train_step(
         the same program.
       network: the architecture.
       optimizer: the update rule.
+      task: makes of outputs and batch what the objective reads; None: they are that.
 
     Returns:
       The state after the step, and `loss`, `gradient_norm` and `learning_rate` as
@@ -54,7 +56,12 @@ def train_step(
         outputs = network.apply(
             params, batch, jax.random.fold_in(state.rng, state.step)
         )
-        return objective(outputs, batch, state.objective_state, progress)
+        outputs = weighted(outputs, batch)
+        if task is not None:
+            outputs, targets = task.loss_inputs(outputs, batch)
+        else:
+            targets = batch
+        return objective(outputs, targets, state.objective_state, progress)
 
     differentiate = jax.value_and_grad(loss, has_aux=True)
     (value, objective_state), gradients = differentiate(state.params)
@@ -78,7 +85,32 @@ def train_step(
     return state, metrics
 
 
-@functools.partial(jax.jit, static_argnames=("network", "head"))
-def predict_step(params: Params, batch: Batch, *, network: Network, head: str) -> Array:
-    """Return the most probable class of each token, int32 `[B, T]`."""
-    return jnp.argmax(network.apply(params, batch)[head], axis=-1).astype(jnp.int32)
+@functools.partial(jax.jit, static_argnames=("network", "task"))
+def predict_step(
+    params: Params, batch: Batch, *, network: Network, task: Task
+) -> Predicted:
+    """Return what the task's decoding needs of the logits of a batch."""
+    return task.predicted(network.apply(params, batch), batch)
+
+
+def weighted(outputs: Mapping[str, Array], batch: Batch) -> Mapping[str, Array]:
+    """Scale the gradients of logits by the weights of their examples, values unchanged.
+
+    With weights 1 / (n q), for examples drawn with probability q, the gradient of a
+    mean over elements is on average that of all examples drawn alike.
+
+    Args:
+      outputs: logits by name, `[B, T, ...]` or `[B, S, ...]`.
+      batch: may have `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
+    """
+    if "token_weights" not in batch:
+        return outputs
+
+    def scaled(logits: Array) -> Array:
+        weights = batch["token_weights"]
+        if logits.shape[: weights.ndim] != weights.shape:
+            weights = batch["sequence_weights"]
+        weights = weights.reshape(weights.shape + (1,) * (logits.ndim - weights.ndim))
+        return weights * logits + jax.lax.stop_gradient((1 - weights) * logits)
+
+    return {name: scaled(logits) for name, logits in outputs.items()}

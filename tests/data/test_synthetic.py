@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 
 import pytest
 
-from dicejax.data.synthetic import TYPES, SyntheticNER
+from dicejax.data.sources.synthetic import TYPES, SyntheticNER
 
 
 def ratio(sentences) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dicejax.data import tokenize
-from dicejax.data.synthetic import SyntheticNER
+from dicejax.data.sources import SyntheticNER
 from dicejax.data.tokenize import sentencepiece
 from dicejax.errors import InputError
 
@@ -137,6 +137,25 @@ def test_cutting_keeps_the_special_pieces_of_every_template(tmp_path):
             np.testing.assert_array_equal(cut.offsets, whole.offsets[kept])
         with pytest.raises(ValueError, match="leave no room"):
             whole.shortened(len(whole) - len(second) - 1)
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_the_longer_text_of_a_pair_is_cut_first(kind, tmp_path):
+    """One piece after another from the longer text, of equal ones from the second."""
+    tokenizer = made.read(kind, tmp_path, words=False)
+    texts = ["the cat costs 1,000", "a world"]
+    for pair in (texts, texts[::-1]):
+        (whole,) = tokenize.encode_texts(tokenizer, pair[:1], pair[1:])
+        sizes = [int((whole.texts == text).sum()) for text in (0, 1)]
+        special = len(whole) - sum(sizes)
+        for length in range(len(whole), special - 1, -1):
+            cut = whole.shortened(length, longer_first=True)
+            found = [int((cut.texts == text).sum()) for text in (0, 1)]
+            assert found == sizes and len(cut) == length
+            assert cut.special.sum() == special
+            sizes[1 if sizes[1] >= sizes[0] else 0] -= 1
+        with pytest.raises(ValueError, match="leave no room"):
+            whole.shortened(special - 1, longer_first=True)
 
 
 def test_the_model_file_is_read_as_protobuf_reads_it():

@@ -174,6 +174,38 @@ def test_a_pair_is_two_texts_with_offsets_of_their_own(for_texts, first, second)
         )
 
 
+@given(
+    first=st.lists(st.text(characters, max_size=6), max_size=4),
+    second=st.lists(st.text(characters, max_size=6), max_size=4),
+)
+@many
+@example(first=["cafe\u0301", "", "''x"], second=["", "Zu\u0308rich", "cafe\u0301"])
+@example(first=[], second=["a"])
+@example(first=["a"], second=[])
+def test_a_pair_of_word_lists_is_each_list_by_itself(for_words, first, second):
+    (pair,) = tokenize.encode(for_words.tokenizer, [first], [second])
+    for number, words in enumerate((first, second)):
+        (alone,) = tokenize.encode(for_words.tokenizer, [words])
+        for name in ("ids", "words", "offsets"):
+            np.testing.assert_array_equal(
+                getattr(pair, name)[pair.texts == number],
+                getattr(alone, name)[alone.texts == 0],
+            )
+        places = pair.first_pieces(len(words), text=number)
+        assert (pair.words[places[places >= 0]] == np.flatnonzero(places >= 0)).all()
+
+
+def test_many_pairs_at_once_are_encoded_like_one(for_words, monkeypatch):
+    monkeypatch.setattr(tokenize.encoding, "_CHUNK", 3)
+    queries = [text.split()[:n] for n, text in enumerate(made.TEXTS)]
+    sentences = [made.TEXTS[n:] for n in range(len(made.TEXTS))]
+    together = tokenize.encode(for_words.tokenizer, queries, sentences)
+    for n, found in enumerate(together):
+        (alone,) = tokenize.encode(for_words.tokenizer, [queries[n]], [sentences[n]])
+        for name in ("ids", "texts", "words", "offsets"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+
+
 @pytest.mark.parametrize("text", made.TEXTS)
 def test_many_texts_at_once_are_encoded_like_one(for_texts, text, monkeypatch):
     monkeypatch.setattr(tokenize.encoding, "_CHUNK", 5)
@@ -233,6 +265,25 @@ def test_a_range_over_two_texts_is_an_error(folders):
     assert pair.span(*pair.pieces(0, 3, text=1)) == (0, 3)
     assert pair.span(0, 0) is None  # a special piece is of no text
     assert pair.pieces(0, 0) is None
+
+
+@given(first=texts, second=texts, data=st.data())
+@many
+def test_a_window_keeps_the_template_and_the_characters(for_texts, first, second, data):
+    (pair,) = for_texts.texts([first], [second])
+    context = np.flatnonzero(pair.texts == 1)
+    low = data.draw(st.integers(0, len(context)))
+    high = data.draw(st.integers(low, len(context)))
+    ahead = data.draw(st.one_of(st.none(), st.integers(0, 5)))
+    kept = context[low:high]
+    ends = (kept[0], kept[-1]) if len(kept) else (1, 0)
+    part = pair.window(*ends, ahead=ahead)
+    asked = np.flatnonzero(pair.texts == 0)[:ahead]
+    places = np.sort(np.concatenate([np.flatnonzero(pair.special), asked, kept]))
+    for name in ("ids", "token_types", "texts", "words", "offsets"):
+        np.testing.assert_array_equal(
+            getattr(part, name), getattr(pair, name)[places.astype(int)]
+        )
 
 
 def test_half_a_surrogate_pair_is_named(folders):

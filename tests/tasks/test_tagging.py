@@ -4,12 +4,14 @@ import numpy as np
 import pytest
 
 from dicejax.data import tokenize
-from dicejax.data.readers import conll
+from dicejax.data.readers import cluener, conll
 from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
-from dicejax.tasks.tagging import HEAD, IGNORED, Tagging
+from dicejax.tasks.tagging import HEAD, Tagging, flat_spans
+from dicejax.tasks.task import IGNORED
 
 from ..data import made
+from .perfect import class_outputs, tagged
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +27,9 @@ SENTENCE = Sentence(
 )
 
 
-def perfect(task, example, labels):
-    """The predictions of a network that is right wherever it has a label."""
-    gold = example.arrays[HEAD]
-    return np.where(gold == IGNORED, 0, gold)
+def decoded(task, sentence, item, labels):
+    """The spans of a network that is right wherever it has a label."""
+    return task.decode(sentence, [item], class_outputs([item], HEAD), labels)
 
 
 def test_the_first_piece_carries_the_label(tokenizer):
@@ -49,7 +50,7 @@ def test_the_first_piece_carries_the_label(tokenizer):
     ]
     assert named[0] == named[-1] == "-"
     first = [named.index("B-PER"), named.index("B-LOC")]
-    assert [example.first_pieces[0], example.first_pieces[3]] == first
+    assert [example.detail[0], example.detail[3]] == first
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "BIO", "IOBES", "BMES"])
@@ -57,7 +58,7 @@ def test_gold_labels_decode_to_the_gold_spans(tokenizer, scheme):
     task = Tagging(scheme=scheme)
     labels = task.label_names([SENTENCE])
     (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
+    found = decoded(task, SENTENCE, example, labels)
     assert found == list(SENTENCE.spans)
 
 
@@ -65,34 +66,37 @@ def test_what_is_cut_off_counts_as_missed(tokenizer):
     task = Tagging()
     labels = task.label_names([SENTENCE])
     (whole,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    room = int(whole.first_pieces[3]) + 1  # the pieces before the second entity, [SEP]
+    room = int(whole.detail[3]) + 1  # the pieces before the second entity, [SEP]
     (cut,) = task.encode([SENTENCE], tokenizer, labels, room)
     assert len(cut.arrays["input_ids"]) == room
     assert cut.arrays["input_ids"][-1] == tokenizer.token_to_id("[SEP]")
-    assert (cut.first_pieces[3:] == -1).all()
-    found = task.decode(perfect(task, cut, labels), cut.first_pieces, labels)
-    scores = task.score([SENTENCE], [found])
-    assert (scores.precision, scores.recall) == (1.0, 0.5)
+    assert (cut.detail[3:] == -1).all()
+    found = decoded(task, SENTENCE, cut, labels)
+    scores = task.score([SENTENCE], [found]).values
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
+    (said,) = task.warnings("dev", [SENTENCE], [cut], labels)
+    assert said.startswith("dev: 1 of 2 spans cannot be predicted")
 
 
-def test_a_word_that_the_tokenizer_drops_keeps_its_neighbours_in_place(tokenizer):
-    sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 2, 3),), 1)
+def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
+    sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 1, 3),), 1)
     task = Tagging()
-    labels = task.label_names([SENTENCE])
-    (example,) = task.encode([sentence], tokenizer, labels, 128)
-    assert example.first_pieces[1] == -1
-    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
-    assert found == [Span("LOC", 2, 3)]
+    labels = task.label_names([sentence])
+    scores, (item,), _ = tagged(task, [sentence], tokenizer, labels, 128)
+    place = item.detail[1]
+    assert item.arrays["input_ids"][place] == tokenizer.token_to_id("[UNK]")
+    assert scores.values["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
 
 
 def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
     task = Tagging()
     labels = task.label_names([Sentence(("Anna",), (Span("PER", 0, 1),), 1)])
-    assert task.unseen_types([SENTENCE], labels) == {"LOC": 1}
     (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    assert (example.arrays[HEAD][example.first_pieces[3:]] == IGNORED).all()
-    scores = task.score([SENTENCE], [[Span("PER", 0, 1)]])
-    assert (scores.precision, scores.recall) == (1.0, 0.5)
+    (said,) = task.warnings("dev", [SENTENCE], [example], labels)
+    assert said.startswith("dev has 1 'LOC' span, a type that train never has")
+    assert (example.arrays[HEAD][example.detail[3:]] == IGNORED).all()
+    scores = task.score([SENTENCE], [[Span("PER", 0, 1)]]).values
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize("kind", made.KINDS)
@@ -111,10 +115,8 @@ def test_a_cut_leaves_the_template_and_the_labels_in_place(kind, tmp_path):
         found = cut.arrays["input_ids"].tolist()
         assert found == ids[:front] + middle + ids[-behind:]
         last = len(found) - behind  # the place behind the last piece of a word
-        kept = whole.first_pieces < last
-        np.testing.assert_array_equal(
-            cut.first_pieces, np.where(kept, whole.first_pieces, -1)
-        )
+        kept = whole.detail < last
+        np.testing.assert_array_equal(cut.detail, np.where(kept, whole.detail, -1))
         gold = cut.arrays[HEAD]
         np.testing.assert_array_equal(gold[:last], whole.arrays[HEAD][:last])
         assert (gold[last:] == IGNORED).all()
@@ -129,11 +131,8 @@ def test_gold_comes_back_whatever_the_words_are(kind, tmp_path):
     sentence = Sentence(words, spans, 1)
     task, tokenizer = Tagging(), made.read(kind, tmp_path, words=True)
     labels = task.label_names([sentence])
-    (example,) = task.encode([sentence], tokenizer, labels, 2000)
-    found = task.decode(perfect(task, example, labels), example.first_pieces, labels)
-    blank = {n for n, place in enumerate(example.first_pieces) if place < 0}
-    assert found == [span for span in spans if span.start not in blank]
-    assert all(not words[n].strip("\u0301 ") for n in blank)
+    scores, _, (found,) = tagged(task, [sentence], tokenizer, labels, 2000)
+    assert found == list(spans) and scores.values["f1"] == 1.0
 
 
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
@@ -156,12 +155,8 @@ def test_gold_of_conll_2003_survives_the_round_trip(data_folder, minilm, split):
     sentences = conll.read(data_folder / "conll2003" / f"{split}.txt")
     task, tokenizer = Tagging(), tokenize.read(minilm)
     labels = task.label_names(sentences)
-    examples = task.encode(sentences, tokenizer, labels, 512)
-    found = [
-        task.decode(perfect(task, example, labels), example.first_pieces, labels)
-        for example in examples
-    ]
-    assert task.score(sentences, found).f1 == 1.0
+    scores, _, _ = tagged(task, sentences, tokenizer, labels, 512)
+    assert scores.values["f1"] == 1.0
 
 
 @pytest.mark.parametrize("name", made.REAL)
@@ -171,9 +166,40 @@ def test_gold_survives_with_every_real_vocabulary(data_folder, name):
     sentences = conll.read(data_folder / file)[:1500]
     task, tokenizer = Tagging(), tokenize.read(data_folder / "vocab" / name)
     labels = task.label_names(sentences)
-    examples = task.encode(sentences, tokenizer, labels, 4000)
-    found = [
-        task.decode(perfect(task, example, labels), example.first_pieces, labels)
-        for example in examples
-    ]
-    assert task.score(sentences, found).f1 == 1.0
+    scores, _, _ = tagged(task, sentences, tokenizer, labels, 4000)
+    assert scores.values["f1"] == 1.0
+
+
+def test_of_spans_that_overlap_most_are_learnt_and_the_others_missed(tokenizer):
+    crossed = (Span("ORG", 2, 7), Span("LOC", 3, 6), Span("PER", 0, 1))
+    sentence = Sentence((*SENTENCE.words, "sings"), crossed, 1)
+    task = Tagging()
+    labels = task.label_names([sentence])
+    scores, items, (found,) = tagged(task, [sentence], tokenizer, labels, 128)
+    assert found == flat_spans(crossed) == list(SENTENCE.spans)
+    assert scores.values["recall"] == 2 / 3
+    (said,) = task.warnings("train", [sentence], items, labels)
+    assert said.startswith("train: 1 of 3 spans overlap another")
+
+
+def test_spans_of_types_with_hyphens_and_at_the_end_survive(tokenizer):
+    spans = (Span("work-of-art", 0, 1), Span("work-of-art", 1, 2), Span("B-C", 5, 6))
+    sentence = Sentence(SENTENCE.words, spans, 1)
+    for scheme in ("IOB1", "BIO", "IOBES", "BMES"):
+        task = Tagging(scheme=scheme)
+        labels = task.label_names([sentence])
+        scores, _, _ = tagged(task, [sentence], tokenizer, labels, 128)
+        assert scores.values["f1"] == 1.0
+
+
+def test_every_split_of_cluener_comes_back_but_for_what_overlaps(data_folder):
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    for split, lost in (("train", 1), ("dev", 0)):
+        sentences = cluener.read(data_folder / "cluener2020" / f"{split}.json")
+        task = Tagging(scheme="BMES")
+        labels = task.label_names(sentences)
+        scores, _, found = tagged(task, sentences, tokenizer, labels, 512)
+        gold = sum(len(sentence.spans) for sentence in sentences)
+        assert scores.values["precision"] == 1.0
+        assert scores.values["recall"] == (gold - lost) / gold
+        assert sum(map(len, found)) == gold - lost

@@ -14,6 +14,7 @@ from tokenizers import Encoding, Tokenizer
 from dicejax.errors import InputError
 
 _CHUNK = 4096  # texts at a time, which bounds the memory
+_UNKNOWN = ("[UNK]", "<unk>")
 _PREFIX = "▁"  # SentencePiece's beginning of a word, which is no character of the text
 _SPACES = [code for code in range(0x3001) if chr(code).isspace()]
 # Beside combining marks, what belongs to the character in front of it (Unicode's annex
@@ -53,6 +54,15 @@ class Encoded:
         """Whether a piece comes from the template, bool `[n]`."""
         return self.texts < 0
 
+    @property
+    def summary(self) -> int:
+        """The place of the special piece that stands for the whole, such as [CLS].
+
+        It is the first piece, or where the template begins with text, as XLNet's does,
+        the last.
+        """
+        return 0 if self.texts[0] < 0 else len(self) - 1
+
     def first_pieces(self, words: int, *, text: int = 0) -> np.ndarray:
         """Return the place of each word's first piece, -1 where a word has none.
 
@@ -65,10 +75,15 @@ class Encoded:
         first[self.words[places]] = places  # of several, the last written stays
         return first
 
-    def shortened(self, max_length: int) -> Encoded:
-        """Return at most `max_length` pieces: what is cut is the end of the last text.
+    def shortened(self, max_length: int, *, longer_first: bool = False) -> Encoded:
+        """Return at most `max_length` pieces: what is cut are ends of texts.
 
         Special pieces stay where the template puts them.
+
+        Args:
+          max_length: the pieces wanted, the special ones included.
+          longer_first: cut the longer text of a pair until both are equally long, then
+            both, the second first. Else the last text alone is cut.
 
         Raises:
           ValueError: so many pieces would be cut that the text has not got them.
@@ -76,14 +91,45 @@ class Encoded:
         excess = len(self) - max_length
         if excess <= 0:
             return self
-        last = np.flatnonzero(self.texts == max(self.texts.max(), 0))
-        if excess > len(last):
-            raise ValueError(
-                f"{max_length} pieces leave no room: {len(self) - len(last)} are "
-                "special or of the first text"
-            )
         keep = np.ones(len(self), bool)
-        keep[last[len(last) - excess :]] = False
+        texts = [np.flatnonzero(self.texts == text) for text in (0, 1)]
+        first, second = map(len, texts)
+        left = first + second - excess
+        if longer_first:
+            first = min(first, max(left - second, (left + 1) // 2))
+        elif second == 0:
+            first = left
+        if not 0 <= first <= left:
+            special = len(self) - len(texts[0]) - second
+            raise ValueError(
+                f"{max_length} pieces leave no room: {special} are special and "
+                f"{len(texts[0])} of the first text"
+            )
+        keep[texts[0][first:]] = False
+        keep[texts[1][left - first :]] = False
+        arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
+        return Encoded(*(array[keep] for array in arrays))
+
+    def window(self, first: int, last: int, *, ahead: int | None = None) -> Encoded:
+        """Return a pair with a part of its second text.
+
+        Special pieces stay where the template puts them.
+
+        >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
+        >>> tokenizer = learn_wordpiece(["a", "b", "c"], 40)
+        >>> (pair,) = encode_texts(tokenizer, ["a b"], ["a b c"])
+        >>> [tokenizer.id_to_token(i) for i in pair.window(5, 6, ahead=1).ids]
+        ['[CLS]', 'a', '[SEP]', 'b', 'c', '[SEP]']
+
+        Args:
+          first: place of the first piece that is kept of the second text.
+          last: place of the last, which is included; before `first`, none is kept.
+          ahead: pieces kept of the first text, from its first on; None keeps all.
+        """
+        places = np.arange(len(self))
+        keep = (self.texts != 1) | (places >= first) & (places <= last)
+        if ahead is not None:
+            keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
         return Encoded(*(array[keep] for array in arrays))
 
@@ -134,8 +180,14 @@ class Encoded:
         return (int(found[0]), int(found[-1])) if len(found) else None
 
 
-def encode(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[Encoded]:
-    """Encode sentences that are split into words.
+def encode(
+    tokenizer: Tokenizer,
+    sentences: Sequence[Sequence[str]],
+    pairs: Sequence[Sequence[str]] | None = None,
+    *,
+    every_word: bool = False,
+) -> list[Encoded]:
+    """Encode sentences that are split into words, or pairs of them.
 
     >>> from dicejax.data.tokenize import learn_wordpiece
     >>> (encoded,) = encode(learn_wordpiece(["ab", "c"], 40), [["ab", "cab"]])
@@ -148,12 +200,58 @@ def encode(tokenizer: Tokenizer, sentences: Sequence[Sequence[str]]) -> list[Enc
       tokenizer: as `read` returns it, for words.
       sentences: words may be anything; one of nothing but characters that the
         tokenizer drops gets no piece.
+      pairs: the second of each pair; its words count from 0 again.
+      every_word: give such a word the unknown piece, unless its text is nothing else.
 
     Raises:
       InputError: a word holds half of a surrogate pair, which is no text.
     """
     inputs = [list(words) for words in sentences]
-    return list(_encoded(tokenizer, inputs, inputs, words=True))
+    counts = [(len(words),) for words in inputs]
+    if pairs is None:
+        found = _encoded(tokenizer, inputs, inputs, words=True)
+    else:
+        both = list(zip(inputs, map(list, pairs), strict=True))
+        units = [first + second for first, second in both]
+        counts = [(len(first), len(second)) for first, second in both]
+        firsts = [first for first, _ in counts]
+        found = _encoded(tokenizer, both, units, words=True, firsts=firsts)
+    if not every_word:
+        return list(found)
+    unknown = next(filter(None, map(tokenizer.token_to_id, _UNKNOWN)), None)
+    return [
+        with_every_word(encoded, words, unknown)
+        for encoded, words in zip(found, counts, strict=True)
+    ]
+
+
+def with_every_word(
+    encoded: Encoded, counts: Sequence[int], unknown: int | None
+) -> Encoded:
+    """Give each word that has no piece the unknown piece, so that it can be labelled.
+
+    Args:
+      encoded: the pieces.
+      counts: words of each text.
+      unknown: number of that piece; None changes nothing.
+    """
+    for text, count in enumerate(counts):
+        places = np.flatnonzero(encoded.texts == text)
+        present = encoded.words[places]
+        distinct = np.count_nonzero(present[1:] != present[:-1]) + 1
+        if unknown is None or not len(places) or distinct == count:
+            continue
+        missing = np.setdiff1d(np.arange(count), present)
+        where = np.append(places, places[-1] + 1)[np.searchsorted(present, missing)]
+        kind = encoded.token_types[places[0]]
+        encoded = Encoded(
+            np.insert(encoded.ids, where, unknown),
+            np.insert(encoded.token_types, where, kind),
+            np.insert(encoded.texts, where, text),
+            np.insert(encoded.words, where, missing),
+            np.insert(encoded.offsets, where, 0, axis=0),
+        )
+    return encoded
 
 
 def encode_texts(
@@ -182,6 +280,7 @@ def _encoded(
     units: Sequence[Sequence[str]],
     *,
     words: bool,
+    firsts: Sequence[int] = (),
 ) -> Iterator[Encoded]:
     """Encode, and fit the offsets of a whole chunk of texts at once.
 
@@ -190,6 +289,7 @@ def _encoded(
       inputs: as the library takes them.
       units: for each input the strings that offsets count in: its words, or texts.
       words: whether the units are words.
+      firsts: how many units are of the first text, if there are pairs of words.
     """
     prefix = tokenizer.token_to_id(_PREFIX)
     for start in range(0, len(inputs), _CHUNK):
@@ -205,6 +305,8 @@ def _encoded(
         lengths = [len(encoding) for encoding in found]
         unit = np.repeat(np.cumsum([0, *counts])[:-1], lengths)
         unit += arrays[3] if words else arrays[2]
+        if firsts:
+            unit += (arrays[2] == 1) * np.repeat(firsts[here], lengths)
         solid = arrays[2] >= 0
         offsets[solid] = _fitted(
             list(chain.from_iterable(units[here])),

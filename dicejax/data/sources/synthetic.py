@@ -13,6 +13,7 @@ import dataclasses
 import numpy as np
 
 from dicejax.data.readers.conll import Sentence
+from dicejax.data.sources.source import Corpus, Source
 from dicejax.data.tags import Span
 
 TYPES = ("LOC", "MISC", "ORG", "PER")
@@ -21,7 +22,7 @@ _VOWELS = ["a", "e", "i", "o", "u", "ai", "ei", "ou"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class SyntheticNER:
+class SyntheticNER(Source):
     """A corpus of made-up sentences; the same values give the same corpus.
 
     Args:
@@ -65,15 +66,6 @@ class SyntheticNER:
             _sentence(rng, lexicon, self.o_per_entity, line)
             for line in range(1, size + 1)
         )
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """The three splits of a tagging data set."""
-
-    train: tuple[Sentence, ...]
-    dev: tuple[Sentence, ...]
-    test: tuple[Sentence, ...]
 
 
 @dataclasses.dataclass(frozen=True)

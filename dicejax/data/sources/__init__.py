@@ -1,0 +1,47 @@
+"""Where examples come from: one dataclass per kind of data set, each with `load()`.
+
+| source | files | examples |
+| --- | --- | --- |
+| `ConllFiles` | columns with tags of spans | `Sentence` |
+| `CluenerFiles` | CLUENER2020's JSON lines | `Sentence` |
+| `BertMrcFiles` | BERT-MRC's JSON, queries merged into sentences | `Sentence` |
+| `WordLabelFiles` | columns with a label per word | `TaggedWords` |
+| `ConlluFiles` | CoNLL-U | `TaggedWords` |
+| `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
+| `TabSeparatedFiles` | MRPC, QQP, SST-2, or columns of one's own | `LabelledText` |
+| `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
+| `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
+| `SyntheticNER` | none: it makes its sentences up | `Sentence` |
+"""
+
+from dicejax.data.sources.prepared import TensorflowDataset
+from dicejax.data.sources.sentences import (
+    BertMrcFiles,
+    CluenerFiles,
+    ConllFiles,
+    ConlluFiles,
+    WordLabelFiles,
+)
+from dicejax.data.sources.source import Corpus, FileSource, Source
+from dicejax.data.sources.synthetic import SyntheticNER
+from dicejax.data.sources.texts import (
+    LabelFirstFiles,
+    SquadFiles,
+    TabSeparatedFiles,
+)
+
+__all__ = [
+    "BertMrcFiles",
+    "CluenerFiles",
+    "ConllFiles",
+    "ConlluFiles",
+    "Corpus",
+    "FileSource",
+    "LabelFirstFiles",
+    "Source",
+    "SquadFiles",
+    "SyntheticNER",
+    "TabSeparatedFiles",
+    "TensorflowDataset",
+    "WordLabelFiles",
+]

@@ -1,0 +1,194 @@
+"""What a source is; and what all that read files have in common."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from etils import epath
+
+from dicejax.data.readers.skipping import OnError, Skipped
+from dicejax.errors import InputError
+
+Examples = tuple[Any, ...]
+
+# Last part of the seed of each kind of draw, so that none repeats another's.
+_HOLD_OUT, _SAMPLE = 1, 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """The three splits of a data set.
+
+    Attributes:
+      train: what is learnt from.
+      dev: what selects the best checkpoint.
+      test: what is reported.
+      notes: what the user should know of how the splits came about, a line each.
+    """
+
+    train: Examples
+    dev: Examples
+    test: Examples
+    notes: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Source(abc.ABC):
+    """A data set; a subclass for each way to get one."""
+
+    @abc.abstractmethod
+    def load(self) -> Corpus:
+        """Return the three splits.
+
+        Raises:
+          InputError: the data is missing or malformed.
+        """
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FileSource(Source):
+    """Three files in one folder; a subclass for each format.
+
+    Args:
+      dir: the folder; local, or anything etils.epath opens (gs://, s3://).
+      train: file name of the training split; several may be joined by "+".
+      dev: file name of the split that selects the best checkpoint; None holds a part
+        of the training split out.
+      test: file name of the split that is reported; None takes the dev split, whose
+        score then flatters.
+      dev_share: the share of the training split that is held out where `dev` is None.
+      max_train: take so many training examples, drawn at random; None takes all.
+      max_dev: the same of the dev split.
+      max_test: the same of the test split.
+      sample_seed: of what is held out and drawn; not the seed of the training run.
+      on_error: "stop" at the first malformed example, or "skip" them: they are
+        counted, listed and left out.
+    """
+
+    dir: str
+    train: str = "train.txt"
+    dev: str | None = "dev.txt"
+    test: str | None = "test.txt"
+    dev_share: float = 0.1
+    max_train: int | None = None
+    max_dev: int | None = None
+    max_test: int | None = None
+    sample_seed: int = 0
+    on_error: Literal["stop", "skip"] = "stop"
+
+    several: ClassVar[str] = "examples"  # what the examples are called
+
+    def __post_init__(self):
+        if not 0 < self.dev_share < 1:
+            raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
+        for name in ("max_train", "max_dev", "max_test"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ValueError(f"{name} is {value}; want at least 1")
+
+    @abc.abstractmethod
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> Sequence[Any]:
+        """Read one file.
+
+        Args:
+          path: the file.
+          on_error: is told of each example that is left out; None stops at the first.
+          on_repair: is told of each example that is mended.
+
+        Raises:
+          InputError: the file is missing or malformed.
+        """
+
+    def unit(self, example: Any) -> Hashable:
+        """Return what examples share that must stay in one split; None: nothing."""
+        del example
+        return None
+
+    def load(self) -> Corpus:
+        """Read the files, hold out what is missing, draw samples.
+
+        Raises:
+          InputError: a file is missing or malformed; the message names file and line.
+        """
+        folder = epath.Path(self.dir)
+        if not folder.is_dir():
+            names = [name for name in (self.train, self.dev, self.test) if name]
+            raise InputError(
+                f"{self.dir}: no such folder; name the one that holds "
+                f"{' and '.join(dict.fromkeys(names))} (train: --data.dir, "
+                "evaluate: --data)"
+            )
+        notes: list[str] = []
+        train = self._split(folder, self.train, notes)
+        if self.dev is None:
+            train, dev = self._held_out(train)
+            notes.append(
+                f"dev: {len(dev)} {self.several} of {self.train}, drawn at random; the "
+                "rest is train"
+            )
+        else:
+            dev = self._split(folder, self.dev, notes)
+        if self.test is None:
+            test = dev
+            notes.append(
+                "test: the same as dev, which selects the checkpoint: its score "
+                "flatters"
+            )
+        else:
+            test = self._split(folder, self.test, notes)
+        splits = {"train": train, "dev": dev, "test": test}
+        drawn = [
+            self._sample(name, number, examples, notes)
+            for number, (name, examples) in enumerate(splits.items())
+        ]
+        return Corpus(*drawn, tuple(notes))
+
+    def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
+        examples: list[Any] = []
+        for name in names.split("+"):
+            skipped = Skipped() if self.on_error == "skip" else None
+            repaired = Skipped(done="repaired", keep=3)
+            examples += self.read(folder / name, skipped, repaired)
+            told = [one for one in (skipped, repaired) if one is not None and one.count]
+            notes += [f"{folder / name}: {one}" for one in told]
+        return tuple(examples)
+
+    def _held_out(self, examples: Examples) -> tuple[Examples, Examples]:
+        """Part examples into those to keep and those to hold out, units kept whole."""
+        units = [
+            number if (unit := self.unit(example)) is None else unit
+            for number, example in enumerate(examples)
+        ]
+        distinct = list(dict.fromkeys(units))
+        random = np.random.default_rng((self.sample_seed, _HOLD_OUT))
+        order = random.permutation(len(distinct))
+        count = min(max(1, round(self.dev_share * len(order))), len(order) - 1)
+        out = {distinct[place] for place in order[:count]}
+        if not out:
+            raise InputError(
+                f"{self.dir}: {self.train} holds too few {self.several} to hold some "
+                "out for dev"
+            )
+        pairs = list(zip(examples, units, strict=True))
+        return (
+            tuple(example for example, unit in pairs if unit not in out),
+            tuple(example for example, unit in pairs if unit in out),
+        )
+
+    def _sample(
+        self, name: str, number: int, examples: Examples, notes: list[str]
+    ) -> Examples:
+        most = getattr(self, f"max_{name}")
+        if most is None or most >= len(examples):
+            return examples
+        random = np.random.default_rng((self.sample_seed, _SAMPLE, number))
+        chosen = np.sort(random.permutation(len(examples))[:most])
+        notes.append(
+            f"{name}: {most} of {len(examples)} {self.several}, drawn at random"
+        )
+        return tuple(examples[place] for place in chosen)

@@ -1,0 +1,182 @@
+"""Answers that were found in a text, and the choice among them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dicejax.data.examples import ReadingExample
+from dicejax.metrics import squad
+from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThreshold
+
+
+class Candidate(NamedTuple):
+    """A part of the context that may be the answer.
+
+    Attributes:
+      text: `context[start:end]`.
+      start: in characters.
+      end: the character behind the last.
+      score: log P(starts here) + log P(ends here).
+    """
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What decoding found for one question.
+
+    Attributes:
+      candidates: the best first.
+      no_answer: by how much it is likelier that there is no answer; see
+        `QuestionAnswering`.
+    """
+
+    candidates: tuple[Candidate, ...]
+    no_answer: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """The prediction for one question.
+
+    Attributes:
+      texts: parts of the context, in its order; none where the question is refused.
+      no_answer: as `Found` has it.
+      best: the best candidate, also where the question is refused.
+    """
+
+    texts: tuple[str, ...]
+    no_answer: float = 0.0
+    best: str = ""
+
+
+def ranked(
+    spans: Iterable[tuple[float, int, int]], context: str
+) -> tuple[Candidate, ...]:
+    """Name the spans, the best first; those of the same characters once.
+
+    Args:
+      spans: score, start and end of each, in characters.
+      context: the text.
+    """
+    best: dict[tuple[int, int], float] = {}
+    for score, *ends in sorted(spans, key=lambda span: -span[0]):
+        best.setdefault(tuple(ends), score)
+    return tuple(
+        Candidate(context[start:end], start, end, score)
+        for (start, end), score in best.items()
+    )
+
+
+def log_odds(log_probability: float) -> float:
+    """Return log P - log (1 - P); what rounds to P = 1 gets 69."""
+    return log_probability - math.log(max(-math.expm1(log_probability), 1e-30))
+
+
+def apart(candidates: Sequence[Candidate], weights: Sequence[float]) -> tuple:
+    """Choose candidates that do not overlap, with the largest sum of weights.
+
+    >>> spans = [Candidate("a b", 0, 3, 0.0), Candidate("a", 0, 1, 0.0),
+    ...          Candidate("b", 2, 3, 0.0), Candidate("c", 4, 5, 0.0)]
+    >>> [span.text for span in apart(spans, [1.5, 1.0, 1.0, -1.0])]
+    ['a', 'b']
+    >>> [span.text for span in apart(spans, [2.5, 1.0, 1.0, 1.0])]
+    ['a b', 'c']
+
+    Returns:
+      In the order of the text.
+    """
+    pairs = zip(candidates, weights, strict=True)
+    ordered = sorted(pairs, key=lambda pair: (pair[0].end, pair[0].start))
+    ends = [candidate.end for candidate, _ in ordered]
+    best: list[tuple[float, tuple[Candidate, ...]]] = [(0.0, ())]  # of the first k
+    for k, (candidate, weight) in enumerate(ordered):
+        total, before = best[bisect_right(ends, candidate.start, hi=k)]
+        taken = (total + weight, (*before, candidate))
+        best.append(taken if weight > 0 and taken[0] > best[k][0] else best[k])
+    return best[-1][1]
+
+
+def gold_texts(example: ReadingExample) -> list[str]:
+    """All annotators' answers; the spans of the one answer where there are several."""
+    return [span.text for answer in example.answers for span in answer]
+
+
+def refusal_scores(
+    examples: Sequence[ReadingExample], answers: Sequence[Answer]
+) -> Scores:
+    """Score as SQuAD v2.0 does; see `QuestionAnswering.score`."""
+    golds = {example.id: gold_texts(example) for example in examples}
+    given = {e.id: a for e, a in zip(examples, answers, strict=True)}
+    scores = squad.score_v2(golds, {i: "".join(a.texts) for i, a in given.items()})
+    swept = squad.score_v2(
+        golds,
+        {i: a.best for i, a in given.items()},
+        {i: a.no_answer for i, a in given.items()},
+    )
+    values = {
+        "f1": scores.all.f1,
+        "exact": scores.all.exact,
+        "answerable_f1": scores.answerable.f1,
+        "unanswerable": scores.unanswerable.exact,
+        "f1_at_own_best_threshold": swept.best_f1.attained,
+    }
+    parts = {"answerable": scores.answerable, "unanswerable": scores.unanswerable}
+    groups = {
+        name: {"f1": part.f1, "exact": part.exact, "support": part.questions}
+        for name, part in parts.items()
+    }
+    return Scores(values, groups)
+
+
+def best_refusal(
+    examples: Sequence[ReadingExample], answers: Sequence[Answer]
+) -> TunedThreshold:
+    """Sort questions by no-answer score; compare all ways to refuse the last of them.
+
+    Args:
+      examples: the questions.
+      answers: none of them refused.
+
+    Raises:
+      ValueError: there are no questions.
+    """
+    if not examples:
+        raise ValueError("there are no questions to choose a threshold from")
+    f1, impossible = np.empty(len(examples)), np.empty(len(examples))
+    for place, (example, answer) in enumerate(zip(examples, answers, strict=True)):
+        golds = {example.id: gold_texts(example)}
+        f1[place] = squad.score_v2(golds, {example.id: answer.best}).all.f1
+        impossible[place] = not golds[example.id]
+    refusal = np.array([answer.no_answer for answer in answers])
+    order = np.argsort(refusal, kind="stable")
+    ordered = refusal[order]
+    gains = (f1 - impossible)[order]  # by answering, one question after the other
+    means = (impossible.sum() + np.cumsum([0.0, *gains])) / len(examples)
+    parted = np.concatenate([[True], ordered[1:] != ordered[:-1], [True]])
+    low, high = ordered[:-1], ordered[1:]
+    middle = low + (high - low) / 2
+    middle = np.where(middle < high, middle, low)  # neighbours leave no room
+    limits = np.concatenate([[ordered[0] - 1], middle, [ordered[-1]]])
+    best = int(np.where(parted, means, -1).argmax())
+    default = float(np.where(refusal > 0, impossible, f1).mean())
+    better = means[best] > default
+    return TunedThreshold(
+        threshold=float(limits[best]) if better else 0.0,
+        f1=max(float(means[best]), default),
+        default_threshold=0.0,
+        default_f1=default,
+        examples=len(examples),
+        positives=int(len(examples) - impossible.sum()),
+    )

@@ -1,0 +1,294 @@
+"""Classes of texts and of pairs of texts."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import numpy as np
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.data.examples import LabelledText
+from dicejax.data.pack import Layout
+from dicejax.errors import InputError
+from dicejax.metrics import classification, ranking, thresholds
+from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThreshold
+from dicejax.models.heads import SequenceHead
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+
+HEAD = "label"
+
+
+class Decision(NamedTuple):
+    """What is predicted for a text.
+
+    Attributes:
+      label: the class.
+      probabilities: of all classes.
+    """
+
+    label: str
+    probabilities: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Classification(Task):
+    """One class for each text or pair of texts.
+
+    Of two classes the last in the order of their names is the positive one, unless
+    `positive` names it; "f1" is its F1, and a threshold on its probability decides. Of
+    more classes "f1" is the mean over classes (macro).
+
+    Args:
+      headline_score: what selects the best checkpoint.
+      positive: the positive class where there are two; None: the last by name.
+      tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
+        two classes. Scores with it stand beside those without.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (LabelledText,)
+    reads_words: ClassVar[bool] = False
+    default_threshold: ClassVar[float | None] = 0.5
+
+    headline_score: Literal["f1", "accuracy", "matthews"] = "f1"
+    positive: str | None = None
+    tune_threshold: bool = False
+
+    @property
+    def headline(self) -> str:
+        """The score that selects the best checkpoint."""
+        return self.headline_score
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision threshold is to be tuned on the dev split."""
+        return self.tune_threshold
+
+    def label_names(self, examples: Sequence[LabelledText]) -> tuple[str, ...]:
+        """Return the classes that occur, the positive one last.
+
+        Raises:
+          InputError: an example has no class, there is but one, `positive` is none of
+            them, or a threshold is to be tuned and there are more than two.
+        """
+        unlabelled = [example for example in examples if example.label is None]
+        if unlabelled:
+            raise InputError(
+                f"example {unlabelled[0].id} of train has no label: "
+                f"{len(unlabelled)} have none"
+            )
+        names = sorted({example.label for example in examples})
+        listed = ", ".join(map(repr, names))
+        if len(names) < 2:
+            raise InputError(f"train has {listed or 'no class'} alone; want 2 classes")
+        if self.positive is not None and self.positive not in names:
+            raise InputError(
+                f"positive is {self.positive!r}, but the classes are {listed}"
+            )
+        if len(names) > 2 and (self.positive is not None or self.tune_threshold):
+            raise InputError(
+                f"positive and tune_threshold are for 2 classes; there are {listed}"
+            )
+        return tuple(sorted(names, key=lambda name: name == self.positive))
+
+    def texts(self, examples: Sequence[LabelledText]) -> Iterable[str]:
+        """Yield the words of all texts."""
+        for example in examples:
+            yield from example.first.split()
+            yield from (example.second or "").split()
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, SequenceHead], ...]:
+        """Return a head with logits of all classes for each sequence."""
+        return ((HEAD, SequenceHead(classes=len(labels))),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each sequence chooses one class."""
+        return {HEAD: Target("classes", tuple(labels))}
+
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an item are, and what fills a packed row."""
+        return Layout(
+            tokens={"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0},
+            sequences={HEAD: IGNORED},
+            places={"summary_positions": -1},
+        )
+
+    def encode(
+        self,
+        examples: Sequence[LabelledText],
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+    ) -> list[Item]:
+        """Encode each text or pair as one item; its detail says whether it was cut.
+
+        What is cut is the end of the longer text. A class that is not in `labels` is
+        left out of the loss.
+        """
+        index = {label: number for number, label in enumerate(labels)}
+        items = []
+        for number, (example, whole) in enumerate(
+            zip(examples, _pieces(examples, tokenizer), strict=True)
+        ):
+            try:
+                pieces = whole.shortened(max_length, longer_first=True)
+            except ValueError as error:
+                raise InputError(f"row_length: {error}; make it larger") from error
+            arrays = {
+                "input_ids": pieces.ids,
+                "token_type_ids": pieces.token_types,
+                HEAD: index.get(example.label, IGNORED),
+                "summary_positions": pieces.summary,
+            }
+            items.append(Item(arrays, number, len(pieces) < len(whole)))
+        return items
+
+    def predicted(self, outputs, batch) -> Predicted:
+        """Take the probability of each class, `[B, S, C]`."""
+        del batch
+        return Predicted(sequences={HEAD: jax.nn.softmax(outputs[HEAD], axis=-1)})
+
+    def decode(
+        self,
+        example: LabelledText,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str],
+    ) -> dict[str, float]:
+        """Return the probability of each class."""
+        del example, items
+        (output,) = outputs
+        return dict(zip(labels, output[HEAD].tolist(), strict=True))
+
+    def decide(
+        self, found: dict[str, float], threshold: float | None = None
+    ) -> Decision:
+        """Take the likeliest class; of two, the last from the threshold on."""
+        label = max(found, key=found.get)
+        if len(found) == 2:
+            negative, positive = found
+            limit = self.default_threshold if threshold is None else threshold
+            label = positive if found[positive] >= limit else negative
+        return Decision(label, found)
+
+    def tune(
+        self,
+        examples: Sequence[LabelledText],
+        found: Sequence[dict[str, float]],
+        labels: Sequence[str],
+    ) -> TunedThreshold:
+        """Choose the threshold with the best F1 of the positive class."""
+        positive = labels[-1]
+        return thresholds.tune(
+            [one[positive] for one in found],
+            [example.label == positive for example in examples],
+            default=self.default_threshold,
+        )
+
+    def score(
+        self,
+        examples: Sequence[LabelledText],
+        predictions: Sequence[Decision],
+        labels: Sequence[str],
+    ) -> Scores:
+        """F1, accuracy, Matthews' correlation and average precision.
+
+        Raises:
+          InputError: an example has no class to compare with.
+        """
+        unlabelled = [example.id for example in examples if example.label is None]
+        if unlabelled:
+            raise InputError(
+                f"example {unlabelled[0]} has no label: there is nothing to score; "
+                "name a labelled file"
+            )
+        names = [*labels, *sorted({e.label for e in examples} - set(labels))]
+        index = {name: number for number, name in enumerate(names)}
+        gold = np.array([index[example.label] for example in examples])
+        matrix = classification.confusion(
+            gold, [index[one.label] for one in predictions], len(names)
+        )
+        scores = classification.scores(matrix)
+        known = gold < len(labels)
+        likelihood = np.array(
+            [[one.probabilities[name] for name in labels] for one in predictions]
+        )
+        precision = ranking.average_precision_per_class(gold[known], likelihood[known])
+        two = len(names) == 2
+        main = scores.per_class[1] if two else scores.macro
+        average = precision.per_class[1] if two else precision.macro
+        return Scores(
+            {
+                "f1": main.f1,
+                "accuracy": scores.accuracy,
+                "precision": main.precision,
+                "recall": main.recall,
+                "matthews": scores.matthews,
+                "average_precision": average,
+            },
+            {
+                name: dataclasses.asdict(scores.per_class[number])
+                for name, number in index.items()
+            },
+        )
+
+    def warnings(
+        self,
+        split: str,
+        examples: Sequence[LabelledText],
+        items: Sequence[Item],
+        labels: Sequence[str],
+    ) -> list[str]:
+        """Say which classes training lacks, and how many texts were cut."""
+        counts = Counter(example.label for example in examples)
+        said = [
+            f"{split} has {count} example{'s' if count > 1 else ''} of class "
+            f"{label!r}, which train never has: scored as wrong"
+            for label, count in sorted(counts.items(), key=str)
+            if label is not None and label not in labels
+        ]
+        cut = sum(item.detail for item in items)
+        if cut:
+            said.append(
+                f"{split}: {cut} of {len(items)} texts are longer than a sequence may "
+                "be: their ends are cut"
+            )
+        return said
+
+    def parse(self, line: str, number: int) -> LabelledText:
+        """Take a text, or two with a tab between them."""
+        first, *rest = line.split("\t")
+        if len(rest) > 1:
+            raise InputError(f"text {number} has {len(rest)} tabs; want one at most")
+        second = rest[0] if rest else None
+        return LabelledText(first.strip(), second, None, str(number - 1), number)
+
+    def show(
+        self, example: LabelledText, prediction: Decision
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Give the class and its probability."""
+        texts = [example.first] + ([] if example.second is None else [example.second])
+        record = {"texts": texts, **prediction._asdict()}
+        chance = prediction.probabilities[prediction.label]
+        return record, [*texts, f"  {prediction.label}  ({chance:.3f})"]
+
+
+def _pieces(
+    examples: Sequence[LabelledText], tokenizer: Tokenizer
+) -> list[tokenize.Encoded]:
+    firsts = [example.first for example in examples]
+    pairs = [example.second for example in examples]
+    if all(pair is None for pair in pairs):
+        return tokenize.encode_texts(tokenizer, firsts)
+    if any(pair is None for pair in pairs):
+        place = next(n for n, pair in enumerate(pairs) if pair is None)
+        raise InputError(
+            f"example {examples[place].id} is one text, others are pairs; give all "
+            "texts a second, or none"
+        )
+    return tokenize.encode_texts(tokenizer, firsts, pairs)

@@ -1,0 +1,228 @@
+"""Parts of speech: a label for each word, or words and labels of characters at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from tokenizers import Tokenizer
+
+from dicejax.data import tags
+from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
+from dicejax.data.pack import Layout
+from dicejax.data.tags import Scheme
+from dicejax.metrics import classification, segmentation
+from dicejax.metrics.scores import Scores
+from dicejax.models.heads import TokenHead
+from dicejax.tasks.tagging import (
+    HEAD,
+    Tagging,
+    best_class,
+    encode_words,
+    lost_to_length,
+    show_spans,
+    token_layout,
+    word_labels,
+)
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+
+NONE = ""
+"""What stands for a label where a word has no piece to carry one."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WordTagging(Task):
+    """A label for each word, such as its part of speech.
+
+    A word is a span of its own, so precision is correct / labelled words, recall
+    correct / all words. They differ only where words got no label: beyond the longest
+    sequence. Accuracy is recall.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (TaggedWords,)
+
+    def label_names(self, examples: Sequence[TaggedWords]) -> tuple[str, ...]:
+        """Return the labels that occur, sorted."""
+        return tuple(sorted({label for one in examples for label in one.labels}))
+
+    def texts(self, examples: Sequence[TaggedWords]) -> Iterable[str]:
+        """Yield all words."""
+        return (word for sentence in examples for word in sentence.words)
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
+        """Return a head with logits of all labels for each token."""
+        return ((HEAD, TokenHead(classes=len(labels))),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each token chooses one label."""
+        return {HEAD: Target("classes", tuple(labels))}
+
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an item are, and what fills a packed row."""
+        return token_layout(tokenizer)
+
+    def encode(
+        self,
+        examples: Sequence[TaggedWords],
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+    ) -> list[Item]:
+        """Encode each sentence as one item; its detail is the words' first pieces.
+
+        A word whose label is not in `labels` is left out of the loss.
+        """
+        index = {label: number for number, label in enumerate(labels)}
+        return encode_words(
+            [sentence.words for sentence in examples],
+            ([index.get(label, IGNORED) for label in one.labels] for one in examples),
+            tokenizer,
+            max_length,
+        )
+
+    def predicted(self, outputs, batch) -> Predicted:
+        """Take the most probable label of each token."""
+        del batch
+        return Predicted(tokens={HEAD: best_class(outputs[HEAD])})
+
+    def decode(
+        self,
+        example: TaggedWords,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str],
+    ) -> list[str]:
+        """Return the label of each word, `NONE` for a word without a piece."""
+        del example
+        ((item,), (output,)) = items, outputs
+        return word_labels(output[HEAD], item.detail, labels, otherwise=NONE)
+
+    def score(
+        self,
+        examples: Sequence[TaggedWords],
+        predictions: Sequence[Sequence[str]],
+        labels: Sequence[str],
+    ) -> Scores:
+        """Micro precision, recall and F1 over words, and F1 averaged over labels."""
+        gold = [label for one in examples for label in one.labels]
+        found = [label for words in predictions for label in words]
+        names = [*sorted({*labels, *gold}), NONE]
+        index = {name: number for number, name in enumerate(names)}
+        matrix = classification.confusion(
+            [index[label] for label in gold],
+            [index[label] for label in found],
+            len(names),
+        )
+        real = range(len(names) - 1)
+        scores = classification.scores(matrix, [c for c in real if matrix.gold[c]])
+        labelled = sum(label != NONE for label in found)
+        correct = sum(matrix.correct)
+        micro = (correct / max(labelled, 1), correct / max(len(gold), 1))
+        return Scores(
+            {
+                "precision": micro[0],
+                "recall": micro[1],
+                "f1": 2 * correct / max(labelled + len(gold), 1),
+                "macro_f1": scores.macro.f1,
+            },
+            {
+                names[number]: dataclasses.asdict(scores.per_class[number])
+                for number in real
+                if matrix.gold[number] or matrix.predicted[number]
+            },
+        )
+
+    def warnings(
+        self,
+        split: str,
+        examples: Sequence[TaggedWords],
+        items: Sequence[Item],
+        labels: Sequence[str],
+    ) -> list[str]:
+        """Say which labels training lacks, and how many words can get none."""
+        known = set(labels)
+        counts = Counter(label for one in examples for label in one.labels)
+        said = [
+            f"{split} has {count} word{'s' if count > 1 else ''} labelled {label!r}, "
+            "which train never has: scored as wrong"
+            for label, count in sorted(counts.items())
+            if label not in known
+        ]
+        lost = sum(int((item.detail < 0).sum()) for item in items)
+        if lost:
+            said.append(lost_to_length(split, lost, counts.total(), "words"))
+        return said
+
+    def parse(self, line: str, number: int) -> TaggedWords:
+        """Take words separated by white space."""
+        words = tuple(line.split())
+        return TaggedWords(words, (NONE,) * len(words), number)
+
+    def show(
+        self, example: TaggedWords, prediction: Sequence[str]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Put each word's label behind it."""
+        record = {"words": list(example.words), "labels": list(prediction)}
+        pairs = zip(example.words, prediction, strict=True)
+        return record, [" ".join(f"{word}/{label or '-'}" for word, label in pairs)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JointTagging(Tagging):
+    """Words and their parts of speech of a text without spaces, at once.
+
+    Each character gets a tag; a word is right where its borders and its label are.
+    Words with labels are taken too, and written as characters.
+
+    Args:
+      scheme: the tags the network predicts, whatever scheme the files use.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
+
+    scheme: Scheme = "BMES"
+
+    def adapt(self, examples: Sequence[Any]) -> Sequence[Sentence]:
+        """Write words with labels as characters with spans."""
+        return [
+            by_character(example) if isinstance(example, TaggedWords) else example
+            for example in super().adapt(examples)
+        ]
+
+    def score(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> Scores:
+        """Score words with their labels, words alone, and tags of characters."""
+        gold = [self._tags(one, one.spans) for one in examples]
+        found = [
+            self._tags(one, spans)
+            for one, spans in zip(examples, predictions, strict=True)
+        ]
+        counts = segmentation.count_tagging(gold, found, self.scheme)
+        scores = segmentation.tagging_scores(counts)
+        joint = Scores.of_spans(scores.joint)
+        more = {
+            "words_f1": scores.words.f1,
+            "character_accuracy": scores.token_accuracy,
+        }
+        return Scores({**joint.values, **more}, joint.groups)
+
+    def parse(self, line: str, number: int) -> Sentence:
+        """Take every character that is no white space."""
+        return Sentence(tuple("".join(line.split())), (), number)
+
+    def show(
+        self, example: Sentence, prediction: Sequence[Span]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Put each word's label behind it."""
+        record, _ = show_spans(example.words, prediction, joint="")
+        words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
+        return {"words": record["entities"]}, [" ".join(words)]
+
+    def _tags(self, example: Sentence, spans: Sequence[Span]) -> list[str]:
+        return tags.encode(spans, len(example.words), self.scheme)

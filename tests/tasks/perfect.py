@@ -1,0 +1,40 @@
+"""What a network that is always right would give, and what becomes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dicejax.tasks.task import IGNORED
+
+
+def class_outputs(items, head):
+    """For each item the gold classes; the first class where the loss looks away."""
+    return [
+        {head: np.where(item.arrays[head] == IGNORED, 0, item.arrays[head])}
+        for item in items
+    ]
+
+
+def predictions(task, examples, items, outputs, labels, threshold=None):
+    """What the task decides for each example, of the outputs of all items."""
+    found = []
+    for number, example in enumerate(examples):
+        own = [place for place, item in enumerate(items) if item.example == number]
+        found.append(
+            task.decode(
+                example, [items[p] for p in own], [outputs[p] for p in own], labels
+            )
+        )
+    return [task.decide(one, threshold) for one in found]
+
+
+def tagged(task, examples, tokenizer, labels, max_length):
+    """Encode for tagging, decode the gold labels, and return scores and items."""
+    items = task.encode(examples, tokenizer, labels, max_length)
+    (head,) = task.targets(labels)
+    outputs = class_outputs(items, head)
+    found = [
+        task.decode(example, [item], [output], labels)
+        for example, item, output in zip(examples, items, outputs, strict=True)
+    ]
+    return task.score(examples, found, labels), items, found

@@ -1,0 +1,188 @@
+"""Classes of texts and pairs: none is lost, a threshold decides between two."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from dicejax.data import tokenize
+from dicejax.data.examples import LabelledText
+from dicejax.data.readers import classification as reader
+from dicejax.data.readers import label_first
+from dicejax.errors import InputError
+from dicejax.tasks.classification import HEAD, Classification
+from dicejax.tasks.task import IGNORED
+
+from ..data import made
+from .perfect import predictions
+
+
+def texts(*labels, second=None):
+    return [LabelledText("a b", second, one, str(i), i) for i, one in enumerate(labels)]
+
+
+def scored(task, gold, chances):
+    names = task.label_names(texts(*gold))
+    found = [dict(zip(names, row, strict=True)) for row in chances]
+    decided = [task.decide(one) for one in found]
+    return task.score(texts(*gold), decided, names), decided, found, names
+
+
+def test_two_classes_are_scored_as_scikit_learn_scores_them():
+    random = np.random.default_rng(0)
+    gold = random.choice(["0", "1"], size=200, p=[0.8, 0.2])
+    chance = random.random(200)
+    scores, decided, _, _ = scored(
+        Classification(), gold, np.stack([1 - chance, chance], 1)
+    )
+    y, p = gold == "1", chance >= 0.5
+    assert [one.label for one in decided] == ["01"[int(one)] for one in p]
+    for name, wanted in {
+        "f1": metrics.f1_score(y, p),
+        "precision": metrics.precision_score(y, p),
+        "recall": metrics.recall_score(y, p),
+        "accuracy": metrics.accuracy_score(y, p),
+        "matthews": metrics.matthews_corrcoef(y, p),
+        "average_precision": metrics.average_precision_score(y, chance),
+    }.items():
+        assert scores.values[name] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_more_classes_are_averaged():
+    random = np.random.default_rng(1)
+    gold = random.choice(list("012"), size=90)
+    chances = random.dirichlet([1, 1, 1], size=90)
+    scores, decided, _, _ = scored(Classification(), gold, chances)
+    found = [one.label for one in decided]
+    assert found == [str(row.argmax()) for row in chances]
+    macro = metrics.f1_score(gold, found, average="macro")
+    assert scores.values["f1"] == pytest.approx(macro, abs=1e-12)
+    wanted = metrics.average_precision_score(
+        (gold[:, None] == np.array(list("012"))).astype(int), chances
+    )
+    assert scores.values["average_precision"] == pytest.approx(wanted, abs=1e-12)
+
+
+def test_the_positive_class_may_be_named():
+    task = Classification(positive="no")
+    assert task.label_names(texts("yes", "no")) == ("yes", "no")
+    assert Classification().label_names(texts("yes", "no")) == ("no", "yes")
+
+
+def test_a_tuned_threshold_decides_and_is_the_best_on_its_examples():
+    task = Classification(tune_threshold=True)
+    gold, chance = list("00011"), np.array([0.1, 0.3, 0.45, 0.4, 0.48])
+    scores, _, found, names = scored(task, gold, np.stack([1 - chance, chance], 1))
+    assert scores.values["f1"] == 0.0
+    tuned = task.tune(texts(*gold), found, names)
+    assert tuned.default_f1 == 0.0 and tuned.f1 == pytest.approx(0.8)
+    decided = [task.decide(one, tuned.threshold) for one in found]
+    again = task.score(texts(*gold), decided, names)
+    assert again.values["f1"] == pytest.approx(tuned.f1)
+
+
+@pytest.mark.parametrize(
+    ("task", "labels", "message"),
+    [
+        (Classification(), ("1", None), "example 1 of train has no label: 1 have none"),
+        (Classification(), ("1", "1"), "train has '1' alone; want 2 classes"),
+        (Classification(positive="2"), ("0", "1"), "positive is '2', but the classes"),
+        (Classification(positive="2"), ("0", "1", "2"), "are for 2 classes; there are"),
+        (Classification(tune_threshold=True), ("0", "1", "2"), "are for 2 classes"),
+    ],
+)
+def test_labels_that_do_not_serve_are_named(task, labels, message):
+    with pytest.raises(InputError, match=message):
+        task.label_names(texts(*labels))
+
+
+def test_gold_that_is_kept_back_cannot_be_scored():
+    task = Classification()
+    decided = [task.decide({"0": 0.2, "1": 0.8})]
+    with pytest.raises(InputError, match="example 0 has no label: there is nothing"):
+        task.score(texts(None), decided, ("0", "1"))
+
+
+def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):
+    task = Classification()
+    tokenizer = made.read("wordpiece", tmp_path, words=False)
+    examples = texts("0", "2", "1")
+    items = task.encode(examples, tokenizer, ("0", "1"), 20)
+    assert [item.arrays[HEAD] for item in items] == [0, IGNORED, 1]
+    (said,) = task.warnings("dev", examples, items, ("0", "1"))
+    assert said.startswith("dev has 1 example of class '2', which train never has")
+    decided = [task.decide({"0": 0.9, "1": 0.1}) for _ in examples]
+    scores = task.score(examples, decided, ("0", "1")).values
+    assert scores["accuracy"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_the_summary_is_where_the_template_puts_it(kind, tmp_path):
+    tokenizer = made.read(kind, tmp_path, words=False)
+    pair = texts("0", "1", second="the café costs 1,000 francs")
+    task = Classification()
+    whole = task.encode(pair, tokenizer, ("0", "1"), 100)[0]
+    for length in range(5, len(whole) + 1):
+        item = task.encode(pair, tokenizer, ("0", "1"), length)[0]
+        place = item.arrays["summary_positions"]
+        assert place == (length - 1 if kind == "xlnet" else 0)
+        names = {"wordpiece": "[CLS]", "xlnet": "<cls>", "byte_level": "<s>"}
+        wanted = tokenizer.token_to_id(names[kind.removesuffix("_uncased")])
+        assert item.arrays["input_ids"][place] == wanted
+        assert item.detail == (length < len(whole))
+
+
+def test_texts_and_pairs_do_not_mix_and_too_short_rows_are_named(tmp_path):
+    tokenizer = made.read("wordpiece", tmp_path, words=False)
+    task = Classification()
+    mixed = [*texts("0", "1"), *texts("1", second="b")]
+    with pytest.raises(InputError, match="example 0 is one text, others are pairs"):
+        task.encode(mixed, tokenizer, ("0", "1"), 20)
+    with pytest.raises(InputError, match="row_length: 1 pieces leave no room"):
+        task.encode(texts("0", "1"), tokenizer, ("0", "1"), 1)
+
+
+def test_probabilities_are_the_softmax_of_the_logits():
+    logits = jnp.array([[[1.0, 3.0], [2.0, 2.0]]])
+    found = Classification().predicted({HEAD: logits}, {}).sequences[HEAD]
+    exact = 1 / (1 + np.exp(2.0))
+    np.testing.assert_allclose(found[0], [[exact, 1 - exact], [0.5, 0.5]], rtol=1e-6)
+
+
+def test_prediction_reads_one_text_or_two():
+    task = Classification()
+    assert task.parse("one text", 1).second is None
+    pair = task.parse("one\ttwo", 2)
+    assert (pair.first, pair.second) == ("one", "two")
+    with pytest.raises(InputError, match="text 3 has 2 tabs"):
+        task.parse("a\tb\tc", 3)
+    record, lines = task.show(pair, task.decide({"0": 0.25, "1": 0.75}))
+    assert record["label"] == "1" and record["texts"] == ["one", "two"]
+    assert lines == ["one", "two", "  1  (0.750)"]
+
+
+@pytest.mark.parametrize(
+    ("file", "layout"),
+    [
+        ("mrpc/test.tsv", reader.MRPC),
+        ("qqp/dev.tsv", reader.QQP),
+        ("sst2/dev.tsv", reader.SST2),
+        ("sst2_sentences/test.txt", None),
+        ("sst5/test.txt", None),
+    ],
+)
+def test_gold_of_every_set_comes_back(data_folder, file, layout):
+    path = data_folder / file
+    examples = reader.read(path, layout) if layout else label_first.read(path)
+    tokenizer = tokenize.read(data_folder / "vocab/bert-base-uncased", words=False)
+    task = Classification()
+    labels = task.label_names(examples)
+    items = task.encode(examples, tokenizer, labels, 128)
+    outputs = [{HEAD: np.eye(len(labels))[item.arrays[HEAD]]} for item in items]
+    found = [
+        task.decide(task.decode(one, [item], [output], labels))
+        for one, item, output in zip(examples, items, outputs, strict=True)
+    ]
+    scores = task.score(examples, found, labels)
+    assert scores.values["f1"] == scores.values["accuracy"] == 1.0
+    assert len(predictions(task, examples[:9], items[:9], outputs[:9], labels)) == 9
