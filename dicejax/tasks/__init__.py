@@ -1,6 +1,28 @@
-"""Tasks: examples to labels, predictions to scores."""
+"""Tasks: examples to labels, predictions to scores.
 
+| task | examples | the network gives |
+| --- | --- | --- |
+| `Tagging` | `Sentence` | a tag per word |
+| `WordTagging` | `TaggedWords` | a label per word |
+| `JointTagging` | `Sentence` of characters, `TaggedWords` | a tag per character |
+| `TwoPointerNER` | `Sentence` | starts and ends of each type |
+| `MachineReading` | `Sentence` | starts, ends and matches for a query per type |
+| `QuestionAnswering` | `ReadingExample` | start and end of an answer |
+| `Classification` | `LabelledText` | a class per text or pair |
+"""
+
+from dicejax.tasks.classification import Classification
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import Item, Predicted, Target, Task
+from dicejax.tasks.words import JointTagging, WordTagging
 
-__all__ = ["Item", "Predicted", "Tagging", "Target", "Task"]
+__all__ = [
+    "Classification",
+    "Item",
+    "JointTagging",
+    "Predicted",
+    "Tagging",
+    "Target",
+    "Task",
+    "WordTagging",
+]

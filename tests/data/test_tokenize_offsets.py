@@ -174,6 +174,24 @@ def test_a_pair_is_two_texts_with_offsets_of_their_own(for_texts, first, second)
         )
 
 
+@given(words=st.lists(st.text(characters, max_size=6), max_size=8))
+@many
+@example(words=["\u200b", "a", "\u200b", "\u200b", "b", "\u200b"])
+def test_every_word_can_have_a_piece(for_words, words):
+    (plain,) = tokenize.encode(for_words.tokenizer, [words])
+    for first in ([], ["\u200b", "x"]):
+        texts = ([first], [words]) if first else ([words],)
+        (one,) = tokenize.encode(for_words.tokenizer, *texts, every_word=True)
+        places = one.first_pieces(len(words), text=len(texts) - 1)
+        known = plain.first_pieces(len(words)) >= 0
+        assert (places >= 0).all() or not known.any()
+        assert (np.diff(places) > 0).all() or not known.any()
+        added = {for_words.tokenizer.id_to_token(n) for n in one.ids[places[~known]]}
+        assert added <= {"[UNK]", "<unk>"} or not known.any()
+        kept = np.setdiff1d(np.flatnonzero(one.texts == len(texts) - 1), places[~known])
+        np.testing.assert_array_equal(one.ids[kept], plain.ids[plain.texts == 0])
+
+
 @given(
     first=st.lists(st.text(characters, max_size=6), max_size=4),
     second=st.lists(st.text(characters, max_size=6), max_size=4),

@@ -55,7 +55,8 @@ class FileSource(Source):
 
     Args:
       dir: the folder; local, or anything etils.epath opens (gs://, s3://).
-      train: file name of the training split; several may be joined by "+".
+      train: file name of the training split; several may be joined by "+". Of every
+        file, NAME.gz is taken where there is no NAME.
       dev: file name of the split that selects the best checkpoint; None holds a part
         of the training split out.
       test: file name of the split that is reported; None takes the dev split, whose
@@ -153,9 +154,13 @@ class FileSource(Source):
         for name in names.split("+"):
             skipped = Skipped() if self.on_error == "skip" else None
             repaired = Skipped(done="repaired", keep=3)
-            examples += self.read(folder / name, skipped, repaired)
+            path = folder / name
+            packed = folder / (name + ".gz")
+            if not path.exists() and packed.exists():
+                path = packed
+            examples += self.read(path, skipped, repaired)
             told = [one for one in (skipped, repaired) if one is not None and one.count]
-            notes += [f"{folder / name}: {one}" for one in told]
+            notes += [f"{path}: {one}" for one in told]
         return tuple(examples)
 
     def _held_out(self, examples: Examples) -> tuple[Examples, Examples]:

@@ -218,7 +218,8 @@ def encode(
         found = _encoded(tokenizer, both, units, words=True, firsts=firsts)
     if not every_word:
         return list(found)
-    unknown = next(filter(None, map(tokenizer.token_to_id, _UNKNOWN)), None)
+    numbers = map(tokenizer.token_to_id, _UNKNOWN)
+    unknown = next((number for number in numbers if number is not None), None)
     return [
         with_every_word(encoded, words, unknown)
         for encoded, words in zip(found, counts, strict=True)

@@ -1,0 +1,57 @@
+r"""CoNLL-2003 English NER as machine reading.
+
+The task of BERT-MRC: each type of entity has a query, and what answers it is found by a
+start, an end, and a match of the two. The queries are ours; others do as well, with
+--task.queries.
+
+command:  dicejax compare experiments/ner/conll03_mrc.py --data.dir FOLDER
+data:     train.txt, dev.txt and test.txt in the columns of the shared task.
+paper:    F1 93.04 ce, 93.05 wce, 93.11 focal, 93.17 dice, 93.33 dsc (Table 4).
+measured: @conll03_mrc@
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import ConllFiles
+from dicejax.objectives import (
+    CrossEntropy,
+    Dice,
+    Focal,
+    SelfAdjustingDice,
+    WeightedCrossEntropy,
+)
+from dicejax.tasks import MachineReading
+from dicejax.training.optimizers import AdamW
+
+QUERIES = (
+    ("ORG", "companies, clubs, parties, agencies and other organizations with a name"),
+    ("PER", "names of people and of families"),
+    (
+        "LOC",
+        "places with a name: countries, cities, regions, mountains, rivers, buildings",
+    ),
+    ("MISC", "other names: nationalities, events, works of art, products"),
+)
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="conll03_mrc",
+        data=ConllFiles(dir="data/conll2003"),
+        task=MachineReading(queries=QUERIES),
+        encoder=PretrainedEncoder(path="bert-large-cased", hidden_dropout_prob=0.2),
+        objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        compared=(
+            CrossEntropy(),
+            WeightedCrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=3e-5, warmup=0.01, weight_decay=0.01),
+        training=Training(
+            epochs=10,
+            sentences_per_update=288,
+            row_length=256,
+            precision="bfloat16",
+        ),
+    )

@@ -1,0 +1,35 @@
+r"""QQP: whether two questions ask the same.
+
+command:  dicejax compare experiments/paraphrase/qqp.py --data.dir FOLDER
+data:     train.tsv, dev.tsv and test.tsv in the split of Wang et al. (2017); GLUE's own
+          files with --data.layout glue_qqp.
+paper:    F1 91.30 ce, 91.86 focal, 91.92 dice, 91.57 dsc with BERT; 91.80, 91.19,
+          91.37, 92.53 with XLNet, --encoder.path xlnet-large-cased (Table 6).
+measured: not run with these settings.
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import TabSeparatedFiles
+from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.tasks import Classification
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="qqp",
+        data=TabSeparatedFiles(dir="data/qqp", layout="qqp"),
+        task=Classification(),
+        encoder=PretrainedEncoder(path="bert-large-cased"),
+        objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        compared=(
+            CrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(
+            epochs=4, sentences_per_update=32, row_length=128, precision="bfloat16"
+        ),
+    )

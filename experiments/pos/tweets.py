@@ -1,0 +1,36 @@
+r"""Parts of speech of tweets.
+
+command:  dicejax compare experiments/pos/tweets.py --data.dir FOLDER
+data:     the ARK tweets of Gimpel et al. (2011): train.txt, dev.txt and test.txt with a
+          word and its tag on each line. Ritter et al.'s (2011), on which the paper
+          reports, are one file without splits: --data.train all.txt --data.dev None
+          --data.test None holds a tenth out.
+paper:    F1 92.34 ce, 92.47 focal, 92.52 dice (Table 4 of the ACL edition, Ritter).
+measured: @tweets@
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import WordLabelFiles
+from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.tasks import WordTagging
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="tweets",
+        data=WordLabelFiles(dir="data/tweet_pos_ark"),
+        task=WordTagging(),
+        encoder=PretrainedEncoder(path="bert-base-cased"),
+        objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        compared=(
+            CrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=5e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(
+            epochs=5, sentences_per_update=16, row_length=256, precision="bfloat16"
+        ),
+    )

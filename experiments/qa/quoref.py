@@ -1,0 +1,37 @@
+r"""Quoref: answers that need coreference, of one span or several.
+
+command:  dicejax compare experiments/qa/quoref.py --data.dir FOLDER
+          dicejax compare experiments/qa/quoref.py --data.dir FOLDER --task.head xlnet \
+              --encoder.path xlnet-large-cased
+data:     train.json and dev.json, Quoref v0.1 by these names; dev is reported, and a
+          tenth of train, by whole contexts, is held out to select the checkpoint.
+paper:    F1 64.95 ce, 66.19 focal, 66.88 dice, 67.52 dsc with BERT; 71.49, 72.34,
+          72.85, 72.90 with XLNet (Table 5).
+measured: not run with these settings.
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import SquadFiles
+from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.tasks import QuestionAnswering
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="quoref",
+        data=SquadFiles(dir="data/quoref", several_spans=True, repair=True),
+        task=QuestionAnswering(several_spans=True),
+        encoder=PretrainedEncoder(path="bert-large-uncased"),
+        objective=CrossEntropy(),
+        compared=(
+            CrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(
+            epochs=2, sentences_per_update=32, row_length=384, precision="bfloat16"
+        ),
+    )

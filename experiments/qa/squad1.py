@@ -1,0 +1,37 @@
+r"""SQuAD v1.1: where in a text the answer to a question stands.
+
+command:  dicejax compare experiments/qa/squad1.py --data.dir FOLDER
+          dicejax compare experiments/qa/squad1.py --data.dir FOLDER --task.head xlnet \
+              --encoder.path xlnet-large-cased
+data:     train.json and dev.json as released; dev is reported, and a tenth of train, by
+          whole contexts, is held out to select the checkpoint.
+paper:    F1 90.90 ce, 91.25 focal, 91.86 dice, 91.97 dsc with BERT; 94.52, 94.55, 95.77
+          with XLNet (Table 5).
+measured: @squad1@
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import SquadFiles
+from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.tasks import QuestionAnswering
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="squad1",
+        data=SquadFiles(dir="data/squad_v1.1"),
+        task=QuestionAnswering(),
+        encoder=PretrainedEncoder(path="bert-large-uncased"),
+        objective=CrossEntropy(),
+        compared=(
+            CrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(
+            epochs=2, sentences_per_update=32, row_length=384, precision="bfloat16"
+        ),
+    )

@@ -1,0 +1,37 @@
+r"""SQuAD v2.0: where in a text the answer stands, if it has one.
+
+command:  dicejax compare experiments/qa/squad2.py --data.dir FOLDER
+          dicejax compare experiments/qa/squad2.py --data.dir FOLDER --task.head xlnet \
+              --encoder.path xlnet-large-cased
+data:     train.json and dev.json as released; dev is reported, and a tenth of train, by
+          whole contexts, is held out for the checkpoint and the threshold of refusal.
+paper:    F1 81.90 ce, 82.20 focal, 82.88 dice, 82.95 dsc with BERT; 88.79, 89.32,
+          89.44, 89.51 with XLNet (Table 5).
+measured: not run with these settings.
+"""
+
+from dicejax.config import Experiment, PretrainedEncoder, Training
+from dicejax.data.sources import SquadFiles
+from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.tasks import QuestionAnswering
+from dicejax.training.optimizers import AdamW
+
+
+def get_config() -> Experiment:
+    return Experiment(
+        name="squad2",
+        data=SquadFiles(dir="data/squad_v2.0"),
+        task=QuestionAnswering(unanswerable=True, tune_threshold=True),
+        encoder=PretrainedEncoder(path="bert-large-uncased"),
+        objective=CrossEntropy(),
+        compared=(
+            CrossEntropy(),
+            Focal(),
+            Dice(squared=True),
+            SelfAdjustingDice(alpha=0.01, smooth=1.0),
+        ),
+        optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
+        training=Training(
+            epochs=2, sentences_per_update=32, row_length=384, precision="bfloat16"
+        ),
+    )

@@ -1,0 +1,216 @@
+"""Splits: held out, drawn, skipped; always the same, always said."""
+
+import gzip
+import json
+
+import pytest
+
+from dicejax.data.examples import SpanQuery, TaggedWords
+from dicejax.data.sources import (
+    BertMrcFiles,
+    CluenerFiles,
+    ConllFiles,
+    ConlluFiles,
+    LabelFirstFiles,
+    SquadFiles,
+    TabSeparatedFiles,
+    WordLabelFiles,
+)
+from dicejax.data.sources.sentences import merged
+from dicejax.data.tags import Span
+from dicejax.errors import InputError
+
+ROWS = "".join(f"{n % 2} sentence {n}\n" for n in range(100))
+
+
+def label_first(tmp_path, **settings):
+    for name in ("train", "dev", "test"):
+        (tmp_path / f"{name}.txt").write_text(ROWS)
+    return LabelFirstFiles(dir=str(tmp_path), **settings).load()
+
+
+def test_splits_are_read_whole(tmp_path):
+    corpus = label_first(tmp_path)
+    assert [len(s) for s in (corpus.train, corpus.dev, corpus.test)] == [100] * 3
+    assert corpus.notes == ()
+
+
+def test_what_is_held_out_is_in_no_other_split_and_always_the_same(tmp_path):
+    corpus = label_first(tmp_path, dev=None, dev_share=0.2)
+    assert len(corpus.dev) == 20 and len(corpus.train) == 80
+    assert not set(corpus.dev) & set(corpus.train)
+    assert [e.line for e in corpus.train] == sorted(e.line for e in corpus.train)
+    again = label_first(tmp_path, dev=None, dev_share=0.2)
+    assert again == corpus
+    other = label_first(tmp_path, dev=None, dev_share=0.2, sample_seed=1)
+    assert other.dev != corpus.dev
+    (note,) = corpus.notes
+    assert note.startswith("dev: 20 sentences of train.txt, drawn at random")
+
+
+def test_a_missing_test_split_is_dev_and_said(tmp_path):
+    corpus = label_first(tmp_path, test=None)
+    assert corpus.test == corpus.dev
+    assert "its score flatters" in corpus.notes[0]
+
+
+def test_samples_are_drawn_in_the_order_of_the_file(tmp_path):
+    corpus = label_first(tmp_path, max_train=30, max_dev=10, max_test=500)
+    assert [len(s) for s in (corpus.train, corpus.dev, corpus.test)] == [30, 10, 100]
+    lines = [example.line for example in corpus.train]
+    assert lines == sorted(set(lines)) and lines != list(range(1, 31))
+    assert [note.split(",")[0] for note in corpus.notes] == [
+        "train: 30 of 100 sentences",
+        "dev: 10 of 100 sentences",
+    ]
+
+
+def test_files_join_and_packed_files_are_found(tmp_path):
+    with gzip.open(tmp_path / "a.txt.gz", "wt") as file:
+        file.write(ROWS)
+    for name in ("b", "dev", "test"):
+        (tmp_path / f"{name}.txt").write_text(ROWS)
+    corpus = LabelFirstFiles(dir=str(tmp_path), train="a.txt+b.txt").load()
+    assert len(corpus.train) == 200
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_shares_are_checked(value):
+    with pytest.raises(ValueError, match="dev_share is"):
+        LabelFirstFiles(dir="x", dev_share=value)
+    with pytest.raises(ValueError, match="max_dev is 0"):
+        LabelFirstFiles(dir="x", max_dev=0)
+
+
+def test_too_little_to_hold_out_is_said(tmp_path):
+    (tmp_path / "train.txt").write_text("1 one\n")
+    with pytest.raises(InputError, match="holds too few sentences to hold some out"):
+        LabelFirstFiles(dir=str(tmp_path), dev=None, test=None).load()
+
+
+def test_questions_of_a_context_stay_together(tmp_path):
+    def paragraph(number):
+        text = f"Ada {number} slept."
+        answer = [{"text": "Ada", "answer_start": 0}]
+        return {
+            "context": text,
+            "qas": [
+                {"id": f"{number}.{n}", "question": "Who?", "answers": answer}
+                for n in range(3)
+            ],
+        }
+
+    document = {"data": [{"paragraphs": [paragraph(n) for n in range(10)]}]}
+    for name in ("train", "dev"):
+        (tmp_path / f"{name}.json").write_text(json.dumps(document))
+    corpus = SquadFiles(dir=str(tmp_path), dev_share=0.3).load()
+    assert (len(corpus.train), len(corpus.dev), len(corpus.test)) == (21, 9, 30)
+    contexts = [{e.context for e in split} for split in (corpus.train, corpus.dev)]
+    assert not contexts[0] & contexts[1]
+
+
+GOOD = {
+    "conll": "Ada B-PER\nslept O\n\n",
+    "words": "Ada NOUN\n\n",
+    "conllu": "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n",
+    "cluener": '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n',
+    "tab": "text\tlabel\nfine\t1\n",
+    "first": "1 fine\n",
+    "squad": json.dumps({"data": [{"paragraphs": [{"context": "Ada slept.", "qas": [
+        {"id": "a", "question": "Who?", "answers": [
+            {"text": "Ada", "answer_start": 0}]}]}]}]}),
+    "mrc": json.dumps([{"context": "Ada slept", "query": "people", "qas_id": "0.1",
+        "entity_label": "PER", "impossible": False, "start_position": [0],
+        "end_position": [0], "span_position": ["0;0"]}]),
+}  # fmt: skip
+
+SOURCES = {
+    "conll": ConllFiles,
+    "words": WordLabelFiles,
+    "conllu": ConlluFiles,
+    "cluener": CluenerFiles,
+    "tab": TabSeparatedFiles,
+    "first": LabelFirstFiles,
+    "squad": SquadFiles,
+    "mrc": BertMrcFiles,
+}
+
+
+def broken(kind, document):
+    """A document with one good example and one bad, and what is said of it."""
+    match kind:
+        case "conll":
+            return document + "Bob\n\n", "1 column"
+        case "words":
+            return document + "Bob\n\n", "1 column"
+        case "conllu":
+            return document + "1\tBob\n\n", "2 columns"
+        case "cluener":
+            return document + '{"text": "他", "label": {"adress": {}}}\n', "adress"
+        case "tab":
+            return document + "too\tmany\tcolumns\n", "3 columns"
+        case "first":
+            return document + "lonely\n", "label"
+        case "squad":
+            content = json.loads(document)
+            paragraph = content["data"][0]["paragraphs"][0]
+            bad = [{"text": "Bob", "answer_start": 4}]
+            paragraph["qas"].append({"id": "b", "question": "?", "answers": bad})
+            return json.dumps(content), "'Bob'"
+        case "mrc":
+            content = json.loads(document)
+            bad = {"start_position": [1], "end_position": [0], "span_position": ["1;0"]}
+            content.append(content[0] | bad | {"qas_id": "0.2"})
+            return json.dumps(content), "ends before it starts"
+
+
+@pytest.mark.parametrize("kind", GOOD)
+def test_bad_examples_stop_or_are_counted_listed_and_skipped(tmp_path, kind):
+    content, said = broken(kind, GOOD[kind])
+    (tmp_path / "data").write_text(content)
+    names = {"train": "data", "dev": "data", "test": "data"}
+    source = SOURCES[kind](dir=str(tmp_path), **names)
+    with pytest.raises(InputError) as stop:
+        source.load()
+    assert "\n" not in str(stop.value) and said in str(stop.value)
+    assert str(tmp_path / "data") in str(stop.value)
+    corpus = SOURCES[kind](dir=str(tmp_path), on_error="skip", **names).load()
+    assert len(corpus.train) == len(corpus.dev) == len(corpus.test) == 1
+    assert len(corpus.notes) == 3
+    assert "1 left out:" in corpus.notes[0] and said in corpus.notes[0]
+
+
+def test_a_missing_folder_names_what_it_should_hold():
+    with pytest.raises(InputError, match=r"no such folder; .* train.json and dev.json"):
+        CluenerFiles(dir="/nowhere").load()
+
+
+def test_answers_that_are_moved_are_said(tmp_path):
+    content = json.loads(GOOD["squad"])
+    answers = content["data"][0]["paragraphs"][0]["qas"][0]["answers"]
+    answers[0]["answer_start"] = 2
+    (tmp_path / "data").write_text(json.dumps(content))
+    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    with pytest.raises(InputError):
+        SquadFiles(**names).load()
+    corpus = SquadFiles(repair=True, **names).load()
+    assert corpus.train[0].answers[0][0].start == 0
+    assert "1 repaired" in corpus.notes[0]
+
+
+def test_words_are_written_as_characters_if_asked(tmp_path):
+    (tmp_path / "data").write_text("喜欢 V\n书 N\n")
+    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    words = WordLabelFiles(**names).load().train
+    assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
+    (sentence,) = WordLabelFiles(characters=True, **names).load().train
+    assert sentence.words == ("喜", "欢", "书")
+
+
+def test_items_of_a_sentence_must_have_its_words():
+    items = [
+        SpanQuery("0.1", "?", ("a", "b"), "PER", (Span("PER", 0, 1),)),
+        SpanQuery("0.2", "?", ("a", "c"), "LOC", ()),
+    ]
+    with pytest.raises(InputError, match=r"items of sentence '0' have different words"):
+        merged("f.json", items)

@@ -1,0 +1,110 @@
+"""The choice among answers: what overlaps, and when to refuse."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.tasks.answers import Candidate, Found, apart, log_odds, ranked
+from dicejax.tasks.question_answering import QuestionAnswering
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_best_set_without_overlap_is_found(seed):
+    rng = np.random.default_rng(seed)
+    starts = rng.integers(0, 12, 8)
+    spans = [
+        Candidate("", int(s), int(s + n), 0.0)
+        for s, n in zip(starts, rng.integers(1, 6, 8), strict=True)
+    ]
+    weights = rng.normal(1, 1.5, 8).tolist()
+    best = 0.0
+    for chosen in itertools.product([False, True], repeat=8):
+        picked = [(c, w) for c, w, on in zip(spans, weights, chosen, strict=True) if on]
+        disjoint = all(
+            a.end <= b.start or b.end <= a.start
+            for (a, _), (b, _) in itertools.combinations(picked, 2)
+        )
+        if disjoint:
+            best = max(best, sum(w for _, w in picked))
+    # Two candidates may be equal: each is told by its identity.
+    weight = {id(c): w for c, w in zip(spans, weights, strict=True)}
+    kept = apart(spans, weights)
+    assert sum(weight[id(c)] for c in kept) == pytest.approx(best)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(kept))
+
+
+def test_spans_of_the_same_characters_are_one():
+    found = ranked([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
+    assert found == (Candidate("a", 0, 1, -0.5), Candidate("b", 2, 3, -1.0))
+
+
+def test_odds():
+    assert log_odds(math.log(0.5)) == pytest.approx(0)
+    assert log_odds(math.log(0.9)) == pytest.approx(math.log(9))
+    assert log_odds(-2e4) == -2e4 and 69 < log_odds(0.0) < 70
+
+
+def questions(count, rng):
+    """Questions, about half without an answer; scores, many of them equal."""
+    examples, found = [], []
+    for number in range(count):
+        impossible = bool(rng.integers(2))
+        answers = () if impossible else ((AnswerSpan(0, "big cat"),),)
+        text = "big cat sat here"
+        examples.append(ReadingExample(str(number), "?", text, answers, impossible))
+        guess = ["big cat", "big", "sat here"][rng.integers(3)]
+        start = text.index(guess)
+        best = Candidate(guess, start, start + len(guess), -1.0)
+        score = float(rng.integers(-6, 7)) / 2 + impossible
+        found.append(Found((best,), score))
+    return examples, found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_threshold_refuses_better_than_the_tuned_one(seed):
+    rng = np.random.default_rng(seed)
+    task = QuestionAnswering(unanswerable=True, tune_threshold=True)
+    examples, found = questions([1, 2, 30][seed % 3], rng)
+
+    def f1(threshold):
+        return task.score(
+            examples, [task.decide(one, threshold) for one in found]
+        ).values["f1"]
+
+    tuned = task.tune(examples, found)
+    every = [f1(threshold) for threshold in np.arange(-5, 6, 0.25)]
+    assert tuned.f1 == pytest.approx(max(every))
+    assert f1(tuned.threshold) == pytest.approx(tuned.f1)
+    assert f1(None) == pytest.approx(tuned.default_f1)
+    assert (tuned.default_threshold, tuned.examples) == (0.0, len(examples))
+    assert tuned.positives == sum(not e.impossible for e in examples)
+    scores = task.score(examples, [task.decide(one) for one in found])
+    assert scores.values["f1_at_own_best_threshold"] <= tuned.f1 + 1e-9
+    support = {name: row["support"] for name, row in scores.groups.items()}
+    assert support["answerable"] == tuned.positives
+
+
+def test_neighbouring_scores_are_parted():
+    task = QuestionAnswering(unanswerable=True)
+    examples, found = questions(2, np.random.default_rng(0))
+    low, high = 1.0, float(np.nextafter(1.0, 2))
+    one = Candidate("big cat", 0, 7, -1.0)
+    found = [Found((one,), low), Found((one,), high)]
+    answer = ((AnswerSpan(0, "big cat"),),)
+    examples = [
+        ReadingExample("1", "?", "big cat", answer, False),
+        ReadingExample("2", "?", "big cat", (), True),
+    ]
+    tuned = task.tune(examples, found)
+    assert (tuned.f1, tuned.default_f1) == (1.0, 0.5)
+    assert [task.decide(f, tuned.threshold).texts for f in found] == [("big cat",), ()]
+
+
+def test_nothing_to_tune():
+    with pytest.raises(ValueError, match="no questions"):
+        QuestionAnswering(unanswerable=True).tune([], [])
+    with pytest.raises(ValueError, match="decides nothing"):
+        QuestionAnswering().tune([], [])

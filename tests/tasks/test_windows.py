@@ -1,0 +1,105 @@
+"""Windows cover a text, and the spans found in them are the best."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from dicejax.data import tokenize
+from dicejax.errors import InputError
+from dicejax.tasks.question_answering import QuestionAnswering
+from dicejax.tasks.windows import best_spans, cut, parts
+
+from ..data import made
+from .test_question_answering import CONTEXT, encoded_pair, question
+
+
+@pytest.fixture(scope="module", params=made.KINDS)
+def tokenizer(request, tmp_path_factory):
+    return made.read(request.param, tmp_path_factory.mktemp("pieces"), words=False)
+
+
+@pytest.mark.parametrize("room", [1, 2, 5, 9, 100])
+@pytest.mark.parametrize("overlap", [0, 1, 4, 50])
+def test_windows_cover_the_context_and_overlap(tokenizer, room, overlap):
+    example = question(CONTEXT, ["New York"])
+    pair = encoded_pair(tokenizer, example)
+    rest = int((pair.texts != 1).sum())
+    context = pair.ids[pair.texts == 1].tolist()
+    windows = cut(
+        example, pair, max_length=rest + room, overlap=overlap, max_question=64
+    )
+    step = room - min(overlap, room // 2)
+    joined = []
+    for place, window in enumerate(windows):
+        part = window.encoded
+        assert len(part) <= rest + room and window.summary in (0, len(part) - 1)
+        assert part.special[window.summary]
+        np.testing.assert_array_equal(
+            part.ids[part.texts != 1], pair.ids[pair.texts != 1]
+        )
+        inner = part.ids[part.texts == 1].tolist()
+        assert inner == context[place * step : place * step + room]
+        joined += inner[:step] if place < len(windows) - 1 else inner
+    assert joined == context
+    # Every piece with a character may start an answer in one window exactly.
+    starts = sum(int(window.starts.sum()) for window in windows)
+    solid = pair.offsets[:, 0] < pair.offsets[:, 1]
+    assert starts == (solid & (pair.texts == 1)).sum()
+
+
+def test_the_window_with_most_around_a_piece_may_start_there():
+    """Against the loops of the original run_squad.py."""
+    for count, room, overlap in itertools.product([1, 7, 40], [3, 8, 20], [0, 2, 9]):
+        bounds = parts(count, room, overlap)
+        tokenizer = tokenize.learn_wordpiece(["a"], 40)
+        example = question(" ".join("a" * count), ["a"], asked="a")
+        pair = encoded_pair(tokenizer, example)
+        windows = cut(
+            example, pair, max_length=room + 4, overlap=overlap, max_question=64
+        )
+        for place in range(count):
+            best, best_score = None, None
+            for number, (start, end) in enumerate(bounds):
+                if not start <= place < end:
+                    continue
+                score = min(place - start, end - 1 - place) + 0.01 * (end - start)
+                if best_score is None or score > best_score:
+                    best, best_score = number, score
+            for number, ((start, end), window) in enumerate(
+                zip(bounds, windows, strict=True)
+            ):
+                if start <= place < end:
+                    assert window.starts[3 + place - start] == (number == best)
+
+
+def test_equal_scores_are_taken_in_order():
+    tokenizer = tokenize.learn_wordpiece(["a"], 40)
+    example = question("a a a a", ["a"], asked="a")
+    (item,) = QuestionAnswering().encode([example], tokenizer, (), 64)
+    level = np.zeros(len(item), np.float32)
+    _, first, last = best_spans(item.detail, level, level, longest=2, count=99)
+    assert list(zip(first.tolist(), last.tolist(), strict=True)) == [
+        (3, 3), (3, 4), (4, 4), (4, 5), (5, 5), (5, 6), (6, 6),
+    ]  # fmt: skip
+
+
+def test_no_room_is_one_clear_line(tokenizer):
+    example = question(CONTEXT, ["New York"], id_="q7")
+    pair = encoded_pair(tokenizer, example)
+    rest = int((pair.texts != 1).sum())
+    task = QuestionAnswering()
+    assert len(task.encode([example], tokenizer, (), rest + 1)) > 10
+    with pytest.raises(InputError, match="'q7': max_length .* no room") as error:
+        task.encode([example], tokenizer, (), rest)
+    assert "\n" not in str(error.value) and str(rest) in str(error.value)
+
+
+def test_a_long_question_loses_its_end(tokenizer):
+    example = question("a world", ["world"], asked="the cat " * 60)
+    (item,) = QuestionAnswering(max_question=10).encode([example], tokenizer, (), 400)
+    part, pair = item.detail.encoded, encoded_pair(tokenizer, example)
+    np.testing.assert_array_equal(
+        part.ids[part.texts == 0], pair.ids[pair.texts == 0][:10]
+    )
+    np.testing.assert_array_equal(part.ids[part.texts == 1], pair.ids[pair.texts == 1])
