@@ -12,6 +12,7 @@
 """
 
 from dicejax.tasks.classification import Classification
+from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import Item, Predicted, Target, Task
 from dicejax.tasks.words import JointTagging, WordTagging
@@ -21,6 +22,7 @@ __all__ = [
     "Item",
     "JointTagging",
     "Predicted",
+    "QuestionAnswering",
     "Tagging",
     "Target",
     "Task",

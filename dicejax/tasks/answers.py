@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
       text: `context[start:end]`.
       start: in characters.
       end: the character behind the last.
-      score: log P(starts here) + log P(ends here).
+      score: its log-probability; see `QuestionAnswering`.
     """
 
     text: str

@@ -6,9 +6,10 @@ import numpy as np
 
 from dicejax.data.pack import Layout
 from dicejax.data.pipeline import PackedBatches, rows_per_batch
+from dicejax.data.resample import Counts, DownSampling, Epoch, ImportanceSampling
 
 
-def batches(seed=0, epochs=2, count=300):
+def batches(seed=0, epochs=2, count=300, drawn=None):
     lengths = np.random.default_rng(1).integers(3, 30, count)
     examples = [{"input_ids": np.full(n, i), "item": i} for i, n in enumerate(lengths)]
     return lengths, PackedBatches(
@@ -18,6 +19,7 @@ def batches(seed=0, epochs=2, count=300):
         rows=4,
         epochs=epochs,
         seed=seed,
+        drawn=drawn,
     )
 
 
@@ -86,3 +88,40 @@ def test_rows_are_a_multiple_of_the_devices():
     assert rows_per_batch([16] * 100, 128, sentences=32, multiple_of=8) == 8
     assert rows_per_batch([16] * 100, 128, sentences=100, multiple_of=8) == 16
     assert rows_per_batch([16] * 100, 128, sentences=1, multiple_of=1) == 1
+
+
+def test_an_epoch_holds_what_was_drawn_in_an_order_of_its_own():
+    counts = Counts.of_labels([int(n % 10 == 0) for n in range(300)], negative=0)
+    sampling = DownSampling(ratio=2)
+    _, plan = batches(drawn=lambda epoch: sampling.epoch(counts, 5, epoch))
+    seen = {0: [], 1: []}
+    for batch in plan.iterate():
+        seen[batch.epoch] += [item for row in batch.rows for item in row]
+        assert "token_weights" not in batch.arrays
+    for epoch, items in seen.items():
+        wanted = sampling.epoch(counts, 5, epoch).indices.tolist()
+        assert sorted(items) == wanted and items != wanted
+    assert sorted(seen[0]) != sorted(seen[1])
+
+
+def test_weights_of_examples_lie_on_their_tokens_and_sequences():
+    counts = Counts.of_labels([int(n % 10 == 0) for n in range(300)], negative=0)
+    epochs = [ImportanceSampling().epoch(counts, 5, epoch) for epoch in (0, 1)]
+    _, plan = batches(drawn=lambda epoch: epochs[epoch])
+    for batch in plan.iterate():
+        drawn = epochs[batch.epoch]
+        weights = dict(zip(drawn.indices.tolist(), drawn.weights, strict=True))
+        tokens = batch.arrays["token_weights"]
+        assert (tokens[batch.arrays["segment_ids"] == 0] == 0).all()
+        for row, items in enumerate(batch.rows):
+            for number, item in enumerate(items):
+                own = batch.arrays["segment_ids"][row] == number + 1
+                wanted = np.float32(weights[item])
+                assert (tokens[row][own] == wanted).all()
+                assert batch.arrays["sequence_weights"][row, number] == wanted
+
+
+def test_the_draw_is_not_shuffled_in_place():
+    epoch = Epoch(np.arange(300))
+    batches(drawn=lambda number: epoch)
+    np.testing.assert_array_equal(epoch.indices, np.arange(300))

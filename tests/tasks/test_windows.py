@@ -8,10 +8,11 @@ import pytest
 from dicejax.data import tokenize
 from dicejax.errors import InputError
 from dicejax.tasks.question_answering import QuestionAnswering
+from dicejax.tasks.task import IGNORED
 from dicejax.tasks.windows import best_spans, cut, parts
 
 from ..data import made
-from .test_question_answering import CONTEXT, encoded_pair, question
+from .test_question_answering import CONTEXT, FORMS, encoded_pair, question
 
 
 @pytest.fixture(scope="module", params=made.KINDS)
@@ -90,7 +91,7 @@ def test_no_room_is_one_clear_line(tokenizer):
     rest = int((pair.texts != 1).sum())
     task = QuestionAnswering()
     assert len(task.encode([example], tokenizer, (), rest + 1)) > 10
-    with pytest.raises(InputError, match="'q7': max_length .* no room") as error:
+    with pytest.raises(InputError, match=r"'q7': max_length .* no room") as error:
         task.encode([example], tokenizer, (), rest)
     assert "\n" not in str(error.value) and str(rest) in str(error.value)
 
@@ -103,3 +104,24 @@ def test_a_long_question_loses_its_end(tokenizer):
         part.ids[part.texts == 0], pair.ids[pair.texts == 0][:10]
     )
     np.testing.assert_array_equal(part.ids[part.texts == 1], pair.ids[pair.texts == 1])
+
+
+def test_an_answer_at_the_border_belongs_to_the_windows_that_hold_it_wholly():
+    tokenizer = tokenize.learn_wordpiece(list("abcdefgh"), 60)
+    example = question("a b c d e f g h", ["d e"], asked="a")
+    kinds = [QuestionAnswering(stride=2, **form) for form in FORMS]
+    positions, sigmoid, xlnet = (
+        task.encode([example], tokenizer, (), 8) for task in kinds
+    )
+    # Windows a-d, c-f and e-h: [CLS] a [SEP] in front, so places count from 3.
+    labels = [(i.arrays["start"], i.arrays["end"]) for i in positions]
+    assert labels == [(0, 0), (4, 5), (0, 0)]
+    labels = [tuple(i.arrays[n] for n in ("start", "end", "impossible")) for i in xlnet]
+    assert labels == [(IGNORED, IGNORED, 1), (4, 5, 0), (IGNORED, IGNORED, 1)]
+    labels = [i.arrays["start"].tolist() for i in sigmoid]
+    assert labels[0] == [-100, -100, -100, 0, 0, 0, 0, -100]
+    assert labels[1] == [-100, -100, -100, 0, 1, 0, 0, -100]
+    assert sigmoid[1].arrays["end"].tolist() == [-100] * 3 + [0, 0, 1, 0, -100]
+    counts = kinds[1].class_counts(sigmoid, ())
+    assert counts["start"].tolist() == [[11, 1]]
+    assert kinds[2].class_counts(xlnet, ())["impossible"].tolist() == [[1, 2]]

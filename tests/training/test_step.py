@@ -19,9 +19,10 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     StepSchedule,
 )
+from dicejax.tasks import Tagging
 from dicejax.training.optimizers import AdamW
 from dicejax.training.state import TrainState
-from dicejax.training.step import predict_step, train_step
+from dicejax.training.step import predict_step, train_step, weighted
 
 LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
@@ -132,9 +133,40 @@ def test_a_schedule_follows_the_steps(network, batch):
 
 def test_prediction_is_the_argmax_of_the_logits(network, batch):
     params = network.init(jax.random.key(0))
-    wanted = np.asarray(network.apply(params, batch)["tags"]).argmax(-1)
-    found = predict_step(params, batch, network=network, head="tags")
-    np.testing.assert_array_equal(found, wanted)
+    found = predict_step(params, batch, network=network, task=Tagging())
+    logits = network.apply(params, batch)["tags"]
+    np.testing.assert_array_equal(found.tokens["tags"], np.argmax(logits, axis=-1))
+
+
+def test_weights_of_examples_scale_their_gradients_and_no_value(network, batch):
+    """As if the loss of each element had been multiplied, which cross-entropy allows."""
+    rng = np.random.default_rng(0)
+    of_sequences = rng.uniform(0.5, 2, (8, 2)).astype(np.float32)
+    padded = np.pad(of_sequences, ((0, 0), (1, 0)))
+    of_tokens = np.take_along_axis(padded, batch["segment_ids"], axis=1)
+    weights = {"token_weights": of_tokens, "sequence_weights": of_sequences}
+    logits = {
+        "tags": rng.normal(size=(8, 16, 5)).astype(np.float32),
+        "label": rng.normal(size=(8, 2, 3)).astype(np.float32),
+    }
+    labels = {"tags": batch["tags"], "label": rng.integers(0, 3, (8, 2))}
+    for name in logits:
+        known = np.where(labels[name] < 0, 0, labels[name])
+
+        def loss(values, name=name, known=known, where=labels[name] >= 0):
+            log_p = jax.nn.log_softmax(values)
+            picked = np.eye(values.shape[-1])[known] * log_p
+            return -(picked.sum(-1) * where)
+
+        def ours(values, name=name, loss=loss):
+            return loss(weighted({name: values}, batch | weights)[name]).sum()
+
+        own = of_tokens if name == "tags" else of_sequences
+        value, gradient = jax.value_and_grad(ours)(logits[name])
+        np.testing.assert_allclose(value, loss(logits[name]).sum(), rtol=1e-6)
+        wanted = jax.grad(lambda v, f=loss, w=own: (w * f(v)).sum())(logits[name])
+        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-7)
+    assert weighted(logits, batch) is logits
 
 
 EIGHT_DEVICES = """

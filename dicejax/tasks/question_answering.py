@@ -1,0 +1,449 @@
+"""Reading: a question, a text, and the part of the text that answers it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.data.examples import ReadingExample
+from dicejax.data.pack import Layout
+from dicejax.errors import InputError
+from dicejax.metrics import quoref, squad
+from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThreshold
+from dicejax.models.heads import IMPOSSIBLE, AnswerHead, Head, StartEndHead
+from dicejax.tasks.answers import (
+    Answer,
+    Found,
+    apart,
+    best_refusal,
+    gold_texts,
+    log_odds,
+    ranked,
+    refusal_scores,
+)
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.windows import Window, best_spans, cut, reached
+
+HEAD = "answer"
+START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
+_CHUNK = 1024  # questions at a time, which bounds the memory
+# Of k spans side by side, k (k + 1) / 2 pairs of a start and an end look like a span.
+_PAIRS = 5
+
+_HINDRANCES = {
+    "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
+    "long": "have more pieces than max_answer",
+    "several": "have spans that overlap, or several where one is predicted",
+    "inexact": "begin or end inside a piece",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class QuestionAnswering(Task):
+    """Extractive reading, as SQuAD v1.1, SQuAD v2.0 and Quoref ask for it.
+
+    A context too long for one sequence is cut into windows that overlap. A window that
+    does not hold the answer wholly is trained to hold none. A span's score is
+    log P(start) + log P(end), with XLNet's head also + log P(possible) of the window,
+    which then learns no positions where it holds no answer. The best over all windows
+    is the answer, among spans of at most `max_answer` pieces whose first piece no other
+    window shows with more around it. Of several annotators' answers the first is
+    trained.
+
+    How likely it is that there is no answer is a difference of logarithms, with 0 for
+    "as likely as not"; a question is refused above the threshold, which is 0 or tuned:
+
+    | form, head | no-answer score |
+    | --- | --- |
+    | "positions" | min over windows of log P(start, end = [CLS]) - best score |
+    | "sigmoid" | log (1 - P) - log P, with P = exp(best score) |
+    | "xlnet" | min over windows of log P(impossible) - log P(possible) |
+
+    The original run_squad.py takes logits where this takes log P: the same difference
+    within a window, but windows are then compared by logits that know nothing of each
+    other.
+
+    Args:
+      stride: pieces that two neighbouring windows share (Hugging Face's `doc_stride`;
+        the original's is the distance between their beginnings). At most half a window.
+      max_question: pieces; of a longer question the end is cut.
+      max_answer: pieces of a predicted answer; trained ones may be longer.
+      form: "positions": a softmax over the window's positions, [CLS] for no answer.
+        "sigmoid": each piece of the context is a start or not, an end or not, as set
+        losses such as dice want it.
+      head: "start_end": both ends by one dense layer. "xlnet": the end sees the start,
+        and a third output says whether the question is impossible.
+      unanswerable: there are questions without an answer (SQuAD v2.0).
+      several_spans: an answer may be of several spans (Quoref). With form "sigmoid" all
+        are trained, and those are predicted that together have the largest sum of
+        log P - log (1 - P), none overlapping another. With form "positions" the first
+        is trained and one predicted; the others count as missed.
+      n_best: candidates kept per question; five times as many for several spans.
+      tune_threshold: choose the threshold of refusal on the dev split.
+
+    Raises:
+      ValueError: a number is too small, or settings exclude each other.
+
+    Source: Devlin et al., "BERT", NAACL 2019, sections 4.2 and 4.3; Yang et al.,
+    "XLNet", NeurIPS 2019, appendix A.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (ReadingExample,)
+    reads_words: ClassVar[bool] = False
+
+    stride: int = 128
+    max_question: int = 64
+    max_answer: int = 30
+    form: Literal["positions", "sigmoid"] = "positions"
+    head: Literal["start_end", "xlnet"] = "start_end"
+    unanswerable: bool = False
+    several_spans: bool = False
+    n_best: int = 20
+    tune_threshold: bool = False
+
+    def __post_init__(self):
+        least = {"stride": 0, "max_question": 1, "max_answer": 1, "n_best": 1}
+        for name, number in least.items():
+            given = getattr(self, name)
+            if given < number:
+                raise ValueError(f"{name} is {given}; want {number} or more")
+        known = {"form": ("positions", "sigmoid"), "head": ("start_end", "xlnet")}
+        for name, values in known.items():
+            given = getattr(self, name)
+            if given not in values:
+                supported = ", ".join(map(repr, values))
+                raise ValueError(f"{name} is {given!r}; supported: {supported}")
+        if self.head == "xlnet" and self.form == "sigmoid":
+            raise ValueError("head 'xlnet' chooses positions; form 'sigmoid' does not")
+        if self.unanswerable and self.several_spans:
+            raise ValueError("no measure knows both unanswerable and several_spans")
+        if self.tune_threshold and not self.unanswerable:
+            raise ValueError("tune_threshold is for questions that may be unanswerable")
+
+    @property
+    def default_threshold(self) -> float | None:
+        """Return 0 where a threshold decides: as likely as not."""
+        return 0.0 if self.unanswerable or self._takes_several else None
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision threshold is to be tuned on the dev split."""
+        return self.tune_threshold
+
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """Halves, as published: the mean of start and end, and half of `impossible`."""
+        return {name: 0.5 for name in self.targets(())}
+
+    @property
+    def _takes_several(self) -> bool:
+        return self.several_spans and self.form == "sigmoid"
+
+    def adapt(self, examples: Sequence[ReadingExample]) -> Sequence[ReadingExample]:
+        """Check that settings and data agree on what an answer is.
+
+        Raises:
+          InputError: a question without an answer, one of several spans or several
+            answers, where the settings exclude it.
+        """
+        super().adapt(examples)
+        for example in examples:
+            what = None
+            if example.impossible and not self.unanswerable:
+                what = "has no answer; set unanswerable"
+            elif self.several_spans and len(example.answers) > 1:
+                what = "has several answers, not several spans; read with several_spans"
+            elif not self.several_spans and any(len(a) > 1 for a in example.answers):
+                what = "has an answer of several spans; set several_spans"
+            if what:
+                raise InputError(f"question {example.id!r} {what}, or leave it out")
+        return examples
+
+    def label_names(self, examples: Sequence[ReadingExample]) -> tuple[str, ...]:
+        """Return nothing: positions have no names."""
+        del examples
+        return ()
+
+    def texts(self, examples: Sequence[ReadingExample]) -> Iterable[str]:
+        """Yield the words of all questions, and of each context once."""
+        for example in examples:
+            yield from example.question.split()
+        for context in dict.fromkeys(example.context for example in examples):
+            yield from context.split()
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
+        """Return the one head.
+
+        XLNet's is not given the gold start: that a window without an answer has none
+        would tell `impossible` in training what it has to learn.
+        """
+        del labels
+        xlnet = self.head == "xlnet"
+        head = (
+            AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=self.form)
+        )
+        return ((HEAD, head),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Start and end are positions, or yes or no; `impossible` is yes or no."""
+        del labels
+        if self.form == "sigmoid":
+            return {name: Target("yes_or_no", (HEAD,)) for name in (START, END)}
+        found = {name: Target("positions") for name in (START, END)}
+        if self.head == "xlnet":
+            found[NONE] = Target("yes_or_no", (NONE,))
+        return found
+
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an item are, and what fills a packed row."""
+        tokens = {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
+        ends = {START: IGNORED, END: IGNORED}
+        if self.form == "sigmoid":
+            return Layout(tokens=tokens | ends)
+        return Layout(
+            tokens=tokens,
+            sequences={NONE: IGNORED} if self.head == "xlnet" else {},
+            places=ends | {"summary_positions": -1},
+        )
+
+    def encode(
+        self,
+        examples: Sequence[ReadingExample],
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+    ) -> list[Item]:
+        """Encode each window as one item; its detail is the `Window`."""
+        del labels
+        items = []
+        for begin in range(0, len(examples), _CHUNK):
+            chunk = examples[begin : begin + _CHUNK]
+            encoded = tokenize.encode_texts(
+                tokenizer, [e.question for e in chunk], [e.context for e in chunk]
+            )
+            pairs = zip(chunk, encoded, strict=True)
+            for number, (example, pair) in enumerate(pairs, begin):
+                windows = cut(
+                    example,
+                    pair,
+                    max_length=max_length,
+                    overlap=self.stride,
+                    max_question=self.max_question,
+                )
+                items += [Item(self._arrays(w), number, w) for w in windows]
+        return items
+
+    def _arrays(self, window: Window) -> dict[str, Any]:
+        """Return the input, and the gold of one window in the form of the labels."""
+        gold, encoded = window.gold, window.encoded
+        arrays = {"input_ids": encoded.ids, "token_type_ids": encoded.token_types}
+        if self.form == "sigmoid":
+            # What can be no answer is left out of the loss, and all if gold is unknown.
+            seen = window.candidates & (gold is not None)
+            spans = np.array([span for span in self._trained(gold) if span], int)
+            for name, places in zip((START, END), spans.reshape(-1, 2).T, strict=True):
+                arrays[name] = np.where(seen, 0, IGNORED).astype(np.int32)
+                arrays[name][places] = 1
+            return arrays
+        arrays["summary_positions"] = window.summary
+        (span,) = self._trained(gold) or (None,)
+        none = (IGNORED if self.head == "xlnet" else window.summary,) * 2
+        arrays[START], arrays[END] = (
+            (IGNORED, IGNORED) if gold is None else span or none
+        )
+        if self.head == "xlnet":
+            arrays[NONE] = IGNORED if gold is None else int(span is None)
+        return arrays
+
+    def _trained(self, spans: Sequence[Any] | None) -> Sequence[Any]:
+        """Return those of an answer's spans that are trained."""
+        return (spans or ())[: None if self._takes_several else 1]
+
+    def loss_inputs(self, outputs, batch):
+        """Give logits and labels that are yes or no a class axis of 1."""
+        logits, labels = dict(outputs), dict(batch)
+        for name, target in self.targets(()).items():
+            if target.kind == "yes_or_no":
+                logits[name] = outputs[name][..., None]
+                labels[name] = batch[name][..., None]
+        return logits, labels
+
+    def predicted(self, outputs, batch) -> Predicted:
+        """Return log-probabilities of each token, and the logit of `impossible`."""
+        if self.form == "sigmoid":
+            tokens = {n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)}
+            return Predicted(tokens=tokens)
+        segment_ids = batch["segment_ids"]
+        tokens = {n: _own_softmax(outputs[n], segment_ids) for n in (START, END)}
+        if self.head == "start_end":
+            return Predicted(tokens=tokens)
+        return Predicted(tokens, {NONE: outputs[NONE].reshape(len(segment_ids), -1)})
+
+    def decode(
+        self,
+        example: ReadingExample,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str] = (),
+    ) -> Found:
+        """Find the best spans of all windows; each is a part of the context."""
+        del labels
+        count = self.n_best * (_PAIRS if self._takes_several else 1)
+        found, refusals = [], []
+        for item, output in zip(items, outputs, strict=True):
+            window, start, end = item.detail, output[START], output[END]
+            scores, first, last = best_spans(
+                window, start, end, longest=self.max_answer, count=count
+            )
+            if self.head == "xlnet":
+                refusals.append(float(output[NONE]))
+                scores = scores - np.logaddexp(0, output[NONE])  # log P(possible)
+            else:
+                refusals.append(float(start[window.summary] + end[window.summary]))
+            ends = (places.tolist() for places in window.characters(first, last))
+            found += zip(scores.tolist(), *ends, strict=True)
+        candidates = ranked(found, example.context)[:count]
+        best = candidates[0].score if candidates else 2 * IMPOSSIBLE
+        if self.form == "sigmoid":
+            return Found(candidates, -log_odds(best))
+        no_answer = min(refusals) - (best if self.head == "start_end" else 0)
+        return Found(candidates, no_answer)
+
+    def decide(self, found: Found, threshold: float | None = None) -> Answer:
+        """Take the best candidate, several, or none."""
+        limit = self.default_threshold if threshold is None else threshold
+        chosen = found.candidates[:1]
+        best = "".join(candidate.text for candidate in chosen)
+        if self.unanswerable and found.no_answer > limit:
+            chosen = ()
+        elif self._takes_several:
+            weights = [log_odds(c.score) + limit for c in found.candidates]
+            chosen = apart(found.candidates, weights) or chosen
+        return Answer(tuple(c.text for c in chosen), found.no_answer, best)
+
+    def tune(
+        self,
+        examples: Sequence[ReadingExample],
+        found: Sequence[Found],
+        labels: Sequence[str] = (),
+    ) -> TunedThreshold:
+        """Choose the threshold of refusal with the best mean F1 of SQuAD v2.0.
+
+        Every threshold is tried that refuses other questions; it lies halfway between
+        two no-answer scores. Of equally good ones the default is taken, or else the one
+        that refuses most.
+        """
+        if not self.unanswerable:
+            return super().tune(examples, found, labels)
+        return best_refusal(examples, [self.decide(f, math.inf) for f in found])
+
+    def score(
+        self,
+        examples: Sequence[ReadingExample],
+        predictions: Sequence[Answer],
+        labels: Sequence[str] = (),
+    ) -> Scores:
+        """Score with the official measure of the data set.
+
+        `f1` and `exact` are means over all questions. For SQuAD v2.0, moreover,
+        `answerable_f1` is over those with an answer, `unanswerable` the share of the
+        others that was refused, and `f1_at_own_best_threshold` what the threshold that
+        suits these very questions would score: no honest score of a test split.
+        """
+        del labels
+        if self.unanswerable:
+            return refusal_scores(examples, predictions)
+        golds = {example.id: gold_texts(example) for example in examples}
+        pairs = zip(examples, predictions, strict=True)
+        given = {example.id: answer.texts for example, answer in pairs}
+        if self.several_spans:
+            scores = quoref.score(golds, given)
+        else:
+            scores = squad.score_v1(golds, {i: "".join(t) for i, t in given.items()})
+        return Scores({"f1": scores.f1, "exact": scores.exact})
+
+    def warnings(
+        self,
+        split: str,
+        examples: Sequence[ReadingExample],
+        items: Sequence[Item],
+        labels: Sequence[str] = (),
+    ) -> list[str]:
+        """Count the answers that not even a network without fault gives, and why.
+
+        Of several annotators' answers the first is meant. One that begins or ends
+        inside a piece counts unless what its pieces give is an exact match after all.
+        """
+        del labels
+        windows: list[list[Window]] = [[] for _ in examples]
+        for item in items:
+            windows[item.example].append(item.detail)
+        known = [
+            pair for pair in zip(examples, windows, strict=True) if pair[0].answers
+        ]
+        count = Counter(self._hindrance(*pair) for pair in known)
+        return [
+            f"{split}: {count[what]} of {len(known)} answers {why}: no exact match"
+            for what, why in _HINDRANCES.items()
+            if count[what]
+        ]
+
+    def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
+        """Say why an answer cannot be predicted; None if it can."""
+        answer = example.answers[0]
+        numbers = range(len(self._trained(answer)))
+        what, spans = reached(windows, numbers, longest=self.max_answer)
+        if what or len(spans) < len(answer):
+            return what or "several"
+        texts = tuple(example.context[start:end] for start, end in spans)
+        if texts == tuple(span.text for span in answer):
+            return None
+        exact = self.score([example], [Answer(texts)]).values["exact"]
+        return None if exact else "inexact"
+
+    def parse(self, line: str, number: int) -> ReadingExample:
+        """Take a question, a tab, and the text to read."""
+        question, tab, context = line.rstrip("\r\n").partition("\t")
+        if not (tab and question.strip() and context.strip()):
+            raise InputError(
+                f"line {number}: want a question, a tab and the text to read; give both"
+            )
+        return ReadingExample(str(number), question, context, (), False)
+
+    def show(
+        self, example: ReadingExample, prediction: Answer
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Name the answers, and the no-answer score where there may be none."""
+        record: dict[str, Any] = {"id": example.id, "question": example.question}
+        if self.several_spans:
+            record["answers"] = list(prediction.texts)
+        else:
+            record["answer"] = "".join(prediction.texts)
+        if self.unanswerable:
+            record["no_answer"] = prediction.no_answer
+        answers = [f"  {text}" for text in prediction.texts] or ["  no answer"]
+        return record, [example.question, *answers]
+
+
+def _own_softmax(logits: jax.Array, segment_ids: jax.Array) -> jax.Array:
+    """Return for each token its log-probability within its own segment, `[B, T]`.
+
+    Args:
+      logits: `[B, T]`, or of packed rows `[B, S, T]`.
+      segment_ids: int `[B, T]`.
+    """
+    log_probabilities = jax.nn.log_softmax(logits, axis=-1)
+    if logits.ndim == 2:
+        return log_probabilities
+    own = jnp.maximum(segment_ids - 1, 0)[:, None]
+    return jnp.take_along_axis(log_probabilities, own, axis=1)[:, 0]

@@ -1,0 +1,213 @@
+"""Windows on a text that is too long to read at once, and the best spans in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from dicejax.data.examples import ReadingExample
+from dicejax.data.tokenize import Encoded
+from dicejax.errors import InputError
+
+Places = tuple[int, int]
+"""The first and the last piece of a span."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Window:
+    """A question, and a part of its context.
+
+    Attributes:
+      encoded: the pieces; the question is text 0, the context text 1.
+      starts: bool `[n]`, where a predicted answer may start: pieces of the context with
+        at least one character, unless another window shows more of their surroundings.
+      gold: for each span of the answer its places in this window, None for one that
+        does not lie in it wholly. Nothing for a question without an answer; None where
+        the gold is kept back.
+    """
+
+    encoded: Encoded
+    starts: np.ndarray
+    gold: list[Places | None] | None
+
+    @property
+    def summary(self) -> int:
+        """The place of [CLS], which stands for "no answer" and for the sequence.
+
+        The template puts it first, or as XLNet's last.
+        """
+        return 0 if self.encoded.texts[0] < 0 else len(self.encoded) - 1
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """Which pieces have a character of the context, bool `[n]`."""
+        starts, ends = self.encoded.offsets.T
+        return (self.encoded.texts == 1) & (starts < ends)
+
+    def characters(
+        self, first: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return where spans of candidates start and end, as `Encoded.span` does."""
+        return self.encoded.offsets[first, 0], self.encoded.offsets[last, 1]
+
+
+def cut(
+    example: ReadingExample,
+    encoded: Encoded,
+    *,
+    max_length: int,
+    overlap: int,
+    max_question: int,
+) -> list[Window]:
+    """Cut a question with its context into windows.
+
+    Args:
+      example: the question.
+      encoded: its pieces and those of the context.
+      max_length: pieces per window.
+      overlap: pieces that a window shares with the next; half of the room at most.
+      max_question: of a longer question the end is cut.
+
+    Raises:
+      InputError: the context has no room.
+    """
+    context = np.flatnonzero(encoded.texts == 1)
+    question = int((encoded.texts == 0).sum())
+    asked = len(encoded) - len(context) - question + min(question, max_question)
+    room = max_length - asked
+    if room < 1:
+        raise InputError(
+            f"question {example.id!r}: max_length {max_length} leaves no room for the "
+            f"text to read, question and special pieces take {asked}; raise it, or "
+            "lower max_question"
+        )
+    gold = _gold(example, encoded)
+    bounds = parts(len(context), room, overlap)
+    windows = []
+    for (start, end), widest in zip(bounds, _widest(len(context), bounds), strict=True):
+        kept = context[start:end]
+        first, last = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
+        part = encoded.window(first, last, ahead=max_question)
+        shift = int(np.argmax(part.texts == 1)) - first
+        inside = gold and [
+            (span[0] + shift, span[1] + shift)
+            if span and first <= span[0] and span[1] <= last
+            else None
+            for span in gold
+        ]
+        starts = np.zeros(len(part), bool)
+        starts[part.texts == 1] = widest[start:end]
+        starts &= part.offsets[:, 0] < part.offsets[:, 1]
+        windows.append(Window(part, starts, inside))
+    return windows
+
+
+def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
+    """Return `[start, end)` of parts that cover `count` pieces, the last one shorter.
+
+    >>> parts(10, room=6, overlap=2)
+    [(0, 6), (4, 10)]
+    >>> parts(11, room=6, overlap=2)
+    [(0, 6), (4, 10), (8, 11)]
+
+    Args:
+      count: of all pieces; of none there is one empty part.
+      room: pieces per part.
+      overlap: pieces in common with the next; half of the room at most.
+    """
+    step = room - min(overlap, room // 2)
+    starts = range(0, max(count - room, 0) + step, step)
+    return [(start, min(start + room, count)) for start in starts]
+
+
+def _gold(example: ReadingExample, encoded: Encoded) -> list[Places | None] | None:
+    """The places of the first answer's spans; see `Window.gold`."""
+    if example.impossible:
+        return []
+    if not example.answers:
+        return None
+    return [encoded.pieces(s.start, s.end, text=1) for s in example.answers[0]]
+
+
+def _widest(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Whether a part shows most of a piece's surroundings, bool `[parts, count]`.
+
+    That is the part with the largest min(pieces before, pieces behind) + 0.01 pieces,
+    as in the original run_squad.py.
+    """
+    if len(bounds) == 1:
+        return np.ones((1, count), bool)
+    start, end = np.array(bounds).T[..., None]
+    place = np.arange(count)
+    before, behind = place - start, end - 1 - place
+    seen = np.minimum(before, behind)
+    score = np.where(seen >= 0, seen + 0.01 * (end - start), -np.inf)
+    return np.arange(len(bounds))[:, None] == score.argmax(axis=0)
+
+
+def best_spans(
+    window: Window, start: np.ndarray, end: np.ndarray, *, longest: int, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the spans with the largest start_i + end_j, exactly.
+
+    All spans are compared that begin at one of `window.starts`, and end at a candidate
+    at most `longest` - 1 pieces further on.
+
+    Args:
+      window: which spans there are.
+      start: `[n]`, the log-probability that the answer starts at a piece.
+      end: `[n]`, that it ends there.
+      longest: pieces of a span.
+      count: how many spans are wanted.
+
+    Returns:
+      The sums, the first and the last pieces; the best span first, of equals the one
+      that stands first.
+    """
+    rows = np.flatnonzero(window.starts)
+    ends = np.full(len(end) + longest - 1, -np.inf, end.dtype)
+    ends[: len(end)] = np.where(window.candidates, end, -np.inf)
+    sums = sliding_window_view(ends, longest)[rows] + start[rows, None]
+    sums = sums.ravel()  # of all starts and lengths
+    best = np.arange(len(sums))
+    if count < len(sums):
+        best = np.sort(np.argpartition(sums, len(sums) - count)[-count:])
+    best = best[np.argsort(-sums[best], kind="stable")]
+    best = best[sums[best] > -np.inf]
+    first = rows[best // longest]
+    return sums[best], first, first + best % longest
+
+
+def reached(
+    windows: Sequence[Window], numbers: Iterable[int], *, longest: int
+) -> tuple[Literal["beyond", "long", "several"] | None, list[tuple[int, int]]]:
+    """Return the characters that the pieces of an answer's spans give.
+
+    Args:
+      windows: of one question.
+      numbers: of the spans.
+      longest: pieces of a span.
+
+    Returns:
+      First what keeps them from being predicted, None if nothing does. "beyond": the
+      window that may predict the start does not hold the span wholly. "long": it has
+      more pieces than `longest`. "several": two overlap.
+    """
+    spans = []
+    for number in numbers:
+        held = [(w, w.gold[number]) for w in windows if w.gold[number]]
+        held = [(window, ends) for window, ends in held if window.starts[ends[0]]]
+        if not held:
+            return "beyond", []
+        ((window, ends),) = held  # one alone shows most around the start
+        if ends[1] - ends[0] >= longest:
+            return "long", []
+        start, end = window.characters(*ends)
+        spans.append((int(start), int(end)))
+    crossed = any(a[1] > b[0] for a, b in pairwise(sorted(spans)))
+    return "several" if crossed else None, spans

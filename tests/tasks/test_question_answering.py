@@ -1,0 +1,444 @@
+"""Reading: windows lose nothing, decoding is exact, what cannot be given is counted."""
+
+import dataclasses
+import json
+import re
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.data import tokenize
+from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.data.pack import fill, pack
+from dicejax.data.readers import squad as reader
+from dicejax.errors import InputError
+from dicejax.models.heads import AnswerHead, StartEndHead, per_segment
+from dicejax.tasks.answers import Answer, Candidate, Found
+from dicejax.tasks.question_answering import QuestionAnswering
+from dicejax.tasks.task import IGNORED
+
+from ..data import made
+
+FORMS = [
+    {"form": "positions"},
+    {"form": "sigmoid"},
+    {"form": "positions", "head": "xlnet"},
+]
+CONTEXT = "the cat in New York sang and the cafe in Zurich costs 1,000 a world"
+
+
+def question(context, *answers, asked="the cat ?", impossible=False, id_="q"):
+    """Make an example; each answer names the texts of its spans."""
+    found = tuple(
+        tuple(AnswerSpan(context.index(text), text) for text in answer)
+        for answer in answers
+    )
+    return ReadingExample(id_, asked, context, found, impossible)
+
+
+def perfect(task, item):
+    """What a network that is certain of its labels predicts for one item."""
+    gold, outputs = item.arrays, {}
+    for name in ("start", "end"):
+        outputs[name] = np.full(len(item), -12, np.float32)
+        if task.form == "sigmoid":
+            outputs[name][gold[name] == 1] = -1e-5
+        elif gold[name] >= 0:
+            outputs[name][gold[name]] = 0
+    if "impossible" in gold:
+        outputs["impossible"] = np.float32(12 if gold["impossible"] == 1 else -12)
+    return outputs
+
+
+def by_example(examples, items):
+    groups = [[] for _ in examples]
+    for item in items:
+        groups[item.example].append(item)
+    return groups
+
+
+def round_trip(task, examples, tokenizer, max_length=384):
+    """Gold to labels to predictions: scores, and the numbers of the warnings."""
+    items = task.encode(examples, tokenizer, (), max_length)
+    predictions = [
+        task.decide(task.decode(example, own, [perfect(task, item) for item in own]))
+        for example, own in zip(examples, by_example(examples, items), strict=True)
+    ]
+    said = task.warnings("dev", examples, items)
+    lost = [int(re.match(r"dev: (\d+) of", line)[1]) for line in said]
+    return task.score(examples, predictions), lost, predictions
+
+
+@pytest.fixture(scope="module", params=made.KINDS)
+def tokenizer(request, tmp_path_factory):
+    return made.read(request.param, tmp_path_factory.mktemp("pieces"), words=False)
+
+
+DATA = {
+    "squad_v1.1": ({}, {}),
+    "squad_v2.0": ({"unanswerable": True}, {}),
+    "quoref": (
+        {"several_spans": True},
+        {"several_spans": True, "on_repair": lambda flaw: None},
+    ),
+}
+
+
+def read(data_folder, name):
+    return reader.read(data_folder / name / "dev.json", **DATA[name][1])
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_gold_given_as_prediction_scores_one(data_folder, name):
+    examples = read(data_folder, name)
+    task = QuestionAnswering(**DATA[name][0])
+    predictions = [
+        Answer(
+            tuple(span.text for answer in e.answers[:1] for span in answer),
+            float(e.impossible),
+        )
+        for e in examples
+    ]
+    scores = task.score(examples, predictions).values
+    assert (scores["f1"], scores["exact"]) == (1.0, 1.0)
+    if name == "squad_v2.0":
+        assert (scores["answerable_f1"], scores["unanswerable"]) == (1.0, 1.0)
+
+
+# Answers of more pieces than max_answer, answers that no pieces match exactly, and F1
+# with positions; all at 384 pieces. In Quoref: answers whose spans overlap in place of
+# long ones, and F1 with sigmoid.
+EXPECTED = {
+    ("squad_v1.1", "bert-base-uncased"): (9, 23, 0.997816),
+    ("squad_v1.1", "bert-base-cased"): (14, 23, 0.997573),
+    ("squad_v1.1", "xlnet-base-cased"): (15, 22, 0.997437),
+    ("squad_v2.0", "bert-base-uncased"): (9, 2, 0.999543),
+    ("squad_v2.0", "bert-base-cased"): (12, 2, 0.999453),
+    ("squad_v2.0", "xlnet-base-cased"): (14, 2, 0.999194),
+    ("quoref", "bert-base-uncased"): (1, 2, 0.999309),
+    ("quoref", "bert-base-cased"): (1, 2, 0.999309),
+    ("quoref", "xlnet-base-cased"): (1, 3, 0.998896),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS, ids=["positions", "sigmoid", "xlnet"])
+@pytest.mark.parametrize(("name", "vocabulary"), EXPECTED)
+def test_gold_survives_but_for_what_the_warnings_count(
+    data_folder, name, vocabulary, form
+):
+    if "head" in form and "xlnet" not in vocabulary:
+        pytest.skip("XLNet's head is for XLNet")
+    examples = read(data_folder, name)
+    tokenizer = tokenize.read(data_folder / "vocab" / vocabulary, words=False)
+    task = QuestionAnswering(**DATA[name][0], **form)
+    scores, lost, _ = round_trip(task, examples, tokenizer)
+    first, inexact, f1 = EXPECTED[name, vocabulary]
+    if name == "quoref" and task.form == "positions":
+        first, f1 = 221, {2: 0.947204, 3: 0.946791}[inexact]
+    if name == "squad_v2.0" and task.form == "sigmoid":
+        # A long answer, of which no part is likely, is refused and not met in part.
+        f1 = {9: 0.999222, 12: 0.998970, 14: 0.998801}[first]
+    assert lost == [first, inexact]
+    assert scores.values["exact"] == pytest.approx(1 - sum(lost) / len(examples))
+    assert scores.values["f1"] == pytest.approx(f1, abs=1e-6)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", DATA)
+def test_gold_survives_narrow_windows(data_folder, name, form):
+    examples = read(data_folder, name)[:150]
+    tokenizer = tokenize.read(data_folder / "vocab" / "xlnet-base-cased", words=False)
+    task = QuestionAnswering(**DATA[name][0], **form, stride=40, max_question=20)
+    scores, lost, predictions = round_trip(task, examples, tokenizer, max_length=120)
+    assert scores.values["exact"] == pytest.approx(1 - sum(lost) / len(examples))
+    for example, answer in zip(examples, predictions, strict=True):
+        assert all(text in example.context for text in answer.texts)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_characters_are_exact_whatever_the_text(tokenizer, form):
+    """Each word of each hard text, as far as no piece straddles its ends."""
+    examples = [
+        question(text, [word], asked="é ?", id_=f"{text} {word}")
+        for text in made.TEXTS
+        for word in text.split()
+        if tokenize.encode_texts(tokenizer, [word])[0].pieces(0, len(word))
+    ]
+    task = QuestionAnswering(**form, max_answer=200)
+    items = task.encode(examples, tokenizer, (), 300)
+    exact = 0
+    for example, own in zip(examples, by_example(examples, items), strict=True):
+        found = task.decode(example, own, [perfect(task, item) for item in own])
+        best, (gold,) = found.candidates[0], example.answers[0]
+        pair = encoded_pair(tokenizer, example)
+        ends = pair.span(*pair.pieces(gold.start, gold.end, text=1))
+        assert (best.start, best.end) == ends
+        assert best.text == example.context[slice(*ends)]
+        exact += best.text == gold.text
+    assert exact >= 0.9 * len(examples)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
+    """The way of a batch: labels, rows, logits, log-probabilities, items."""
+    task = QuestionAnswering(**form, stride=4)
+    examples = [
+        question(CONTEXT, ["New York"]),
+        question("a world", ["world"], asked="in ?", id_="r"),
+    ]
+    items = task.encode(examples, tokenizer, (), 32)
+    rows = pack([len(item) for item in items], 80)
+    arrays = [[items[number].arrays for number in row] for row in rows]
+    batch = fill(arrays, 80, task.layout(tokenizer), sequences=5)
+    segments = jnp.asarray(batch["segment_ids"])
+    rng = np.random.default_rng(0)
+    logits = {
+        n: jnp.asarray(rng.normal(size=(len(rows), 80))) for n in ("start", "end")
+    }
+    outputs = dict(logits)
+    if task.form == "positions":
+        outputs = {n: per_segment(x, segments, 5) for n, x in logits.items()}
+    if "head" in form:
+        outputs["impossible"] = jnp.asarray(rng.normal(size=(len(rows), 5)))
+    predicted = task.predicted(outputs, batch)
+    for row, numbers in enumerate(rows):
+        end = 0
+        for place, number in enumerate(numbers):
+            start, end = end, end + len(items[number])
+            mine = predicted.item(row, place, start, end)
+            for name in ("start", "end"):
+                own = np.asarray(logits[name], np.float64)[row, start:end]
+                if task.form == "positions":
+                    wanted = own - np.log(np.exp(own).sum())
+                    gold = batch[name][row, place]
+                    label = items[number].arrays[name]
+                    assert gold == (label + start if label >= 0 else IGNORED)
+                else:
+                    wanted = -np.log1p(np.exp(-own))
+                np.testing.assert_allclose(mine[name], wanted, rtol=1e-5)
+                alone = {n: x[row : row + 1, start:end] for n, x in logits.items()}
+                if task.form == "positions" and "head" not in form:
+                    ids = {"segment_ids": jnp.ones((1, end - start), int)}
+                    lone = task.predicted(alone, ids).tokens[name][0]
+                    np.testing.assert_allclose(mine[name], lone, rtol=1e-5)
+            if "head" in form:
+                assert mine["impossible"] == outputs["impossible"][row, place]
+
+
+def encoded_pair(tokenizer, example):
+    (pair,) = tokenize.encode_texts(tokenizer, [example.question], [example.context])
+    return pair
+
+
+def test_what_is_in_no_window_is_said_and_missed():
+    tokenizer = tokenize.learn_wordpiece(list("abcdefgh"), 60)
+    task = QuestionAnswering(stride=0)
+    examples = [question("a b c d e f g h", ["d e"], asked="a")]
+    scores, lost, _ = round_trip(task, examples, tokenizer, max_length=8)
+    assert lost == [1] and scores.values["exact"] == 0
+    (said,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
+    assert said.startswith("dev: 1 of 1 answers lie in no window wholly")
+    task = dataclasses.replace(task, max_answer=1)
+    assert (
+        "more pieces than max_answer"
+        in task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))[0]
+    )
+
+
+def test_gold_that_is_absent_or_kept_back(tokenizer):
+    unknown = question(CONTEXT)
+    impossible = question(CONTEXT, impossible=True)
+    for form in FORMS:
+        task = QuestionAnswering(unanswerable=True, **form)
+        blind, none = task.encode([unknown, impossible], tokenizer, (), 200)
+        assert np.all(np.asarray(blind.arrays["start"]) == IGNORED)
+        start = np.asarray(none.arrays["start"])
+        if task.head == "xlnet":
+            assert (blind.arrays["impossible"], none.arrays["impossible"]) == (-100, 1)
+            assert start == IGNORED
+        elif task.form == "positions":
+            assert start == none.detail.summary
+        else:
+            assert set(start.tolist()) == {IGNORED, 0}
+        assert task.warnings("test", [unknown, impossible], [blind, none]) == []
+
+
+def test_a_context_of_one_piece_and_of_none(tokenizer):
+    task = QuestionAnswering(unanswerable=True)
+    one, none = question("a", ["a"]), question("  ", impossible=True, id_="r")
+    (first, second) = task.encode([one, none], tokenizer, (), 64)
+    found = task.decode(one, [first], [perfect(task, first)])
+    assert task.decide(found).texts == ("a",)
+    found = task.decode(none, [second], [perfect(task, second)])
+    assert found.candidates == () and np.isfinite(found.no_answer)
+    assert task.decide(found, 1e9) == Answer((), found.no_answer, "")
+    json.dumps(task.show(none, task.decide(found)), allow_nan=False)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_decoding_finds_what_two_loops_find(tokenizer, seed, several):
+    rng = np.random.default_rng(seed)
+    form = "sigmoid" if several else "positions"
+    task = QuestionAnswering(
+        stride=4, max_answer=5, n_best=7, form=form, several_spans=several
+    )
+    example = question(" ".join(made.TEXTS) if seed == 0 else CONTEXT, ["a"])
+    pair = encoded_pair(tokenizer, example)
+    rest = int((pair.texts != 1).sum())
+    items = task.encode([example], tokenizer, (), rest + 11)
+    outputs = [
+        {n: -rng.exponential(4, len(i)).astype(np.float32) for n in ("start", "end")}
+        for i in items
+    ]
+    best = {}
+    for item, output in zip(items, outputs, strict=True):
+        part = item.detail.encoded
+        for first in np.flatnonzero(item.detail.starts).tolist():
+            for last in range(first, min(first + 5, len(part))):
+                if part.texts[last] != 1 or part.span(last, last) is None:
+                    continue
+                ends = part.span(first, last)
+                score = output["start"][first] + output["end"][last]
+                best[ends] = max(score, best.get(ends, -np.inf))
+    wanted = sorted(best.items(), key=lambda pair: -pair[1])
+    found = task.decode(example, items, outputs).candidates
+    assert len(found) <= (35 if several else 7)
+    for candidate, (ends, score) in zip(found[:7], wanted, strict=False):
+        assert (candidate.start, candidate.end) == ends
+        assert candidate.score == pytest.approx(score)
+        assert candidate.text == example.context[slice(*ends)]
+
+
+def two_windows(task):
+    """[CLS] a [SEP] with "a b" and "c d" behind it, and log-probabilities for each."""
+    tokenizer = tokenize.learn_wordpiece(list("abcd"), 60)
+    example = question("a b c d", ["c"], asked="a")
+    items = task.encode([example], tokenizer, (), 6)
+    low, high = np.full(6, -9.0, np.float32), np.full(6, -9.0, np.float32)
+    low[[0, 3]], high[[0, 3, 4]] = (-0.25, -3.0), (-1.0, -0.5, -2.0)
+    outputs = [{"start": low, "end": low}, {"start": high, "end": high}]
+    return example, items, outputs
+
+
+def test_the_no_answer_score_by_hand():
+    task = QuestionAnswering(unanswerable=True, stride=0)
+    example, items, outputs = two_windows(task)
+    found = task.decode(example, items, outputs)
+    # Best: "c" with -1. [CLS]: -0.5 and -2, the least counts.
+    assert [c.text for c in found.candidates[:2]] == ["c", "c d"]
+    assert (found.candidates[0].score, found.no_answer) == (-1.0, -1.0)
+    assert task.decide(found).texts == ("c",)
+    assert task.decide(found, -1.5) == Answer((), -1.0, "c")
+    task = dataclasses.replace(task, form="sigmoid")
+    odds = np.log1p(-np.exp(-1)) + 1
+    assert task.decode(example, items, outputs).no_answer == pytest.approx(odds)
+    task = QuestionAnswering(unanswerable=True, stride=0, head="xlnet")
+    given = [
+        output | {"impossible": x}
+        for output, x in zip(outputs, (0.75, 0.5), strict=True)
+    ]
+    found = task.decode(example, items, given)
+    assert found.candidates[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
+    assert found.no_answer == 0.5 and task.decide(found).texts == ()
+    plain = QuestionAnswering(stride=0)
+    assert plain.decide(plain.decode(example, items, outputs)).texts == ("c",)
+
+
+def test_several_spans_are_chosen_by_their_odds():
+    tokenizer = tokenize.learn_wordpiece(list("abcdefgh"), 60)
+    task = QuestionAnswering(several_spans=True, form="sigmoid")
+    example = question("a b c d e f g h", ["b", "d e", "h"], asked="a")
+    scores, lost, (answer,) = round_trip(task, [example], tokenizer)
+    assert answer.texts == ("b", "d e", "h") and lost == []
+    assert scores.values == {"f1": 1.0, "exact": 1.0}
+    found = Found((Candidate("b", 2, 3, np.log(0.4)), Candidate("d", 6, 7, -3.0)), 0.4)
+    assert task.decide(found).texts == ("b",)  # the best, though below the odds
+    assert task.decide(found, 9.0).texts == ("b", "d")
+    one = QuestionAnswering(several_spans=True)
+    scores, lost, (answer,) = round_trip(one, [example], tokenizer)
+    assert answer.texts == ("b",) and lost == [1]
+    assert scores.values["exact"] == 0
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_loss_sees_logits_and_labels_of_one_shape(tokenizer, form):
+    task = QuestionAnswering(**form)
+    (item,) = task.encode([question(CONTEXT, ["New York"])], tokenizer, (), 200)
+    batch = fill([[item.arrays]], 200, task.layout(tokenizer))
+    shape = (1, 200) if task.form == "sigmoid" else (1, 1, 200)
+    outputs = {name: jnp.zeros(shape) for name in ("start", "end")}
+    if task.head == "xlnet":
+        outputs["impossible"] = jnp.zeros((1, 1))
+    logits, labels = task.loss_inputs(outputs, batch)
+    assert set(task.targets(())) == set(outputs)
+    for name, target in task.targets(()).items():
+        if target.kind == "yes_or_no":
+            assert logits[name].shape == (*outputs[name].shape, 1)
+            assert labels[name].shape == logits[name].shape
+            assert target.classes
+        else:
+            assert labels[name].shape == logits[name].shape[:-1]
+            place = labels[name][0, 0]
+            assert batch["segment_ids"][0, place] == 1
+    ((_, head),) = task.heads(())
+    assert set(head.outputs("answer")) == set(outputs)
+    if task.head == "xlnet":
+        assert head == AnswerHead(teacher="predicted")  # gold would give itself away
+    else:
+        assert head == StartEndHead(form=task.form)
+    assert task.label_names([]) == ()
+    assert set(task.loss_weights.values()) == {0.5} and hash(task)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"stride": -1}, "stride is -1; want 0 or more"),
+        ({"max_question": 0}, "max_question is 0; want 1 or more"),
+        ({"max_answer": 0}, "max_answer is 0"),
+        ({"n_best": 0}, "n_best is 0"),
+        ({"form": "softmax"}, "form is 'softmax'; supported: 'positions', 'sigmoid'"),
+        ({"head": "bert"}, "head is 'bert'; supported"),
+        ({"head": "xlnet", "form": "sigmoid"}, "xlnet"),
+        ({"unanswerable": True, "several_spans": True}, "both"),
+        ({"tune_threshold": True}, "unanswerable"),
+    ],
+)
+def test_settings_that_make_no_sense(settings, message):
+    with pytest.raises(ValueError, match=message):
+        QuestionAnswering(**settings)
+
+
+def test_data_of_another_kind_is_refused():
+    none, two = question("a", impossible=True), question("a b", ["a", "b"])
+    alternatives = question("a b", ["a"], ["b"])
+    plain, several = QuestionAnswering(), QuestionAnswering(several_spans=True)
+    cases = [(plain, none, "no answer"), (plain, two, "several spans")]
+    for task, example, what in [*cases, (several, alternatives, "several answers")]:
+        with pytest.raises(InputError, match=what):
+            task.adapt([example])
+    with pytest.raises(InputError, match="ReadingExample"):
+        plain.adapt(["a"])
+    assert plain.adapt([alternatives]) == [alternatives]
+    assert several.adapt([two]) == [two]
+
+
+def test_lines_are_read_and_answers_shown():
+    task = QuestionAnswering(unanswerable=True)
+    example = task.parse("Who?\tAda  slept.\n", 3)
+    assert example == ReadingExample("3", "Who?", "Ada  slept.", (), False)
+    for line in ("Who?", "Who?\t ", "\tAda"):
+        with pytest.raises(InputError, match="line 4"):
+            task.parse(line, 4)
+    record, lines = task.show(example, Answer(("Ada",), -2.0, "Ada"))
+    wanted = {"id": "3", "question": "Who?", "answer": "Ada", "no_answer": -2.0}
+    assert record == wanted and lines == ["Who?", "  Ada"]
+    assert task.show(example, Answer((), 2.0, "Ada"))[1] == ["Who?", "  no answer"]
+    several = QuestionAnswering(several_spans=True)
+    record, lines = several.show(example, Answer(("Ada", "slept")))
+    assert record["answers"] == ["Ada", "slept"] and len(lines) == 3
+    words = list(task.texts([example, dataclasses.replace(example, id="4")]))
+    assert words == ["Who?", "Who?", "Ada", "slept."]
