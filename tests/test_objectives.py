@@ -27,7 +27,6 @@ from dicejax.objectives import (
     WeightedSum,
     by_short_name,
 )
-
 from dicejax.objectives.objective import Scheme
 
 from .losses import oracle_density

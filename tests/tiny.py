@@ -18,18 +18,17 @@ def fitting(source: Source, task: Task, folder: Path) -> Source:
     """The same source, with tiny files of its format written for it."""
     if isinstance(source, SyntheticNER):
         return SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
-    types = TYPES
-    if isinstance(task, MachineReading):
-        types = tuple(kind for kind, _ in task.queries)
-    text = WRITERS[type(source)](source, types)
+    text = WRITERS[type(source)](source, task)
     names = {source.train, source.dev, source.test} - {None}
     for name in names:
         (folder / name).write_text(text, encoding="utf-8")
     return dataclasses.replace(source, dir=str(folder), dev_share=0.3)
 
 
-def conll(source, types):
-    scheme = source.scheme or "BIO"
+def conll(source, task):
+    scheme, types = source.scheme or "BIO", TYPES
+    if isinstance(task, MachineReading):
+        types = tuple(kind for kind, _ in task.queries)
     lines = []
     for number in range(SENTENCES):
         words = [f"w{number % 3}", "met", "Ada", "King", "here", "a", "b"]
@@ -40,12 +39,12 @@ def conll(source, types):
     return "\n".join(lines) + "\n"
 
 
-def words(source, types):
+def words(source, task):
     rows = [[f"w{n % 3} NOUN", "met VERB", "Ada PROPN", ""] for n in range(SENTENCES)]
     return "\n".join(line for row in rows for line in row) + "\n"
 
 
-def conllu(source, types):
+def conllu(source, task):
     lines = []
     for _ in range(SENTENCES):
         for place, (word, label) in enumerate([("我", "PRON"), ("喜欢", "VERB")], 1):
@@ -55,7 +54,7 @@ def conllu(source, types):
     return "\n".join(lines) + "\n"
 
 
-def cluener(source, types):
+def cluener(source, task):
     kinds = ["address", "name"]
     lines = [
         {"text": "他去台湾", "label": {kinds[n % 2]: {"台湾": [[2, 3]]}}}
@@ -64,20 +63,20 @@ def cluener(source, types):
     return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
 
-def squad(source, types):
+def squad(source, task):
     questions = []
     for number in range(SENTENCES):
         context = f"Ada {number} slept in London for a night of rest."
         answer = {"text": "London", "answer_start": context.index("London")}
         asked = {"id": str(number), "question": "Where did Ada sleep?"}
         asked |= {"answers": [answer]}
-        if number % 4 == 3:
+        if task.unanswerable and number % 4 == 3:
             asked |= {"answers": [], "is_impossible": True}
         questions.append({"context": context, "qas": [asked]})
     return json.dumps({"data": [{"paragraphs": questions}]})
 
 
-def pairs(source, types):
+def pairs(source, task):
     if source.layout == "mrpc":
         head = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         row = "{label}\t1\t2\tIs it {word} ?\tHow {word} is it ?\n"
@@ -89,7 +88,7 @@ def pairs(source, types):
     )
 
 
-def label_first(source, types):
+def label_first(source, task):
     return "".join(f"{n % 3} it is {n}\n" for n in range(SENTENCES))
 
 

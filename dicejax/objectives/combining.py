@@ -60,6 +60,10 @@ class WeightedSum(Objective):
         parts = tuple(part.fitted(class_counts) for part in self.parts)
         return dataclasses.replace(self, parts=parts)
 
+    def leaves(self) -> tuple[Objective, ...]:
+        """Return those of all parts."""
+        return tuple(leaf for part in self.parts for leaf in part.leaves())
+
     def reading(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
     ) -> Objective:
@@ -112,6 +116,10 @@ class Schedule(Objective):
             first=self.first.fitted(class_counts),
             then=self.then.fitted(class_counts),
         )
+
+    def leaves(self) -> tuple[Objective, ...]:
+        """Return those of both."""
+        return self.first.leaves() + self.then.leaves()
 
     def reading(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS

@@ -163,6 +163,18 @@ class Objective:
         return WeightedSum(parts=copies, weights=shares)
 
     @property
+    def is_of_a_set(self) -> bool:
+        """Whether it compares classes over a set of elements, such as the batch.
+
+        Labels that are positions in a sequence are of no class, and do not suit it.
+        """
+        return False
+
+    def leaves(self) -> tuple[Objective, ...]:
+        """Return those that read an output: this one, or what it is made of."""
+        return (self,)
+
+    @property
     def _name(self) -> str:
         return getattr(self, "short_name", type(self).__name__)
 

@@ -25,7 +25,17 @@ Absent = Literal["smooth", "skip"]
 
 
 @objective
-class Dice(Objective):
+class SetObjective(Objective):
+    """What compares, for each class, predicted and actual members of a set."""
+
+    @property
+    def is_of_a_set(self) -> bool:
+        """Whether it does so with its settings."""
+        return True
+
+
+@objective
+class Dice(SetObjective):
     """Dice of each class over the whole batch, averaged over the classes.
 
     Args:
@@ -52,7 +62,7 @@ class Dice(Objective):
 
 
 @objective
-class SelfAdjustingDice(Objective):
+class SelfAdjustingDice(SetObjective):
     """Self-adjusting dice, the paper's DSC (eq. 11) with smoothing.
 
     Args:
@@ -80,6 +90,11 @@ class SelfAdjustingDice(Objective):
     squared: bool = True
     stop_gradient_weight: bool = False
 
+    @property
+    def is_of_a_set(self) -> bool:
+        """Whether the set is the batch and not a token."""
+        return self.over == "batch"
+
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes, or over labelled tokens."""
         loss = functools.partial(
@@ -97,7 +112,7 @@ class SelfAdjustingDice(Objective):
 
 
 @objective
-class LogCoshDice(Objective):
+class LogCoshDice(SetObjective):
     """Log-cosh of dice: classes that are nearly learnt pull less.
 
     Args:
@@ -124,7 +139,7 @@ class LogCoshDice(Objective):
 
 
 @objective
-class GeneralizedDice(Objective):
+class GeneralizedDice(SetObjective):
     """Generalised dice: one ratio of all classes, rare ones weighing more.
 
     Args:
@@ -154,7 +169,7 @@ class GeneralizedDice(Objective):
 
 
 @objective
-class DiceSemimetric(Objective):
+class DiceSemimetric(SetObjective):
     """Dice semimetric: dice that is right for soft labels.
 
     Args:
@@ -181,7 +196,7 @@ class DiceSemimetric(Objective):
 
 
 @objective
-class Tversky(Objective):
+class Tversky(SetObjective):
     """Tversky loss over the batch (the paper's TL).
 
     Args:
@@ -211,7 +226,7 @@ class Tversky(Objective):
 
 
 @objective
-class FocalTversky(Objective):
+class FocalTversky(SetObjective):
     """Focal Tversky loss: classes that are nearly learnt pull harder.
 
     Args:
@@ -244,7 +259,7 @@ class FocalTversky(Objective):
 
 
 @objective
-class Jaccard(Objective):
+class Jaccard(SetObjective):
     """Jaccard loss over the batch: one minus intersection over union.
 
     Args:
@@ -265,7 +280,7 @@ class Jaccard(Objective):
 
 
 @objective
-class SoftF1(Objective):
+class SoftF1(SetObjective):
     """One minus the soft F-beta of the batch.
 
     Args:
@@ -301,7 +316,7 @@ class SoftF1(Objective):
 
 
 @objective
-class SigmoidF1(Objective):
+class SigmoidF1(SetObjective):
     """One minus the F1 of a tuned sigmoid, each class a yes or no.
 
     Args:
@@ -333,7 +348,7 @@ class SigmoidF1(Objective):
 
 
 @objective
-class UnifiedFocal(Objective):
+class UnifiedFocal(SetObjective):
     """Unified focal loss: focal cross-entropy and focal Tversky in one.
 
     Args:
@@ -369,7 +384,7 @@ class UnifiedFocal(Objective):
 
 
 @objective
-class LovaszSoftmax(Objective):
+class LovaszSoftmax(SetObjective):
     """Lovász-softmax loss over the batch.
 
     Args:

@@ -12,19 +12,23 @@
 """
 
 from dicejax.tasks.classification import Classification
+from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import Item, Predicted, Target, Task
+from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.tasks.words import JointTagging, WordTagging
 
 __all__ = [
     "Classification",
     "Item",
     "JointTagging",
+    "MachineReading",
     "Predicted",
     "QuestionAnswering",
     "Tagging",
     "Target",
     "Task",
+    "TwoPointerNER",
     "WordTagging",
 ]

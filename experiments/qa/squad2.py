@@ -1,7 +1,11 @@
 r"""SQuAD v2.0: where in a text the answer stands, if it has one.
 
+Each piece of the text is a start or not, an end or not, so that losses over sets have
+classes to compare. The usual baseline, a softmax over positions, is
+--task.form positions --loss ce.
+
 command:  dicejax compare experiments/qa/squad2.py --data.dir FOLDER
-          dicejax compare experiments/qa/squad2.py --data.dir FOLDER --task.head xlnet \
+          dicejax compare experiments/qa/squad2.py --data.dir FOLDER \
               --encoder.path xlnet-large-cased
 data:     train.json and dev.json as released; dev is reported, and a tenth of train, by
           whole contexts, is held out for the checkpoint and the threshold of refusal.
@@ -21,7 +25,7 @@ def get_config() -> Experiment:
     return Experiment(
         name="squad2",
         data=SquadFiles(dir="data/squad_v2.0"),
-        task=QuestionAnswering(unanswerable=True, tune_threshold=True),
+        task=QuestionAnswering(form="sigmoid", unanswerable=True, tune_threshold=True),
         encoder=PretrainedEncoder(path="bert-large-uncased"),
         objective=CrossEntropy(),
         compared=(

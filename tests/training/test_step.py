@@ -139,7 +139,7 @@ def test_prediction_is_the_argmax_of_the_logits(network, batch):
 
 
 def test_weights_of_examples_scale_their_gradients_and_no_value(network, batch):
-    """As if the loss of each element had been multiplied, which cross-entropy allows."""
+    """As if the loss of each element had been multiplied."""
     rng = np.random.default_rng(0)
     of_sequences = rng.uniform(0.5, 2, (8, 2)).astype(np.float32)
     padded = np.pad(of_sequences, ((0, 0), (1, 0)))

@@ -1,0 +1,399 @@
+"""Spans by machine reading: a query for each type, the sentence holds the answers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.data.examples import Sentence, Span
+from dicejax.data.pack import Layout
+from dicejax.data.tokenize import Encoded
+from dicejax.errors import InputError
+from dicejax.metrics import spans as span_metrics
+from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThreshold, tune_spans
+from dicejax.models.heads import Head, SpanMatchHead, StartEndHead
+from dicejax.tasks import span_decoding
+from dicejax.tasks.span_decoding import Candidate, Pairs
+from dicejax.tasks.tagging import (
+    flat_spans,
+    lost_to_length,
+    show_spans,
+    unseen_types,
+)
+from dicejax.tasks.task import Item, Outputs, Predicted, Target, Task
+
+_CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
+_FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
+_MOST = 10  # candidates a word, of the best scores: what an untrained network gives
+
+
+class Asked(NamedTuple):
+    """What decoding has to know of an item."""
+
+    query: int  # its number
+    first_pieces: np.ndarray  # the place of each word's first piece, -1 for none
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MachineReading(Task):
+    """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
+
+    Each sentence is read once for each query. Three outputs are learnt: whether a span
+    starts at a word, whether one ends there, and with `match` whether words i to j are
+    a span, for pairs of a start and an end. Labels stand on the first pieces of the
+    sentence's words; the query, special pieces and those further inside a word are
+    left out of the loss.
+
+    Args:
+      queries: each type with the text that describes it.
+      match: learn which start goes with which end ("start_end_match"); without, a
+        start goes with the nearest end ("start_and_end").
+      nested: keep predicted spans that overlap; otherwise the best score wins, among
+        all types.
+      start_weight: of the loss of the starts.
+      end_weight: of the loss of the ends.
+      match_weight: of the loss of the pairs.
+      candidates: which pairs the network learns to match: see `match_labels`.
+      match_width: of the layer inside the match output; None: twice the encoder's.
+      spans_per_start: how many spans of one type that start at one word can be learnt.
+      tune_threshold: choose on the dev split the score that a span must have; otherwise
+        it is 0.5.
+
+    Raises:
+      ValueError: there is no query, two are for one type, or one is blank.
+
+    Source: Li et al., ACL 2020 (https://aclanthology.org/2020.acl-main.519);
+    https://github.com/ShannonAI/dice_loss_for_NLP, tasks/mrc_ner.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (Sentence,)
+    default_threshold: ClassVar[float | None] = 0.5
+
+    queries: tuple[tuple[str, str], ...]
+    match: bool = True
+    nested: bool = False
+    start_weight: float = 1.0
+    end_weight: float = 1.0
+    match_weight: float = 0.1
+    candidates: Pairs = "gold_and_predicted"
+    match_width: int | None = None
+    spans_per_start: int = 2
+    tune_threshold: bool = False
+
+    def __post_init__(self):
+        types = [kind for kind, _ in self.queries]
+        if not types:
+            raise ValueError("queries is empty; want the text of at least one type")
+        twice = sorted({kind for kind in types if types.count(kind) > 1})
+        if twice:
+            raise ValueError(f"queries has several for {', '.join(map(repr, twice))}")
+        blank = [kind for kind, text in self.queries if not text.split()]
+        if blank:
+            raise ValueError(f"queries has no text for {', '.join(map(repr, blank))}")
+        if self.spans_per_start < 1:
+            raise ValueError(
+                f"spans_per_start is {self.spans_per_start}; want at least 1"
+            )
+        self.heads(())  # refuses what they cannot do
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision threshold is to be tuned on the dev split."""
+        return self.tune_threshold
+
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """The weight of each output's loss in the sum."""
+        weights = {"start": self.start_weight, "end": self.end_weight}
+        return weights | ({"match": self.match_weight} if self.match else {})
+
+    def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
+        """Return the types in the order of their queries.
+
+        Raises:
+          InputError: a type has no query.
+        """
+        types = tuple(kind for kind, _ in self.queries)
+        found = {span.type for sentence in examples for span in sentence.spans}
+        missing = sorted(found.difference(types))
+        if missing:
+            raise InputError(
+                f"no query for the type {', '.join(map(repr, missing))} of the data's "
+                f"spans, only for {', '.join(map(repr, types))}; write one for each "
+                "type in queries"
+            )
+        return types
+
+    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+        """Yield all words, of the queries too."""
+        for _, text in self.queries:
+            yield from text.split()
+        for sentence in examples:
+            yield from sentence.words
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
+        """Return a head for starts and ends, and one for pairs of them."""
+        spans = ("spans", StartEndHead(classes=1, form="sigmoid"))
+        if not self.match:
+            return (spans,)
+        return (spans, ("match", SpanMatchHead(width=self.match_width)))
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each token is a start or not, and an end or not; each pair a span or not."""
+        names = {"start": "start", "end": "end"}
+        if self.match:
+            names["match"] = "span"
+        return {name: Target("yes_or_no", (kind,)) for name, kind in names.items()}
+
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an item are, and what fills a packed row."""
+        pad = tokenize.pad_id(tokenizer)
+        labels = span_decoding.fillers(self._told)
+        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+
+    def encode(
+        self,
+        examples: Sequence[Sentence],
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+    ) -> list[Item]:
+        """Encode each sentence once for each query, in the order of the queries.
+
+        The two texts are a pair, as the tokenizer's template lays it out. What is cut
+        is the end of the sentence.
+
+        Raises:
+          InputError: a query leaves no room for the sentence.
+        """
+        items = []
+        for number, query, pieces in self._encoded(examples, tokenizer):
+            sentence, (kind, _) = examples[number], self.queries[query]
+            if len(pieces) > max_length:
+                _require_room(kind, pieces, max_length)
+                pieces = pieces.shortened(max_length)
+            first_pieces = pieces.first_pieces(len(sentence.words), text=1)
+            spans = span_decoding.of_type(sentence.spans, kind)
+            gold = span_decoding.labels(spans, first_pieces, len(pieces), self._told)
+            arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+            items.append(Item(arrays | gold, number, Asked(query, first_pieces)))
+        return items
+
+    def loss_inputs(
+        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+        """Return logits and labels by output, with a last axis for the one class.
+
+        Starts and ends `[B, T, 1]`, pairs `[B, T, T, 1]`, whose labels are made here.
+        """
+        gold = {"start": batch["start"], "end": batch["end"]}
+        if self.match:
+            gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)
+        logits = {name: outputs[name][..., None] for name in gold}
+        return logits, {name: labels[..., None] for name, labels in gold.items()}
+
+    def class_counts(
+        self, items: Sequence[Item], labels: Sequence[str]
+    ) -> dict[str, np.ndarray]:
+        """Count the 0s and 1s of each output, int `[1, 2]`.
+
+        Which pairs are labelled depends on the network's own starts and ends, unless
+        `candidates` is "gold" or "all". Counted are those that are labelled without
+        it: for "all" every pair, otherwise the pairs of a gold start and a gold end.
+        """
+        found = {}
+        for name in ("start", "end"):
+            values = np.concatenate([item.arrays[name] for item in items] or [[]])
+            found[name] = np.bincount(values[values >= 0].astype(int), minlength=2)
+        if self.match:
+            found["match"] = np.zeros(2, int)
+            for item in items:
+                counts = span_decoding.pair_counts(item.arrays, self.candidates)
+                found["match"] += counts
+        return {name: counts[None] for name, counts in found.items()}
+
+    def predicted(
+        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> Predicted:
+        """Take the logits; those of pairs in float16, which halves what is moved.
+
+        Logits and not probabilities, because those of confident spans are all 1 in
+        float16, and overlaps are resolved by the order of scores.
+        """
+        del batch
+        tokens = {name: outputs[name] for name in ("start", "end")}
+        if not self.match:
+            return Predicted(tokens=tokens)
+        largest = float(jnp.finfo(jnp.float16).max)
+        match = jnp.clip(outputs["match"], -largest, largest).astype(jnp.float16)
+        return Predicted(tokens=tokens, pairs={"match": match})
+
+    def decode(
+        self,
+        example: Sentence,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str],
+    ) -> list[Candidate]:
+        """Find the spans of all types, with scores.
+
+        Starts and ends are words of a probability over 1/2. With `match` all pairs of
+        a start and an end at it or behind it are candidates, scored by the probability
+        that they are a span. Without it each start goes with the nearest end, scored by
+        the geometric mean of their two probabilities.
+
+        Kept are scores of at least 0.01, and at most 10 candidates for each word of
+        the sentence, the best ones.
+        """
+        parts = [
+            span_decoding.scored_pairs(output, item.detail.first_pieces)
+            for item, output in zip(items, outputs, strict=True)
+        ]
+        sizes = [len(scores) for _, _, scores in parts]
+        queries = np.repeat([item.detail.query for item in items], sizes)
+        columns = [queries, *map(np.concatenate, zip(*parts, strict=True))]
+        scores = columns[-1]
+        best = np.argsort(-scores, kind="stable")[: _MOST * len(example.words)]
+        best = np.sort(best[scores[best] >= _FLOOR])
+        return [
+            (Span(self.queries[query][0], first, last + 1), score)
+            for query, first, last, score in zip(
+                *(column[best].tolist() for column in columns), strict=True
+            )
+        ]
+
+    def decide(
+        self, found: Sequence[Candidate], threshold: float | None = None
+    ) -> list[Span]:
+        """Keep spans whose score is not below a threshold; flat ones do not overlap."""
+        limit = self.default_threshold if threshold is None else threshold
+        kept = [span for span, score in self._compatible(found) if score >= limit]
+        return sorted(kept, key=lambda span: (span.start, span.end, span.type))
+
+    def tune(
+        self,
+        examples: Sequence[Sentence],
+        found: Sequence[Sequence[Candidate]],
+        labels: Sequence[str],
+    ) -> TunedThreshold:
+        """Choose the threshold with the best micro F1.
+
+        Exact where overlaps are resolved too: see `span_decoding.without_overlaps`.
+        """
+        gold = [set(example.spans) for example in examples]
+        judged = [
+            (score, span in spans)
+            for spans, candidates in zip(gold, found, strict=True)
+            for span, score in self._compatible(candidates)
+        ]
+        total, default = sum(map(len, gold)), self.default_threshold
+        if not judged:
+            return TunedThreshold(default, 0.0, default, 0.0, 0, total)
+        return tune_spans(*zip(*judged, strict=True), total, default=default)
+
+    def score(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> Scores:
+        """Span-level precision, recall and F1 in word space, over all gold spans."""
+        del labels
+        gold = [sentence.spans for sentence in examples]
+        counts = span_metrics.count(gold, predictions)
+        return Scores.of_spans(span_metrics.scores(counts))
+
+    def warnings(
+        self,
+        split: str,
+        examples: Sequence[Sentence],
+        items: Sequence[Item],
+        labels: Sequence[str],
+    ) -> list[str]:
+        """Say which types have no query, and how many spans cannot be told, and why."""
+        types = [kind for kind, _ in self.queries]
+        said = unseen_types(split, examples, types)
+        gold = sum(len(sentence.spans) for sentence in examples)
+        lost = crossed = untold = unpaired = 0
+        for item in items:
+            asked, sentence = item.detail, examples[item.example]
+            spans = span_decoding.of_type(sentence.spans, types[asked.query])
+            ends = [asked.first_pieces[list(span)] for span in spans]
+            lost += sum(bool((places < 0).any()) for places in ends)
+            starts = Counter(start for start, _ in spans)
+            untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
+            unpaired += len(spans) - len(span_decoding.paired(spans))
+        for sentence in examples:
+            crossed += len(sentence.spans) - len(flat_spans(sentence.spans))
+        if split == "train" and not gold:
+            said.append("train holds no span: there is nothing to learn")
+        if lost:
+            said.append(lost_to_length(split, lost, gold, "spans"))
+        if crossed and not self.nested:
+            said.append(
+                f"{split}: {crossed} of {gold} spans overlap another, and flat "
+                "decoding keeps one of two: counted as missed; see nested"
+            )
+        if untold and self.match:
+            said.append(
+                f"{split}: {untold} of {gold} spans start where {self.spans_per_start} "
+                "others of their type do: learnt as no match; see spans_per_start"
+            )
+        if unpaired and not self.match:
+            said.append(
+                f"{split}: {unpaired} of {gold} spans do not go from a start to the "
+                "nearest end of their type: counted as missed; see match"
+            )
+        return said
+
+    def parse(self, line: str, number: int) -> Sentence:
+        """Take words separated by white space."""
+        return Sentence(tuple(line.split()), (), number)
+
+    def show(
+        self, example: Sentence, prediction: Sequence[Span]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Name each span with its words."""
+        return show_spans(example.words, prediction)
+
+    @property
+    def _told(self) -> int:
+        """How many spans of a start are told to the device."""
+        return self.spans_per_start if self.match else 0
+
+    def _encoded(
+        self, examples: Sequence[Sentence], tokenizer: Tokenizer
+    ) -> Iterator[tuple[int, int, Encoded]]:
+        """Yield the number of a sentence, that of a query, and the pieces of both."""
+        texts = [text.split() for _, text in self.queries]
+        for begin in range(0, len(examples), _CHUNK):
+            words = [sentence.words for sentence in examples[begin : begin + _CHUNK]]
+            seconds = [each for each in words for _ in texts]
+            firsts = texts * len(words)
+            found = tokenize.encode(tokenizer, firsts, seconds, every_word=True)
+            for place, pieces in enumerate(found):
+                number, query = divmod(place, len(texts))
+                yield begin + number, query, pieces
+
+    def _compatible(self, found: Sequence[Candidate]) -> Sequence[Candidate]:
+        return found if self.nested else span_decoding.without_overlaps(found)
+
+
+def _require_room(kind: str, pieces: Encoded, max_length: int) -> None:
+    """Raises an InputError if not one piece of the sentence finds room."""
+    taken = int((pieces.texts != 1).sum())
+    if taken >= max_length:
+        raise InputError(
+            f"the query for {kind!r} takes {taken} pieces, special ones included, and "
+            f"{max_length} are allowed: no room for the sentence; shorten it or allow "
+            f"at least {taken + 1}"
+        )

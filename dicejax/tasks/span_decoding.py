@@ -1,0 +1,260 @@
+"""Spans as pairs of a start and an end: what the network learns and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from dicejax.data.examples import Span
+from dicejax.tasks.task import IGNORED
+
+Pairs = Literal["gold", "predicted", "gold_and_predicted", "all"]
+"""Which pairs of tokens are labelled as a span or none: see `match_labels`."""
+
+_END = "end_of_"
+
+Candidate = tuple[Span, float]
+"""A span that may be predicted, and its score: the higher, the likelier."""
+
+
+def of_type(spans: Iterable[Span], kind: str) -> list[tuple[int, int]]:
+    """Return the first and the last word of each span of a type, sorted.
+
+    >>> of_type([Span("A", 3, 5), Span("B", 1, 2), Span("A", 0, 1)], "A")
+    [(0, 0), (3, 4)]
+    """
+    return sorted({(span.start, span.end - 1) for span in spans if span.type == kind})
+
+
+def fillers(told: int) -> dict[str, int]:
+    """Return the names of the arrays of `labels`, and what fills a row behind them."""
+    return {"start": IGNORED, "end": IGNORED} | dict.fromkeys(_ends(told), -1)
+
+
+def labels(
+    spans: Sequence[tuple[int, int]],
+    first_pieces: np.ndarray,
+    length: int,
+    told: int,
+) -> dict[str, np.ndarray]:
+    """Write the spans of one type as labels of pieces.
+
+    `start` and `end` are 0 or 1 at the first piece of each word, `IGNORED` elsewhere.
+    A span of which one end has no piece is left out of them, and so is its other end,
+    unless a whole span has it too. `end_of_0`, `end_of_1`, ... hold at the start of a
+    span how many pieces further its end is, -1 where there is none.
+
+    >>> places = np.array([1, 3, 4])  # the second piece is inside the first word
+    >>> for name, array in labels([(0, 1), (0, 2)], places, 6, 2).items():
+    ...     print(f"{name:9}", array)
+    start     [-100    1 -100    0    0 -100]
+    end       [-100    0 -100    1    1 -100]
+    end_of_0  [-1  2 -1 -1 -1 -1]
+    end_of_1  [-1  3 -1 -1 -1 -1]
+
+    Args:
+      spans: the first and the last word of each, sorted.
+      first_pieces: the place of each word's first piece, -1 where it has none.
+      length: how many pieces there are.
+      told: how many ends of one start are written; further ones are left out.
+    """
+    arrays = {name: np.full(length, n, np.int32) for name, n in fillers(told).items()}
+    start, end = arrays["start"], arrays["end"]
+    start[first_pieces[first_pieces >= 0]] = end[first_pieces[first_pieces >= 0]] = 0
+    whole = []
+    for span in spans:
+        first, last = first_pieces[list(span)].tolist()
+        if first >= 0 and last >= 0:
+            whole.append((first, last))
+        elif first >= 0:
+            start[first] = IGNORED
+        elif last >= 0:
+            end[last] = IGNORED
+    for first, last in whole:
+        start[first] = end[last] = 1
+        for name in _ends(told):
+            if arrays[name][first] < 0:
+                arrays[name][first] = last - first
+                break
+    return arrays
+
+
+def match_labels(
+    outputs: Mapping[str, Array], batch: Mapping[str, Array], pairs: Pairs
+) -> Array:
+    """Label pairs of tokens, int32 `[B, T, T]`: 1 for a span, 0 for none.
+
+    Tokens i and j can be a pair if both are labelled, as a start and as an end, i <= j,
+    and both are of one segment. Of such pairs these are labelled, the others `IGNORED`:
+
+    - "gold": i is a gold start and j a gold end.
+    - "predicted": the logits of i as a start and of j as an end are positive.
+    - "gold_and_predicted": both kinds.
+    - "all": every one.
+
+    No gradient flows through the choice.
+
+    Args:
+      outputs: the logits `start` and `end` `[B, T]`.
+      batch: the arrays of `labels`, and `segment_ids`, all `[B, T]`.
+      pairs: which are labelled.
+
+    Source: `BertForQueryNER` of https://github.com/ShannonAI/mrc-for-flat-nested-ner.
+    """
+    start, end, segments = batch["start"], batch["end"], batch["segment_ids"]
+    tokens = jnp.arange(start.shape[1])
+    possible = _each(start >= 0, end >= 0) & (tokens[:, None] <= tokens)
+    possible &= segments[:, :, None] == segments[:, None, :]
+    chosen = possible if pairs == "all" else jnp.zeros_like(possible)
+    if pairs in ("gold", "gold_and_predicted"):
+        chosen |= _each(start == 1, end == 1)
+    if pairs in ("predicted", "gold_and_predicted"):
+        chosen |= _each(*(lax.stop_gradient(outputs[n]) > 0 for n in ("start", "end")))
+    spans = jnp.zeros_like(possible)
+    for name in (name for name in batch if name.startswith(_END)):
+        offsets = batch[name]
+        ends = jnp.where(offsets < 0, -1, tokens + offsets)
+        spans |= ends[:, :, None] == tokens
+    return jnp.where(possible & chosen, spans.astype(jnp.int32), IGNORED)
+
+
+def pair_counts(arrays: Mapping[str, np.ndarray], pairs: Pairs) -> np.ndarray:
+    """Count which labels `match_labels` gives an item whatever the network says.
+
+    Pairs that are labelled because they are predicted are not known, and not counted;
+    for "predicted" the gold ones are, in their place.
+
+    Args:
+      arrays: those of `labels`.
+      pairs: which are labelled.
+
+    Returns:
+      int `[2]`: pairs that are no span, and spans.
+    """
+    lowest = 0 if pairs == "all" else 1
+    starts = np.flatnonzero(arrays["start"] >= lowest)
+    ends = np.flatnonzero(arrays["end"] >= lowest)
+    labelled = len(starts) * len(ends) - int(np.searchsorted(ends, starts).sum())
+    named = (array for name, array in arrays.items() if name.startswith(_END))
+    spans = sum(int((array >= 0).sum()) for array in named)
+    return np.array([labelled - spans, spans])
+
+
+def nearest_ends(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pair each start with the first end that is not before it.
+
+    Several starts may share an end; a start behind the last end has none.
+
+    >>> nearest_ends(np.array([0, 2, 3, 9]), np.array([1, 3, 8]))
+    (array([0, 2, 3]), array([1, 3, 3]))
+
+    Args:
+      starts: places `[n]`, rising.
+      ends: places `[m]` of the last words, rising.
+
+    Returns:
+      The starts that have an end, and their ends.
+    """
+    if not len(ends):
+        return starts[:0], ends
+    places = np.searchsorted(ends, starts)
+    paired = places < len(ends)
+    return starts[paired], ends[places[paired]]
+
+
+def all_pairs(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pair each start with every end that is not before it.
+
+    >>> all_pairs(np.array([0, 2]), np.array([1, 2]))
+    (array([0, 0, 2]), array([1, 2, 2]))
+    """
+    first, last = np.nonzero(starts[:, None] <= ends)
+    return starts[first], ends[last]
+
+
+def scored_pairs(
+    output: Mapping[str, np.ndarray], first_pieces: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find what may be spans of one type, in the order of their words.
+
+    Starts and ends are words whose logits are positive. With logits of pairs each start
+    goes with every end, and the score is the probability that they match. Without, it
+    goes with the nearest end, and the score is the geometric mean of their own.
+
+    >>> logits = {"start": np.array([9.0, 5, -5, 9]), "end": np.array([9.0, -5, 5, 9])}
+    >>> first, last, scores = scored_pairs(logits, np.array([1, 2]))
+    >>> first, last, scores.round(3)
+    (array([0]), array([1]), array([0.993]))
+
+    Args:
+      output: logits `start` and `end` of pieces `[n]`, and those of pairs, `match`
+        `[n, n]`, if they are learnt.
+      first_pieces: the place of each word's first piece, -1 where it has none.
+
+    Returns:
+      The first words, the last words and the scores, each `[m]`.
+    """
+    words = np.flatnonzero(first_pieces >= 0)
+    places = first_pieces[words]
+    start, end = output["start"][places], output["end"][places]
+    starts, ends = np.flatnonzero(start > 0), np.flatnonzero(end > 0)
+    if "match" in output:
+        first, last = all_pairs(starts, ends)
+        scores = _probability(output["match"][places[first], places[last]])
+    else:
+        first, last = nearest_ends(starts, ends)
+        scores = np.sqrt(_probability(start[first]) * _probability(end[last]))
+    return words[first], words[last], scores
+
+
+def paired(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+    """Return which spans `nearest_ends` finds again among their starts and ends.
+
+    >>> sorted(paired([(0, 3), (1, 2), (5, 5)]))
+    [(1, 2), (5, 5)]
+    """
+    ends = [np.unique(places) for places in zip(*spans, strict=True)]
+    found = (array.tolist() for array in nearest_ends(*ends)) if ends else ((), ())
+    return set(spans).intersection(zip(*found, strict=True))
+
+
+def without_overlaps(found: Sequence[Candidate]) -> list[Candidate]:
+    """Keep candidates that share no word: the best score first, of equals the first.
+
+    A candidate is dropped only for one whose score is not worse. So what is kept is the
+    same whether a threshold is applied before or after.
+
+    >>> a, b, c = Span("A", 0, 3), Span("B", 2, 4), Span("A", 3, 5)
+    >>> kept = without_overlaps([(a, 0.6), (b, 0.9), (c, 0.7)])
+    >>> [tuple(span) for span, _ in kept]
+    [('B', 2, 4)]
+
+    Returns:
+      In the order of their words.
+    """
+    ranked = sorted(found, key=lambda one: (-one[1], one[0].start, one[0].end))
+    taken = bytearray(max((span.end for span, _ in found), default=0))
+    kept = []
+    for span, score in ranked:
+        if not any(taken[span.start : span.end]):
+            taken[span.start : span.end] = b"\1" * (span.end - span.start)
+            kept.append((span, score))
+    return sorted(kept, key=lambda one: one[0].start)
+
+
+def _ends(told: int) -> list[str]:
+    return [f"{_END}{number}" for number in range(told)]
+
+
+def _each(starts: Array, ends: Array) -> Array:
+    """Pairs `[B, T, T]` of which both are true, of two `[B, T]`."""
+    return starts[:, :, None] & ends[:, None, :]
+
+
+def _probability(logits: np.ndarray) -> np.ndarray:
+    """The sigmoid, in float64."""
+    return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64)))

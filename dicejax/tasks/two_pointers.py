@@ -1,0 +1,233 @@
+"""Flat spans by two pointers: of each word the type that starts there, and ends."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.data.examples import Sentence, Span
+from dicejax.data.pack import Layout
+from dicejax.errors import InputError
+from dicejax.metrics import spans as span_metrics
+from dicejax.metrics.scores import Scores
+from dicejax.models.heads import TwoPointerHead
+from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
+from dicejax.tasks.tagging import (
+    best_class,
+    flat_spans,
+    lost_to_length,
+    show_spans,
+    unseen_types,
+)
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+
+NONE = "O"
+"""The class of a word where nothing starts, or nothing ends."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TwoPointerNER(Task):
+    """Flat named entities, as the type that starts at a word and the type that ends.
+
+    Each word has two labels, on its first piece: the type of the span of which it is
+    the first word, and of that of which it is the last; "O" where there is none.
+    Special pieces and those further inside a word are left out of the loss. Decoding
+    pairs a start with the nearest end of its type.
+
+    Args:
+      teacher: whose starts the end sees in training: "gold" or "predicted".
+
+    Source: the two-pointer model of
+    https://github.com/qingkongzhiqian/NER_loss_compare, which has a loss on special
+    pieces too, and lets predicted spans overlap.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (Sentence,)
+
+    teacher: Literal["gold", "predicted"] = "gold"
+
+    def __post_init__(self):
+        TwoPointerHead(classes=2, teacher=self.teacher)  # refuses what it cannot do
+
+    def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
+        """Return "O" and the types that occur, sorted.
+
+        Raises:
+          InputError: there is none.
+        """
+        types = {span.type for sentence in examples for span in sentence.spans}
+        if not types:
+            raise InputError(
+                "train holds no span, so there is no type to learn; name a file with "
+                "spans, or the column and the scheme of their tags"
+            )
+        return (NONE, *sorted(types))
+
+    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+        """Yield all words."""
+        return (word for sentence in examples for word in sentence.words)
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TwoPointerHead], ...]:
+        """Return a head with logits of all classes for each token, for both ends."""
+        return (("spans", TwoPointerHead(classes=len(labels), teacher=self.teacher)),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each token chooses one class as a start and one as an end."""
+        return {name: Target("classes", tuple(labels)) for name in ("start", "end")}
+
+    def layout(self, tokenizer: Tokenizer) -> Layout:
+        """Return what the arrays of an item are, and what fills a packed row."""
+        pad = tokenize.pad_id(tokenizer)
+        labels = {"start": IGNORED, "end": IGNORED}
+        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+
+    def encode(
+        self,
+        examples: Sequence[Sentence],
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        max_length: int,
+    ) -> list[Item]:
+        """Encode each sentence as one item; its detail is the words' first pieces.
+
+        Of spans that overlap as many as do not are learnt, and the others count as
+        missed. The ends of a span whose type is not in `labels` are left out of the
+        loss, and so is the one end of a span whose other end was cut off.
+        """
+        index = {label: number for number, label in enumerate(labels)}
+        words, items = [sentence.words for sentence in examples], []
+        encoded = tokenize.encode(tokenizer, words, every_word=True)
+        for number, sentence in enumerate(examples):
+            pieces = encoded[number].shortened(max_length)
+            first_pieces = pieces.first_pieces(len(sentence.words))
+            gold = _labels(sentence, first_pieces, len(pieces), index)
+            arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+            items.append(Item(arrays | gold, number, first_pieces))
+        return items
+
+    def predicted(
+        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> Predicted:
+        """Take the most probable class of each token, and its log-probability."""
+        del batch
+        tokens = {}
+        for name in ("start", "end"):
+            log_probabilities = jax.nn.log_softmax(outputs[name], axis=-1)
+            tokens[name] = best_class(outputs[name])
+            tokens[f"{name}_score"] = jnp.max(log_probabilities, axis=-1)
+        return Predicted(tokens=tokens)
+
+    def decode(
+        self,
+        example: Sentence,
+        items: Sequence[Item],
+        outputs: Sequence[Outputs],
+        labels: Sequence[str],
+    ) -> list[Span]:
+        """Pair each start with the nearest end of its type, at it or behind it.
+
+        A start without an end is no span. Of spans that overlap, the one whose start
+        and end are most probable together stays, of equals the first.
+        """
+        del example
+        ((item,), (output,)) = items, outputs
+        words = np.flatnonzero(item.detail >= 0)
+        places = item.detail[words]
+        starts, ends = output["start"][places], output["end"][places]
+        found: list[Candidate] = []
+        for kind in set(starts[starts > 0].tolist()):
+            first, last = nearest_ends(
+                np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
+            )
+            scores = output["start_score"][places[first]].astype(np.float64)
+            scores += output["end_score"][places[last]]
+            name = labels[kind]
+            found += [
+                (Span(name, start, end + 1), score)
+                for start, end, score in zip(
+                    words[first].tolist(),
+                    words[last].tolist(),
+                    scores.tolist(),
+                    strict=True,
+                )
+            ]
+        return [span for span, _ in without_overlaps(found)]
+
+    def score(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> Scores:
+        """Span-level precision, recall and F1 in word space, over all gold spans."""
+        del labels
+        gold = [sentence.spans for sentence in examples]
+        counts = span_metrics.count(gold, predictions)
+        return Scores.of_spans(span_metrics.scores(counts))
+
+    def warnings(
+        self,
+        split: str,
+        examples: Sequence[Sentence],
+        items: Sequence[Item],
+        labels: Sequence[str],
+    ) -> list[str]:
+        """Say which types training lacks, and how many spans cannot be told."""
+        said = unseen_types(split, examples, labels)
+        lost = sum(
+            not _is_whole(span, item.detail)
+            for sentence, item in zip(examples, items, strict=True)
+            for span in sentence.spans
+        )
+        crossed = sum(
+            len(sentence.spans) - len(flat_spans(sentence.spans))
+            for sentence in examples
+        )
+        gold = sum(len(sentence.spans) for sentence in examples)
+        if lost:
+            said.append(lost_to_length(split, lost, gold, "spans"))
+        if crossed:
+            said.append(
+                f"{split}: {crossed} of {gold} spans overlap another, of which two "
+                "pointers keep one: counted as missed"
+            )
+        return said
+
+    def parse(self, line: str, number: int) -> Sentence:
+        """Take words separated by white space."""
+        return Sentence(tuple(line.split()), (), number)
+
+    def show(
+        self, example: Sentence, prediction: Sequence[Span]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Name each span with its words."""
+        return show_spans(example.words, prediction)
+
+
+def _labels(
+    sentence: Sentence, first_pieces: np.ndarray, length: int, index: Mapping[str, int]
+) -> dict[str, np.ndarray]:
+    """The labels `start` and `end` of each piece."""
+    start = np.full(length, IGNORED, np.int32)
+    start[first_pieces[first_pieces >= 0]] = 0
+    end = start.copy()
+    for span in flat_spans(sentence.spans):
+        whole = _is_whole(span, first_pieces)
+        label = index.get(span.type, IGNORED) if whole else IGNORED
+        for labels, word in ((start, span.start), (end, span.end - 1)):
+            if first_pieces[word] >= 0:
+                labels[first_pieces[word]] = label
+    return {"start": start, "end": end}
+
+
+def _is_whole(span: Span, first_pieces: np.ndarray) -> bool:
+    """Whether the first word and the last have a piece."""
+    return bool(first_pieces[span.start] >= 0 and first_pieces[span.end - 1] >= 0)

@@ -1,0 +1,68 @@
+"""Experiments made small enough to train in a test."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from dicejax import config
+from dicejax.objectives import Objective
+from dicejax.training.setup import Setup
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+
+from . import tiny
+
+ROOT = Path(__file__).parents[1] / "experiments"
+FILES = sorted(f for f in ROOT.rglob("*.py") if "def get_config" in f.read_text())
+NAMES = [str(file.relative_to(ROOT).with_suffix("")) for file in FILES]
+
+
+def shrunk(experiment: config.Experiment, folder: Path) -> config.Experiment:
+    """The same experiment with a corpus and an encoder made here, and small."""
+    return dataclasses.replace(
+        experiment,
+        data=tiny.fitting(experiment.data, experiment.task, folder),
+        encoder=config.ScratchEncoder(
+            hidden_size=8,
+            intermediate_size=16,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            vocab_size=99,
+        ),
+        training=dataclasses.replace(
+            experiment.training, epochs=2, row_length=64, sentences_per_update=4
+        ),
+    )
+
+
+def trains_two_steps(setup: Setup, objective: Objective) -> None:
+    """Take two steps with an objective: the loss is finite, the parameters move."""
+    experiment = dataclasses.replace(setup.experiment, objective=objective)
+    setup = dataclasses.replace(setup, experiment=experiment)
+    objective, batches = setup.objective(), setup.batches(devices=1)
+    params = setup.initial_params(jax.random.key(0))
+    before = jax.device_get(params)
+    state = TrainState.create(
+        params,
+        experiment.optimizer.transform(),
+        total_steps=len(batches),
+        rng=jax.random.key(1),
+        objective_state=objective.initial_state(),
+    )
+    for step in range(2):
+        state, metrics = train_step(
+            state,
+            batches[step].arrays,
+            objective,
+            network=setup.network,
+            optimizer=experiment.optimizer,
+            task=experiment.task,
+        )
+        assert np.isfinite(metrics["loss"])
+    after = jax.device_get(state.params)
+    moved = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)
+    assert sum(jax.tree.leaves(moved)) > 10

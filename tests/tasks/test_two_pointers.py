@@ -1,0 +1,220 @@
+"""Two pointers: every flat span survives, and overlaps are resolved by score."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from dicejax.data import tokenize
+from dicejax.data.examples import Sentence, Span
+from dicejax.data.pack import fill
+from dicejax.data.readers import cluener, conll
+from dicejax.errors import InputError
+from dicejax.models.bert import BertConfig
+from dicejax.models.heads import TwoPointerHead
+from dicejax.tasks.task import IGNORED, Item
+from dicejax.tasks.two_pointers import TwoPointerNER
+
+from ..data import made
+
+TASK = TwoPointerNER()
+WORDS = ("New", "York", "beats", "York", "in", "York")
+SENTENCE = Sentence(
+    WORDS,
+    (
+        Span("LOC-city", 0, 2),
+        Span("ORG", 2, 3),  # next to its neighbours, of one word
+        Span("LOC-city", 3, 4),
+        Span("LOC-city", 5, 6),  # the last word, named before
+    ),
+    1,
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tokenize.learn_wordpiece([*WORDS, "New"] * 3, 33)
+
+
+def perfect(item):
+    """What a network gives that is right wherever it has a label."""
+    output = {}
+    for name in ("start", "end"):
+        gold = item.arrays[name]
+        output[name] = np.where(gold == IGNORED, 0, gold)
+        output[f"{name}_score"] = np.zeros(len(gold), np.float32)
+    return output
+
+
+def round_trip(task, sentences, tokenizer, max_length):
+    labels = task.label_names(sentences)
+    items = task.encode(sentences, tokenizer, labels, max_length)
+    found = [
+        task.decide(task.decode(sentence, [item], [perfect(item)], labels))
+        for sentence, item in zip(sentences, items, strict=True)
+    ]
+    return task.score(sentences, found, labels).values, task.warnings(
+        "dev", sentences, items, labels
+    )
+
+
+def test_labels_stand_at_first_pieces(tokenizer):
+    labels = TASK.label_names([SENTENCE])
+    assert labels == ("O", "LOC-city", "ORG")
+    (item,) = TASK.encode([SENTENCE], tokenizer, labels, 64)
+    np.testing.assert_array_equal(item.arrays["start"][item.detail], [1, 0, 2, 1, 0, 1])
+    np.testing.assert_array_equal(item.arrays["end"][item.detail], [0, 1, 2, 1, 0, 1])
+    others = np.setdiff1d(np.arange(len(item)), item.detail)
+    assert len(others) > 2  # more than the special pieces
+    for name in ("start", "end"):
+        assert (item.arrays[name][others] == IGNORED).all()
+    counts = TASK.class_counts([item], labels)
+    assert counts["start"].tolist() == counts["end"].tolist() == [2, 3, 1]
+
+
+def test_adjacent_last_and_repeated_spans_survive(tokenizer):
+    scores, said = round_trip(TASK, [SENTENCE], tokenizer, 64)
+    assert scores["f1"] == 1.0 and said == []
+
+
+def decoded(starts, ends, start_scores=None, end_scores=None):
+    labels = ("O", "A", "B")
+    length = len(starts)
+    item = Item({"input_ids": np.zeros(length)}, 0, np.arange(length))
+    output = {
+        "start": np.array(starts),
+        "end": np.array(ends),
+        "start_score": np.array(start_scores or [0.0] * length, np.float32),
+        "end_score": np.array(end_scores or [0.0] * length, np.float32),
+    }
+    sentence = Sentence(("x",) * length, (), 1)
+    spans = TASK.decode(sentence, [item], [output], labels)
+    return [tuple(span) for span in spans]
+
+
+def test_a_start_takes_the_nearest_end_of_its_type():
+    assert decoded([1, 0, 0, 0], [0, 2, 1, 1]) == [("A", 0, 3)]
+    assert decoded([0, 1, 0], [1, 0, 0]) == []  # no end at it or behind it
+    assert decoded([1, 2, 0], [2, 1, 2]) == [("A", 0, 2)]  # overlaps: the first
+
+
+def test_overlaps_go_to_the_more_probable_pair():
+    starts, ends = [1, 1, 0, 2], [0, 0, 1, 2]  # two starts share an end
+    assert decoded(starts, ends) == [("A", 0, 3), ("B", 3, 4)]
+    better = decoded(starts, ends, [-0.5, -0.1, 0, 0])
+    assert better == [("A", 1, 3), ("B", 3, 4)]
+    crossing = ([1, 2, 0, 0], [0, 0, 1, 2])
+    assert decoded(*crossing, end_scores=[0, 0, -0.2, -0.1]) == [("B", 1, 4)]
+    assert decoded(*crossing, end_scores=[0, 0, -0.1, -0.2]) == [("A", 0, 3)]
+
+
+def test_what_is_cut_off_counts_as_missed_and_is_no_label(tokenizer):
+    sentence = Sentence(WORDS, (Span("LOC", 0, 2), Span("ORG", 3, 6)), 1)
+    labels = TASK.label_names([sentence])
+    (whole,) = TASK.encode([sentence], tokenizer, labels, 64)
+    room = int(whole.detail[4]) + 1  # the words before it, [SEP]
+    (item,) = TASK.encode([sentence], tokenizer, labels, room)
+    assert len(item) == room and item.detail.tolist()[4:] == [-1, -1]
+    assert item.arrays["start"][item.detail[3]] == IGNORED
+    assert item.arrays["end"][item.detail[3]] == 0
+    scores, said = round_trip(TASK, [sentence], tokenizer, room)
+    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
+    assert said[0].startswith("dev: 1 of 2 spans cannot be predicted")
+
+
+def test_types_that_train_lacks_are_left_out_of_the_loss(tokenizer):
+    (item,) = TASK.encode([SENTENCE], tokenizer, ("O", "LOC-city"), 64)
+    assert item.arrays["start"][item.detail].tolist() == [1, 0, IGNORED, 1, 0, 1]
+    (said,) = TASK.warnings("dev", [SENTENCE], [item], ("O", "LOC-city"))
+    assert "dev has 1 'ORG' span" in said
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+def test_gold_comes_back_whatever_the_words_are(kind, tmp_path):
+    words = tuple(text or "x" for text in made.TEXTS)
+    spans = tuple(Span("T", n, n + 2) for n in range(0, len(words) - 1, 2))
+    sentence = Sentence(words, spans, 1)
+    tokenizer = made.read(kind, tmp_path, words=True)
+    labels = TASK.label_names([sentence])
+    (item,) = TASK.encode([sentence], tokenizer, labels, 2000)
+    found = TASK.decode(sentence, [item], [perfect(item)], labels)
+    assert found == list(spans)
+
+
+def test_the_head_trains_on_the_labels_and_predicts_under_jit(tokenizer):
+    labels = TASK.label_names([SENTENCE])
+    items = TASK.encode([SENTENCE] * 3, tokenizer, labels, 64)
+    rows = [[items[0].arrays, items[1].arrays], [items[2].arrays]]
+    batch = fill(rows, 64, TASK.layout(tokenizer))
+    ((_, head),) = TASK.heads(labels)
+    assert head == TwoPointerHead(classes=3, form="softmax", teacher="gold")
+    config = BertConfig(
+        vocab_size=40,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=64,
+    )
+    module = head.build(config, dtype=jnp.float32, rngs=nnx.Rngs(0))
+    hidden = jax.random.normal(jax.random.key(0), (2, 64, 8))
+    outputs = module(hidden, batch, jax.random.key(1))
+
+    logits, gold = jax.jit(TASK.loss_inputs)(outputs, batch)
+    for name, target in TASK.targets(labels).items():
+        assert target.classes == labels
+        assert logits[name].shape == (2, 64, 3) and gold[name].shape == (2, 64)
+        np.testing.assert_array_equal(gold[name], batch[name])
+
+    predicted = jax.device_get(jax.jit(TASK.predicted)(outputs, batch))
+    second = predicted.item(0, 1, len(items[0]), 2 * len(items[0]))
+    here = np.asarray(outputs["end"])[0, len(items[0]) : 2 * len(items[0])]
+    np.testing.assert_array_equal(second["end"], here.argmax(-1))
+    shifted = here.astype(np.float64) - here.max(-1, keepdims=True)
+    expected = -np.log(np.exp(shifted).sum(-1))
+    np.testing.assert_allclose(second["end_score"], expected, rtol=1e-5, atol=1e-6)
+    spans = TASK.decode(SENTENCE, [items[1]], [second], labels)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(spans))
+
+
+def test_what_cannot_be_learnt_is_refused():
+    with pytest.raises(ValueError, match="teacher is 'both'"):
+        TwoPointerNER(teacher="both")
+    with pytest.raises(InputError, match="train holds no span"):
+        TASK.label_names([Sentence(WORDS, (), 1)])
+
+
+@pytest.mark.parametrize("split", ["dev", "test"])
+@pytest.mark.parametrize("name", ["bert-base-cased", "xlnet-base-cased"])
+def test_gold_of_conll_2003_survives(data_folder, split, name):
+    sentences = conll.read(data_folder / "conll2003" / f"{split}.txt")
+    tokenizer = tokenize.read(data_folder / "vocab" / name)
+    scores, said = round_trip(TASK, sentences, tokenizer, 512)
+    assert scores["f1"] == 1.0 and said == []
+
+
+def test_gold_of_cluener_survives_but_for_its_one_overlap(data_folder):
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    dev = cluener.read(data_folder / "cluener2020" / "dev.json")
+    scores, said = round_trip(TASK, dev, tokenizer, 128)
+    assert scores["f1"] == 1.0 and said == []
+
+    train = cluener.read(data_folder / "cluener2020" / "train.json")
+    scores, (said,) = round_trip(TASK, train, tokenizer, 128)
+    gold = sum(len(sentence.spans) for sentence in train)
+    # A book with two companies in its title.
+    assert said.startswith(f"dev: 1 of {gold} spans overlap another")
+    assert (scores["precision"], scores["recall"]) == (1.0, (gold - 1) / gold)
+
+
+def test_gold_of_msra_survives_but_for_what_is_cut(data_folder):
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    sentences = conll.read(data_folder / "msra" / "test.txt")[:1000]
+    scores, said = round_trip(TASK, sentences, tokenizer, 2500)
+    assert scores["f1"] == 1.0 and said == []
+    scores, (said,) = round_trip(TASK, sentences, tokenizer, 512)
+    assert said.startswith("dev: 491 of 2912 spans cannot be predicted")
+    assert (scores["precision"], scores["recall"]) == (1.0, (2912 - 491) / 2912)
