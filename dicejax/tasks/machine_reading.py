@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,19 +17,12 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import Layout
 from dicejax.data.tokenize import Encoded
 from dicejax.errors import InputError
-from dicejax.metrics import spans as span_metrics
-from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding
 from dicejax.tasks.span_decoding import Candidate, Pairs
-from dicejax.tasks.tagging import (
-    flat_spans,
-    lost_to_length,
-    show_spans,
-    unseen_types,
-)
-from dicejax.tasks.task import Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.spans import SpanTask, flat_spans, lost_to_length, unseen_types
+from dicejax.tasks.task import Item, Outputs, Predicted, Target
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
@@ -44,7 +37,7 @@ class Asked(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MachineReading(Task):
+class MachineReading(SpanTask):
     """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
 
     Each sentence is read once for each query. Three outputs are learnt: whether a span
@@ -75,8 +68,6 @@ class MachineReading(Task):
     https://github.com/ShannonAI/dice_loss_for_NLP, tasks/mrc_ner.
     """
 
-    takes: ClassVar[tuple[type, ...]] = (Sentence,)
-    default_threshold: ClassVar[float | None] = 0.5
 
     queries: tuple[tuple[str, str], ...]
     match: bool = True
@@ -300,18 +291,6 @@ class MachineReading(Task):
             return TunedThreshold(default, 0.0, default, 0.0, 0, total)
         return tune_spans(*zip(*judged, strict=True), total, default=default)
 
-    def score(
-        self,
-        examples: Sequence[Sentence],
-        predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
-    ) -> Scores:
-        """Span-level precision, recall and F1 in word space, over all gold spans."""
-        del labels
-        gold = [sentence.spans for sentence in examples]
-        counts = span_metrics.count(gold, predictions)
-        return Scores.of_spans(span_metrics.scores(counts))
-
     def warnings(
         self,
         split: str,
@@ -354,16 +333,6 @@ class MachineReading(Task):
                 "nearest end of their type: counted as missed; see match"
             )
         return said
-
-    def parse(self, line: str, number: int) -> Sentence:
-        """Take words separated by white space."""
-        return Sentence(tuple(line.split()), (), number)
-
-    def show(
-        self, example: Sentence, prediction: Sequence[Span]
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Name each span with its words."""
-        return show_spans(example.words, prediction)
 
     @property
     def _told(self) -> int:

@@ -255,9 +255,9 @@ class QuestionAnswering(Task):
                 arrays[name] = np.where(seen, 0, IGNORED).astype(np.int32)
                 arrays[name][places] = 1
             return arrays
-        arrays["summary_positions"] = window.summary
+        arrays["summary_positions"] = window.encoded.summary
         (span,) = self._trained(gold) or (None,)
-        none = (IGNORED if self.head == "xlnet" else window.summary,) * 2
+        none = (IGNORED if self.head == "xlnet" else window.encoded.summary,) * 2
         arrays[START], arrays[END] = (
             (IGNORED, IGNORED) if gold is None else span or none
         )
@@ -309,7 +309,9 @@ class QuestionAnswering(Task):
                 refusals.append(float(output[NONE]))
                 scores = scores - np.logaddexp(0, output[NONE])  # log P(possible)
             else:
-                refusals.append(float(start[window.summary] + end[window.summary]))
+                refusals.append(
+                    float(start[window.encoded.summary] + end[window.encoded.summary])
+                )
             ends = (places.tolist() for places in window.characters(first, last))
             found += zip(scores.tolist(), *ends, strict=True)
         candidates = ranked(found, example.context)[:count]

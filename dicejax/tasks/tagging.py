@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,23 +13,20 @@ from dicejax.data import tags, tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import Layout
 from dicejax.data.tags import Scheme
-from dicejax.metrics import spans as span_metrics
-from dicejax.metrics.scores import Scores
 from dicejax.models.heads import TokenHead
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.spans import SpanTask, flat_spans, lost_to_length, unseen_types
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
 
 HEAD = "tags"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Tagging(Task):
+class Tagging(SpanTask):
     """Named entities, or any flat spans of words, as a tag per word.
 
     Args:
       scheme: the tags the network predicts, whatever scheme the files use.
     """
-
-    takes: ClassVar[tuple[type, ...]] = (Sentence,)
 
     scheme: Scheme = "BIO"
 
@@ -39,10 +34,6 @@ class Tagging(Task):
         """Return every tag of the types that occur, "O" first."""
         types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
-
-    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
-        """Yield all words."""
-        return (word for sentence in examples for word in sentence.words)
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
         """Return a head with logits of all tags for each token."""
@@ -65,8 +56,9 @@ class Tagging(Task):
     ) -> list[Item]:
         """Encode each sentence as one item; its detail is the words' first pieces.
 
-        Tags cannot say that spans overlap: of such as many as do not are learnt, and the
-        others count as missed. A word whose label is not in `labels` is left out of the loss.
+        Tags cannot say that spans overlap: of such as many as do not are learnt, and
+        the others count as missed. A word whose label is not in `labels` is left out of
+        the loss.
         """
 
         def numbers(sentence: Sentence) -> list[int]:
@@ -100,18 +92,6 @@ class Tagging(Task):
         words = word_labels(output[HEAD], item.detail, labels, otherwise="O")
         return tags.spans(words, self.scheme)
 
-    def score(
-        self,
-        examples: Sequence[Sentence],
-        predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
-    ) -> Scores:
-        """Span-level precision, recall and F1 in word space, over all gold spans."""
-        del labels
-        gold = [sentence.spans for sentence in examples]
-        counts = span_metrics.count(gold, predictions)
-        return Scores.of_spans(span_metrics.scores(counts))
-
     def warnings(
         self,
         split: str,
@@ -142,16 +122,6 @@ class Tagging(Task):
                 "cannot say: counted as missed"
             )
         return said
-
-    def parse(self, line: str, number: int) -> Sentence:
-        """Take words separated by white space."""
-        return Sentence(tuple(line.split()), (), number)
-
-    def show(
-        self, example: Sentence, prediction: Sequence[Span]
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Name each span with its words."""
-        return show_spans(example.words, prediction)
 
 
 def encode_words(
@@ -217,56 +187,3 @@ def word_labels(
         labels[number] if place >= 0 else otherwise
         for number, place in zip(numbers, first_pieces.tolist(), strict=True)
     ]
-
-
-def flat_spans(spans: Sequence[Span]) -> list[Span]:
-    """Keep as many spans as do not overlap: those that end first, of these the longest.
-
-    >>> kept = flat_spans([Span("A", 0, 2), Span("B", 0, 4), Span("C", 2, 4)])
-    >>> [span.type for span in kept]
-    ['A', 'C']
-    """
-    kept: list[Span] = []
-    for span in sorted(spans, key=lambda span: (span.end, span.start)):
-        if not kept or kept[-1].end <= span.start:
-            kept.append(span)
-    return kept
-
-
-def unseen_types(
-    split: str, sentences: Iterable[Sentence], known: Iterable[str]
-) -> list[str]:
-    """Say in a sentence per type which spans can only be missed."""
-    known = set(known)
-    types = (span.type for sentence in sentences for span in sentence.spans)
-    counts = Counter(kind for kind in types if kind not in known)
-    return [
-        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
-        "that train never has: scored as missed"
-        for kind, count in sorted(counts.items())
-    ]
-
-
-def lost_to_length(split: str, lost: int, gold: int, what: str) -> str:
-    """Say how much gold no prediction can reach."""
-    return (
-        f"{split}: {lost} of {gold} {what} cannot be predicted (beyond the longest "
-        "sequence, or characters the tokenizer drops): counted as missed"
-    )
-
-
-def show_spans(
-    words: Sequence[str], spans: Sequence[Span], joint: str = " "
-) -> tuple[dict[str, Any], list[str]]:
-    """Name each span with its words, for JSON and for the terminal."""
-    found = [(span, joint.join(words[span.start : span.end])) for span in spans]
-    record = {
-        "words": list(words),
-        "entities": [{**span._asdict(), "text": text} for span, text in found],
-    }
-    lines = [joint.join(words)]
-    lines += [
-        f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})"
-        for span, text in found
-    ]
-    return record, lines + ["  no entity"] * (not found)

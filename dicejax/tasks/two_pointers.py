@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
@@ -16,25 +16,18 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import Layout
 from dicejax.errors import InputError
-from dicejax.metrics import spans as span_metrics
-from dicejax.metrics.scores import Scores
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
-from dicejax.tasks.tagging import (
-    best_class,
-    flat_spans,
-    lost_to_length,
-    show_spans,
-    unseen_types,
-)
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.spans import SpanTask, flat_spans, lost_to_length, unseen_types
+from dicejax.tasks.tagging import best_class
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TwoPointerNER(Task):
+class TwoPointerNER(SpanTask):
     """Flat named entities, as the type that starts at a word and the type that ends.
 
     Each word has two labels, on its first piece: the type of the span of which it is
@@ -49,8 +42,6 @@ class TwoPointerNER(Task):
     https://github.com/qingkongzhiqian/NER_loss_compare, which has a loss on special
     pieces too, and lets predicted spans overlap.
     """
-
-    takes: ClassVar[tuple[type, ...]] = (Sentence,)
 
     teacher: Literal["gold", "predicted"] = "gold"
 
@@ -70,10 +61,6 @@ class TwoPointerNER(Task):
                 "spans, or the column and the scheme of their tags"
             )
         return (NONE, *sorted(types))
-
-    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
-        """Yield all words."""
-        return (word for sentence in examples for word in sentence.words)
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TwoPointerHead], ...]:
         """Return a head with logits of all classes for each token, for both ends."""
@@ -161,18 +148,6 @@ class TwoPointerNER(Task):
             ]
         return [span for span, _ in without_overlaps(found)]
 
-    def score(
-        self,
-        examples: Sequence[Sentence],
-        predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
-    ) -> Scores:
-        """Span-level precision, recall and F1 in word space, over all gold spans."""
-        del labels
-        gold = [sentence.spans for sentence in examples]
-        counts = span_metrics.count(gold, predictions)
-        return Scores.of_spans(span_metrics.scores(counts))
-
     def warnings(
         self,
         split: str,
@@ -200,16 +175,6 @@ class TwoPointerNER(Task):
                 "pointers keep one: counted as missed"
             )
         return said
-
-    def parse(self, line: str, number: int) -> Sentence:
-        """Take words separated by white space."""
-        return Sentence(tuple(line.split()), (), number)
-
-    def show(
-        self, example: Sentence, prediction: Sequence[Span]
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Name each span with its words."""
-        return show_spans(example.words, prediction)
 
 
 def _labels(

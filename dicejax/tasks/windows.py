@@ -36,14 +36,6 @@ class Window:
     gold: list[Places | None] | None
 
     @property
-    def summary(self) -> int:
-        """The place of [CLS], which stands for "no answer" and for the sequence.
-
-        The template puts it first, or as XLNet's last.
-        """
-        return 0 if self.encoded.texts[0] < 0 else len(self.encoded) - 1
-
-    @property
     def candidates(self) -> np.ndarray:
         """Which pieces have a character of the context, bool `[n]`."""
         starts, ends = self.encoded.offsets.T

@@ -16,13 +16,12 @@ from dicejax.data.tags import Scheme
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.models.heads import TokenHead
+from dicejax.tasks.spans import lost_to_length, show_spans
 from dicejax.tasks.tagging import (
     HEAD,
     Tagging,
     best_class,
     encode_words,
-    lost_to_length,
-    show_spans,
     token_layout,
     word_labels,
 )

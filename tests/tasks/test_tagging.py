@@ -7,7 +7,8 @@ from dicejax.data import tokenize
 from dicejax.data.readers import cluener, conll
 from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
-from dicejax.tasks.tagging import HEAD, Tagging, flat_spans
+from dicejax.tasks.spans import flat_spans
+from dicejax.tasks.tagging import HEAD, Tagging
 from dicejax.tasks.task import IGNORED
 
 from ..data import made

@@ -1,6 +1,7 @@
 """Tokenizers: read from a model folder or learnt, and what they make of texts."""
 
-from dicejax.data.tokenize.encoding import Encoded, encode, encode_texts
+from dicejax.data.tokenize.encoded import Encoded
+from dicejax.data.tokenize.encoding import encode, encode_texts
 from dicejax.data.tokenize.learning import learn_wordpiece
 from dicejax.data.tokenize.reading import FILE, check_fits, pad_id, read
 

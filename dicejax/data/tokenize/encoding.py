@@ -1,8 +1,7 @@
-"""From texts to pieces, and from pieces back to the exact characters."""
+"""From texts to pieces, each with the exact characters it comes from."""
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from itertools import chain
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
+from dicejax.data.tokenize.encoded import Encoded, with_every_word
 from dicejax.errors import InputError
 
 _CHUNK = 4096  # texts at a time, which bounds the memory
@@ -21,163 +21,6 @@ _SPACES = [code for code in range(0x3001) if chr(code).isspace()]
 # 29): joiners, half-width Japanese sound marks, skin tones, the letters of flags.
 _JOINED = {0x200C, 0x200D, 0xFF9E, 0xFF9F, *range(0x1F3FB, 0x1F400)}
 _JOINED |= {*range(0xE0020, 0xE0080)}
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Encoded:
-    """A text, or a pair of texts, as pieces. All arrays are `[n]`, one entry a piece.
-
-    Attributes:
-      ids: numbers of the pieces.
-      token_types: what the tokenizer's template says: 0 for the first text, for the
-        second mostly 1, for XLNet's `<cls>` 2.
-      texts: 0 or 1, the text that a piece is of; -1 for the template's special pieces.
-      words: the word that a piece is of, -1 for special pieces. As the words were
-        given; those of a raw text are numbered as the tokenizer splits it.
-      offsets: `[n, 2]`, where a piece's characters begin and end in the original text,
-        or in its word if words were given. They never begin or end with white space,
-        nor between a character and the marks that combine with it. Pieces that share a
-        character overlap; a piece of no character, as "▁", begins where it ends.
-    """
-
-    ids: np.ndarray
-    token_types: np.ndarray
-    texts: np.ndarray
-    words: np.ndarray
-    offsets: np.ndarray
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    @property
-    def special(self) -> np.ndarray:
-        """Whether a piece comes from the template, bool `[n]`."""
-        return self.texts < 0
-
-    @property
-    def summary(self) -> int:
-        """The place of the special piece that stands for the whole, such as [CLS].
-
-        It is the first piece, or where the template begins with text, as XLNet's does,
-        the last.
-        """
-        return 0 if self.texts[0] < 0 else len(self) - 1
-
-    def first_pieces(self, words: int, *, text: int = 0) -> np.ndarray:
-        """Return the place of each word's first piece, -1 where a word has none.
-
-        Args:
-          words: how many words the text has.
-          text: which text of a pair.
-        """
-        first = np.full(words, -1, np.int32)
-        places = np.flatnonzero(self.texts == text)[::-1]
-        first[self.words[places]] = places  # of several, the last written stays
-        return first
-
-    def shortened(self, max_length: int, *, longer_first: bool = False) -> Encoded:
-        """Return at most `max_length` pieces: what is cut are ends of texts.
-
-        Special pieces stay where the template puts them.
-
-        Args:
-          max_length: the pieces wanted, the special ones included.
-          longer_first: cut the longer text of a pair until both are equally long, then
-            both, the second first. Else the last text alone is cut.
-
-        Raises:
-          ValueError: so many pieces would be cut that the text has not got them.
-        """
-        excess = len(self) - max_length
-        if excess <= 0:
-            return self
-        keep = np.ones(len(self), bool)
-        texts = [np.flatnonzero(self.texts == text) for text in (0, 1)]
-        first, second = map(len, texts)
-        left = first + second - excess
-        if longer_first:
-            first = min(first, max(left - second, (left + 1) // 2))
-        elif second == 0:
-            first = left
-        if not 0 <= first <= left:
-            special = len(self) - len(texts[0]) - second
-            raise ValueError(
-                f"{max_length} pieces leave no room: {special} are special and "
-                f"{len(texts[0])} of the first text"
-            )
-        keep[texts[0][first:]] = False
-        keep[texts[1][left - first :]] = False
-        arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return Encoded(*(array[keep] for array in arrays))
-
-    def window(self, first: int, last: int, *, ahead: int | None = None) -> Encoded:
-        """Return a pair with a part of its second text.
-
-        Special pieces stay where the template puts them.
-
-        >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
-        >>> tokenizer = learn_wordpiece(["a", "b", "c"], 40)
-        >>> (pair,) = encode_texts(tokenizer, ["a b"], ["a b c"])
-        >>> [tokenizer.id_to_token(i) for i in pair.window(5, 6, ahead=1).ids]
-        ['[CLS]', 'a', '[SEP]', 'b', 'c', '[SEP]']
-
-        Args:
-          first: place of the first piece that is kept of the second text.
-          last: place of the last, which is included; before `first`, none is kept.
-          ahead: pieces kept of the first text, from its first on; None keeps all.
-        """
-        places = np.arange(len(self))
-        keep = (self.texts != 1) | (places >= first) & (places <= last)
-        if ahead is not None:
-            keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
-        arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return Encoded(*(array[keep] for array in arrays))
-
-    def span(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the characters `[start, end)` that pieces `first` to `last` come from.
-
-        >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
-        >>> text = "Zu\u0308rich  wins"  # the u and its dots are two characters
-        >>> (encoded,) = encode_texts(learn_wordpiece(["Zu", "rich"], 40), [text])
-        >>> start, end = encoded.span(*encoded.pieces(0, 7))
-        >>> text[start:end] == "Zu\u0308rich"
-        True
-
-        Args:
-          first: place of the first piece.
-          last: place of the last, which is included.
-
-        Returns:
-          None if there is no character.
-
-        Raises:
-          ValueError: the pieces are of two texts.
-        """
-        here = slice(first, last + 1)
-        starts, ends = self.offsets[here].T
-        solid = (starts < ends) & (self.texts[here] >= 0)
-        if not solid.any():
-            return None
-        if len(set(self.texts[here][solid].tolist())) > 1:
-            raise ValueError(f"pieces {first} to {last} are of two texts")
-        return int(starts[solid].min()), int(ends[solid].max())
-
-    def pieces(self, start: int, end: int, *, text: int = 0) -> tuple[int, int] | None:
-        """Return the first and the last piece with a character of `[start, end)`.
-
-        Args:
-          start: the first character.
-          end: the character behind the last.
-          text: which text of a pair.
-
-        Returns:
-          None if no piece has one: characters that the tokenizer drops, or that were
-          cut off.
-        """
-        starts, ends = self.offsets.T
-        solid = (starts < ends) & (self.texts == text) & (start < end)
-        found = np.flatnonzero(solid & (starts < end) & (ends > start))
-        return (int(found[0]), int(found[-1])) if len(found) else None
 
 
 def encode(
@@ -224,35 +67,6 @@ def encode(
         with_every_word(encoded, words, unknown)
         for encoded, words in zip(found, counts, strict=True)
     ]
-
-
-def with_every_word(
-    encoded: Encoded, counts: Sequence[int], unknown: int | None
-) -> Encoded:
-    """Give each word that has no piece the unknown piece, so that it can be labelled.
-
-    Args:
-      encoded: the pieces.
-      counts: words of each text.
-      unknown: number of that piece; None changes nothing.
-    """
-    for text, count in enumerate(counts):
-        places = np.flatnonzero(encoded.texts == text)
-        present = encoded.words[places]
-        distinct = np.count_nonzero(present[1:] != present[:-1]) + 1
-        if unknown is None or not len(places) or distinct == count:
-            continue
-        missing = np.setdiff1d(np.arange(count), present)
-        where = np.append(places, places[-1] + 1)[np.searchsorted(present, missing)]
-        kind = encoded.token_types[places[0]]
-        encoded = Encoded(
-            np.insert(encoded.ids, where, unknown),
-            np.insert(encoded.token_types, where, kind),
-            np.insert(encoded.texts, where, text),
-            np.insert(encoded.words, where, missing),
-            np.insert(encoded.offsets, where, 0, axis=0),
-        )
-    return encoded
 
 
 def encode_texts(

@@ -1,0 +1,99 @@
+"""What tasks that look for spans of words in sentences have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
+
+from dicejax.data.examples import Sentence, Span
+from dicejax.metrics import spans as span_metrics
+from dicejax.metrics.scores import Scores
+from dicejax.tasks.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SpanTask(Task):
+    """Spans of words, each of a type: the same scores however they are found."""
+
+    takes: ClassVar[tuple[type, ...]] = (Sentence,)
+
+    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+        """Yield all words."""
+        return (word for sentence in examples for word in sentence.words)
+
+    def score(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> Scores:
+        """Span-level precision, recall and F1 in word space, over all gold spans."""
+        del labels
+        gold = [sentence.spans for sentence in examples]
+        counts = span_metrics.count(gold, predictions)
+        return Scores.of_spans(span_metrics.scores(counts))
+
+    def parse(self, line: str, number: int) -> Sentence:
+        """Take words separated by white space."""
+        return Sentence(tuple(line.split()), (), number)
+
+    def show(
+        self, example: Sentence, prediction: Sequence[Span]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Name each span with its words."""
+        return show_spans(example.words, prediction)
+
+
+def flat_spans(spans: Sequence[Span]) -> list[Span]:
+    """Keep as many spans as do not overlap: those that end first, of these the longest.
+
+    >>> kept = flat_spans([Span("A", 0, 2), Span("B", 0, 4), Span("C", 2, 4)])
+    >>> [span.type for span in kept]
+    ['A', 'C']
+    """
+    kept: list[Span] = []
+    for span in sorted(spans, key=lambda span: (span.end, span.start)):
+        if not kept or kept[-1].end <= span.start:
+            kept.append(span)
+    return kept
+
+
+def unseen_types(
+    split: str, sentences: Iterable[Sentence], known: Iterable[str]
+) -> list[str]:
+    """Say in a sentence per type which spans can only be missed."""
+    known = set(known)
+    types = (span.type for sentence in sentences for span in sentence.spans)
+    counts = Counter(kind for kind in types if kind not in known)
+    return [
+        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
+        "that train never has: scored as missed"
+        for kind, count in sorted(counts.items())
+    ]
+
+
+def lost_to_length(split: str, lost: int, gold: int, what: str) -> str:
+    """Say how much gold no prediction can reach."""
+    return (
+        f"{split}: {lost} of {gold} {what} cannot be predicted (beyond the longest "
+        "sequence, or characters the tokenizer drops): counted as missed"
+    )
+
+
+def show_spans(
+    words: Sequence[str], spans: Sequence[Span], joint: str = " "
+) -> tuple[dict[str, Any], list[str]]:
+    """Name each span with its words, for JSON and for the terminal."""
+    found = [(span, joint.join(words[span.start : span.end])) for span in spans]
+    record = {
+        "words": list(words),
+        "entities": [{**span._asdict(), "text": text} for span, text in found],
+    }
+    lines = [joint.join(words)]
+    lines += [
+        f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})"
+        for span, text in found
+    ]
+    return record, lines + ["  no entity"] * (not found)
