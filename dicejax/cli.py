@@ -1,7 +1,7 @@
-"""The command `dicejax`: train, evaluate, predict, compare, export.
+"""The command `dicejax`: train, evaluate, predict, compare, profile, export.
 
-Every command that trains takes an experiment file, and any leaf of the experiment can
-be overridden: `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
+Every command that takes an experiment file can override any leaf of the experiment:
+`dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal, Union
 
 import tyro
@@ -44,6 +44,8 @@ class Train:
       out: folder of the run; runs/NAME/LOSS/seed-N unless given.
       overwrite: replace the run that the folder holds.
       loss: take this loss, at its defaults, instead of the experiment's.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
       settings: the experiment.
     """
 
@@ -51,6 +53,7 @@ class Train:
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     overwrite: bool = False
     loss: Annotated[str | None, arg(metavar="NAME")] = None
+    scratch: bool = False
     settings: Overrides = GENERIC
 
     def __call__(self, console: Console) -> None:
@@ -89,6 +92,8 @@ class Compare:
       overwrite: train again what the folder holds.
       losses: the losses to compare, at their defaults; the experiment names some.
       seeds: runs per loss.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
       settings: the experiment.
     """
 
@@ -97,6 +102,7 @@ class Compare:
     overwrite: bool = False
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seeds: int = 2
+    scratch: bool = False
     settings: Overrides = GENERIC
 
     def __call__(self, console: Console) -> None:
@@ -145,11 +151,7 @@ class Evaluate:
         """Score and print."""
         from dicejax.training.inference import evaluate
 
-        def warn(text: str) -> None:
-            console.print(
-                f"warning: {text}", highlight=False, markup=False, soft_wrap=True
-            )
-
+        warn = _noting(console)
         found = evaluate(self.run, self.split, self.checkpoint, warn, data=self.data)
         content = found.scores.to_json()
         if self.json:
@@ -206,6 +208,53 @@ class Predict:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Print how imbalanced a data set is, and what of it is too rare to learn.
+
+    Negatives and positives of each label, suggested class weights, lengths, and the
+    padding that packing saves. Reads the data and the encoder's tokenizer, no weights.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder for profile.json and the picture, profile.png and profile.svg.
+      split: whose labels, lengths and padding are shown.
+      rare: a label with fewer positives in the training split is too rare.
+      json: print one JSON object, with all splits, instead of tables.
+      loss: take this loss, at its defaults, instead of the experiment's.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    split: Literal["train", "dev", "test"] = "train"
+    rare: int = 20
+    json: bool = False
+    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    scratch: bool = False
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Count and print."""
+        from dicejax.analysis.profile import picture, profile, to_json
+        from dicejax.analysis.profile.report import report
+
+        if self.out is not None:
+            picture.prepare(self.out)
+        found = profile(self.settings, _noting(console), rare=self.rare)
+        if self.out is not None:
+            picture.write(found, self.split, self.out)
+        if self.json:
+            print(to_json(found))
+            return
+        for table in report(found, self.split):
+            Console().print(table, "")
+        if self.out is not None:
+            print(f"profile.json, profile.png and profile.svg in {self.out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
     """Write a finished run as a Hugging Face folder, for PyTorch.
 
@@ -239,8 +288,12 @@ COMMANDS = {
     "evaluate": Evaluate,
     "predict": Predict,
     "compare": Compare,
+    "profile": Profile,
     "export": Export,
 }
+
+
+Command = Train | Compare | Evaluate | Predict | Profile | Export
 
 
 def main() -> None:
@@ -270,7 +323,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict | Export:
+def parse(argv: Sequence[str]) -> Command:
     """Turn the words of a command line into a command.
 
     The experiment file is loaded first, for its values are the defaults of the flags.
@@ -295,12 +348,14 @@ def parse(argv: Sequence[str]) -> Train | Compare | Evaluate | Predict | Export:
         kinds = Union[commands]  # noqa: UP007 - made at run time
         return _tyro(kinds, argv, prog="dicejax", description=about)
     command = COMMANDS[name]
-    if command not in (Train, Compare):
+    if command not in (Train, Compare, Profile):
         return _tyro(command, argv[1:], prog=f"dicejax {name}")
     settings = _named_experiment(argv) or GENERIC
     loss = _value_of(argv, "--loss")
     if loss is not None:
         settings = dataclasses.replace(settings, objective=_objective(loss))
+    if "--scratch" in argv:
+        settings = dataclasses.replace(settings, encoder=config.ScratchEncoder())
     default = command(file=tyro.MISSING, settings=settings)
     return _tyro(command, argv[1:], prog=f"dicejax {name}", default=default)
 
@@ -341,6 +396,13 @@ def _objective(name: str) -> Objective:
         hint = f"; did you mean {near[0]}?" if near else ""
         raise InputError(f"unknown loss {name!r}; known: {', '.join(known)}{hint}")
     return known[name]()
+
+
+def _noting(console: Console) -> Callable[[str], None]:
+    """Return what prints a note, wrapped by nothing but the terminal."""
+    return lambda text: console.print(
+        f"note: {text}", highlight=False, markup=False, soft_wrap=True
+    )
 
 
 def _scores(scores: Mapping[str, Any], what: str) -> str:

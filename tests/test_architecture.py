@@ -18,7 +18,15 @@ ALLOWED = {
     "tasks": {"data", "models", "metrics"},
     "config": {"data", "tasks", "objectives", "training.optimizers"},
     "training": {"config", "data", "metrics", "models", "objectives", "tasks"},
-    "analysis": {"config", "data", "metrics", "objectives", "tasks", "training"},
+    "analysis": {
+        "config",
+        "data",
+        "losses",
+        "metrics",
+        "objectives",
+        "tasks",
+        "training",
+    },
 }
 
 

@@ -85,7 +85,7 @@ def test_train_evaluate_predict(project, capsys):
     assert [r["epoch"] for r in records if "dev/f1" in r] == list(range(12))
     assert list((folder / "tensorboard").iterdir())
     result = json.loads((folder / "result.json").read_text())
-    assert result["test"]["f1"] == 1.0 and result["best_dev_f1"] == 1.0
+    assert result["test"]["f1"] == 1.0 and result["best_dev_score"] == 1.0
     assert result["test"]["per_type"]["LOC"]["support"] == 4
     assert not list(folder.glob("*.partial"))
 
@@ -337,7 +337,9 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
     assert f"{meant} " in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["", "train", "evaluate", "predict", "compare"])
+@pytest.mark.parametrize(
+    "command", ["", "train", "evaluate", "predict", "compare", "profile"]
+)
 def test_help_tells_what_a_command_is_for(capsys, command):
     with pytest.raises(SystemExit) as stop:
         run([*command.split(), "--help"])
@@ -347,8 +349,9 @@ def test_help_tells_what_a_command_is_for(capsys, command):
         "": "F1-oriented training of NLP encoders",
         "train": "--training.epochs",
         "evaluate": "--split",
-        "predict": "one or more sentences",
+        "predict": "one or more examples",
         "compare": "runs per loss",
+        "profile": "how imbalanced a data set is",
     }
     assert wanted[command] in said
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dicejax.data.examples import ReadingExample
-from dicejax.metrics import squad
+from dicejax.metrics import quoref, squad
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 
@@ -111,6 +111,20 @@ def apart(candidates: Sequence[Candidate], weights: Sequence[float]) -> tuple:
 def gold_texts(example: ReadingExample) -> list[str]:
     """All annotators' answers; the spans of the one answer where there are several."""
     return [span.text for answer in example.answers for span in answer]
+
+
+def answer_scores(
+    examples: Sequence[ReadingExample], answers: Sequence[Answer], *, several: bool
+) -> Scores:
+    """Score as SQuAD v1.1 does or, with several spans to an answer, as Quoref does."""
+    golds = {example.id: gold_texts(example) for example in examples}
+    given = {e.id: a.texts for e, a in zip(examples, answers, strict=True)}
+    if several:
+        scores = quoref.score(golds, given)
+    else:
+        joined = {question: "".join(texts) for question, texts in given.items()}
+        scores = squad.score_v1(golds, joined)
+    return Scores({"f1": scores.f1, "exact": scores.exact})
 
 
 def refusal_scores(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,7 +21,7 @@ from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding
 from dicejax.tasks.span_decoding import Candidate, Pairs
-from dicejax.tasks.spans import SpanTask, flat_spans, lost_to_length, unseen_types
+from dicejax.tasks.spans import SpanTask, gold_warnings
 from dicejax.tasks.task import Item, Outputs, Predicted, Target
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
@@ -68,6 +68,7 @@ class MachineReading(SpanTask):
     https://github.com/ShannonAI/dice_loss_for_NLP, tasks/mrc_ner.
     """
 
+    default_threshold: ClassVar[float | None] = 0.5
 
     queries: tuple[tuple[str, str], ...]
     match: bool = True
@@ -300,9 +301,8 @@ class MachineReading(SpanTask):
     ) -> list[str]:
         """Say which types have no query, and how many spans cannot be told, and why."""
         types = [kind for kind, _ in self.queries]
-        said = unseen_types(split, examples, types)
         gold = sum(len(sentence.spans) for sentence in examples)
-        lost = crossed = untold = unpaired = 0
+        lost = untold = unpaired = 0
         for item in items:
             asked, sentence = item.detail, examples[item.example]
             spans = span_decoding.of_type(sentence.spans, types[asked.query])
@@ -311,17 +311,8 @@ class MachineReading(SpanTask):
             starts = Counter(start for start, _ in spans)
             untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.paired(spans))
-        for sentence in examples:
-            crossed += len(sentence.spans) - len(flat_spans(sentence.spans))
-        if split == "train" and not gold:
-            said.append("train holds no span: there is nothing to learn")
-        if lost:
-            said.append(lost_to_length(split, lost, gold, "spans"))
-        if crossed and not self.nested:
-            said.append(
-                f"{split}: {crossed} of {gold} spans overlap another, and flat "
-                "decoding keeps one of two: counted as missed; see nested"
-            )
+        which = None if self.nested else "of which flat decoding keeps one; see nested"
+        said = gold_warnings(split, examples, types, lost, overlapping=which)
         if untold and self.match:
             said.append(
                 f"{split}: {untold} of {gold} spans start where {self.spans_per_start} "

@@ -17,16 +17,15 @@ from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample
 from dicejax.data.pack import Layout
 from dicejax.errors import InputError
-from dicejax.metrics import quoref, squad
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import IMPOSSIBLE, AnswerHead, Head, StartEndHead
 from dicejax.tasks.answers import (
     Answer,
     Found,
+    answer_scores,
     apart,
     best_refusal,
-    gold_texts,
     log_odds,
     ranked,
     refusal_scores,
@@ -365,14 +364,7 @@ class QuestionAnswering(Task):
         del labels
         if self.unanswerable:
             return refusal_scores(examples, predictions)
-        golds = {example.id: gold_texts(example) for example in examples}
-        pairs = zip(examples, predictions, strict=True)
-        given = {example.id: answer.texts for example, answer in pairs}
-        if self.several_spans:
-            scores = quoref.score(golds, given)
-        else:
-            scores = squad.score_v1(golds, {i: "".join(t) for i, t in given.items()})
-        return Scores({"f1": scores.f1, "exact": scores.exact})
+        return answer_scores(examples, predictions, several=self.several_spans)
 
     def warnings(
         self,

@@ -60,18 +60,42 @@ def flat_spans(spans: Sequence[Span]) -> list[Span]:
     return kept
 
 
-def unseen_types(
-    split: str, sentences: Iterable[Sentence], known: Iterable[str]
+def gold_warnings(
+    split: str,
+    sentences: Sequence[Sentence],
+    known: Iterable[str],
+    lost: int,
+    *,
+    overlapping: str | None,
 ) -> list[str]:
-    """Say in a sentence per type which spans can only be missed."""
-    known = set(known)
+    """Say which gold spans no prediction can reach, a sentence for each reason.
+
+    Args:
+      split: its name.
+      sentences: its sentences.
+      known: the types that can be predicted.
+      lost: spans of which words have no piece.
+      overlapping: what becomes of spans that overlap; None: they are no loss.
+    """
+    known, gold = set(known), sum(len(sentence.spans) for sentence in sentences)
     types = (span.type for sentence in sentences for span in sentence.spans)
-    counts = Counter(kind for kind in types if kind not in known)
-    return [
+    unseen = Counter(kind for kind in types if kind not in known)
+    said = [
         f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
         "that train never has: scored as missed"
-        for kind, count in sorted(counts.items())
+        for kind, count in sorted(unseen.items())
     ]
+    if split == "train" and not gold:
+        said.append("train holds no span: there is nothing to learn")
+    if lost:
+        said.append(lost_to_length(split, lost, gold, "spans"))
+    crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in sentences)
+    if crossed and overlapping is not None:
+        said.append(
+            f"{split}: {crossed} of {gold} spans overlap another, {overlapping}: "
+            "counted as missed"
+        )
+    return said
 
 
 def lost_to_length(split: str, lost: int, gold: int, what: str) -> str:

@@ -18,9 +18,9 @@ from dicejax.data.pack import Layout
 from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
-from dicejax.tasks.spans import SpanTask, flat_spans, lost_to_length, unseen_types
-from dicejax.tasks.tagging import best_class
+from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.tokens import best_class
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
@@ -156,25 +156,13 @@ class TwoPointerNER(SpanTask):
         labels: Sequence[str],
     ) -> list[str]:
         """Say which types training lacks, and how many spans cannot be told."""
-        said = unseen_types(split, examples, labels)
         lost = sum(
             not _is_whole(span, item.detail)
             for sentence, item in zip(examples, items, strict=True)
             for span in sentence.spans
         )
-        crossed = sum(
-            len(sentence.spans) - len(flat_spans(sentence.spans))
-            for sentence in examples
-        )
-        gold = sum(len(sentence.spans) for sentence in examples)
-        if lost:
-            said.append(lost_to_length(split, lost, gold, "spans"))
-        if crossed:
-            said.append(
-                f"{split}: {crossed} of {gold} spans overlap another, of which two "
-                "pointers keep one: counted as missed"
-            )
-        return said
+        which = "of which two pointers keep one"
+        return gold_warnings(split, examples, labels, lost, overlapping=which)
 
 
 def _labels(

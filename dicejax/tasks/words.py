@@ -11,28 +11,20 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
-from dicejax.data.pack import Layout
 from dicejax.data.tags import Scheme
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
-from dicejax.models.heads import TokenHead
 from dicejax.tasks.spans import lost_to_length, show_spans
-from dicejax.tasks.tagging import (
-    HEAD,
-    Tagging,
-    best_class,
-    encode_words,
-    token_layout,
-    word_labels,
-)
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.tagging import Tagging
+from dicejax.tasks.task import IGNORED, Item, Outputs
+from dicejax.tasks.tokens import HEAD, TokenTask, encode_words, word_labels
 
 NONE = ""
 """What stands for a label where a word has no piece to carry one."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WordTagging(Task):
+class WordTagging(TokenTask):
     """A label for each word, such as its part of speech.
 
     A word is a span of its own, so precision is correct / labelled words, recall
@@ -49,18 +41,6 @@ class WordTagging(Task):
     def texts(self, examples: Sequence[TaggedWords]) -> Iterable[str]:
         """Yield all words."""
         return (word for sentence in examples for word in sentence.words)
-
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
-        """Return a head with logits of all labels for each token."""
-        return ((HEAD, TokenHead(classes=len(labels))),)
-
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each token chooses one label."""
-        return {HEAD: Target("classes", tuple(labels))}
-
-    def layout(self, tokenizer: Tokenizer) -> Layout:
-        """Return what the arrays of an item are, and what fills a packed row."""
-        return token_layout(tokenizer)
 
     def encode(
         self,
@@ -80,11 +60,6 @@ class WordTagging(Task):
             tokenizer,
             max_length,
         )
-
-    def predicted(self, outputs, batch) -> Predicted:
-        """Take the most probable label of each token."""
-        del batch
-        return Predicted(tokens={HEAD: best_class(outputs[HEAD])})
 
     def decode(
         self,

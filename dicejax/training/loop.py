@@ -41,7 +41,7 @@ def train(
     Raises:
       InputError: data or weights cannot be used; nothing has been written then.
     """
-    setup = prepare(experiment, warn=lambda text: progress.say(f"warning: {text}"))
+    setup = prepare(experiment, warn=lambda text: progress.say(f"note: {text}"))
     mesh = local_mesh()
     batches = setup.batches(devices=mesh.size)
     data = setup.data

@@ -259,7 +259,7 @@ def test_gold_that_is_absent_or_kept_back(tokenizer):
             assert (blind.arrays["impossible"], none.arrays["impossible"]) == (-100, 1)
             assert start == IGNORED
         elif task.form == "positions":
-            assert start == none.detail.summary
+            assert start == none.detail.encoded.summary
         else:
             assert set(start.tolist()) == {IGNORED, 0}
         assert task.warnings("test", [unknown, impossible], [blind, none]) == []

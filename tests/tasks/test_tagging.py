@@ -8,8 +8,9 @@ from dicejax.data.readers import cluener, conll
 from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
-from dicejax.tasks.tagging import HEAD, Tagging
+from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import IGNORED
+from dicejax.tasks.tokens import HEAD
 
 from ..data import made
 from .perfect import class_outputs, tagged

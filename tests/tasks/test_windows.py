@@ -34,8 +34,8 @@ def test_windows_cover_the_context_and_overlap(tokenizer, room, overlap):
     joined = []
     for place, window in enumerate(windows):
         part = window.encoded
-        assert len(part) <= rest + room and window.summary in (0, len(part) - 1)
-        assert part.special[window.summary]
+        assert len(part) <= rest + room and window.encoded.summary in (0, len(part) - 1)
+        assert part.special[window.encoded.summary]
         np.testing.assert_array_equal(
             part.ids[part.texts != 1], pair.ids[pair.texts != 1]
         )

@@ -1,0 +1,248 @@
+"""A profile as a picture: how often labels occur, how long sequences are, padding."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import warnings
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from etils import epath
+
+from dicejax.analysis.profile.imbalance import LabelCount
+from dicejax.analysis.profile.lengths import Lengths, Padding
+from dicejax.analysis.profile.measure import Profile, to_json
+from dicejax.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette: told apart with every kind of colour vision.
+_NEGATIVE, _POSITIVE, _MARK = "#9A9A9A", "#0072B2", "#D55E00"
+_SETTINGS = {
+    "svg.hashsalt": "dicejax",
+    "svg.fonttype": "path",
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.alpha": 0.3,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+}
+# Of more labels than these those that occur are drawn: the most frequent, the rarest.
+_MOST, _FREQUENT = 60, 20
+_FEWEST = 8  # labels that there is room for: bars of two would be slabs
+_SHORTENED = 18  # characters of a label
+
+
+def prepare(folder: str) -> None:
+    """See that a picture can be drawn and the folder be written, before all else.
+
+    Args:
+      folder: made if it does not exist.
+
+    Raises:
+      InputError: Matplotlib is missing, or the folder cannot be made.
+    """
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise InputError(
+            "--out: the picture needs Matplotlib: pip install matplotlib, or leave "
+            "--out away"
+        ) from error
+    try:
+        epath.Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be made a folder: {error}") from error
+
+
+def write(profile: Profile, split: str, folder: str) -> None:
+    """Write profile.json, profile.png and profile.svg.
+
+    Args:
+      profile: of the experiment.
+      split: the one that is drawn.
+      folder: one that exists; what it has of these names is replaced.
+
+    Raises:
+      InputError: a file cannot be written.
+    """
+    import matplotlib as mpl
+
+    texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
+    content = {"profile.json": (to_json(profile) + "\n").encode()}
+    with mpl.rc_context(_SETTINGS | _fonts([profile.name, *texts])), _any_glyph():
+        figure = draw(profile, split)
+        for kind, options in {
+            "png": {"dpi": 150},
+            "svg": {"metadata": {"Date": None}},
+        }.items():
+            buffer = io.BytesIO()
+            figure.savefig(buffer, format=kind, **options)
+            content[f"profile.{kind}"] = buffer.getvalue()
+    try:
+        for name, data in content.items():
+            (epath.Path(folder) / name).write_bytes(data)
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be written to: {error}") from error
+
+
+def draw(profile: Profile, split: str) -> Figure:
+    """Draw the labels of a split on the left, lengths and padding on the right.
+
+    Args:
+      profile: of the experiment.
+      split: the one that is drawn.
+    """
+    from matplotlib.figure import Figure
+
+    shown = profile.splits[split]
+    several = len(shown.outputs) > 1
+    bars = [
+        (_name(output.output, label.label) if several else label.label, label)
+        for output in shown.outputs
+        for label in output.labels
+    ]
+    height = max(4.4, 1.2 + 0.21 * min(len(bars), _MOST))
+    figure = Figure(figsize=(10, height), layout="constrained")
+    figure.suptitle(_plain(f"{profile.name}, {split}"), x=0.01, ha="left", size=13)
+    left, right = figure.add_gridspec(1, 2, width_ratios=(1, 1))
+    _draw_labels(figure.add_subplot(left), bars)
+    if shown.lengths and shown.padding:
+        above, below = right.subgridspec(2, 1, height_ratios=(1.7, 1))
+        _draw_lengths(figure.add_subplot(above), shown.lengths, profile.row_length)
+        _draw_padding(
+            figure.add_subplot(below), shown.padding, profile.sentences_per_update
+        )
+    return figure
+
+
+def _draw_labels(axes: Axes, bars: list[tuple[str, LabelCount]]) -> None:
+    bars = sorted(bars, key=lambda bar: -bar[1].positives)
+    title = "how often each label occurs"
+    if len(bars) > _MOST:
+        bars = [bar for bar in bars if bar[1].positives]
+    if len(bars) > _MOST:
+        rarest = _MOST - _FREQUENT
+        title += f": {_FREQUENT} most frequent and {rarest} rarest of {len(bars)}"
+        bars = bars[:_FREQUENT] + bars[-rarest:]
+    counts = [label.positives for _, label in bars]
+    colours = [_NEGATIVE if label.is_negative else _POSITIVE for _, label in bars]
+    places = range(len(bars))
+    axes.barh(places, counts, color=colours, height=0.72)
+    axes.set_xscale("log")
+    # On a log axis bars have no natural start: half of one, below which only 0 is. The
+    # longest leaves room for its number.
+    first, last = math.log10(0.5), math.log10(max(*counts, 10))
+    axes.set_xlim(10**first, 10 ** (first + (last - first) / 0.84))
+    for place, count in zip(places, counts, strict=True):
+        axes.text(max(count, 0.5) * 1.12, place, f"{count:,}", va="center", size=7.5)
+    names = [_plain(_short(name)) for name, _ in bars]
+    axes.set_yticks(places, names, size=8)
+    axes.set_ylim(max(len(bars), _FEWEST) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="x")
+    axes.set_title(title)
+    axes.set_xlabel("occurrences" + (", negatives grey" * (_NEGATIVE in colours)))
+
+
+def _draw_lengths(axes: Axes, lengths: Lengths, row_length: int) -> None:
+    starts = [one.first - 0.5 for one in lengths.bins]
+    widths = [0.95 * (one.last - one.first + 1) for one in lengths.bins]
+    counts = [one.sequences for one in lengths.bins]
+    axes.bar(starts, counts, widths, align="edge", color=_POSITIVE)
+    axes.axvline(row_length, color=_MARK, linewidth=1.4)
+    axes.set_xlim(0, row_length * 1.32)
+    top = max(counts) * 1.12
+    axes.set_ylim(0, top)
+    axes.text(row_length, top, f"row: {row_length} ", color=_MARK, ha="right", va="top")
+    quantiles = [f"{q}% up to {n}" for q, n in lengths.quantiles.items()]
+    axes.set_title("pieces per sequence")
+    # Beside the mark, behind which there is nothing.
+    axes.text(row_length * 1.02, top, "\n".join(quantiles), va="top", size=7.5)
+    axes.set_ylabel("sequences")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.grid(axis="y")
+
+
+def _draw_padding(axes: Axes, padding: Padding, per_batch: int) -> None:
+    rows = {
+        f"a row of {padding.row_length} each": padding.to_row,
+        f"to the longest of {per_batch}": padding.to_batch,
+        "packed": padding.packed,
+    }
+    places = range(len(rows))
+    filled = [100 * way.filled for way in rows.values()]
+    axes.barh(places, [100] * len(rows), color="#E4E4E4", height=0.62)
+    axes.barh(places, filled, color=_POSITIVE, height=0.62)
+    for place, way in zip(places, rows.values(), strict=True):
+        text = f"{100 * way.filled:.1f}%"
+        if way is not padding.packed:
+            text += f", {way.factor:.2f} × packed"
+        axes.text(102, place, text, va="center", size=8)
+    axes.set_yticks(places, list(rows))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, 195)
+    axes.set_xticks(range(0, 101, 25), [f"{percent}%" for percent in range(0, 101, 25)])
+    axes.tick_params(axis="y", length=0)
+    axes.spines["bottom"].set_bounds(0, 100)
+    axes.set_title("share of a batch that is not padding")
+
+
+def _name(output: str, label: str) -> str:
+    return label if output in label.split() else f"{output}: {label}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHORTENED else f"{text[: _SHORTENED - 1]}…"
+
+
+def _plain(text: str) -> str:
+    """Matplotlib takes what stands between two dollar signs for a formula."""
+    return text.replace("$", r"\$")
+
+
+def _fonts(texts: Iterable[str]) -> dict[str, list[str]]:
+    """The default font, and one that has the characters it lacks, if any does."""
+    from matplotlib import font_manager
+
+    fonts = font_manager.fontManager
+    default = font_manager.findfont(font_manager.FontProperties())
+    missing = _lacking(default, {c for text in texts for c in text if c.isprintable()})
+    if not missing:
+        return {}
+    best, fewest = None, missing
+    # Last Resort has every character, as a box.
+    real = [entry for entry in fonts.ttflist if "Last Resort" not in entry.name]
+    for entry in sorted(real, key=lambda e: (e.name, e.weight != 400)):
+        lacking = _lacking(entry.fname, missing)
+        if len(lacking) < len(fewest):
+            best, fewest = entry.name, lacking
+        if not fewest:
+            break
+    families = [font_manager.FontProperties(fname=default).get_name()]
+    return {"font.family": families + ([best] if best else [])}
+
+
+def _lacking(path: str, characters: set[str]) -> set[str]:
+    from matplotlib.font_manager import get_font
+
+    try:
+        font = get_font(path)
+    except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
+        return characters
+    return {c for c in characters if not font.get_char_index(ord(c))}
+
+
+@contextlib.contextmanager
+def _any_glyph() -> Iterator[None]:
+    """Draw a box for a character that no font has, without a warning for each."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        yield

@@ -1,0 +1,193 @@
+"""A profile as tables for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from dicejax.analysis.profile.imbalance import OutputCounts
+from dicejax.analysis.profile.lengths import Lengths, Padding
+from dicejax.analysis.profile.measure import Profile
+from dicejax.analysis.profile.rarity import LabelSupport
+
+_BAR = 40  # characters of the longest bar
+
+
+def report(profile: Profile, split: str) -> Iterator[RenderableType]:
+    """Yield what the terminal shows, from top to bottom.
+
+    Args:
+      profile: of the experiment.
+      split: whose labels, lengths and padding are shown.
+    """
+    shown = profile.splits[split]
+    yield _sizes(profile)
+    yield _imbalance(profile)
+    for output in shown.outputs:
+        yield _labels(output, split)
+    yield from _support(profile)
+    if shown.lengths and shown.padding:
+        yield _histogram(shown.lengths, split)
+        yield _padding(shown.padding, profile.sentences_per_update, split)
+
+
+def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> Table:
+    table = Table(
+        title=Text(title),
+        title_justify="left",
+        title_style="bold",
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+        **options,
+    )
+    for name in left:
+        table.add_column(Text(name), overflow="fold")
+    for name in right:
+        table.add_column(Text(name), justify="right")
+    return table
+
+
+def _sizes(profile: Profile) -> Table:
+    table = _table(
+        f"{profile.name}: {profile.task}, rows of {profile.row_length} pieces",
+        ["split"],
+        ["examples", "sequences", "pieces", "50%", "90%", "95%", "99%", "longest"],
+        caption="under %: so many sequences have no more pieces",
+    )
+    for name, split in profile.splits.items():
+        lengths = split.lengths
+        figures = (*lengths.quantiles.values(), lengths.longest) if lengths else ()
+        numbers = (split.examples, split.sequences, split.pieces, *figures)
+        table.add_row(name, *(f"{number:,}" for number in numbers))
+    return table
+
+
+def _imbalance(profile: Profile) -> Table:
+    table = _table(
+        "imbalance",
+        ["output", "split", "negatives : positives"],
+        ["negatives", "positives", "ratio"],
+    )
+    for name, split in profile.splits.items():
+        for output in split.outputs:
+            of = f"{output.negative} : {output.positive}"
+            if output.rule == "most and least":
+                of += " (most : least)"
+            table.add_row(
+                Text(output.output),
+                name,
+                Text(of),
+                f"{output.negatives:,}",
+                f"{output.positives:,}",
+                _ratio(output.ratio),
+            )
+    return table
+
+
+def _labels(output: OutputCounts, split: str) -> Table:
+    weights = list(output.labels[0].weights) if output.labels else []
+    title = f"output {output.output}, {split}"
+    caption = "the last columns are suggested class weights" if weights else None
+    if output.sequences is not None:
+        pieces = output.negatives + output.positives
+        average = pieces / max(output.sequences, 1)
+        caption = (
+            f"{output.positives:,} of {output.sequences:,} sequences hold one, "
+            f"of {average:.1f} pieces on average"
+        )
+    schemes = [name.replace("_", "\n") for name in weights]
+    heads = ["positives", "negatives", "ratio", *schemes]
+    table = _table(title, ["label"], heads, caption=caption)
+    for label in output.labels:
+        table.add_row(
+            Text(label.label),
+            f"{label.positives:,}",
+            f"{label.negatives:,}",
+            _ratio(label.ratio),
+            *(f"{label.weights[name]:.4g}" for name in weights),
+        )
+    return table
+
+
+def _support(profile: Profile) -> Iterator[RenderableType]:
+    several = len({label.output for label in profile.support}) > 1
+    rare = len(profile.too_rare)
+    what = f"{rare} of {len(profile.support)} labels are too rare to learn"
+    if not rare:
+        what = "no label is too rare to learn"
+    table = _table(
+        what,
+        [*(["output"] if several else []), "label"],
+        ["train", "dev", "test", "per update"],
+        caption=f"an update sees about {profile.sentences_per_update} sequences",
+    )
+    table.add_column("too rare because")
+    for label in profile.support:
+        table.add_row(
+            *([Text(label.output)] if several else []),
+            Text(label.label),
+            *(f"{n:,}" for n in (label.train, label.dev, label.test)),
+            _expected(label.per_update),
+            why(label, profile),
+        )
+    yield table
+
+
+def why(label: LabelSupport, profile: Profile) -> str:
+    """Say why a label is too rare to learn; nothing if it is not."""
+    smooth = profile.smooth.get(label.output, 0)
+    texts = {
+        "few": f"fewer than {profile.rare} in train",
+        "unseen": "not in train",
+        "absent": "occurs nowhere",
+        "not in every update": "less than 1 per update",
+        "smooth": f"smooth of {profile.objective} is {smooth:g}",
+    }
+    return "; ".join(texts[reason] for reason in label.reasons)
+
+
+def _histogram(lengths: Lengths, split: str) -> Table:
+    table = _table(f"sequences by pieces, {split}", [], ["pieces", "sequences"])
+    table.add_column("")
+    most = max(one.sequences for one in lengths.bins)
+    for one in lengths.bins:
+        # What is there is seen, however little.
+        bar = -(-_BAR * one.sequences // most)
+        pieces = f"{one.first}-{one.last}" if one.last > one.first else str(one.first)
+        table.add_row(pieces, f"{one.sequences:,}", "█" * bar)
+    return table
+
+
+def _padding(padding: Padding, per_batch: int, split: str) -> Table:
+    factor = padding.to_row.factor
+    table = _table(
+        f"padding, {split}: packing saves a factor of {factor:.2f}",
+        ["batches"],
+        ["places", "filled", "times packed"],
+    )
+    rows = {
+        f"a row of {padding.row_length} each": padding.to_row,
+        f"padded to the longest of {per_batch}": padding.to_batch,
+        "packed": padding.packed,
+    }
+    for name, way in rows.items():
+        table.add_row(
+            name, f"{way.places:,}", f"{100 * way.filled:.1f}%", f"{way.factor:.2f}"
+        )
+    return table
+
+
+def _expected(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _ratio(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.2f}" if value < 1000 else f"{value:,.0f}"

@@ -1,0 +1,112 @@
+"""`dicejax profile` as a person uses it: tables, JSON, pictures, and refusals."""
+
+import sys
+import warnings
+
+import pytest
+
+from dicejax.analysis.profile import from_json, picture, profile
+from dicejax.cli import run
+from dicejax.config import Experiment
+from dicejax.data.sources import ConllFiles
+
+EXPERIMENT = """
+from dicejax.config import Experiment, Training
+from dicejax.data.sources import ConllFiles
+
+
+def get_config():
+    return Experiment(
+        name="small", data=ConllFiles(dir={folder!r}), training=Training(row_length=32)
+    )
+"""
+
+
+@pytest.fixture
+def project(conll, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(EXPERIMENT.format(folder=str(conll)))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    return tmp_path
+
+
+def test_the_command_prints_tables_and_a_histogram(project, capsys):
+    assert run(["profile", "mine.py", "--loss", "dsc", "--rare", "9"]) == 0
+    said = capsys.readouterr()
+    for part in (
+        "small: Tagging, rows of 32 pieces",
+        "O : all others",
+        "B-PER",
+        "effective",
+        "fewer than 9 in train",
+        "not in train",
+        "packing saves a factor of",
+        "█",
+    ):
+        assert part in said.out
+    assert "note: dev has 1 'ORG' span" in said.err
+    assert max(map(len, said.out.splitlines())) <= 100
+    assert run(["profile", "mine.py", "--split", "dev", "--training.seed", "1"]) == 0
+    assert "output tags, dev" in capsys.readouterr().out
+    assert sorted(path.name for path in project.iterdir()) == ["data", "mine.py"]
+
+
+def test_the_command_prints_one_json_object(project, capsys):
+    assert run(["profile", "mine.py", "--json", "--training.row_length", "16"]) == 0
+    found = from_json(capsys.readouterr().out)
+    assert found.row_length == 16 and set(found.splits) == {"train", "dev", "test"}
+
+
+def test_out_has_the_numbers_and_the_picture(project, capsys):
+    assert run(["profile", "mine.py", "--out", "there/it/is"]) == 0
+    assert "profile.png and profile.svg in there/it/is" in capsys.readouterr().out
+    folder = project / "there/it/is"
+    assert from_json((folder / "profile.json").read_text()).name == "small"
+    assert (folder / "profile.png").read_bytes().startswith(b"\x89PNG")
+    drawn = (folder / "profile.svg").read_bytes()
+    assert b"</svg>" in drawn
+    assert run(["profile", "mine.py", "--out", "there/it/is"]) == 0
+    assert (folder / "profile.svg").read_bytes() == drawn
+
+
+def test_any_label_can_be_drawn(tmp_path):
+    names = ["体育", "$x$", "[b]", "Ω_{2}", "a" * 60, *(f"t{n}" for n in range(80))]
+    for name in ("train", "dev", "test"):
+        lines = "".join(f"word B-{label}\nother O\n\n" for label in names)
+        (tmp_path / f"{name}.txt").write_text(lines)
+    data = ConllFiles(dir=str(tmp_path))
+    found = profile(Experiment(name="体育 $1_$", data=data), lambda text: None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        picture.prepare(str(tmp_path / "out"))
+        picture.write(found, "train", str(tmp_path / "out"))
+    assert (tmp_path / "out/profile.png").stat().st_size > 10_000
+
+
+def test_without_matplotlib_only_the_picture_is_refused(project, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run(["profile", "mine.py"]) == 0
+    capsys.readouterr()
+    assert run(["profile", "mine.py", "--out", "there"]) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert "pip install matplotlib" in line
+    assert not (project / "there").exists()
+
+
+@pytest.mark.parametrize(
+    ("argv", "part"),
+    [
+        ([], "wants an experiment file"),
+        (["none.py"], "no such experiment file"),
+        (["mine.py", "--rare", "-1"], "rare is -1"),
+        (["mine.py", "--loss", "dicee"], "did you mean dice?"),
+        (["mine.py", "--data.dir", "nowhere"], "nowhere: no such folder"),
+        (["mine.py", "--out", "mine.py"], "mine.py: cannot be made a folder"),
+        (["mine.py", "--objective.output", "tgas"], "did you mean 'tags'?"),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_bad_input_ends_in_one_line(project, capsys, argv, part):
+    assert run(["profile", *argv]) == 2
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert last.startswith("dicejax: ") and part in last
