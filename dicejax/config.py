@@ -21,6 +21,7 @@ from cattrs.strategies import (
     include_subclasses,
 )
 
+from dicejax.data import synonyms
 from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
@@ -201,4 +202,5 @@ def _converter() -> cattrs.Converter:
     for kind in (Objective, Sampling, Source, Task):
         include_subclasses(kind, converter, union_strategy=tagged)
     tagged(PretrainedEncoder | ScratchEncoder, converter)
+    tagged(synonyms.Source, converter)
     return converter

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from dicejax import config
+from dicejax.models.network import Params
 from dicejax.objectives import Objective
 from dicejax.training.setup import Setup
 from dicejax.training.state import TrainState
@@ -63,6 +64,10 @@ def trains_two_steps(setup: Setup, objective: Objective) -> None:
             task=experiment.task,
         )
         assert np.isfinite(metrics["loss"])
-    after = jax.device_get(state.params)
-    moved = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)
-    assert sum(jax.tree.leaves(moved)) > 10
+    assert moved(before, jax.device_get(state.params)) > 10
+
+
+def moved(before: Params, after: Params) -> int:
+    """How many arrays of parameters differ."""
+    differ = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)
+    return sum(jax.tree.leaves(differ))

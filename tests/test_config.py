@@ -5,9 +5,14 @@ import dataclasses
 import pytest
 
 from dicejax import config
-from dicejax.data.sources import ConllFiles, SyntheticNER
+from dicejax.data.augment import ImbalanceAblation
+from dicejax.data.replacement import SynonymReplacement
+from dicejax.data.resample import DownSampling
+from dicejax.data.sources import ConllFiles, SyntheticNER, TabSeparatedFiles
+from dicejax.data.synonyms import WordNet
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
+from dicejax.tasks import Classification, MachineReading
 
 EXPERIMENTS = [
     config.Experiment(name="a", data=SyntheticNER(seed=3)),
@@ -19,10 +24,24 @@ EXPERIMENTS = [
         compared=(CrossEntropy(label_smoothing=0.1), Dice(squared=True)),
         training=config.Training(precision="bfloat16", seed=4),
     ),
+    config.Experiment(
+        name="c",
+        data=TabSeparatedFiles(dir="x", first=3, second=None, label=0, dev=None),
+        task=Classification(positive="1"),
+        augmentation=ImbalanceAblation(
+            variant="+negative", replacement=SynonymReplacement(source=WordNet())
+        ),
+        sampling=DownSampling(ratio=3),
+    ),
+    config.Experiment(
+        name="d",
+        data=ConllFiles(dir="x"),
+        task=MachineReading(queries=(("PER", "people"), ("LOC", "places"))),
+    ),
 ]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=["defaults", "changed"])
+@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
 def test_json_keeps_everything(experiment):
     assert config.from_json(config.to_json(experiment)) == experiment
 
@@ -64,6 +83,6 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def test_experiments_are_hashable_and_frozen():
-    assert len({*EXPERIMENTS, *EXPERIMENTS}) == 2
+    assert len({*EXPERIMENTS, *EXPERIMENTS}) == len(EXPERIMENTS) == 4
     with pytest.raises(dataclasses.FrozenInstanceError):
         EXPERIMENTS[0].name = "c"

@@ -3,6 +3,9 @@
 import dataclasses
 import re
 
+import jax
+import numpy as np
+import optax
 import pytest
 
 from dicejax import config
@@ -10,13 +13,13 @@ from dicejax.errors import InputError
 from dicejax.objectives import by_short_name
 from dicejax.training.setup import prepare
 
-from .shrinking import ROOT, shrunk, trains_two_steps
+from .shrinking import ROOT, moved, shrunk
 
 # One experiment for each kind of output; the others have the same heads and targets.
 KINDS = {
     "ner/conll03": {},
     "ner/cluener": {},
-    "ner/conll03_mrc": {},
+    "ner/conll03_mrc": {"match_width": 8},
     "qa/squad1": {},
     "qa/squad1 over positions": {"form": "positions"},
     "paraphrase/mrpc": {},
@@ -25,27 +28,63 @@ KINDS = {
 REFUSED = r"needs class counts, which|compares classes over the batch"
 
 
+class Trainer:
+    """A small experiment whose step is compiled but for the loss."""
+
+    def __init__(self, name, folder):
+        experiment = config.load(ROOT / f"{name.split()[0]}.py")
+        task = dataclasses.replace(experiment.task, **KINDS[name])
+        plain = by_short_name()["ce"]()
+        experiment = dataclasses.replace(experiment, task=task, objective=plain)
+        experiment = shrunk(experiment, folder)
+        self.name, self.setup = name, prepare(experiment, warn=lambda text: None)
+        network, key = self.setup.network, jax.random.key(1)
+        self.params = self.setup.initial_params(jax.random.key(0))
+        self.batches = [self.setup.batches(devices=1)[step].arrays for step in (0, 1)]
+        self.forward = jax.jit(lambda params, batch: network.apply(params, batch, key))
+
+        def update(params, batch, cotangents):
+            _, pull = jax.vjp(lambda p: network.apply(p, batch, key), params)
+            (gradient,) = pull(cotangents)
+            return jax.tree.map(lambda p, g: p - 0.1 * g, params, gradient), gradient
+
+        self.update = jax.jit(update)
+
+    def two_steps(self, objective):
+        """Check that losses and gradients are finite, and that parameters move."""
+        changed = dataclasses.replace(self.setup.experiment, objective=objective)
+        objective = dataclasses.replace(self.setup, experiment=changed).objective()
+        task = changed.task
+
+        @jax.jit
+        def loss_gradient(outputs, batch, state, progress):
+            def loss(outputs):
+                return objective(*task.loss_inputs(outputs, batch), state, progress)
+
+            return jax.value_and_grad(loss, has_aux=True)(outputs)
+
+        params, state = self.params, objective.initial_state()
+        for step, batch in enumerate(self.batches):
+            outputs = self.forward(params, batch)
+            (value, state), by_logits = loss_gradient(outputs, batch, state, step / 2)
+            params, gradient = self.update(params, batch, by_logits)
+            assert np.isfinite(value)
+            assert np.isfinite(optax.tree.norm(gradient))
+        assert moved(self.params, params) > 10
+
+
 @pytest.fixture(scope="module", params=KINDS)
-def kind(request, tmp_path_factory):
-    """The name of an experiment, and what it is made of."""
-    name, changes = request.param, KINDS[request.param]
-    experiment = config.load(ROOT / f"{name.split()[0]}.py")
-    task = dataclasses.replace(experiment.task, **changes)
-    if name == "ner/conll03_mrc":
-        task = dataclasses.replace(task, match_width=8)
-    experiment = dataclasses.replace(experiment, task=task)
-    experiment = shrunk(experiment, tmp_path_factory.mktemp("data"))
-    return name, prepare(experiment, warn=lambda text: None)
+def trainer(request, tmp_path_factory):
+    return Trainer(request.param, tmp_path_factory.mktemp("data"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", by_short_name())
-def test_it_trains_two_steps_with_every_loss_that_fits(kind, loss):
-    name, setup = kind
+def test_every_loss_that_fits_trains_two_steps(trainer, loss):
     try:
-        trains_two_steps(setup, by_short_name()[loss]())
+        trainer.two_steps(by_short_name()[loss]())
     except InputError as error:
-        assert KINDS[name] and re.search(REFUSED, str(error)), error
+        assert "positions" in trainer.name and re.search(REFUSED, str(error)), error
 
 
 @pytest.mark.parametrize("loss", ["dice", "wce"])
