@@ -174,9 +174,10 @@ class Evaluate:
 class Predict:
     """Print what a run predicts for new examples.
 
-    For tagging an example is a sentence, its words separated by spaces; punctuation
-    that stands apart in the training data must stand apart here. A pair of texts, or a
-    question and its context, are separated by a tab.
+    For spans and parts of speech an example is a sentence, its words separated by
+    spaces as in the training data: punctuation too, and Chinese characters where the
+    data has characters. A pair of texts, or a question and its text, are separated by a
+    tab.
 
     Args:
       run: the run's folder.

@@ -188,6 +188,10 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
         raise InputError(f"{origin}: not an experiment: {reasons}") from error
 
 
+# What a user may derive from: a field may hold any subclass.
+_OPEN = (Objective, Sampling, Source, Task)
+
+
 def _reason(error: BaseException, kind: type | None) -> str:
     if isinstance(error, KeyError):  # a required field, or the name of a type
         return f"{error} is missing or unknown"
@@ -195,11 +199,22 @@ def _reason(error: BaseException, kind: type | None) -> str:
 
 
 def _converter() -> cattrs.Converter:
-    # Made anew each time: an experiment file may have defined an objective since.
+    # An experiment file may have defined a class of its own since the last call.
+    return _converter_of(tuple(known for base in _OPEN for known in _descendants(base)))
+
+
+def _descendants(base: type) -> list[type]:
+    found = base.__subclasses__()
+    return found + [below for cls in found for below in _descendants(cls)]
+
+
+@functools.lru_cache(maxsize=1)
+def _converter_of(classes: tuple[type, ...]) -> cattrs.Converter:
+    del classes  # they are found again; as the key they say when to begin anew
     converter = cattrs.Converter(forbid_extra_keys=True)
     tagged = functools.partial(configure_tagged_union, tag_name="type")
     configure_union_passthrough(str | int | None, converter)
-    for kind in (Objective, Sampling, Source, Task):
+    for kind in _OPEN:
         include_subclasses(kind, converter, union_strategy=tagged)
     tagged(PretrainedEncoder | ScratchEncoder, converter)
     tagged(synonyms.Source, converter)
