@@ -76,12 +76,7 @@ class Classification(Task):
           InputError: an example has no class, there is but one, `positive` is none of
             them, or a threshold is to be tuned and there are more than two.
         """
-        unlabelled = [example for example in examples if example.label is None]
-        if unlabelled:
-            raise InputError(
-                f"example {unlabelled[0].id} of train has no label: "
-                f"{len(unlabelled)} have none"
-            )
+        _require_labels("train", examples)
         names = sorted({example.label for example in examples})
         listed = ", ".join(map(repr, names))
         if len(names) < 2:
@@ -201,12 +196,7 @@ class Classification(Task):
         Raises:
           InputError: an example has no class to compare with.
         """
-        unlabelled = [example.id for example in examples if example.label is None]
-        if unlabelled:
-            raise InputError(
-                f"example {unlabelled[0]} has no label: there is nothing to score; "
-                "name a labelled file"
-            )
+        _require_labels("test", examples)
         names = [*labels, *sorted({e.label for e in examples} - set(labels))]
         index = {name: number for number, name in enumerate(names)}
         gold = np.array([index[example.label] for example in examples])
@@ -244,7 +234,12 @@ class Classification(Task):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say which classes training lacks, and how many texts were cut."""
+        """Say which classes training lacks, and how many texts were cut.
+
+        Raises:
+          InputError: an example has no class; better now than after training.
+        """
+        _require_labels(split, examples)
         counts = Counter(example.label for example in examples)
         said = [
             f"{split} has {count} example{'s' if count > 1 else ''} of class "
@@ -276,6 +271,16 @@ class Classification(Task):
         record = {"texts": texts, **prediction._asdict()}
         chance = prediction.probabilities[prediction.label]
         return record, [*texts, f"  {prediction.label}  ({chance:.3f})"]
+
+
+def _require_labels(split: str, examples: Sequence[LabelledText]) -> None:
+    without = [example.id for example in examples if example.label is None]
+    if without:
+        raise InputError(
+            f"{len(without)} of {len(examples)} examples of {split} have no label, "
+            f"{without[0]!r} among them: there is nothing to compare with; name a "
+            f"labelled one (--data.{split})"
+        )
 
 
 def _pieces(

@@ -84,7 +84,11 @@ def test_a_tuned_threshold_decides_and_is_the_best_on_its_examples():
 @pytest.mark.parametrize(
     ("task", "labels", "message"),
     [
-        (Classification(), ("1", None), "example 1 of train has no label: 1 have none"),
+        (
+            Classification(),
+            ("1", None),
+            "1 of 2 examples of train have no label",
+        ),
         (Classification(), ("1", "1"), "train has '1' alone; want 2 classes"),
         (Classification(positive="2"), ("0", "1"), "positive is '2', but the classes"),
         (Classification(positive="2"), ("0", "1", "2"), "are for 2 classes; there are"),
@@ -99,8 +103,10 @@ def test_labels_that_do_not_serve_are_named(task, labels, message):
 def test_gold_that_is_kept_back_cannot_be_scored():
     task = Classification()
     decided = [task.decide({"0": 0.2, "1": 0.8})]
-    with pytest.raises(InputError, match="example 0 has no label: there is nothing"):
+    with pytest.raises(InputError, match="1 of 1 examples of test have no label"):
         task.score(texts(None), decided, ("0", "1"))
+    with pytest.raises(InputError, match="examples of test have no label"):
+        task.warnings("test", texts(None), [], ("0", "1"))
 
 
 def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):

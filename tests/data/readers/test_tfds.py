@@ -14,6 +14,7 @@ import pytest
 from dicejax.data.examples import AnswerSpan, LabelledText, TaggedWords
 from dicejax.data.readers import classification, conll, conllu, squad, tfds
 from dicejax.data.readers.skipping import Skipped
+from dicejax.data.sources import TensorflowDataset
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
 
@@ -167,6 +168,34 @@ def test_sentences(prepared, raw):
 
 def test_parts_of_a_split(prepared):
     assert len(tfds.read("glue/sst2", "train[:1]", data_dir=prepared)) == 1
+
+
+def test_an_experiment_can_name_a_prepared_set(prepared):
+    corpus = TensorflowDataset(name="conll2003", dev="dev", dir=str(prepared)).load()
+    words = {s.words for s in corpus.train}
+    assert words == {("EU", "rejects"), ("Peter", "Pan")}
+    assert {s.words for s in corpus.dev} == {s.words for s in corpus.test} == words
+    assert corpus.notes == ()
+
+
+def test_words_of_a_prepared_set_are_written_as_characters_if_asked(prepared):
+    pytest.importorskip("conllu")
+    name, splits = "universal_dependencies/en_ewt", {"dev": "dev", "test": "test"}
+    source = TensorflowDataset(name=name, dir=str(prepared), characters=True, **splits)
+    (sentence,) = source.load().train
+    assert sentence.words == ("J", "a", ".")
+    assert sentence.spans == (Span("INTJ", 0, 2), Span("PUNCT", 2, 3))
+
+
+def test_flaws_of_a_prepared_set_are_noted(monkeypatch):
+    features = dict.fromkeys(("sentence", "label"))
+    records = [{"sentence": text, "label": np.int64(1)} for text in (b"fine", b"\xff")]
+    monkeypatch.setattr(tfds, "_source", lambda *_: (records, features))
+    corpus = TensorflowDataset(name="mine", on_error="skip").load()
+    assert len(corpus.train) == 1 and len(corpus.notes) == 3
+    assert corpus.notes[0].startswith("mine, train: 1 left out:")
+    with pytest.raises(InputError, match="example 2"):
+        TensorflowDataset(name="mine").load()
 
 
 def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
