@@ -205,3 +205,24 @@ def test_every_split_of_cluener_comes_back_but_for_what_overlaps(data_folder):
         assert scores.values["precision"] == 1.0
         assert scores.values["recall"] == (gold - lost) / gold
         assert sum(map(len, found)) == gold - lost
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("file", "lost"),
+    [("train.txt.gz", 0), ("test.txt", 516), ("test_same_preprocessing.txt", 0)],
+)
+def test_every_span_of_msra_comes_back_but_for_what_is_too_long(
+    data_folder, file, lost
+):
+    sentences = conll.read(data_folder / "msra" / file)
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    task = Tagging(scheme="BMES")
+    labels = task.label_names(sentences)
+    scores, items, _ = tagged(task, sentences, tokenizer, labels, 512)
+    gold = sum(len(sentence.spans) for sentence in sentences)
+    assert scores.values["precision"] == 1.0
+    assert scores.values["recall"] == (gold - lost) / gold
+    said = task.warnings("test", sentences, items, labels)
+    wanted = f"test: {lost} of {gold} spans cannot be predicted"
+    assert len(said) == bool(lost) and all(one.startswith(wanted) for one in said)
