@@ -161,7 +161,7 @@ def test_without_match_nothing_of_pairs_is_shipped(tokenizer):
     assert set(task.loss_weights) == {"start", "end"}
     assert not [name for name in batch if name.startswith("end_of")]
     assert task.predicted(outputs, batch).pairs == {}
-    assert dict(TASK.loss_weights) == {"start": 1.0, "end": 1.0, "match": 0.3}
+    assert dict(TASK.loss_weights) == {"start": 1.0, "end": 1.0, "match": 0.1}
 
 
 def test_predictions_of_a_packed_row_are_cut_out(tokenizer):
