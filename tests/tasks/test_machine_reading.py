@@ -17,34 +17,12 @@ from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
-
-TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
-WORDS = ("York", "beats", "New", "York", "in", "York")
-SENTENCE = Sentence(
-    WORDS,
-    (
-        Span("ORG", 0, 1),  # one word
-        Span("ORG", 2, 4),
-        Span("LOC-city", 5, 6),  # the last word, named twice before
-    ),
-    1,
-)
-NESTED = Sentence(
-    WORDS,
-    (Span("ORG", 0, 4), Span("ORG", 0, 6), Span("ORG", 1, 3), Span("LOC-city", 2, 3)),
-    1,
-)
+from .asked import NESTED, SENTENCE, TASK, WORDS, encoded, small_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    text = [*WORDS, "New", "where", "it", "is", "who", "plays"]
-    return tokenize.learn_wordpiece(text * 2 + ["New", "York"], 40)
-
-
-def encoded(task, sentences, tokenizer, max_length=64):
-    labels = task.label_names(sentences)
-    return task.encode(sentences, tokenizer, labels, max_length)
+    return small_tokenizer()
 
 
 def perfect(task, item, sentence):

@@ -8,41 +8,18 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from dicejax.data import tokenize
-from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import output_names
 from dicejax.tasks import span_decoding
-from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.task import IGNORED
 
-TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
-WORDS = ("York", "beats", "New", "York", "in", "York")
-SENTENCE = Sentence(
-    WORDS,
-    (
-        Span("ORG", 0, 1),  # one word
-        Span("ORG", 2, 4),
-        Span("LOC-city", 5, 6),  # the last word, named twice before
-    ),
-    1,
-)
-NESTED = Sentence(
-    WORDS,
-    (Span("ORG", 0, 4), Span("ORG", 0, 6), Span("ORG", 1, 3), Span("LOC-city", 2, 3)),
-    1,
-)
+from .asked import NESTED, SENTENCE, TASK, encoded, small_tokenizer
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    text = [*WORDS, "New", "where", "it", "is", "who", "plays"]
-    return tokenize.learn_wordpiece(text * 2 + ["New", "York"], 40)
-
-
-def encoded(task, sentences, tokenizer):
-    return task.encode(sentences, tokenizer, task.label_names(sentences), 64)
+    return small_tokenizer()
 
 
 def network(task, batch, seed=0):

@@ -1,0 +1,34 @@
+"""A sentence, spans that nest, and queries: what tests of machine reading share."""
+
+from dicejax.data import tokenize
+from dicejax.data.examples import Sentence, Span
+from dicejax.tasks.machine_reading import MachineReading
+
+TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
+WORDS = ("York", "beats", "New", "York", "in", "York")
+SENTENCE = Sentence(
+    WORDS,
+    (
+        Span("ORG", 0, 1),  # one word
+        Span("ORG", 2, 4),
+        Span("LOC-city", 5, 6),  # the last word, named twice before
+    ),
+    1,
+)
+NESTED = Sentence(
+    WORDS,
+    (Span("ORG", 0, 4), Span("ORG", 0, 6), Span("ORG", 1, 3), Span("LOC-city", 2, 3)),
+    1,
+)
+
+
+def small_tokenizer():
+    """Knows the words of the sentence and of the queries."""
+    text = [*WORDS, "New", "where", "it", "is", "who", "plays"]
+    return tokenize.learn_wordpiece(text * 2 + ["New", "York"], 40)
+
+
+def encoded(task, sentences, tokenizer, max_length=64):
+    """The items of sentences, one for each query."""
+    labels = task.label_names(sentences)
+    return task.encode(sentences, tokenizer, labels, max_length)
