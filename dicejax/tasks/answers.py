@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -193,4 +193,41 @@ def best_refusal(
         default_f1=default,
         examples=len(examples),
         positives=int(len(examples) - impossible.sum()),
+    )
+
+
+def best_of_several(
+    examples: Sequence[ReadingExample],
+    found: Sequence[Found],
+    decide: Callable[[Found, float], Answer],
+) -> TunedThreshold:
+    """Compare thresholds for answers of several spans by Quoref's mean F1.
+
+    Args:
+      examples: the questions.
+      found: what decoding found for each.
+      decide: makes an answer of it and a threshold.
+
+    Raises:
+      ValueError: there are no questions.
+    """
+    if not examples:
+        raise ValueError("there are no questions to choose a threshold from")
+
+    def f1(limit: float) -> float:
+        answers = [decide(one, limit) for one in found]
+        return answer_scores(examples, answers, several=True).values["f1"]
+
+    # The first few alone: behind them are spans that no sensible threshold takes.
+    odds = [-log_odds(c.score) for one in found for c in one.candidates[:3]]
+    limits = np.quantile(odds, np.linspace(0, 1, 32)) if odds else []
+    scored = {0.0: f1(0.0)} | {limit: f1(limit) for limit in map(float, limits)}
+    best = max(scored, key=lambda limit: (scored[limit], limit == 0.0))
+    return TunedThreshold(
+        threshold=best,
+        f1=scored[best],
+        default_threshold=0.0,
+        default_f1=scored[0.0],
+        examples=len(examples),
+        positives=sum(len(gold_texts(example)) for example in examples),
     )

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from tokenizers import Tokenizer
 
@@ -19,12 +18,19 @@ from dicejax.data.pack import Layout
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
-from dicejax.models.heads import IMPOSSIBLE, AnswerHead, Head, StartEndHead
+from dicejax.models.heads import (
+    IMPOSSIBLE,
+    AnswerHead,
+    Head,
+    StartEndHead,
+    own_log_softmax,
+)
 from dicejax.tasks.answers import (
     Answer,
     Found,
     answer_scores,
     apart,
+    best_of_several,
     best_refusal,
     log_odds,
     ranked,
@@ -88,7 +94,8 @@ class QuestionAnswering(Task):
         log P - log (1 - P), none overlapping another. With form "positions" the first
         is trained and one predicted; the others count as missed.
       n_best: candidates kept per question; five times as many for several spans.
-      tune_threshold: choose the threshold of refusal on the dev split.
+      tune_threshold: choose the threshold on the dev split: of refusal, or how likely
+        each of several spans must be.
 
     Raises:
       ValueError: a number is too small, or settings exclude each other.
@@ -126,8 +133,11 @@ class QuestionAnswering(Task):
             raise ValueError("head 'xlnet' chooses positions; form 'sigmoid' does not")
         if self.unanswerable and self.several_spans:
             raise ValueError("no measure knows both unanswerable and several_spans")
-        if self.tune_threshold and not self.unanswerable:
-            raise ValueError("tune_threshold is for questions that may be unanswerable")
+        if self.tune_threshold and self.default_threshold is None:
+            raise ValueError(
+                "tune_threshold is for questions that may be unanswerable, or for "
+                "several_spans with form 'sigmoid'"
+            )
 
     @property
     def default_threshold(self) -> float | None:
@@ -283,7 +293,7 @@ class QuestionAnswering(Task):
             tokens = {n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)}
             return Predicted(tokens=tokens)
         segment_ids = batch["segment_ids"]
-        tokens = {n: _own_softmax(outputs[n], segment_ids) for n in (START, END)}
+        tokens = {n: own_log_softmax(outputs[n], segment_ids) for n in (START, END)}
         if self.head == "start_end":
             return Predicted(tokens=tokens)
         return Predicted(tokens, {NONE: outputs[NONE].reshape(len(segment_ids), -1)})
@@ -338,15 +348,18 @@ class QuestionAnswering(Task):
         found: Sequence[Found],
         labels: Sequence[str] = (),
     ) -> TunedThreshold:
-        """Choose the threshold of refusal with the best mean F1 of SQuAD v2.0.
+        """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
         Every threshold is tried that refuses other questions; it lies halfway between
         two no-answer scores. Of equally good ones the default is taken, or else the one
-        that refuses most.
+        that refuses most. For several spans 32 thresholds are tried: the higher, the
+        less likely a span may be.
         """
-        if not self.unanswerable:
-            return super().tune(examples, found, labels)
-        return best_refusal(examples, [self.decide(f, math.inf) for f in found])
+        if self.unanswerable:
+            return best_refusal(examples, [self.decide(f, math.inf) for f in found])
+        if self._takes_several:
+            return best_of_several(examples, found, self.decide)
+        return super().tune(examples, found, labels)
 
     def score(
         self,
@@ -427,17 +440,3 @@ class QuestionAnswering(Task):
             record["no_answer"] = prediction.no_answer
         answers = [f"  {text}" for text in prediction.texts] or ["  no answer"]
         return record, [example.question, *answers]
-
-
-def _own_softmax(logits: jax.Array, segment_ids: jax.Array) -> jax.Array:
-    """Return for each token its log-probability within its own segment, `[B, T]`.
-
-    Args:
-      logits: `[B, T]`, or of packed rows `[B, S, T]`.
-      segment_ids: int `[B, T]`.
-    """
-    log_probabilities = jax.nn.log_softmax(logits, axis=-1)
-    if logits.ndim == 2:
-        return log_probabilities
-    own = jnp.maximum(segment_ids - 1, 0)[:, None]
-    return jnp.take_along_axis(log_probabilities, own, axis=1)[:, 0]

@@ -108,3 +108,28 @@ def test_nothing_to_tune():
         QuestionAnswering(unanswerable=True).tune([], [])
     with pytest.raises(ValueError, match="decides nothing"):
         QuestionAnswering().tune([], [])
+
+
+def several(id_, *spans):
+    return ReadingExample(id_, "?", "a b c d", (tuple(spans),), False)
+
+
+def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
+    """Too sure of nothing: each gold span has less than even odds."""
+    a, b = AnswerSpan(0, "a"), AnswerSpan(2, "b")
+    examples = [several("1", a, b), several("2", a)]
+    unsure = [
+        Found((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -1.0)), 0.0),
+        Found((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -3.0)), 0.0),
+    ]
+    task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
+    assert task.tunes_threshold
+    tuned = task.tune(examples, unsure)
+    assert (tuned.default_f1, tuned.f1) == (0.75, 1.0)  # one span each, and both of two
+    assert -log_odds(-1.0) <= tuned.threshold <= -log_odds(-3.0)
+    assert (tuned.examples, tuned.positives) == (2, 3)
+    chosen = [task.decide(one, tuned.threshold).texts for one in unsure]
+    assert chosen == [("a", "b"), ("a",)]
+    assert task.tune(examples[1:], unsure[1:]).threshold == 0.0  # as good as any
+    with pytest.raises(ValueError, match="no questions"):
+        task.tune([], [])

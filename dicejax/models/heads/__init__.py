@@ -27,7 +27,12 @@ from dicejax.models.heads.head import Head, HeadModule, output_names
 from dicejax.models.heads.matching import SpanMatchHead
 from dicejax.models.heads.pointers import AnswerHead, TwoPointerHead
 from dicejax.models.heads.sequences import AnswerabilityHead, SequenceHead
-from dicejax.models.heads.spans import IMPOSSIBLE, StartEndHead, per_segment
+from dicejax.models.heads.spans import (
+    IMPOSSIBLE,
+    StartEndHead,
+    own_log_softmax,
+    per_segment,
+)
 from dicejax.models.heads.tokens import TokenHead
 
 __all__ = [
@@ -42,5 +47,6 @@ __all__ = [
     "TokenHead",
     "TwoPointerHead",
     "output_names",
+    "own_log_softmax",
     "per_segment",
 ]

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
@@ -102,6 +103,23 @@ def per_segment(logits: Array, segment_ids: Array, segments: int) -> Array:
     return jnp.where(
         segment_masks(segment_ids, segments), logits[:, None, :], IMPOSSIBLE
     )
+
+
+def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
+    """Take the log-softmax over positions, and of each token that in its own segment.
+
+    Args:
+      logits: `[B, T]`, or of packed rows `[B, S, T]`, as `over_positions` gives them.
+      segment_ids: int `[B, T]`.
+
+    Returns:
+      `[B, T]`.
+    """
+    log_probabilities = jax.nn.log_softmax(logits, axis=-1)
+    if logits.ndim == 2:
+        return log_probabilities
+    own = jnp.maximum(segment_ids - 1, 0)[:, None]
+    return jnp.take_along_axis(log_probabilities, own, axis=1)[:, 0]
 
 
 def over_positions(logits: Array, batch: Mapping[str, Array]) -> Array:
