@@ -258,6 +258,17 @@ class Task(abc.ABC):
     ) -> Scores:
         """Compare predictions with the gold of their examples."""
 
+    def score_found(
+        self,
+        examples: Sequence[Any],
+        found: Sequence[Any],
+        labels: Sequence[str],
+        threshold: float | None = None,
+    ) -> Scores:
+        """Decide what was found in each example, and score that."""
+        predictions = [self.decide(one, threshold) for one in found]
+        return self.score(examples, predictions, labels)
+
     @abc.abstractmethod
     def warnings(
         self,

@@ -70,16 +70,12 @@ def evaluate(
         for text in task.warnings(split, examples, items, labels):
             warn(text)
 
-    def score(threshold: float | None = None) -> Scores:
-        predictions = [task.decide(one, threshold) for one in found]
-        return task.score(examples, predictions, labels)
-
     step, found = _find(run, examples, which, told)
-    tuned = run.result().get("threshold") if which == "best" else None
-    if tuned is None:
-        return Evaluation(step, score())
-    threshold = tuned["threshold"]
-    return Evaluation(step, score(), threshold, score(threshold))
+    scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
+    if threshold is None:
+        return Evaluation(step, scores)
+    tuned = task.score_found(examples, found, labels, threshold)
+    return Evaluation(step, scores, threshold, tuned)
 
 
 def predict(
@@ -100,8 +96,7 @@ def predict(
     parsed = [task.parse(line, number) for number, line in enumerate(lines, start=1)]
     examples = task.adapt(parsed)
     _, found = _find(run, examples, which, lambda items: None)
-    tuned = run.result().get("threshold") if which == "best" else None
-    threshold = tuned["threshold"] if tuned else None
+    threshold = _tuned(run, which)
     return [
         task.show(example, task.decide(one, threshold))
         for example, one in zip(examples, found, strict=True)
@@ -130,6 +125,12 @@ def read_lines(path: str) -> list[str]:
     if not lines:
         raise InputError(f"{path}: holds no text")
     return lines
+
+
+def _tuned(run: Run, which: Which) -> float | None:
+    """The threshold that was tuned on dev, which belongs to the best checkpoint."""
+    tuned = run.result().get("threshold") if which == "best" else None
+    return None if tuned is None else tuned["threshold"]
 
 
 def _find(

@@ -178,8 +178,8 @@ class _Fit:
         self, found: list[Any], split: str, threshold: float | None = None
     ) -> Scores:
         data = self.setup.data
-        predictions = [self.task.decide(one, threshold) for one in found]
-        return self.task.score(getattr(data.corpus, split), predictions, data.labels)
+        examples = getattr(data.corpus, split)
+        return self.task.score_found(examples, found, data.labels, threshold)
 
     def with_tuned_threshold(self, params: Params, found: list[Any]) -> dict[str, Any]:
         """Tune the threshold on dev, and score what was found in test with it."""

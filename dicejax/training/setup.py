@@ -74,8 +74,7 @@ class Setup:
                         f"{leaf.output!r} are positions, which are none; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
-            counts = task.class_counts(self.data.items["train"], labels)
-            objective = objective.fitted(counts)
+            objective = objective.fitted(self._class_counts)
             # Inside a step values are traced and cannot be checked: so once outside.
             shaped = {name: _example_of(target) for name, target in targets.items()}
             logits = {name: pair[0] for name, pair in shaped.items()}
@@ -108,7 +107,7 @@ class Setup:
             rows=rows,
             epochs=training.epochs,
             seed=training.seed,
-            drawn=self._drawn(),
+            drawn=epochs_drawn(self.experiment, self.data),
         )
 
     def predictor(self, mesh: jax.sharding.Mesh) -> Predictor:
@@ -122,21 +121,31 @@ class Setup:
             mesh=mesh,
         )
 
-    def _drawn(self) -> Callable[[int], Epoch] | None:
-        sampling = self.experiment.sampling
-        if sampling is None:
-            return None
-        try:
-            counts = label_units(
-                self.experiment.task, self.data.items["train"], self.data.labels
-            )
-            draw = functools.partial(
-                sampling.epoch, counts, self.experiment.training.seed
-            )
-            draw(0)
-        except ValueError as error:
-            raise InputError(f"sampling: {error}") from error
-        return draw
+    @functools.cached_property
+    def _class_counts(self) -> dict[str, np.ndarray]:
+        # The objective is asked for twice, and a pass over all items takes its time.
+        task, data = self.experiment.task, self.data
+        return task.class_counts(data.items["train"], data.labels)
+
+
+def epochs_drawn(
+    experiment: Experiment, data: Encoded
+) -> Callable[[int], Epoch] | None:
+    """Return what says which training items an epoch holds; None: it holds all.
+
+    Raises:
+      InputError: the sampling does not fit the labels.
+    """
+    sampling = experiment.sampling
+    if sampling is None:
+        return None
+    try:
+        counts = label_units(experiment.task, data.items["train"], data.labels)
+        draw = functools.partial(sampling.epoch, counts, experiment.training.seed)
+        draw(0)
+    except ValueError as error:
+        raise InputError(f"sampling: {error}") from error
+    return draw
 
 
 def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Counts:

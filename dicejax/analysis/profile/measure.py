@@ -19,7 +19,7 @@ from dicejax.analysis.profile.rarity import LabelSupport, smooth_by_output, supp
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.tasks import Item
-from dicejax.training.setup import SPLITS, Encoded, Warn, encode, label_units
+from dicejax.training.setup import SPLITS, Encoded, Warn, encode, epochs_drawn
 
 
 @dataclasses.dataclass(frozen=True)
@@ -180,15 +180,8 @@ def _unseen(experiment: Experiment, data: Encoded, split: str) -> list[str]:
 
 def _epoch(experiment: Experiment, data: Encoded) -> Sequence[Item]:
     """The training items that an epoch holds."""
-    items, sampling = data.items["train"], experiment.sampling
-    if sampling is None:
-        return items
-    try:
-        counts = label_units(experiment.task, items, data.labels)
-        drawn = sampling.epoch(counts, experiment.training.seed, 0)
-    except ValueError as error:
-        raise InputError(f"sampling: {error}") from error
-    return [items[number] for number in drawn.indices]
+    items, draw = data.items["train"], epochs_drawn(experiment, data)
+    return items if draw is None else [items[number] for number in draw(0).indices]
 
 
 def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
