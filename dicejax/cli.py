@@ -17,12 +17,16 @@ import tyro
 from rich.console import Console
 from tyro.conf import AvoidSubcommands, Positional, arg
 
-from dicejax import __version__, config
+from dicejax import __version__, config, objectives
 from dicejax.data.sources import SyntheticNER
-from dicejax.errors import InputError
+from dicejax.errors import Diverged, InputError
 from dicejax.metrics.scores import heading
-from dicejax.objectives import Objective, by_short_name
+from dicejax.objectives import Objective
+from dicejax.training import optimizers
 from dicejax.training.memory import use_huge_pages
+from dicejax.training.optimizers import Optimizer
+from dicejax.training.processes import Processes
+from dicejax.training.signals import Stopped
 
 ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
 RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
@@ -37,15 +41,18 @@ class Train:
     """Train one experiment and score it on the test split.
 
     The run's folder gets metrics.jsonl, TensorBoard files, the best and the last
-    checkpoint and result.json.
+    checkpoints and result.json. A run that was cut off goes on where it was when the
+    same command is given again; SIGTERM and Ctrl-C save it first.
 
     Args:
       file: the experiment file; run with it and --help to see its values.
       out: folder of the run; runs/NAME/LOSS/seed-N unless given.
       overwrite: replace the run that the folder holds.
       loss: take this loss, at its defaults, instead of the experiment's.
+      rule: take this optimizer, at its defaults: adamw, lion, adafactor or lamb.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
+      processes: how this process finds the others, if there are several.
       settings: the experiment.
     """
 
@@ -53,23 +60,31 @@ class Train:
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     overwrite: bool = False
     loss: Annotated[str | None, arg(metavar="NAME")] = None
+    rule: Annotated[str | None, arg(metavar="NAME")] = None
     scratch: bool = False
+    processes: Processes = Processes()
     settings: Overrides = GENERIC
 
     def __call__(self, console: Console) -> None:
         """Train."""
+        self.processes.join()
         from dicejax.analysis.comparison import names_of
-        from dicejax.training.logging import TrainingProgress
         from dicejax.training.loop import train
+        from dicejax.training.processes import is_first
+        from dicejax.training.progress import TrainingProgress
         from dicejax.training.run import Run
 
         experiment = self.settings
         (name,) = names_of([experiment.objective])
         seed = experiment.training.seed
         out = self.out or f"runs/{experiment.name}/{name}/seed-{seed}"
-        run = Run.create(out, overwrite=self.overwrite)
-        with TrainingProgress(console) as progress:
+        run = Run.create(out, experiment, overwrite=self.overwrite)
+        if run.continues and run.is_finished:
+            console.print(f"{out}: already finished; --overwrite trains it anew")
+        with TrainingProgress(console, quiet=not is_first()) as progress:
             result = train(experiment, run, progress)
+        if not is_first():
+            return
         best = f"test, best checkpoint (step {result['best_step']})"
         print(_scores(result["test"], best))
         print(_scores(result["test_at_last_step"], "test, last checkpoint"))
@@ -108,7 +123,7 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
         from dicejax.analysis.comparison import compare, table
-        from dicejax.training.logging import TrainingProgress
+        from dicejax.training.progress import TrainingProgress
 
         if self.seeds < 1:
             raise InputError(f"--seeds is {self.seeds}; want at least 1")
@@ -304,7 +319,10 @@ def main() -> None:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run a command line and return its exit status: 0, or 2 for bad input.
+    """Run a command line and return its exit status.
+
+    0; 2 for bad input; 1 where training has diverged; 128 and a signal's number where
+    that stopped a run, which is saved.
 
     Args:
       argv: the words after `dicejax`.
@@ -318,6 +336,12 @@ def run(argv: Sequence[str]) -> int:
     except InputError as error:
         console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
         return 2
+    except Diverged as error:
+        console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
+        return 1
+    except Stopped as stopped:
+        console.print(f"dicejax: {stopped}; the same command goes on from there")
+        return stopped.status
     except KeyboardInterrupt:
         console.print("dicejax: interrupted")
         return 130
@@ -355,6 +379,9 @@ def parse(argv: Sequence[str]) -> Command:
     loss = _value_of(argv, "--loss")
     if loss is not None:
         settings = dataclasses.replace(settings, objective=_objective(loss))
+    rule = _value_of(argv, "--rule")
+    if rule is not None:
+        settings = dataclasses.replace(settings, optimizer=_optimizer(rule))
     if "--scratch" in argv:
         settings = dataclasses.replace(settings, encoder=config.ScratchEncoder())
     default = command(file=tyro.MISSING, settings=settings)
@@ -391,11 +418,18 @@ def _value_of(argv: Sequence[str], flag: str) -> str | None:
 
 
 def _objective(name: str) -> Objective:
-    known = by_short_name()
+    return _chosen("loss", name, objectives.by_short_name())
+
+
+def _optimizer(name: str) -> Optimizer:
+    return _chosen("optimizer", name, optimizers.by_short_name())
+
+
+def _chosen(what: str, name: str, known: Mapping[str, type]) -> Any:
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise InputError(f"unknown loss {name!r}; known: {', '.join(known)}{hint}")
+        raise InputError(f"unknown {what} {name!r}; known: {', '.join(known)}{hint}")
     return known[name]()
 
 

@@ -28,7 +28,15 @@ from dicejax.data.sources import Source
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.tasks import Tagging, Task
-from dicejax.training.optimizers import AdamW
+from dicejax.training.mesh import MeshShape
+from dicejax.training.optimizers import AdamW, Optimizer
+
+
+def _check_at_least(settings: object, least: dict[str, int]) -> None:
+    for name, low in least.items():
+        value = getattr(settings, name)
+        if value is not None and value < low:
+            raise ValueError(f"{name} is {value}; want at least {low}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,9 +83,19 @@ class Training:
       epochs: passes over the training data.
       sentences_per_update: about how many sequences one update sees; packed into
         rows, so the number varies a little.
+      rows_per_update: rows of a batch; None: as many as hold those sequences. Batches
+        are the same on any number of devices, filled up with empty rows if need be.
       row_length: tokens per packed row; longer sequences are cut.
-      precision: type of activations and matrix products; parameters are float32.
+      batching: "packed" puts several sequences into a row, "buckets" one, with rows of
+        like length together.
+      buckets: the most widths of rows, with batching "buckets".
+      micro_batches: parts that a batch is cut into, to save memory; the step is that of
+        the whole batch, for every loss.
+      precision: type of activations and matrix products; parameters are float32. The
+        loss is scaled for float16.
       remat: recompute layers in the backward pass, which saves memory and costs time.
+      most_skipped: a step whose loss or gradient is not finite changes nothing; after
+        this many in a row the run stops and keeps the batch.
       seed: of initial weights, data order and dropout; the same seed gives the same
         run bit for bit on the same hardware and versions.
       log_every: updates between two lines in metrics.jsonl.
@@ -85,9 +103,14 @@ class Training:
 
     epochs: int = 3
     sentences_per_update: int = 32
+    rows_per_update: int | None = None
     row_length: int = 128
-    precision: Literal["float32", "bfloat16"] = "float32"
+    batching: Literal["packed", "buckets"] = "packed"
+    buckets: int = 8
+    micro_batches: int = 1
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
     remat: bool = False
+    most_skipped: int = 20
     seed: int = 0
     log_every: int = 20
 
@@ -95,14 +118,35 @@ class Training:
         least = {
             "epochs": 1,
             "sentences_per_update": 1,
+            "rows_per_update": 1,
             "row_length": 3,
+            "buckets": 1,
+            "micro_batches": 1,
+            "most_skipped": 1,
             "log_every": 1,
         }
-        for name, low in least.items():
-            if getattr(self, name) < low:
-                raise ValueError(
-                    f"{name} is {getattr(self, name)}; want at least {low}"
-                )
+        _check_at_least(self, least)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Recording:
+    """What is kept of a run while it goes on.
+
+    Args:
+      checkpoint_every: updates between two checkpoints; there is one after each epoch
+        too. This is what a kill loses, a SIGTERM loses nothing.
+      keep_last: of the last checkpoints how many stay.
+      keep_best: of those with the best dev scores how many stay.
+      wandb_project: project of Weights & Biases to log to; needs `pip install wandb`.
+    """
+
+    checkpoint_every: int = 500
+    keep_last: int = 2
+    keep_best: int = 1
+    wandb_project: str | None = None
+
+    def __post_init__(self):
+        _check_at_least(self, {"checkpoint_every": 1, "keep_last": 1, "keep_best": 1})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -120,6 +164,8 @@ class Experiment:
       compared: the losses that `dicejax compare` trains one after the other.
       optimizer: the update rule and its learning rates.
       training: length, batch, precision, seed.
+      mesh: how the devices share the work.
+      recording: checkpoints and logs.
     """
 
     name: str
@@ -130,8 +176,32 @@ class Experiment:
     encoder: PretrainedEncoder | ScratchEncoder = ScratchEncoder()
     objective: Objective = CrossEntropy()
     compared: tuple[Objective, ...] = (CrossEntropy(), SelfAdjustingDice())
-    optimizer: AdamW = AdamW()
+    optimizer: Optimizer = AdamW()
     training: Training = Training()
+    mesh: MeshShape = MeshShape()
+    recording: Recording = Recording()
+
+
+# What may change when a run is continued: the same numbers come out.
+_FREE = ("mesh.", "recording.", "training.micro_batches")
+
+
+def differences(old: Experiment, new: Experiment) -> list[str]:
+    """Say in what two experiments differ that changes what comes out.
+
+    >>> from dicejax.data.sources import SyntheticNER
+    >>> one = Experiment(name="mine", data=SyntheticNER())
+    >>> other = dataclasses.replace(one, training=Training(seed=3, micro_batches=2))
+    >>> differences(one, other)
+    ['training.seed was 0 and is 3']
+    """
+    before, after = _leaves(json.loads(to_json(old))), _leaves(json.loads(to_json(new)))
+    return [
+        f"{name} was {json.dumps(before.get(name))} and is "
+        f"{json.dumps(after.get(name))}"
+        for name in sorted(before | after)
+        if before.get(name) != after.get(name) and not name.startswith(_FREE)
+    ]
 
 
 def load(path: str | Path) -> Experiment:
@@ -189,7 +259,19 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
 
 
 # What a user may derive from: a field may hold any subclass.
-_OPEN = (Objective, Sampling, Source, Task)
+_OPEN = (Objective, Optimizer, Sampling, Source, Task)
+
+
+def _leaves(tree: object, path: str = "") -> dict[str, object]:
+    """Name the leaves of JSON by their paths, with dots."""
+    if isinstance(tree, list):
+        tree = {str(number): part for number, part in enumerate(tree)}
+    if not isinstance(tree, dict) or not tree:
+        return {path: tree}
+    found: dict[str, object] = {}
+    for name, part in tree.items():
+        found |= _leaves(part, f"{path}.{name}" if path else name)
+    return found
 
 
 def _reason(error: BaseException, kind: type | None) -> str:

@@ -1,4 +1,4 @@
-"""Errors that are the user's to mend."""
+"""Errors that are told in one line."""
 
 from __future__ import annotations
 
@@ -29,3 +29,7 @@ class InputError(Exception):
         """
         where = os.fspath(path) if line is None else f"{os.fspath(path)}:{line}"
         return cls(f"{where}: {what}; {do}")
+
+
+class Diverged(Exception):
+    """Training has gone where no gradient is finite; the message says what to do."""

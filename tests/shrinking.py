@@ -11,8 +11,8 @@ import numpy as np
 from dicejax import config
 from dicejax.models.network import Params
 from dicejax.objectives import Objective
+from dicejax.training.mesh import MeshShape
 from dicejax.training.setup import Setup
-from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 from . import tiny
@@ -44,16 +44,10 @@ def trains_two_steps(setup: Setup, objective: Objective) -> None:
     """Take two steps with an objective: the loss is finite, the parameters move."""
     experiment = dataclasses.replace(setup.experiment, objective=objective)
     setup = dataclasses.replace(setup, experiment=experiment)
-    objective, batches = setup.objective(), setup.batches(devices=1)
-    params = setup.initial_params(jax.random.key(0))
-    before = jax.device_get(params)
-    state = TrainState.create(
-        params,
-        experiment.optimizer.transform(),
-        total_steps=len(batches),
-        rng=jax.random.key(1),
-        objective_state=objective.initial_state(),
-    )
+    mesh = MeshShape().make(jax.devices()[:1])
+    objective, batches = setup.objective(), setup.batches(mesh)
+    state = setup.initial_state(objective, mesh, len(batches))
+    before = jax.device_get(state.params)
     for step in range(2):
         state, metrics = train_step(
             state,

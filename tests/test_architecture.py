@@ -16,7 +16,13 @@ ALLOWED = {
     "data": set(),
     "metrics": {"data"},
     "tasks": {"data", "models", "metrics"},
-    "config": {"data", "tasks", "objectives", "training.optimizers"},
+    "config": {
+        "data",
+        "tasks",
+        "objectives",
+        "training.mesh",
+        "training.optimizers",
+    },
     "training": {"config", "data", "metrics", "models", "objectives", "tasks"},
     "analysis": {
         "config",

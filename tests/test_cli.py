@@ -313,7 +313,10 @@ def test_what_cannot_be_done_is_said_in_one_line(project, capsys, argv, parts):
 
 def test_an_unfinished_run_is_not_evaluated(project, capsys):
     (project / "half").mkdir()
-    (project / "half/experiment.json").write_text("{}")
+    mine = config.load(project / "mine.py")
+    other = dataclasses.replace(mine.training, seed=mine.training.seed + 1)
+    begun = config.to_json(dataclasses.replace(mine, training=other))
+    (project / "half/experiment.json").write_text(begun)
     fails(capsys, ["evaluate", "half"], "did not finish")
     fails(capsys, ["train", "mine.py", "--out", "half"], "an unfinished run")
     (project / "other").mkdir()

@@ -11,6 +11,7 @@ import pytest
 from dicejax import config
 from dicejax.errors import InputError
 from dicejax.objectives import by_short_name
+from dicejax.training.mesh import MeshShape
 from dicejax.training.setup import prepare
 
 from .shrinking import ROOT, moved, shrunk
@@ -39,8 +40,10 @@ class Trainer:
         experiment = shrunk(experiment, folder)
         self.name, self.setup = name, prepare(experiment, warn=lambda text: None)
         network, key = self.setup.network, jax.random.key(1)
-        self.params = self.setup.initial_params(jax.random.key(0))
-        self.batches = [self.setup.batches(devices=1)[step].arrays for step in (0, 1)]
+        mesh = MeshShape().make(jax.devices()[:1])
+        self.params = self.setup.initial_params(jax.random.key(0), mesh)
+        batches = self.setup.batches(mesh)
+        self.batches = [batches[step].arrays for step in (0, 1)]
         self.forward = jax.jit(lambda params, batch: network.apply(params, batch, key))
 
         def update(params, batch, cotangents):

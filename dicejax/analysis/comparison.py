@@ -15,8 +15,8 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective
-from dicejax.training.logging import TrainingProgress
 from dicejax.training.loop import train
+from dicejax.training.progress import TrainingProgress
 from dicejax.training.run import Run
 
 
@@ -38,6 +38,8 @@ def compare(
     overwrite: bool = False,
 ) -> list[Row]:
     """Train each objective with each seed; finished runs are used again.
+
+    What was cut off goes on where it was.
 
     All objectives of a seed see the same initial weights, the same batches in the same
     order and the same dropout keys.
@@ -72,18 +74,15 @@ def compare(
     ]
     # All folders are looked at before the first run, not after an hour.
     runs = [
-        _reusable(path, job) if not overwrite else None
+        Run.create(path, job, overwrite=overwrite)
         for path, (_, job) in zip(folders, jobs, strict=True)
     ]
     results: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     overall = progress.begin("all runs", len(jobs), status="")
     for run, path, (name, job) in zip(runs, folders, jobs, strict=True):
-        if run is None:
-            # What was cut off in the middle is trained from the start.
-            result = train(job, Run.create(path, overwrite=True), progress)
-        else:
+        if run.continues and run.is_finished:
             progress.say(f"{name} seed {job.training.seed}: used again from {path}")
-            result = run.result()
+        result = train(job, run, progress)
         results[name].append(result)
         progress.advance(overall)
     first = results[names[0]][0]["test"]
@@ -152,17 +151,3 @@ def mean_and_spread(values: Sequence[float]) -> str:
     percent = [100 * value for value in values]
     mean = f"{statistics.fmean(percent):.2f}"
     return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean
-
-
-def _reusable(path: str, job: Experiment) -> Run | None:
-    """Return the finished run of exactly these settings, None if there is none."""
-    folder = epath.Path(path)
-    run = Run(folder)
-    if not run.is_finished:
-        return None
-    if run.experiment() != job:
-        raise InputError(
-            f"{path}: holds a run with other settings; name another folder with --out, "
-            "or train all anew with --overwrite"
-        )
-    return run

@@ -3,42 +3,95 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
+Packing = Literal["best_fit", "first_fit"]
 
-def pack(lengths: Sequence[int], row_length: int) -> list[list[int]]:
-    """Put items into rows by best fit, in the order given.
 
-    Each item goes into the fullest open row that still has room for it, or opens a new
-    row. The order of the items is kept within a row, and rows are ordered by their
-    first item, so a shuffled order gives shuffled rows.
+def pack(
+    lengths: Sequence[int], row_length: int, packing: Packing = "best_fit"
+) -> list[list[int]]:
+    """Put items into rows, in the order given.
+
+    Each item goes into an open row that still has room for it, or opens a new row: by
+    best fit into the fullest such row, by first fit into the one that was opened first.
+    The order of the items is kept within a row, and rows are ordered by their first
+    item, so a shuffled order gives shuffled rows.
 
     Args:
       lengths: length of each item, at most `row_length`.
       row_length: the capacity of a row.
+      packing: the rule.
 
     Returns:
       For each row the indices of its items.
 
-    >>> pack([5, 3, 4, 2], row_length=8)
-    [[0, 1], [2, 3]]
+    >>> pack([5, 6, 2, 3], row_length=8)
+    [[0, 3], [1, 2]]
+    >>> pack([5, 6, 2, 3], row_length=8, packing="first_fit")
+    [[0, 2], [1], [3]]
     """
+    lengths = checked_lengths(lengths, row_length).tolist()
+    choose = {"best_fit": _best_fit, "first_fit": _first_fit}[packing]
     rows: list[list[int]] = []
-    open_rows: list[list[int]] = [[] for _ in range(row_length + 1)]  # by room left
-    for item, length in enumerate(lengths):
-        if not 0 < length <= row_length:
-            raise ValueError(f"item {item} has length {length}, a row {row_length}")
-        room = next((n for n in range(length, row_length) if open_rows[n]), row_length)
-        if room == row_length:
-            row = len(rows)
+    for item, row in enumerate(choose(lengths, row_length)):
+        if row == len(rows):
             rows.append([])
-        else:
-            row = open_rows[room].pop()
         rows[row].append(item)
-        open_rows[room - length].append(row)
     return rows
+
+
+def checked_lengths(lengths: Sequence[int], row_length: int) -> np.ndarray:
+    """Return lengths as an array.
+
+    Raises:
+      ValueError: one is less than 1 or more than `row_length`; says which.
+    """
+    lengths = np.asarray(lengths, int)
+    unfit = np.flatnonzero((lengths < 1) | (lengths > row_length))
+    if len(unfit):
+        item = int(unfit[0])
+        raise ValueError(f"item {item} has length {lengths[item]}, a row {row_length}")
+    return lengths
+
+
+def _best_fit(lengths: Sequence[int], row_length: int) -> Iterator[int]:
+    """Yield the row of each item; of rows as full, the one filled last."""
+    open_rows: list[list[int]] = [[] for _ in range(row_length)]  # by room left
+    rooms = 0  # bit n is set where a row has room for n; finding the least is one step
+    rows = 0
+    for length in lengths:
+        fitting = rooms >> length
+        if fitting:
+            room = length + (fitting & -fitting).bit_length() - 1
+            row = open_rows[room].pop()
+            if not open_rows[room]:
+                rooms ^= 1 << room
+        else:
+            room, row = row_length, rows
+            rows += 1
+        yield row
+        open_rows[room - length].append(row)
+        rooms |= 1 << room - length
+
+
+def _first_fit(lengths: Sequence[int], row_length: int) -> Iterator[int]:
+    """Yield the row of each item."""
+    # A binary tree over as many rows as items: each node has the most room below it.
+    leaves = 1 << max(len(lengths) - 1, 0).bit_length()
+    room = [row_length] * (2 * leaves)
+    for length in lengths:
+        node = 1
+        while node < leaves:
+            node = 2 * node if room[2 * node] >= length else 2 * node + 1
+        yield node - leaves
+        room[node] -= length
+        while node > 1:
+            node //= 2
+            room[node] = max(room[2 * node], room[2 * node + 1])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -78,32 +131,85 @@ def fill(
       the row, 0 for padding) and `position_ids` `[B, T]` (restarting at 0 with each
       example).
 
+    Raises:
+      ValueError: the examples of a row are too many or too long for it, or an array has
+        another length than its example's `input_ids`.
+
     >>> layout = Layout(tokens={"input_ids": 0}, places={"answer": -1})
     >>> row = [{"input_ids": np.array([7, 8, 9]), "answer": 1}] * 2
     >>> batch = fill([row], 8, layout)
     >>> batch["input_ids"].tolist(), batch["answer"].tolist()
     ([[7, 8, 9, 7, 8, 9, 0, 0]], [[1, 4]])
     """
+    examples = [example for row in rows for example in row]
+    lengths = [len(example["input_ids"]) for example in examples]
+    counts = np.array([len(row) for row in rows], int)
+    # All tokens stand in one line, row after row: where examples and rows begin in it.
+    first_token = starts(lengths)
+    first_example = starts(counts)
+    row_start = first_token[first_example]
+    widths = np.diff(row_start)
     if sequences is None:
-        sequences = max(map(len, rows), default=0)
-    shape, short = (len(rows), row_length), (len(rows), sequences)
-    fillers = dict(layout.tokens) | {"segment_ids": 0, "position_ids": 0}
-    single = {**layout.sequences, **layout.places}
-    batch = {name: np.full(shape, value, np.int32) for name, value in fillers.items()}
-    batch |= {name: np.full(short, value, np.int32) for name, value in single.items()}
-    for index, examples in enumerate(rows):
-        start = 0
-        for number, example in enumerate(examples):
-            length = len(example["input_ids"])
-            place = (index, slice(start, start + length))
-            for name in layout.tokens:
-                batch[name][place] = example[name]
-            for name in layout.sequences:
-                batch[name][index, number] = example[name]
-            for name in layout.places:
-                own = example[name]
-                batch[name][index, number] = own + start if own >= 0 else own
-            batch["segment_ids"][place] = number + 1
-            batch["position_ids"][place] = np.arange(length)
-            start += length
+        sequences = int(counts.max(initial=0))
+    _check(widths, row_length, "tokens")
+    _check(counts, sequences, "examples")
+
+    # The line and a mask run through the places in one order: each array is one copy.
+    is_token = np.arange(row_length) < widths[:, None]
+    is_example = np.arange(sequences) < counts[:, None]
+
+    def spread(values, mask: np.ndarray, otherwise: int) -> np.ndarray:
+        array = np.full(mask.shape, otherwise, np.int32)
+        array[mask] = values
+        return array
+
+    batch = {}
+    for name, otherwise in layout.tokens.items():
+        batch[name] = spread(_in_line(examples, name, lengths), is_token, otherwise)
+    for name, otherwise in layout.sequences.items():
+        values = [example[name] for example in examples]
+        batch[name] = spread(values, is_example, otherwise)
+    # An example's place in its row: its number, and its first token.
+    number = np.arange(len(examples)) - np.repeat(first_example[:-1], counts)
+    start = first_token[:-1] - np.repeat(row_start[:-1], counts)
+    for name, otherwise in layout.places.items():
+        values = np.array([example[name] for example in examples], int)
+        values += np.where(values >= 0, start, 0)
+        batch[name] = spread(values, is_example, otherwise)
+    positions = np.arange(first_token[-1]) - np.repeat(first_token[:-1], lengths)
+    batch["segment_ids"] = spread(np.repeat(number + 1, lengths), is_token, 0)
+    batch["position_ids"] = spread(positions, is_token, 0)
     return batch
+
+
+def starts(counts: Sequence[int]) -> np.ndarray:
+    """Return where each of many parts begins, and the end of the last.
+
+    >>> starts([3, 1, 2]).tolist()
+    [0, 3, 4, 6]
+
+    Args:
+      counts: how long each part is.
+    """
+    sums = np.zeros(len(counts) + 1, int)
+    np.cumsum(counts, out=sums[1:])
+    return sums
+
+
+def _check(found: np.ndarray, room: int, what: str) -> None:
+    if found.max(initial=0) > room:
+        row = int(found.argmax())
+        raise ValueError(f"row {row} has {found[row]} {what}, room is for {room}")
+
+
+def _in_line(
+    examples: Sequence[Mapping[str, np.ndarray]], name: str, lengths: list[int]
+) -> np.ndarray:
+    arrays = [example[name] for example in examples]
+    found = [len(array) for array in arrays]
+    if found != lengths:
+        wanted, length = next(
+            pair for pair in zip(lengths, found, strict=True) if pair[0] != pair[1]
+        )
+        raise ValueError(f"{name!r} has {length} numbers for {wanted} input_ids")
+    return np.concatenate(arrays) if arrays else np.zeros(0, int)

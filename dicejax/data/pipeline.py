@@ -1,15 +1,15 @@
-"""From encoded examples to packed batches, the same for the same (seed, step)."""
+"""From encoded examples to batches, the same for the same (seed, step)."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import grain
 import numpy as np
 
-from dicejax.data.pack import Layout, fill, pack
-from dicejax.data.resample import Epoch
+from dicejax.data.pack import Layout, fill
+from dicejax.data.plan import Plan
 
 Example = Mapping[str, np.ndarray]
 
@@ -21,14 +21,18 @@ class Packed:
     Attributes:
       arrays: int32, as `data.pack.fill` lays them out; and where examples have weights,
         float32 `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding.
-      rows: for each row the indices of the examples in it.
+        They may be those of some rows only; all else speaks of the whole batch.
+      rows: for each row the indices of the examples in it; of empty rows at the end
+        nothing.
       tokens: number of real tokens, padding not counted.
+      places: number of places for tokens, padding counted.
       epoch: number of the pass over the data, from 0.
     """
 
     arrays: dict[str, np.ndarray]
     rows: tuple[tuple[int, ...], ...]
     tokens: int
+    places: int
     epoch: int
 
     @property
@@ -37,21 +41,34 @@ class Packed:
         return sum(map(len, self.rows))
 
 
-class PackedBatches:
+class Batches:
     """All batches of a run, each reachable by its number.
 
-    Every epoch is shuffled and packed anew. Random access makes a batch depend on
-    (seed, step) alone, and a run can begin anywhere.
+    A batch depends on the plan and its number alone, so a run can begin anywhere. All
+    have as many rows; empty ones at the end fill up what the plan leaves.
+
+    >>> from dicejax.data.plan import packing_plan
+    >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
+    >>> plan = packing_plan([5, 6, 2, 3], row_length=8, rows=2)
+    >>> layout = Layout(tokens={"input_ids": 0})
+    >>> batch = Batches(examples, layout=layout, plan=plan, multiple_of=3)[0]
+    >>> batch.arrays["input_ids"].tolist()[1:]
+    [[6, 6, 6, 6, 6, 6, 2, 2], [0, 0, 0, 0, 0, 0, 0, 0]]
+    >>> batch.rows, batch.tokens, batch.places
+    (((0, 3), (1, 2)), 16, 24)
 
     Args:
       examples: encoded examples.
       layout: what the arrays of an example are.
-      row_length: tokens per row; no example is longer.
-      rows: rows per batch.
-      epochs: number of passes over the examples.
-      seed: of the order; None keeps the order given.
-      drawn: says which examples the epoch of a number holds, and their weights; None
-        takes all.
+      plan: which examples stand where, made of their lengths.
+      multiple_of: the rows of a batch are a multiple of it, such as the number of
+        devices; what is in them does not depend on it.
+
+    Attributes:
+      rows: of each batch, empty ones counted.
+
+    Raises:
+      ValueError: the plan is for another number of examples.
     """
 
     def __init__(
@@ -59,120 +76,107 @@ class PackedBatches:
         examples: Sequence[Example],
         *,
         layout: Layout,
-        row_length: int,
-        rows: int,
-        epochs: int = 1,
-        seed: int | None = None,
-        drawn: Callable[[int], Epoch] | None = None,
+        plan: Plan,
+        multiple_of: int = 1,
     ):
+        if len(examples) != len(plan.lengths):
+            raise ValueError(
+                f"{len(examples)} examples, but the plan is for {len(plan.lengths)}"
+            )
+        self.rows = -(-plan.rows // multiple_of) * multiple_of
         self._examples = examples
         self._layout = layout
-        self._row_length = row_length
-        self._rows = rows
-        lengths = np.array([len(example["input_ids"]) for example in examples], int)
-        self._lengths = lengths
-        self._plan: list[tuple[int, tuple[tuple[int, ...], ...]]] = []
-        self._weights: list[np.ndarray | None] = []  # of all examples, by epoch
-        for epoch in range(epochs):
-            order, weights = np.arange(len(examples)), None
-            if drawn is not None:
-                order, weights = drawn(epoch)
-                order = order.copy()
-            self._weights.append(_by_example(order, weights, len(examples)))
-            if seed is not None:
-                np.random.default_rng((seed, epoch)).shuffle(order)
-            packed = pack(lengths[order].tolist(), row_length)
-            chosen = [tuple(int(order[item]) for item in row) for row in packed]
-            for start in range(0, len(chosen), rows):
-                self._plan.append((epoch, tuple(chosen[start : start + rows])))
-        # One width for all batches, so that all run one program.
-        fullest = (len(row) for _, batch in self._plan for row in batch)
-        self._sequences = max(fullest, default=0)
+        self._plan = plan
+        self._sequences = plan.sequences
 
     def __len__(self) -> int:
         return len(self._plan)
 
     def __getitem__(self, step: int) -> Packed:
-        epoch, rows = self._plan[step]
-        # An epoch's last batch is filled up with empty rows: one shape, one program.
-        padded = rows + ((),) * (self._rows - len(rows))
+        return self.part(step, 0, self.rows)
+
+    def part(self, step: int, start: int, stop: int) -> Packed:
+        """Return a batch with the arrays of some rows only; no other row is filled.
+
+        Args:
+          step: number of the batch.
+          start: the first row.
+          stop: the row behind the last, at most `rows`.
+
+        Raises:
+          IndexError: there is no such batch.
+          ValueError: there are no such rows.
+        """
+        if not 0 <= start <= stop <= self.rows:
+            raise ValueError(f"rows {start} to {stop} of a batch of {self.rows}")
+        plan, step = self._plan, range(len(self))[step]
+        rows, bounds = plan.batch(step)
+        # Empty rows at the end: one shape, one program.
+        here = (rows + ((),) * (self.rows - len(rows)))[start:stop]
+        width = int(plan.widths[step])
         arrays = fill(
-            [[self._examples[item] for item in row] for row in padded],
-            self._row_length,
+            [[self._examples[item] for item in row] for row in here],
+            width,
             self._layout,
             sequences=self._sequences,
         )
-        weights = self._weights[epoch]
-        if weights is not None:
+        if plan.weights is not None:
+            first, last = (bounds[min(row, len(rows))] for row in (start, stop))
             arrays |= _weight_arrays(
-                padded, arrays["segment_ids"], weights, self._sequences
+                plan.weights[first:last],
+                [len(row) for row in here],
+                arrays["segment_ids"],
+                self._sequences,
             )
-        tokens = int(sum(self._lengths[item] for row in rows for item in row))
-        return Packed(arrays, rows, tokens, epoch)
+        return Packed(
+            arrays,
+            rows,
+            tokens=int(plan.lengths[plan.items[bounds[0] : bounds[-1]]].sum()),
+            places=self.rows * width,
+            epoch=int(plan.epochs[step]),
+        )
 
     def epoch_ends(self) -> list[int]:
         """Return, for each epoch, the number of steps taken when it is over."""
-        epochs = [epoch for epoch, _ in self._plan]
-        return [
-            step + 1
-            for step in range(len(epochs))
-            if step + 1 == len(epochs) or epochs[step + 1] != epochs[step]
-        ]
+        return self._plan.epoch_ends()
 
     @property
     def share_filled(self) -> float:
         """Share of the batches' places that hold a real token."""
-        places = len(self._plan) * self._rows * self._row_length
-        real = sum(
-            self._lengths[i] for _, rows in self._plan for row in rows for i in row
-        )
-        return float(real) / max(places, 1)
+        return self._plan.tokens / max(self._plan.places(self.rows), 1)
 
-    def iterate(self, start: int = 0) -> Iterator[Packed]:
-        """Yield the batches from number `start` on, prepared ahead in threads."""
-        source = grain.MapDataset.source(self)[start:]
-        options = grain.ReadOptions(num_threads=2, prefetch_buffer_size=8)
-        return iter(source.to_iter_dataset(options))
+    def iterate(
+        self, start: int = 0, *, rows_here: slice | None = None, threads: int = 2
+    ) -> Iterator[Packed]:
+        """Yield the batches from number `start` on, prepared ahead in threads.
 
+        Args:
+          start: number of the first.
+          rows_here: of each batch only these rows are filled, as by `part`; None fills
+            all.
+          threads: how many prepare batches.
 
-def _by_example(
-    indices: np.ndarray, weights: np.ndarray | None, examples: int
-) -> np.ndarray | None:
-    if weights is None:
-        return None
-    by_example = np.zeros(examples, np.float32)
-    by_example[indices] = weights  # drawn twice, an example has the same weight twice
-    return by_example
+        Raises:
+          ValueError: `rows_here` has a stride.
+        """
+        first, stop, stride = (rows_here or slice(None)).indices(self.rows)
+        if stride != 1:
+            raise ValueError(f"{rows_here} leaves out rows in between")
+        steps = grain.MapDataset.range(start, len(self))
+        batches = steps.map(lambda step: self.part(int(step), first, stop))
+        options = grain.ReadOptions(num_threads=threads, prefetch_buffer_size=8)
+        return iter(batches.to_iter_dataset(options))
 
 
 def _weight_arrays(
-    rows: Sequence[Sequence[int]],
-    segment_ids: np.ndarray,
     weights: np.ndarray,
+    counts: Sequence[int],
+    segment_ids: np.ndarray,
     sequences: int,
 ) -> dict[str, np.ndarray]:
-    of_sequences = np.zeros((len(rows), sequences), np.float32)
-    for values, row in zip(of_sequences, rows, strict=True):
-        values[: len(row)] = weights[list(row)]
+    """Lay out the weights of examples, of which each row has so many."""
+    of_sequences = np.zeros((len(counts), sequences), np.float32)
+    of_sequences[np.arange(sequences) < np.array(counts, int)[:, None]] = weights
     padded = np.pad(of_sequences, ((0, 0), (1, 0)))  # segment 0 is padding
     of_tokens = np.take_along_axis(padded, segment_ids, axis=1)
     return {"token_weights": of_tokens, "sequence_weights": of_sequences}
-
-
-def rows_per_batch(
-    lengths: Sequence[int], row_length: int, sentences: int, multiple_of: int
-) -> int:
-    """Choose the number of rows that hold about `sentences` sentences.
-
-    Args:
-      lengths: length of each training example.
-      row_length: tokens per row.
-      sentences: wanted sentences per batch.
-      multiple_of: the number of devices that share a batch.
-
-    >>> rows_per_batch([16] * 100, row_length=128, sentences=32, multiple_of=1)
-    4
-    """
-    rows = len(pack(lengths, row_length))
-    wanted = sentences * rows / len(lengths)
-    return multiple_of * max(1, round(wanted / multiple_of))

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.models.layers import dropout, matmul
+from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.layers import matmul
 
 
 def segment_mask(segment_ids: Array) -> Array:
@@ -30,7 +31,7 @@ def attend(
     *,
     bias: Array | None = None,
     dropout_rate: float = 0.0,
-    rng: Array | None = None,
+    rng: DropoutKeys | None = None,
 ) -> Array:
     """Scaled dot-product attention with a softmax in at least float32.
 
@@ -41,7 +42,7 @@ def attend(
       mask: bool, broadcastable to `[B, N, T, S]`; true where a position may be seen.
       bias: added to the scaled scores; broadcastable to `[B, N, T, S]`.
       dropout_rate: share of the attention weights set to zero.
-      rng: PRNG key for dropout; None switches dropout off.
+      rng: keys for dropout; None switches dropout off.
 
     Returns:
       `[B, T, N, H]` in the type of `value`.

@@ -10,14 +10,14 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
-from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout
+from dicejax.models.layers import Dense, Embedding, LayerNorm
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
 
@@ -156,7 +156,7 @@ class Embeddings(nnx.Module):
         input_ids: Array,
         position_ids: Array,
         token_type_ids: Array,
-        rng: Array | None,
+        rng: DropoutKeys | None,
     ) -> Array:
         """Embed int `[B, T]` ids: `[B, T, D]`."""
         parts = (
@@ -193,10 +193,10 @@ class Layer(nnx.Module):
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.config = config
 
-    def __call__(self, x: Array, mask: Array, rng: Array | None) -> Array:
+    def __call__(self, x: Array, mask: Array, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`; `mask` as `attention.segment_mask` gives it."""
         config = self.config
-        keys = (None,) * 3 if rng is None else jax.random.split(rng, 3)
+        keys = (None,) * 3 if rng is None else rng.split(3)
         heads = (config.num_attention_heads, -1)
         query, key, value = (
             dense(x).reshape(*x.shape[:-1], *heads)
@@ -230,11 +230,11 @@ class Bert(Encoder):
         segment_ids: Array,
         position_ids: Array,
         token_type_ids: Array,
-        rng: Array | None = None,
+        rng: DropoutKeys | None = None,
     ) -> tuple[Array, Array]:
         """Encode packed rows, as `encoder.Encoder` says."""
         depth = self.config.depth
-        keys = None if rng is None else jax.random.split(rng, depth + 1)
+        keys = None if rng is None else rng.split(depth + 1)
         first = None if keys is None else keys[depth]
         mask = segment_mask(segment_ids)
         return self.through_layers(

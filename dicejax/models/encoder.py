@@ -13,6 +13,8 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from dicejax.models.dropout import DropoutKeys
+
 
 def _wide(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Compute in at least float32: more exact, and 3 times as fast on processors."""
@@ -149,7 +151,7 @@ class Encoder(nnx.Module):
         segment_ids: Array,
         position_ids: Array,
         token_type_ids: Array,
-        rng: Array | None = None,
+        rng: DropoutKeys | None = None,
     ) -> tuple[Array, Array]:
         """Encode packed rows.
 
@@ -159,7 +161,7 @@ class Encoder(nnx.Module):
             0 is padding, on either side.
           position_ids: int `[B, T]`, restarting at 0 with each segment.
           token_type_ids: int `[B, T]`.
-          rng: PRNG key for dropout; None switches dropout off.
+          rng: keys for dropout; None switches dropout off.
 
         Returns:
           The last hidden states `[B, T, D]`, and the inputs of all layers

@@ -1,12 +1,10 @@
-"""The parts every encoder is built of: dense, layer normalisation, embedding, dropout.
+"""The parts every encoder is built of: dense, layer normalisation, embedding.
 
 Parameters are float32; `dtype` is the type in which matrix products and activations are
 computed. Layer normalisation is always computed in float32.
 """
 
 from __future__ import annotations
-
-import functools
 
 import jax
 import jax.numpy as jnp
@@ -137,32 +135,3 @@ class Embedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Look up int `[...]`: `[..., D]`."""
         return self.table[...].at[ids].get(mode="clip")
-
-
-def dropout(x: Array, rate: float, key: Array | None) -> Array:
-    """Set a share `rate` of `x` to zero and scale the rest by `1 / (1 - rate)`.
-
-    Each decision takes 16 random bits, two to a word, since drawing the words is what
-    dropout costs; the rate is therefore exact to 1/65536.
-
-    Args:
-      x: any shape.
-      rate: in [0, 1).
-      key: a PRNG key; None switches dropout off.
-    """
-    if key is None or rate == 0.0:
-        return x
-    keep = round((1.0 - rate) * 65536)
-    return jnp.where(_bits16(key, x.shape) < keep, x * (65536 / keep), 0).astype(
-        x.dtype
-    )
-
-
-@functools.partial(jax.jit, static_argnums=1)
-def _bits16(key: Array, shape: tuple[int, ...]) -> Array:
-    """Uniform integers in [0, 65536), as uint32."""
-    if not shape or shape[-1] % 2:
-        return jax.random.bits(key, shape, jnp.uint16).astype(jnp.uint32)
-    half = (*shape[:-1], shape[-1] // 2)
-    words = jax.random.bits(key, half, jnp.uint32)
-    return jnp.concatenate([words & 0xFFFF, words >> 16], axis=-1)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import Head, output_names
 
@@ -58,7 +59,10 @@ class Network:
         return nnx.to_pure_dict(nnx.split(_Module(self, nnx.Rngs(params=key)))[1])
 
     def apply(
-        self, params: Params, batch: Mapping[str, Array], rng: Array | None = None
+        self,
+        params: Params,
+        batch: Mapping[str, Array],
+        rng: DropoutKeys | Array | None = None,
     ) -> dict[str, Array]:
         """Compute the logits of every head.
 
@@ -66,12 +70,15 @@ class Network:
           params: nested dict as `init` returns it.
           batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
             `[B, T]` (see `encoder.Encoder`), and what the heads need beside them.
-          rng: PRNG key for dropout; None switches dropout off.
+          rng: keys for dropout, or one from which those of the rows are derived; None
+            switches dropout off.
 
         Returns:
           Logits in at least float32, by the name of the head, or by their own names
           where a head gives several.
         """
+        if isinstance(rng, Array):
+            rng = DropoutKeys.of(rng, jnp.arange(len(batch["input_ids"])))
         return self._module(params)(batch, rng)
 
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
@@ -101,7 +108,7 @@ class _Module(nnx.Module):
         )
 
     def encode(
-        self, batch: Mapping[str, Array], rng: Array | None
+        self, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> tuple[Array, Array]:
         inputs = ("segment_ids", "position_ids", "token_type_ids")
         return self.encoder(
@@ -109,11 +116,11 @@ class _Module(nnx.Module):
         )
 
     def __call__(
-        self, batch: Mapping[str, Array], rng: Array | None
+        self, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> dict[str, Array]:
         keys = [None] * (1 + len(self.heads))
         if rng is not None:
-            keys = jax.random.split(rng, len(keys))
+            keys = list(rng.split(len(keys)))
         hidden, _ = self.encode(batch, keys[0])
         logits: dict[str, Array] = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):

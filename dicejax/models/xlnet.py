@@ -16,8 +16,9 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.models.attention import attend, segment_mask
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
-from dicejax.models.layers import Dense, Embedding, LayerNorm, dropout, matmul, normal
+from dicejax.models.layers import Dense, Embedding, LayerNorm, matmul, normal
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -174,11 +175,11 @@ class Layer(nnx.Module):
         x: Array,
         context: Context,
         memory: Array | None,
-        rng: Array | None,
+        rng: DropoutKeys | None,
     ) -> Array:
         """Transform `[B, T, D]`; `memory` `[B, M, D]` is seen by every token."""
         config, rate = self.config, self.config.dropout
-        keys = (None,) * 4 if rng is None else jax.random.split(rng, 4)
+        keys = (None,) * 4 if rng is None else rng.split(4)
         seen = x if memory is None else jnp.concatenate([memory, x], axis=1)
         query = self._project(x, self.query)
         attended = attend(
@@ -254,7 +255,7 @@ class XLNet(Encoder):
         position_ids: Array,
         token_type_ids: Array,
         memory: Array | None = None,
-        rng: Array | None = None,
+        rng: DropoutKeys | None = None,
     ) -> tuple[Array, Array]:
         """Encode packed rows, as `encoder.Encoder` says.
 
@@ -262,15 +263,16 @@ class XLNet(Encoder):
         token sees all of it, so a row with a memory should hold one segment.
         """
         depth, rate = self.config.depth, self.config.dropout
-        keys = None if rng is None else jax.random.split(rng, depth + 3)
+        keys = None if rng is None else rng.split(depth + 3)
         first, second, last = (None,) * 3 if keys is None else keys[depth:]
+        shared = None if second is None else second.batch
         words = self.embeddings(input_ids)
         kept = 0 if memory is None else memory.shape[2]
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once.
         context = Context(
             _visible(segment_ids, kept, self.config),
-            dropout(self._positions(input_ids.shape[1], kept), rate, second),
+            dropout(self._positions(input_ids.shape[1], kept), rate, shared),
             _other_type(token_type_ids, kept),
         )
         output, inputs = self.through_layers(

@@ -11,7 +11,7 @@ from dicejax.objectives.combining import (
     WeightedSum,
 )
 from dicejax.objectives.multi_label import ZLPR, Asymmetric, DistributionBalanced
-from dicejax.objectives.objective import Objective, objective
+from dicejax.objectives.objective import MeanObjective, Objective, objective
 from dicejax.objectives.pointwise import (
     GHM,
     LDAM,
@@ -58,6 +58,7 @@ __all__ = [
     "LogitAdjusted",
     "LovaszSoftmax",
     "MajorityOrMinority",
+    "MeanObjective",
     "Objective",
     "Poly",
     "Schedule",
@@ -82,5 +83,5 @@ def by_short_name() -> dict[str, type[Objective]]:
         cls = classes.pop(0)
         if "short_name" in vars(cls):
             found[cls.short_name] = cls
-        classes += cls.__subclasses__()
+        classes = cls.__subclasses__() + classes
     return found

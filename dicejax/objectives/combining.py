@@ -10,7 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.objectives.objective import NO_WEIGHTS, Objective, State, objective
+from dicejax.objectives.objective import (
+    NO_WEIGHTS,
+    Elements,
+    Objective,
+    State,
+    objective,
+)
 from dicejax.objectives.pointwise import CrossEntropy
 from dicejax.objectives.sets import Dice
 
@@ -48,8 +54,26 @@ class WeightedSum(Objective):
     ) -> tuple[Array, State]:
         """Return the sum, and the states of the parts."""
         values, states = _all(self.parts, outputs, targets, state, progress)
-        weighed = zip(self.weights, values, strict=True)
-        return sum(weight * value for weight, value in weighed), states
+        return self._weighed(values), states
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether all parts are."""
+        return all(part.is_additive for part in self.parts)
+
+    def elements(self, targets: Mapping[str, Array]) -> Elements:
+        """Return those of the parts."""
+        return tuple(part.elements(targets) for part in self.parts)
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: Elements,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        """Return the sum of the contributions of the parts."""
+        return self._weighed(_adding(self.parts, outputs, targets, whole, progress))
 
     def initial_state(self) -> State:
         """Return the states of the parts."""
@@ -70,6 +94,10 @@ class WeightedSum(Objective):
         """Return the sum of parts of which each reads what it names, or all outputs."""
         parts = tuple(part.reading(outputs, weights) for part in self.parts)
         return dataclasses.replace(self, parts=parts)
+
+    def _weighed(self, values: Sequence[Array]) -> Array:
+        weighed = zip(self.weights, values, strict=True)
+        return sum(weight * value for weight, value in weighed)
 
 
 @objective
@@ -101,9 +129,29 @@ class Schedule(Objective):
     ) -> tuple[Array, State]:
         """Return the mixture at `progress`, and both states."""
         pair = (self.first, self.then)
-        (early, late), states = _all(pair, outputs, targets, state, progress)
-        share = self.share(progress)
-        return (1 - share) * early + share * late, states
+        values, states = _all(pair, outputs, targets, state, progress)
+        return self._mixed(values, progress), states
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether both objectives are, whatever their shares."""
+        return self.first.is_additive and self.then.is_additive
+
+    def elements(self, targets: Mapping[str, Array]) -> Elements:
+        """Return those of both."""
+        return self.first.elements(targets), self.then.elements(targets)
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: Elements,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        """Return the mixture of both contributions at `progress`."""
+        pair = (self.first, self.then)
+        values = _adding(pair, outputs, targets, whole, progress)
+        return self._mixed(values, progress)
 
     def initial_state(self) -> State:
         """Return both states."""
@@ -130,6 +178,11 @@ class Schedule(Objective):
             first=self.first.reading(outputs, weights),
             then=self.then.reading(outputs, weights),
         )
+
+    def _mixed(self, values: Sequence[Array], progress: float | Array) -> Array:
+        early, late = values
+        share = self.share(progress)
+        return (1 - share) * early + share * late
 
 
 @objective
@@ -189,3 +242,16 @@ def _all(
     ]
     values, states = zip(*results, strict=True)
     return values, states
+
+
+def _adding(
+    parts: tuple[Objective, ...],
+    outputs: Mapping[str, Array],
+    targets: Mapping[str, Array],
+    whole: Elements,
+    progress: float | Array,
+) -> tuple[Array, ...]:
+    return tuple(
+        part.contribution(outputs, targets, one, progress)
+        for part, one in zip(parts, whole, strict=True)
+    )

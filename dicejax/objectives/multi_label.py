@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -10,17 +11,18 @@ from jax import Array
 from dicejax import losses
 from dicejax.objectives.objective import (
     Counts,
-    Objective,
+    Elements,
+    MeanObjective,
+    count_labels,
     counted,
     is_yes_or_no,
-    mean,
     objective,
     yes_or_no,
 )
 
 
 @objective
-class Asymmetric(Objective):
+class Asymmetric(MeanObjective):
     """Asymmetric loss (ASL): each class a yes or no, easy negatives left out.
 
     Args:
@@ -37,23 +39,22 @@ class Asymmetric(Objective):
     gamma_negative: float = 4.0
     margin: float = 0.05
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens of the sum over classes.
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each class of each token; their mean sums over classes.
 
-        For yes or no, the mean over labelled entries.
+        For yes or no, it is the mean over labelled entries.
         """
-        values = losses.asymmetric(
+        return losses.asymmetric(
             logits,
             yes_or_no(logits, labels),
             gamma_positive=self.gamma_positive,
             gamma_negative=self.gamma_negative,
             margin=self.margin,
         )
-        return mean(values, labels)
 
 
 @objective
-class ZLPR(Objective):
+class ZLPR(MeanObjective):
     """Zero-bounded pairwise ranking: positives over 0, negatives below.
 
     Args:
@@ -63,13 +64,34 @@ class ZLPR(Objective):
 
     short_name: ClassVar[str] = "zlpr"
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        return mean(losses.zlpr(logits, yes_or_no(logits, labels)), labels)
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
+        return losses.zlpr(logits, yes_or_no(logits, labels))
+
+    def elements(self, targets: Mapping[str, Array]) -> Elements:
+        """Return how many labels there are and how many tokens have one, `[2]`.
+
+        The mean is over the first if a label names a class, and over the second for yes
+        or no; labels alone do not tell which form they have.
+        """
+        labels = targets[self._one_of(targets)]
+        return jnp.stack([count_labels(labels), count_labels(labels, together=True)])
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: Elements,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        """Return what a micro-batch adds to the loss of the whole batch, a scalar."""
+        of_forms = super().contribution(outputs, targets, whole, progress)
+        name = self._one_of(outputs)
+        return of_forms[int(is_yes_or_no(outputs[name], targets[name]))]
 
 
 @objective
-class DistributionBalanced(Objective):
+class DistributionBalanced(MeanObjective):
     """Distribution-balanced loss: each class a yes or no, weighed by frequency.
 
     Args:
@@ -96,16 +118,15 @@ class DistributionBalanced(Objective):
     total: float = 0.0
     class_counts: Counts = ()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens and all classes."""
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the mean over classes of each token; for yes or no, each class."""
         counts = counted(self.class_counts, logits, labels)
-        positives, total = counts, jnp.sum(counts)
-        if is_yes_or_no(logits, labels):
+        positives, total, each = counts, jnp.sum(counts), is_yes_or_no(logits, labels)
+        if each:
             positives, total = counts[:, 1], jnp.max(jnp.sum(counts, axis=-1))
-        labels = yes_or_no(logits, labels)
         values = losses.distribution_balanced(
             logits,
-            labels,
+            yes_or_no(logits, labels),
             positives=positives,
             total=jnp.where(self.total > 0, self.total, total),
             alpha=self.alpha,
@@ -114,4 +135,4 @@ class DistributionBalanced(Objective):
             kappa=self.kappa,
             scale=self.scale,
         )
-        return mean(values, labels)
+        return values if each else jnp.mean(values, axis=-1)

@@ -19,6 +19,7 @@ from dicejax.losses import class_weights
 from dicejax.losses.contract import MASKED_LABEL
 
 State: TypeAlias = Any  # a pytree of arrays
+Elements: TypeAlias = Any  # a pytree of counts
 Counts: TypeAlias = tuple[float, ...]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
 
@@ -55,8 +56,9 @@ class Objective:
     loss takes the yeses of each class. C may be 1. A label of -100 is left out.
 
     A subclass is decorated with `objective`, declares its hyper-parameters as fields
-    and defines `loss`, or `loss_and_state` if it carries state from step to step.
-    Fields of type float are traced; all others are part of the compiled program.
+    and defines `loss`, or `loss_and_state` if it carries state from step to step; one
+    that averages over labels is a `MeanObjective` and defines `values`. Fields of type
+    float are traced; all others are part of the compiled program.
 
     Args:
       output: name of the output whose logits the loss reads, and of its labels; None
@@ -99,6 +101,81 @@ class Objective:
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the loss of logits `[..., C]` against labels, a scalar."""
         raise TypeError(f"{type(self).__name__} does not define `loss`")
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the loss of a batch is a mean over its labels, and has no state.
+
+        Micro-batches then add up to it, by `elements` and `contribution`.
+        """
+        return False
+
+    def elements(self, targets: Mapping[str, Array]) -> Elements:
+        """Return how many elements the mean is over: of these labels, whatever logits.
+
+        Args:
+          targets: labels by name of the output, as those of a call.
+
+        Returns:
+          An int scalar, 0 if all is masked; for an objective made of others, a tuple of
+          what each returns. Counts of micro-batches add up to those of the batch.
+
+        Raises:
+          TypeError: it is not additive.
+        """
+        if not self.is_additive:
+            raise TypeError(
+                f"objective {self._name} is not additive: its loss of a batch is no sum"
+                " over micro-batches"
+            )
+        return count_labels(targets[self._one_of(targets)])
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: Elements,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        r"""Return what a micro-batch adds to the loss of the whole batch, a scalar.
+
+        .. math:: L = \sum_k L_k \frac{n_k}{n}, \qquad n = \sum_k n_k
+
+        with n_k the `elements` of micro-batch k, so its gradients can be added as they
+        come. A micro-batch without labels adds 0.
+
+        Args:
+          outputs: logits of the micro-batch, as those of a call.
+          targets: its labels.
+          whole: the `elements` of all micro-batches, added.
+          progress: the share of training that is done, in [0, 1].
+
+        Raises:
+          TypeError: it is not additive.
+
+        Example:
+          >>> import jax, jax.numpy as jnp
+          >>> from dicejax.objectives import CrossEntropy
+          >>> logits = jnp.array([[2.0, 0.0], [0.0, 0.0], [0.0, 1.0], [9.0, 9.0]])
+          >>> labels, loss = jnp.array([0, 1, 1, -100]), CrossEntropy()
+          >>> parts = [
+          ...     ({"tags": logits[rows]}, {"tags": labels[rows]})
+          ...     for rows in (slice(0, 2), slice(2, 4))
+          ... ]
+          >>> counts = [loss.elements(targets) for _, targets in parts]
+          >>> whole = jax.tree.map(lambda *each: sum(each), *counts)
+          >>> print(*counts, whole)
+          2 1 3
+          >>> round(float(sum(loss.contribution(*part, whole) for part in parts)), 4)
+          0.3778
+          >>> round(float(loss({"tags": logits}, {"tags": labels})[0]), 4)
+          0.3778
+        """
+        del progress
+        name = self._one_of(outputs)
+        labels = targets[name]
+        number = self.elements({name: labels})
+        return self.loss(outputs[name], labels) * number / jnp.maximum(whole, 1)
 
     def initial_state(self) -> State:
         """Return what the first call is given: nothing, for most objectives."""
@@ -189,6 +266,29 @@ class Objective:
         return next(iter(outputs))
 
 
+@objective
+class MeanObjective(Objective):
+    """The mean over labels of a loss of each; a subclass says which, by `values`.
+
+    Args:
+      output: name of the output whose logits the loss reads, and of its labels; None
+        for all the task has.
+    """
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the loss of a batch is a mean over its labels: it is."""
+        return True
+
+    def loss(self, logits: Array, labels: Array) -> Array:
+        """Return the mean over labelled tokens; for yes or no, over entries."""
+        return mean(self.values(logits, labels), labels)
+
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return what `mean` takes: the loss of each element, whatever the others."""
+        raise TypeError(f"{type(self).__name__} does not define `values`")
+
+
 def _check_known(name: str, outputs: Sequence[str]) -> None:
     if name in outputs:
         return
@@ -245,10 +345,19 @@ def mean(values: Array, labels: Array) -> Array:
     Several values for a label, `[..., C]` for labels `[...]`, are summed. One value for
     several labels, `[...]` for labels `[..., C]`, counts once, if any of them is there.
     """
+    number = count_labels(labels, together=values.ndim < labels.ndim)
+    return values.sum() / jnp.maximum(number, 1)
+
+
+def count_labels(labels: Array, *, together: bool = False) -> Array:
+    """Count the labels that are not masked; `together`, those of the last axis as one.
+
+    >>> labels = jnp.array([[1, 0, -100], [-100, -100, -100]])
+    >>> print(count_labels(labels), count_labels(labels, together=True))
+    2 1
+    """
     seen = labels != MASKED_LABEL
-    if values.ndim < labels.ndim:
-        seen = jnp.any(seen, axis=-1)
-    return values.sum() / jnp.maximum(seen.sum(), 1)
+    return jnp.sum(jnp.any(seen, axis=-1) if together else seen)
 
 
 def yes_or_no(logits: Array, labels: Array) -> Array:

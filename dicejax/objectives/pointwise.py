@@ -12,6 +12,7 @@ from dicejax import losses
 from dicejax.losses import GHMState
 from dicejax.objectives.objective import (
     Counts,
+    MeanObjective,
     Objective,
     Scheme,
     counted,
@@ -24,7 +25,7 @@ from dicejax.objectives.objective import (
 
 
 @objective
-class CrossEntropy(Objective):
+class CrossEntropy(MeanObjective):
     """Cross-entropy, averaged over the labelled tokens (the paper's CE, eq. 1).
 
     Args:
@@ -37,19 +38,18 @@ class CrossEntropy(Objective):
 
     label_smoothing: float = 0.0
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        values = losses.cross_entropy(
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
+        return losses.cross_entropy(
             logits,
             labels,
             multi_label=is_yes_or_no(logits, labels),
             label_smoothing=self.label_smoothing,
         )
-        return mean(values, labels)
 
 
 @objective
-class WeightedCrossEntropy(Objective):
+class WeightedCrossEntropy(MeanObjective):
     """Cross-entropy with class weights from the training data (the paper's WCE, eq. 2).
 
     Args:
@@ -71,21 +71,20 @@ class WeightedCrossEntropy(Objective):
     label_smoothing: float = 0.0
     class_counts: Counts = ()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens, not divided by the weights."""
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token; their mean is not divided by the weights."""
         counts = counted(self.class_counts, logits, labels)
-        values = losses.cross_entropy(
+        return losses.cross_entropy(
             logits,
             labels,
             multi_label=is_yes_or_no(logits, labels),
             label_smoothing=self.label_smoothing,
             class_weights=weights_of(self.scheme, counts, self.k, self.beta),
         )
-        return mean(values, labels)
 
 
 @objective
-class Focal(Objective):
+class Focal(MeanObjective):
     """Focal loss (the paper's FL, eq. 4), with class weights if wanted.
 
     Args:
@@ -113,24 +112,23 @@ class Focal(Objective):
         """Return whether its weights want class counts and it has none yet."""
         return self.scheme != "none" and super().needs_counts()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
         weights = None
         if self.scheme != "none":
             counts = counted(self.class_counts, logits, labels)
             weights = weights_of(self.scheme, counts, self.k, self.beta)
-        values = losses.focal(
+        return losses.focal(
             logits,
             labels,
             multi_label=is_yes_or_no(logits, labels),
             gamma=self.gamma,
             class_weights=weights,
         )
-        return mean(values, labels)
 
 
 @objective
-class Poly(Objective):
+class Poly(MeanObjective):
     """Poly-1 loss: cross-entropy plus epsilon (1 - p).
 
     Args:
@@ -143,19 +141,18 @@ class Poly(Objective):
 
     epsilon: float = 1.0
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        values = losses.poly(
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
+        return losses.poly(
             logits,
             labels,
             multi_label=is_yes_or_no(logits, labels),
             epsilon=self.epsilon,
         )
-        return mean(values, labels)
 
 
 @objective
-class MajorityOrMinority(Objective):
+class MajorityOrMinority(MeanObjective):
     """Majority-or-minority loss: tokens of the majority count in full, others less.
 
     Args:
@@ -171,20 +168,19 @@ class MajorityOrMinority(Objective):
     weight: float = 0.5
     majority_class: int = 0
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        values = losses.majority_or_minority(
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
+        return losses.majority_or_minority(
             logits,
             labels,
             class_axis=None if is_yes_or_no(logits, labels) else -1,
             majority_class=self.majority_class,
             weight=self.weight,
         )
-        return mean(values, labels)
 
 
 @objective
-class LogitAdjusted(Objective):
+class LogitAdjusted(MeanObjective):
     """Logit-adjusted cross-entropy: class frequencies are added while training.
 
     Args:
@@ -200,20 +196,19 @@ class LogitAdjusted(Objective):
     tau: float = 1.0
     class_counts: Counts = ()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
-        values = losses.logit_adjusted(
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
+        return losses.logit_adjusted(
             logits,
             labels,
             multi_label=is_yes_or_no(logits, labels),
             class_counts=counted(self.class_counts, logits, labels),
             tau=self.tau,
         )
-        return mean(values, labels)
 
 
 @objective
-class LDAM(Objective):
+class LDAM(MeanObjective):
     """Label-distribution-aware margins: rare classes must win by more.
 
     Args:
@@ -231,18 +226,17 @@ class LDAM(Objective):
     scale: float = 1.0
     class_counts: Counts = ()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
         loss = functools.partial(
             losses.ldam, max_margin=self.max_margin, scale=self.scale
         )
         counts = counted(self.class_counts, logits, labels)
-        values = one_or_each(loss, logits, labels, class_counts=counts)
-        return mean(values, labels)
+        return one_or_each(loss, logits, labels, class_counts=counts)
 
 
 @objective
-class VectorScaling(Objective):
+class VectorScaling(MeanObjective):
     """Vector-scaling loss: logits scaled and shifted by class frequency.
 
     Args:
@@ -260,12 +254,11 @@ class VectorScaling(Objective):
     gamma: float = 0.15
     class_counts: Counts = ()
 
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens."""
+    def values(self, logits: Array, labels: Array) -> Array:
+        """Return the loss of each token."""
         loss = functools.partial(losses.vs, tau=self.tau, gamma=self.gamma)
         counts = counted(self.class_counts, logits, labels)
-        values = one_or_each(loss, logits, labels, class_counts=counts)
-        return mean(values, labels)
+        return one_or_each(loss, logits, labels, class_counts=counts)
 
 
 @objective

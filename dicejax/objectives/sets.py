@@ -95,6 +95,11 @@ class SelfAdjustingDice(SetObjective):
         """Whether the set is the batch and not a token."""
         return self.over == "batch"
 
+    @property
+    def is_additive(self) -> bool:
+        """Whether the loss is a mean over labels, each of which is a set by itself."""
+        return not self.is_of_a_set
+
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes, or over labelled tokens."""
         loss = functools.partial(

@@ -195,6 +195,11 @@ class MachineReading(SpanTask):
         logits = {name: outputs[name][..., None] for name in gold}
         return logits, {name: labels[..., None] for name, labels in gold.items()}
 
+    @property
+    def labels_follow_outputs(self) -> bool:
+        """Whether pairs are labelled where the network itself sees starts and ends."""
+        return self.match and self.candidates not in ("gold", "all")
+
     def class_counts(
         self, items: Sequence[Item], labels: Sequence[str]
     ) -> dict[str, np.ndarray]:

@@ -183,6 +183,11 @@ class Task(abc.ABC):
         """
         return outputs, batch
 
+    @property
+    def labels_follow_outputs(self) -> bool:
+        """Whether the labels that `loss_inputs` makes depend on the logits."""
+        return False
+
     def class_counts(
         self, items: Sequence[Item], labels: Sequence[str]
     ) -> dict[str, np.ndarray]:

@@ -1,67 +1,195 @@
-"""Checkpoints: the last state and the one with the best dev score, through orbax."""
+"""Checkpoints: the last states and those with the best dev scores, through orbax.
+
+A checkpoint is written beside the run's going on, and has its name when it is whole. It
+carries a fingerprint of every array, by which a damaged one is known.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import jax
+import jax.numpy as jnp
 import orbax.checkpoint as ocp
 from etils import epath
+from jax.sharding import Mesh
 from orbax.checkpoint.checkpoint_managers import preservation_policy
 
 from dicejax.errors import InputError
 from dicejax.models.network import Network, Params
+from dicejax.training.fingerprint import fingerprint
+from dicejax.training.mesh import MeshShape
+from dicejax.training.sharding import placed
 from dicejax.training.state import TrainState
 
 METRIC = "dev_score"
 Which = Literal["best", "last"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Restored:
+    """What a checkpoint held.
+
+    Attributes:
+      state: on the devices.
+      notes: what the loop had written down beside it.
+    """
+
+    state: TrainState
+    notes: dict[str, Any]
+
+
 class Checkpoints:
     """Saves states while training goes on; keeps the last and the best.
 
-    Parameters lie in their own part of a checkpoint, so that evaluation reads no
-    optimizer state.
+    The weights that predict lie in their own part of a checkpoint, so that evaluation
+    reads no optimizer state.
+
+    Args:
+      folder: local, gs:// or s3://.
+      keep_last: how many of the last to keep; with two, one that is damaged has one
+        before it.
+      keep_best: how many of those with the best dev scores.
     """
 
-    def __init__(self, folder: epath.Path):
+    def __init__(self, folder: epath.Path, *, keep_last: int = 2, keep_best: int = 1):
         keep = preservation_policy.AnyPreservationPolicy(
             [
-                preservation_policy.LatestN(1),
-                preservation_policy.BestN(get_metric_fn=_score, n=1),
+                preservation_policy.LatestN(keep_last),
+                preservation_policy.BestN(
+                    get_metric_fn=_score,
+                    n=keep_best,
+                    keep_checkpoints_without_metrics=False,
+                ),
             ]
         )
         options = ocp.CheckpointManagerOptions(
-            best_fn=_score, best_mode="max", preservation_policy=keep
+            best_fn=_score,
+            best_mode="max",
+            preservation_policy=keep,
+            cleanup_tmp_directories=True,  # of what was killed while it was written
         )
+        self._folder = folder
         self._manager = _manager(folder, options)
 
-    def save(self, step: int, state: TrainState, score: float) -> None:
-        """Begin to write the state after `step` updates; returns before it is done."""
-        rest = {
-            "step": state.step,
-            "total_steps": state.total_steps,
-            "opt_state": state.opt_state,
-            "rng": jax.random.key_data(state.rng),
-            "objective_state": jax.tree.leaves(state.objective_state),
+    def save(
+        self,
+        step: int,
+        state: TrainState,
+        score: float | None = None,
+        notes: dict[str, Any] | None = None,
+    ) -> None:
+        """Begin to write the state after `step` updates; returns before it is done.
+
+        Args:
+          step: number of updates.
+          state: after them.
+          score: on dev; None where it was not taken.
+          notes: what the loop has to know when it goes on, as JSON has it.
+
+        Raises:
+          InputError: this one or the one before cannot be written.
+        """
+        weights, rest = _parts(state)
+        marks = {
+            "weights": fingerprint(weights).tolist(),
+            "rest": fingerprint(rest).tolist(),
         }
-        self._manager.save(
-            step,
-            args=ocp.args.Composite(
-                params=ocp.args.StandardSave(state.params),
-                rest=ocp.args.StandardSave(rest),
-            ),
-            metrics={METRIC: score},
-        )
+        with self._told():
+            if (
+                step in self._manager.all_steps()
+            ):  # saved before its dev score was taken
+                self._manager.wait_until_finished()
+                self._manager.delete(step)
+            self._manager.save(
+                step,
+                args=ocp.args.Composite(
+                    params=ocp.args.StandardSave(weights),
+                    rest=ocp.args.StandardSave(rest),
+                    notes=ocp.args.JsonSave({"marks": marks, "notes": notes or {}}),
+                ),
+                metrics=None if score is None else {METRIC: score},
+            )
+
+    def restore(self, like: TrainState, warn: Callable[[str], None]) -> Restored | None:
+        """Read the last checkpoint that is whole; None where there is none.
+
+        Those after it are damaged and are deleted, for they will be written again.
+
+        Args:
+          like: the shapes of a state, each with the sharding it is to have.
+          warn: is told of damaged ones.
+        """
+        damaged = []
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            found = self._read(step, like)
+            if isinstance(found, Restored):
+                for later in damaged:
+                    self._manager.delete(later)
+                return found
+            damaged.append(step)
+            warn(f"{self._folder / str(step)}: {found}; going back to the one before")
+        for step in damaged:
+            self._manager.delete(step)
+        return None
+
+    def _read(self, step: int, like: TrainState) -> Restored | str:
+        """Read one checkpoint, or return what is wrong with it."""
+        weights, rest = _parts(like)
+        try:
+            found = self._manager.restore(
+                step,
+                args=ocp.args.Composite(
+                    params=ocp.args.StandardRestore(weights),
+                    rest=ocp.args.StandardRestore(rest),
+                    notes=ocp.args.JsonRestore(),
+                ),
+            )
+            marks = found["notes"]["marks"]
+            for name, tree in (("weights", found["params"]), ("rest", found["rest"])):
+                if fingerprint(tree).tolist() != marks[name]:
+                    return "damaged: does not match its fingerprint"
+        except Exception as error:  # orbax raises just that for a torn array
+            return f"damaged: {_first_line(error)}"
+        state = _whole(like, found["params"], found["rest"])
+        return Restored(state, found["notes"]["notes"])
+
+    def wait(self) -> None:
+        """Wait until everything is written.
+
+        Raises:
+          InputError: it cannot be.
+        """
+        with self._told():
+            self._manager.wait_until_finished()
+            self._manager.check_for_errors()
 
     def close(self) -> None:
-        """Wait until everything is written."""
-        self._manager.wait_until_finished()
+        """Wait until everything is written, and let go."""
+        self.wait()
         self._manager.close()
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Turn what goes wrong in writing into one line."""
+        try:
+            yield
+        except (OSError, ValueError, RuntimeError) as error:
+            raise InputError(
+                f"{self._folder}: cannot write a checkpoint: {_first_line(error)}; make"
+                " room or mend the folder, then run the same command again: the run"
+                " goes on from its last checkpoint"
+            ) from error
 
 
 def restore_params(
-    folder: epath.Path, network: Network, which: Which = "best"
+    folder: epath.Path,
+    network: Network,
+    which: Which = "best",
+    mesh: Mesh | None = None,
 ) -> tuple[int, Params]:
     """Read the parameters of a run.
 
@@ -69,6 +197,7 @@ def restore_params(
       folder: the run's `checkpoints`.
       network: the architecture they belong to.
       which: the checkpoint with the best dev score, or the last.
+      mesh: the devices to put them on; None: one.
 
     Returns:
       The step they were saved at, and the parameters.
@@ -86,24 +215,77 @@ def restore_params(
         if step is None:
             raise InputError(f"{folder}: holds no {which} checkpoint")
         target = jax.eval_shape(network.init, jax.random.key(0))
+        if mesh is None:
+            mesh = MeshShape().make(jax.local_devices()[:1])
         # Compared before reading: a restore that fails half-way leaves threads behind.
         problems = _mismatches(manager.item_metadata(step)["params"], target)
         if problems:
             raise InputError(
                 f"{folder}/{step}: does not fit the network: {'; '.join(problems)}"
             )
-        here = jax.sharding.SingleDeviceSharding(jax.local_devices()[0])
-        target = jax.tree.map(
-            lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=here), target
-        )
         try:
             restored = manager.restore(
-                step, args=ocp.args.Composite(params=ocp.args.StandardRestore(target))
+                step,
+                args=ocp.args.Composite(
+                    params=ocp.args.StandardRestore(placed(target, mesh)),
+                    notes=ocp.args.JsonRestore(),
+                ),
             )
-        except (ValueError, OSError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise InputError(f"{folder}/{step}: cannot be read: {reason}") from error
-    return step, restored["params"]
+        except Exception as error:  # orbax raises just that for a torn array
+            raise InputError(
+                f"{folder}/{step}: cannot be read: {_first_line(error)}"
+            ) from error
+    params = restored["params"]
+    if fingerprint(params).tolist() != restored["notes"]["marks"]["weights"]:
+        raise InputError(
+            f"{folder}/{step}: is damaged (does not match its fingerprint); take the "
+            f"{'last' if which == 'best' else 'best'} checkpoint, or train again"
+        )
+    return step, params
+
+
+def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
+    """The weights that predict, and everything else by its path.
+
+    By path, for orbax gives back dicts for dataclasses and tuples.
+    """
+    others = state if state.averaged is not None else _without(state, "params")
+    return state.weights, {
+        _name(path): _key_data(leaf)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(
+            _without(others, "averaged")
+        )
+    }
+
+
+def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainState:
+    """Undo `_parts`."""
+    place = "params" if like.averaged is None else "averaged"
+    own = dataclasses.replace(like, **{place: weights})
+
+    def leaf(path: tuple[Any, ...], leaf: Any) -> Any:
+        name = _name(path)
+        if name.split("/", 1)[0] == place:
+            return leaf
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            return jax.random.wrap_key_data(rest[name])
+        return rest[name]
+
+    return jax.tree_util.tree_map_with_path(leaf, own)
+
+
+def _without(state: TrainState, field: str) -> TrainState:
+    return dataclasses.replace(state, **{field: None})
+
+
+def _key_data(leaf: Any) -> Any:
+    """PRNG keys as integers; their shape, where it is only shapes that are given."""
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return leaf
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        data = jax.eval_shape(jax.random.key_data, leaf)
+        return jax.ShapeDtypeStruct(data.shape, data.dtype, sharding=leaf.sharding)
+    return jax.random.key_data(leaf)
 
 
 def _manager(
@@ -115,6 +297,7 @@ def _manager(
         item_handlers={
             "params": ocp.StandardCheckpointHandler(),
             "rest": ocp.StandardCheckpointHandler(),
+            "notes": ocp.JsonCheckpointHandler(),
         },
     )
 
@@ -122,7 +305,7 @@ def _manager(
 def _mismatches(stored: Any, wanted: Params) -> list[str]:
     shapes = [
         {
-            "/".join(str(getattr(k, "key", k)) for k in path): tuple(leaf.shape)
+            _name(path): tuple(leaf.shape)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
         }
         for tree in (stored, wanted)
@@ -135,5 +318,13 @@ def _mismatches(stored: Any, wanted: Params) -> list[str]:
     ]
 
 
+def _name(path: tuple[Any, ...]) -> str:
+    return jax.tree_util.keystr(path, simple=True, separator="/")
+
+
 def _score(metrics: dict[str, Any]) -> float:
     return metrics[METRIC]
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -8,16 +8,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax
 from etils import epath
 
 from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.mesh import MeshShape
 from dicejax.training.prediction import Predictor
 from dicejax.training.run import Run
 from dicejax.training.setup import load, longest
-from dicejax.training.sharding import local_mesh, replicate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,11 +139,11 @@ def _find(
 ) -> tuple[int, list[Any]]:
     """Return the step of the checkpoint and what the task finds in each example."""
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
-    network, mesh = run.network(), local_mesh()
+    network, mesh = run.network(), MeshShape().make(jax.local_devices())
     length = longest(experiment, network.encoder)
     items = experiment.task.encode(examples, tokenizer, labels, length)
     told(items)
-    step, params = restore_params(run.checkpoints, network, which)
+    step, params = restore_params(run.checkpoints, network, which, mesh)
     predictor = Predictor(
         task=experiment.task,
         network=network,
@@ -151,4 +152,4 @@ def _find(
         row_length=experiment.training.row_length,
         mesh=mesh,
     )
-    return step, predictor(replicate(params, mesh), examples, items)
+    return step, predictor(params, examples, items)

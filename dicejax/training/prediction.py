@@ -5,17 +5,18 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
-from dicejax.data.pipeline import Packed, PackedBatches
+from dicejax.data.pipeline import Batches, Packed
+from dicejax.data.plan import packing_plan
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item, Predicted, Task
-from dicejax.training.sharding import global_batch
+from dicejax.training.mesh import batch_parts
+from dicejax.training.sharding import global_batch, rows_here, to_host
 from dicejax.training.step import predict_step
 
 ROWS = 16
@@ -42,16 +43,28 @@ class Predictor:
     mesh: Mesh
 
     def __call__(
-        self, params: Params, examples: Sequence[Any], items: Sequence[Item]
+        self,
+        params: Params,
+        examples: Sequence[Any],
+        items: Sequence[Item],
+        *,
+        between: Callable[[], None] = lambda: None,
     ) -> list[Any]:
         """Return what `Task.decode` finds in each example, in their order.
 
-        Items are packed as in training: those in one row do not see each other.
+        Items are packed as in training: those in one row do not see each other. Every
+        process finds all.
+
+        Args:
+          params: of the network.
+          examples: as the task knows them.
+          items: what they were encoded as.
+          between: called before each batch; what it raises ends the search.
         """
         waiting: dict[int, dict[int, Any]] = {}
         wanted = Counter(item.example for item in items)
         found: list[Any] = [None] * len(examples)
-        for place, outputs in self._outputs(params, items):
+        for place, outputs in self._outputs(params, items, between):
             example = items[place].example
             parts = waiting.setdefault(example, {})
             parts[place] = outputs
@@ -67,34 +80,40 @@ class Predictor:
         return found
 
     def _outputs(
-        self, params: Params, items: Sequence[Item]
+        self, params: Params, items: Sequence[Item], between: Callable[[], None]
     ) -> Iterator[tuple[int, Any]]:
         """Yield the place of each item and what the network gives for it."""
-        batches = PackedBatches(
+        plan = packing_plan(
+            [len(item) for item in items],
+            row_length=self.row_length,
+            rows=ROWS,
+        )
+        batches = Batches(
             [item.arrays for item in items],
             layout=self.task.layout(self.tokenizer),
-            row_length=self.row_length,
-            rows=-(-ROWS // self.mesh.size) * self.mesh.size,
+            plan=plan,
+            multiple_of=batch_parts(self.mesh),
         )
+        here = rows_here(batches.rows, self.mesh)
         # One batch behind: the device computes the next while the host decodes.
         pending: tuple[Packed, Predicted] | None = None
-        for batch in itertools.chain(batches.iterate(), [None]):
+        for batch in itertools.chain(batches.iterate(rows_here=here), [None]):
             following = None
             if batch is not None:
-                arrays = global_batch(batch.arrays, self.mesh)
+                between()
+                arrays = global_batch(batch.arrays, self.mesh, batches.rows)
                 following = (
                     batch,
                     predict_step(params, arrays, network=self.network, task=self.task),
                 )
             if pending is not None:
-                yield from _cut(*pending, items)
+                yield from _cut(pending[0], to_host(pending[1], self.mesh), items)
             pending = following
 
 
 def _cut(
     batch: Packed, predicted: Predicted, items: Sequence[Item]
 ) -> Iterator[tuple[int, Any]]:
-    predicted = jax.device_get(predicted)
     for row, places in enumerate(batch.rows):
         start = 0
         for number, place in enumerate(places):

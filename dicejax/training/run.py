@@ -1,4 +1,4 @@
-"""A run's folder: what is in it, how it is made and found again.
+"""A run's folder: what is in it, how it is made, continued and found again.
 
 experiment.json   the resolved experiment
 labels.json       the labels the network chooses from
@@ -6,7 +6,7 @@ encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
 tensorboard/      the same for TensorBoard
-checkpoints/      the last and the best state
+checkpoints/      the last states and the best
 result.json       the final scores; written last, so it marks a finished run
 """
 
@@ -32,40 +32,54 @@ EXPERIMENT = "experiment.json"
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """A run folder, local or anything etils.epath opens."""
+    """A run folder, local or anything etils.epath opens.
+
+    Attributes:
+      path: where it is.
+      continues: whether it holds the beginning of the run.
+    """
 
     path: epath.Path
+    continues: bool = False
 
     @classmethod
-    def create(cls, path: str, *, overwrite: bool = False) -> Run:
-        """Return the folder for a new run.
+    def create(
+        cls, path: str, experiment: config.Experiment, *, overwrite: bool = False
+    ) -> Run:
+        """Return the folder for an experiment: a new one, or one to go on in.
 
         Args:
           path: where; made when something is first written.
-          overwrite: take a folder that holds a run; what it left is deleted when the
-            new run first writes, not before its data and weights have been read.
+          experiment: what is trained. The folder may hold a run of it, finished or not.
+          overwrite: start anew in a folder that holds a run; what it left is deleted
+            when the new run first writes, not before its data and weights have been
+            read.
 
         Raises:
-          InputError: the folder holds a run and `overwrite` is not set, or holds
-            something that is no run.
+          InputError: the folder holds a run of another experiment and `overwrite` is
+            not set, or holds something that is no run.
         """
         run = cls(epath.Path(path))
         if not run.path.exists():
             return run
         if not run.path.is_dir():
             raise InputError(f"{path}: is a file; name another folder with --out")
-        if (run.path / EXPERIMENT).exists():
-            if not overwrite:
-                state = "a finished" if run.is_finished else "an unfinished"
+        if not (run.path / EXPERIMENT).exists():
+            if any(run.path.iterdir()):
                 raise InputError(
-                    f"{path}: already holds {state} run; name another folder with "
-                    "--out or replace it with --overwrite"
+                    f"{path}: is not empty and holds no run; name another --out"
                 )
-        elif any(run.path.iterdir()):
+            return run
+        if overwrite:
+            return run
+        changes = config.differences(run.experiment(), experiment)
+        if changes:
+            state = "a finished" if run.is_finished else "an unfinished"
             raise InputError(
-                f"{path}: is not empty and holds no run; name another --out"
+                f"{path}: holds {state} run of other settings: {'; '.join(changes)}; "
+                "name another folder with --out, or replace it with --overwrite"
             )
-        return run
+        return dataclasses.replace(run, continues=True)
 
     @classmethod
     def open(cls, path: str) -> Run:
@@ -79,7 +93,8 @@ class Run:
             raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
         if not run.is_finished:
             raise InputError(
-                f"{path}: the run did not finish (no {RESULT}); train again"
+                f"{path}: the run did not finish (no {RESULT}); go on with the command "
+                "that began it"
             )
         return run
 
@@ -100,16 +115,33 @@ class Run:
         encoder: EncoderConfig,
         tokenizer: Tokenizer,
     ) -> None:
-        """Record everything that later commands need beside the weights."""
-        if self.path.exists():  # `create` has made sure that it may go
-            self.path.rmtree()
-        self.path.mkdir(parents=True)
-        self._write("labels.json", list(labels))
-        self._write("encoder.json", dataclasses.asdict(encoder))
-        (self.path / tokenize.FILE).write_text(
-            tokenizer.to_str(pretty=True), encoding="utf-8"
-        )
-        (self.path / EXPERIMENT).write_text(config.to_json(experiment))
+        """Record everything that later commands need beside the weights.
+
+        The folder appears whole: a kill leaves one beside it, which the next try
+        clears.
+
+        Raises:
+          InputError: the folder cannot be written.
+        """
+        partial = self.path.parent / f".{self.path.name}.partial"
+        try:
+            if partial.exists():
+                partial.rmtree()
+            partial.mkdir(parents=True)
+            _write(partial / "labels.json", list(labels))
+            _write(partial / "encoder.json", dataclasses.asdict(encoder))
+            (partial / tokenize.FILE).write_text(
+                tokenizer.to_str(pretty=True), encoding="utf-8"
+            )
+            (partial / EXPERIMENT).write_text(config.to_json(experiment))
+            if self.path.exists():  # `create` has made sure that it may go
+                self.path.rmtree()
+            partial.rename(self.path)
+        except OSError as error:
+            raise InputError(
+                f"{self.path}: cannot be written: {error.strerror or error}; name "
+                "another folder with --out"
+            ) from error
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the final scores in one move, so that they are whole or absent."""
@@ -147,9 +179,6 @@ class Run:
             precision=experiment.training.precision,
         )
 
-    def _write(self, name: str, content: Any) -> None:
-        (self.path / name).write_text(json.dumps(content, indent=2) + "\n")
-
     def _read(self, name: str) -> Any:
         file = self.path / name
         try:
@@ -158,3 +187,7 @@ class Run:
             raise InputError(f"{file}: missing; is the run folder complete?") from error
         except json.JSONDecodeError as error:
             raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
+
+
+def _write(file: epath.Path, content: Any) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n")

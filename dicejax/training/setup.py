@@ -11,21 +11,27 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.data import tokenize
-from dicejax.data.pipeline import PackedBatches, rows_per_batch
+from dicejax.data.pipeline import Batches
+from dicejax.data.plan import Plan, bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Counts, Epoch
 from dicejax.data.sources import Corpus
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
+from dicejax.training.mesh import batch_parts
 from dicejax.training.prediction import Predictor
+from dicejax.training.sharding import put, shardings
+from dicejax.training.state import TrainState
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
@@ -55,7 +61,54 @@ class Setup:
     experiment: Experiment
     data: Encoded
     network: Network
-    initial_params: Callable[[jax.Array], Params]
+    weights: Weights | None = None
+
+    def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
+        """Draw parameters, or take them from the encoder's folder where it has them.
+
+        Each device draws or is sent the part that it holds.
+        """
+        init, weights = self.network.init, self.weights
+        if weights is None:
+            places = shardings(jax.eval_shape(init, key), mesh)
+            return jax.jit(init, out_shardings=places)(key)
+
+        def heads(key: jax.Array) -> Params:
+            drawn = init(key)["heads"]
+            return {"heads": {name: drawn[name] for name in weights.new_heads}}
+
+        places = shardings(jax.eval_shape(heads, key), mesh)
+        drawn = jax.jit(heads, out_shardings=places)(key)
+        read = dataclasses.replace(weights, params=put(weights.params, mesh))
+        return read.over(drawn)
+
+    def initial_state(self, objective: Objective, mesh: Mesh, steps: int) -> TrainState:
+        """Return the state before the first of so many steps."""
+        keys = jax.random.split(jax.random.key(self.experiment.training.seed))
+        params = self.initial_params(keys[0], mesh)
+        places = shardings(self.abstract_state(objective, steps), mesh)
+        create = jax.jit(self._state(objective, steps), out_shardings=places)
+        return create(params, keys[1])
+
+    def abstract_state(self, objective: Objective, steps: int) -> TrainState:
+        """Return the shapes of a state."""
+        params = jax.eval_shape(self.network.init, jax.random.key(0))
+        return jax.eval_shape(self._state(objective, steps), params, jax.random.key(0))
+
+    def _state(
+        self, objective: Objective, steps: int
+    ) -> Callable[[Params, jax.Array], TrainState]:
+        def create(params: Params, rng: jax.Array) -> TrainState:
+            return TrainState.create(
+                params,
+                self.experiment.optimizer,
+                total_steps=steps,
+                rng=rng,
+                objective_state=objective.initial_state(),
+                precision=self.experiment.training.precision,
+            )
+
+        return create
 
     def objective(self) -> Objective:
         """Return the objective with what it needs of the task and the training data.
@@ -86,29 +139,52 @@ class Setup:
             raise InputError(said if known else f"objective {name}: {said}") from error
         return objective
 
-    def batches(self, devices: int) -> PackedBatches:
+    def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
 
+        What is in them does not depend on the devices: rows are empty where their
+        number would not divide.
+
         Raises:
-          InputError: the sampling does not fit the labels.
+          InputError: the sampling does not fit the labels, or a number of rows that was
+            asked for does not divide.
         """
-        training = self.experiment.training
         items = self.data.items["train"]
-        rows = rows_per_batch(
-            [len(item) for item in items],
-            training.row_length,
-            training.sentences_per_update,
-            multiple_of=devices,
-        )
-        return PackedBatches(
+        return Batches(
             [item.arrays for item in items],
             layout=self.experiment.task.layout(self.data.tokenizer),
-            row_length=training.row_length,
-            rows=rows,
-            epochs=training.epochs,
-            seed=training.seed,
-            drawn=epochs_drawn(self.experiment, self.data),
+            plan=self._plan([len(item) for item in items]),
+            multiple_of=self._parts(mesh),
         )
+
+    def _plan(self, lengths: Sequence[int]) -> Plan:
+        training = self.experiment.training
+        row_length, sentences = training.row_length, training.sentences_per_update
+        settings = {
+            "row_length": row_length,
+            "epochs": training.epochs,
+            "seed": training.seed,
+            "drawn": epochs_drawn(self.experiment, self.data),
+        }
+        rows = training.rows_per_update
+        if training.batching == "buckets":
+            rows = rows or sentences
+            return bucket_plan(lengths, rows=rows, buckets=training.buckets, **settings)
+        rows = rows or rows_per_batch(lengths, row_length, sentences)
+        return packing_plan(lengths, rows=rows, **settings)
+
+    def _parts(self, mesh: Mesh) -> int:
+        """The number that divides the rows of a batch."""
+        training, shares = self.experiment.training, batch_parts(mesh)
+        parts, rows = shares * training.micro_batches, training.rows_per_update
+        if rows is not None and rows % parts:
+            fitting = sorted({max(rows // parts, 1) * parts, -(-rows // parts) * parts})
+            raise InputError(
+                f"training: rows_per_update {rows} does not divide into {shares} parts "
+                f"of the mesh x {training.micro_batches} micro-batches; take "
+                f"{' or '.join(map(str, fitting))}"
+            )
+        return parts
 
     def predictor(self, mesh: jax.sharding.Mesh) -> Predictor:
         """Return what predicts with this network."""
@@ -197,15 +273,8 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
-    weights = None
-    if folder is not None:
-        weights = huggingface.read_weights(folder, network)
-
-    def initial_params(key: jax.Array) -> Params:
-        params = network.init(key)
-        return params if weights is None else weights.over(params)
-
-    setup = Setup(experiment, data, network, initial_params)
+    weights = None if folder is None else huggingface.read_weights(folder, network)
+    setup = Setup(experiment, data, network, weights)
     setup.objective()  # what is wrong with it is said before anything is written
     return setup
 

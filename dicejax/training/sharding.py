@@ -1,32 +1,156 @@
-"""Where arrays lie: one mesh over the devices, batches split, parameters whole."""
+"""Where arrays lie: parameters by a table of rules, batches by rows.
+
+The loss is written on the global batch; the compiler turns its sums into all-reduces.
+"""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-AXES = ("data", "fsdp", "tensor")
+from dicejax.training.mesh import BATCH_AXES
+
+# The last parts of a parameter's path, and the mesh axis of each of its dimensions. The
+# first rule with as many dimensions counts; what no rule names lies on every device.
+# Layers are stacked: their first dimension is the layer, and stays whole.
+RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
+    (r"word/table", ("tensor", "fsdp")),
+    (r"(position|token_type)/table", (None, "fsdp")),
+    # BERT, and XLNet's feed-forward blocks: out of the width, then back into it.
+    (r"layers/(query|key|value|intermediate)/kernel", (None, "fsdp", "tensor")),
+    (r"layers/(query|key|value|intermediate)/bias", (None, "tensor")),
+    (r"layers/(attention_output|output)/kernel", (None, "tensor", "fsdp")),
+    # XLNet: width, heads, head width.
+    (
+        r"layers/(query|key|value|position_key|attention_output)",
+        (None, "fsdp", "tensor", None),
+    ),
+    (r"layers/segment_key", (None, None, "tensor", None)),
+    (r"layers/(content|position|segment)_bias", (None, "tensor", None)),
+    (r"heads/.*kernel", ("fsdp", None)),
+)
 
 
-def local_mesh() -> Mesh:
-    """Return a mesh of all local devices along the data axis."""
-    devices = jax.local_devices()
-    shape = (len(devices), 1, 1)
-    return jax.make_mesh(
-        shape, AXES, axis_types=(AxisType.Auto,) * len(AXES), devices=devices
+def shardings(tree: Any, mesh: Mesh) -> Any:
+    """Return where each array of a tree lies, by its path and the rules.
+
+    What an optimizer keeps for a parameter has a path with the same end, and lies where
+    the parameter does.
+
+    Args:
+      tree: parameters, a state, or their shapes.
+      mesh: the devices.
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, leaf: NamedSharding(mesh, spec_of(_name(path), leaf.shape, mesh)),
+        tree,
     )
 
 
-def global_batch(arrays: Mapping[str, np.ndarray], mesh: Mesh) -> dict[str, jax.Array]:
-    """Put a batch on the mesh, its rows split over the data axis."""
-    return jax.device_put(dict(arrays), NamedSharding(mesh, P("data")))
+def placed(shapes: Any, mesh: Mesh) -> Any:
+    """Give each shape of a tree the sharding that its array is to have."""
+    return jax.tree.map(
+        lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
+        shapes,
+        shardings(shapes, mesh),
+    )
+
+
+def spec_of(name: str, shape: tuple[int, ...], mesh: Mesh) -> P:
+    """Return the mesh axis of each dimension of the parameter with this path.
+
+    A dimension that its axis does not divide stays whole.
+    """
+    for pattern, axes in RULES:
+        if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
+            fitting = [
+                axis if axis and size % mesh.shape[axis] == 0 else None
+                for axis, size in zip(axes, shape, strict=True)
+            ]
+            return P(*fitting)
+    return P()
+
+
+def by_rows(mesh: Mesh) -> NamedSharding:
+    """Return where the arrays of a batch lie: their rows split, the rest whole."""
+    return NamedSharding(mesh, P(BATCH_AXES))
+
+
+def rows_here(rows: int, mesh: Mesh) -> slice:
+    """Return which rows of a batch this process has to provide."""
+    places = by_rows(mesh).addressable_devices_indices_map((rows,)).values()
+    bounds = [place[0].indices(rows)[:2] for place in places]
+    return slice(min(start for start, _ in bounds), max(stop for _, stop in bounds))
+
+
+def global_batch(
+    arrays: Mapping[str, np.ndarray], mesh: Mesh, rows: int | None = None
+) -> dict[str, jax.Array]:
+    """Put a batch on the mesh, its rows split.
+
+    Args:
+      arrays: the rows that `rows_here` names, by name.
+      mesh: the devices.
+      rows: of the whole batch; None: `arrays` are the whole batch.
+    """
+    sharding = by_rows(mesh)
+    if rows is None or jax.process_count() == 1:
+        return jax.device_put(dict(arrays), sharding)
+    first = rows_here(rows, mesh).start
+
+    def put(array: np.ndarray) -> jax.Array:
+        def part(index: tuple[slice, ...]) -> np.ndarray:
+            start, stop, _ = index[0].indices(rows)
+            return array[start - first : stop - first]
+
+        shape = (rows, *array.shape[1:])
+        return jax.make_array_from_callback(shape, sharding, part)
+
+    return {name: put(array) for name, array in arrays.items()}
+
+
+def put(tree: Any, mesh: Mesh) -> Any:
+    """Put a tree of host arrays on the mesh, each part on the device that holds it.
+
+    Every process has the whole tree; no device ever has an array whole that is split.
+    """
+
+    def one(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
+        array = np.asarray(array)
+        return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
+
+    return jax.tree.map(one, tree, shardings(tree, mesh))
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:
     """Put a tree on every device of the mesh."""
     return jax.device_put(tree, NamedSharding(mesh, P()))
+
+
+def to_host(tree: Any, mesh: Mesh) -> Any:
+    """Return arrays as NumPy has them, whole, in every process."""
+    if jax.process_count() > 1:
+        tree = _everywhere(tree, mesh)
+    return jax.device_get(tree)
+
+
+@functools.partial(jax.jit, static_argnums=1)
+def _everywhere(tree: Any, mesh: Mesh) -> Any:
+    return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, P()))
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """Write a path through dicts, dataclasses and tuples with slashes.
+
+    >>> leaves = jax.tree_util.tree_leaves_with_path({"layers": {"bias": 0}})
+    >>> _name(leaves[0][0])
+    'layers/bias'
+    """
+    return jax.tree_util.keystr(path, simple=True, separator="/")

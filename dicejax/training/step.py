@@ -8,20 +8,25 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import optax
+import jax.numpy as jnp
 from jax import Array
+from jax.sharding import Mesh
 
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Predicted, Task
-from dicejax.training.optimizers import AdamW
+from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.optimizers import Optimizer
+from dicejax.training.sharding import shardings
 from dicejax.training.state import TrainState
 
 Batch = Mapping[str, Array]
 
 
 @functools.partial(
-    jax.jit, static_argnames=("network", "optimizer", "task"), donate_argnames="state"
+    jax.jit,
+    static_argnames=("network", "optimizer", "task", "micro_batches", "mesh"),
+    donate_argnames="state",
 )
 def train_step(
     state: TrainState,
@@ -29,13 +34,17 @@ def train_step(
     objective: Objective,
     *,
     network: Network,
-    optimizer: AdamW,
+    optimizer: Optimizer,
     task: Task | None = None,
+    micro_batches: int = 1,
+    mesh: Mesh | None = None,
 ) -> tuple[TrainState, dict[str, Array]]:
     """Take one step on the global batch.
 
     The loss is written on the whole batch; where the batch is split over devices the
-    compiler turns its sums into all-reduces, so a loss over a set stays exact.
+    compiler turns its sums into all-reduces, so a loss over a set stays exact. A step
+    whose loss or gradient is not finite changes nothing but the number of the step, and
+    the loss scale where there is one.
 
     Args:
       state: before the step; its buffers are given up.
@@ -45,43 +54,54 @@ def train_step(
       network: the architecture.
       optimizer: the update rule.
       task: makes of outputs and batch what the objective reads; None: they are that.
+      micro_batches: parts that the batch is cut into to save memory; the result is that
+        of the whole.
+      mesh: the devices, where parameters are split over them.
 
     Returns:
-      The state after the step, and `loss`, `gradient_norm` and `learning_rate` as
-      float32 scalars.
+      The state after the step, and scalars: `loss`, `gradient_norm`, `learning_rate`,
+      `skipped` (1 if the step was) and `loss_scale` where there is one.
     """
-    progress = state.step / state.total_steps
-
-    def loss(params: Params) -> tuple[Array, Any]:
-        outputs = network.apply(
-            params, batch, jax.random.fold_in(state.rng, state.step)
-        )
-        outputs = weighted(outputs, batch)
-        if task is not None:
-            outputs, targets = task.loss_inputs(outputs, batch)
-        else:
-            targets = batch
-        return objective(outputs, targets, state.objective_state, progress)
-
-    differentiate = jax.value_and_grad(loss, has_aux=True)
-    (value, objective_state), gradients = differentiate(state.params)
-    updates, opt_state = optimizer.transform().update(
-        gradients, state.opt_state, state.params
+    loss = LossOfBatch(
+        network=network,
+        task=task,
+        objective=objective,
+        objective_state=state.objective_state,
+        progress=state.step / state.total_steps,
+        rng=jax.random.fold_in(state.rng, state.step),
     )
-    rate = optimizer.rate(state.step, state.total_steps)
-    params = jax.tree.map(lambda p, u: p - rate * u, state.params, updates)
+    scaling = state.loss_scaling
+    found = loss.gradient(
+        optimizer.stop_frozen(state.params),
+        batch,
+        micro_batches=micro_batches,
+        scale=1.0 if scaling is None else scaling.scale,
+    )
+    gradients = found.gradients
+    if scaling is not None:
+        gradients = scaling.unscaled(gradients)
+    update = optimizer.update(
+        gradients, state.opt_state, state.params, state.step, state.total_steps
+    )
+    finite = jnp.isfinite(update.gradient_norm) & jnp.isfinite(found.loss)
+    learnt = state.learnt(
+        update.params, update.opt_state, found.objective_state, optimizer
+    )
     state = dataclasses.replace(
-        state,
+        _where(finite, learnt, state),
         step=state.step + 1,
-        params=params,
-        opt_state=opt_state,
-        objective_state=objective_state,
+        loss_scaling=None if scaling is None else scaling.after(finite),
     )
+    if mesh is not None:
+        state = jax.lax.with_sharding_constraint(state, shardings(state, mesh))
     metrics = {
-        "loss": value,
-        "gradient_norm": optax.tree.norm(gradients),
-        "learning_rate": rate,
+        "loss": found.loss,
+        "gradient_norm": update.gradient_norm,
+        "learning_rate": update.learning_rate,
+        "skipped": 1 - finite.astype(jnp.int32),
     }
+    if scaling is not None:
+        metrics["loss_scale"] = scaling.scale
     return state, metrics
 
 
@@ -93,24 +113,8 @@ def predict_step(
     return task.predicted(network.apply(params, batch), batch)
 
 
-def weighted(outputs: Mapping[str, Array], batch: Batch) -> Mapping[str, Array]:
-    """Scale the gradients of logits by the weights of their examples, values unchanged.
+def _where(finite: Array, new: TrainState, old: TrainState) -> Any:
+    def one(new: Array, old: Array) -> Array:
+        return old if new is old else jnp.where(finite, new, old)
 
-    With weights 1 / (n q), for examples drawn with probability q, the gradient of a
-    mean over elements is on average that of all examples drawn alike.
-
-    Args:
-      outputs: logits by name, `[B, T, ...]` or `[B, S, ...]`.
-      batch: may have `token_weights` `[B, T]` and `sequence_weights` `[B, S]`.
-    """
-    if "token_weights" not in batch:
-        return outputs
-
-    def scaled(logits: Array) -> Array:
-        weights = batch["token_weights"]
-        if logits.shape[: weights.ndim] != weights.shape:
-            weights = batch["sequence_weights"]
-        weights = weights.reshape(weights.shape + (1,) * (logits.ndim - weights.ndim))
-        return weights * logits + jax.lax.stop_gradient((1 - weights) * logits)
-
-    return {name: scaled(logits) for name, logits in outputs.items()}
+    return jax.tree.map(one, new, old)

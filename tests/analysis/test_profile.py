@@ -4,6 +4,7 @@ import collections
 import json
 import math
 
+import jax
 import numpy as np
 import pytest
 
@@ -32,6 +33,7 @@ from dicejax.objectives import (
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
+from dicejax.training.mesh import MeshShape
 from dicejax.training.setup import encode
 
 
@@ -293,7 +295,9 @@ def test_the_padding_of_training_is_that_of_its_batches(conll):
 
     experiment = tagging(conll, training=Training(row_length=32, epochs=1, seed=3))
     found, _ = told(experiment)
-    batches = prepare(experiment, lambda text: None).batches(devices=1)
+    batches = prepare(experiment, lambda text: None).batches(
+        MeshShape().make(jax.devices()[:1])
+    )
     rows = sum(len(batches[step].rows) for step in range(len(batches)))
     empty = sum(not row for step in range(len(batches)) for row in batches[step].rows)
     assert found.splits["train"].padding.packed.places == (rows - empty) * 32

@@ -9,18 +9,21 @@ from dicejax.data.pack import Layout, fill, pack
 
 LAYOUT = Layout(tokens={"input_ids": -1})
 lengths_of_items = st.lists(st.integers(1, 32), max_size=200)
+both = pytest.mark.parametrize("packing", ["best_fit", "first_fit"])
 
 
-@given(lengths_of_items)
-def test_every_item_is_in_one_row_and_no_row_is_too_long(lengths):
-    rows = pack(lengths, 32)
+@both
+@given(lengths=lengths_of_items)
+def test_every_item_is_in_one_row_and_no_row_is_too_long(lengths, packing):
+    rows = pack(lengths, 32, packing)
     assert sorted(item for row in rows for item in row) == list(range(len(lengths)))
     assert all(sum(lengths[item] for item in row) <= 32 for row in rows)
 
 
-@given(lengths_of_items)
-def test_no_row_could_have_taken_the_first_item_of_a_later_one(lengths):
-    rows = pack(lengths, 32)
+@both
+@given(lengths=lengths_of_items)
+def test_no_row_could_have_taken_the_first_item_of_a_later_one(lengths, packing):
+    rows = pack(lengths, 32, packing)
     for later in range(len(rows)):
         first = rows[later][0]
         for row in rows[:later]:
@@ -28,9 +31,30 @@ def test_no_row_could_have_taken_the_first_item_of_a_later_one(lengths):
             assert before + lengths[first] > 32
 
 
-def test_real_lengths_leave_little_empty():
+@both
+@given(lengths=lengths_of_items)
+def test_each_item_goes_where_the_rule_says(lengths, packing):
+    room, order = [], []  # of each row; the rows, that which was filled last at the end
+    rows = pack(lengths, 32, packing)
+    chosen = sorted((item, row) for row, items in enumerate(rows) for item in items)
+    for item, row in chosen:
+        fitting = [r for r in reversed(order) if room[r] >= lengths[item]]
+        if not fitting:
+            room.append(32)
+            wanted = len(room) - 1
+        elif packing == "first_fit":
+            wanted = min(fitting)
+        else:
+            wanted = min(fitting, key=room.__getitem__)
+        assert row == wanted
+        room[row] -= lengths[item]
+        order = [r for r in order if r != row] + [row]
+
+
+@both
+def test_real_lengths_leave_little_empty(packing):
     lengths = np.random.default_rng(0).geometric(1 / 18, 5000).clip(3, 128)
-    rows = pack(lengths.tolist(), 128)
+    rows = pack(lengths, 128, packing)
     assert lengths.sum() / (128 * len(rows)) > 0.98
 
 
@@ -68,3 +92,62 @@ def test_numbers_of_a_sequence_stand_by_its_place_in_the_row():
     # What stands at the place is what stood there in the example.
     assert batch["input_ids"][1, 4] == examples[0]["input_ids"][2]
     assert fill(rows, 5, layout)["end"].shape == (3, 2)
+
+
+examples_of_rows = st.lists(
+    st.lists(st.tuples(st.integers(1, 9), st.integers(-1, 8)), min_size=0, max_size=4),
+    max_size=5,
+)
+
+
+@given(examples_of_rows)
+def test_fill_puts_one_token_after_the_other(rows):
+    layout = Layout(
+        tokens={"input_ids": 7, "tags": -100},
+        sequences={"class": -3},
+        places={"at": -9},
+    )
+    made = [
+        [
+            {
+                "input_ids": np.arange(n) * 10,
+                "tags": -np.arange(n),
+                "class": n,
+                "at": min(at, n - 1),
+            }
+            for n, at in row
+        ]
+        for row in rows
+    ]
+    batch = fill(made, 40, layout, sequences=6)
+    fillers = {"input_ids": 7, "tags": -100, "segment_ids": 0, "position_ids": 0}
+    wanted = {name: [[f] * 40 for _ in rows] for name, f in fillers.items()}
+    wanted |= {name: [[f] * 6 for _ in rows] for name, f in (("class", -3), ("at", -9))}
+    for number, row in enumerate(made):
+        place = 0
+        for segment, example in enumerate(row):
+            wanted["class"][number][segment] = example["class"]
+            at = example["at"]
+            wanted["at"][number][segment] = at + place if at >= 0 else at
+            for position, token in enumerate(example["input_ids"].tolist()):
+                wanted["input_ids"][number][place] = token
+                wanted["tags"][number][place] = -position
+                wanted["segment_ids"][number][place] = segment + 1
+                wanted["position_ids"][number][place] = position
+                place += 1
+    assert {name: array.tolist() for name, array in batch.items()} == wanted
+    assert {array.dtype for array in batch.values()} == {np.dtype(np.int32)}
+
+
+def test_what_does_not_fit_its_row_or_its_example_is_refused():
+    def example(ids, tags):
+        return {"input_ids": np.arange(ids), "tags": np.arange(tags)}
+
+    layout = Layout(tokens={"input_ids": 0, "tags": 0})
+    with pytest.raises(ValueError, match="row 1 has 9 tokens, room is for 8"):
+        fill([[example(3, 3)], [example(4, 4), example(5, 5)]], 8, layout)
+    with pytest.raises(ValueError, match="row 0 has 2 examples, room is for 1"):
+        fill([[example(1, 1)] * 2], 8, layout, sequences=1)
+    # Two that are wrong by as much would else slide into each other's place.
+    with pytest.raises(ValueError, match="'tags' has 2 numbers for 3 input_ids"):
+        fill([[example(3, 2), example(3, 4)]], 8, layout)

@@ -1,101 +1,225 @@
 """The batches of a run: whole epochs, in an order that the seed alone decides."""
 
+import functools
 from collections import Counter
 
 import numpy as np
+import pytest
 
 from dicejax.data.pack import Layout
-from dicejax.data.pipeline import PackedBatches, rows_per_batch
+from dicejax.data.pipeline import Batches
+from dicejax.data.plan import bucket_plan, packing_plan
 from dicejax.data.resample import Counts, DownSampling, Epoch, ImportanceSampling
 
+BUCKETS = 3
 
-def batches(seed=0, epochs=2, count=300, drawn=None):
+
+def batches(make, seed=0, epochs=2, count=301, drawn=None, rows=5, multiple_of=1):
     lengths = np.random.default_rng(1).integers(3, 30, count)
-    examples = [{"input_ids": np.full(n, i), "item": i} for i, n in enumerate(lengths)]
-    return lengths, PackedBatches(
-        examples,
-        layout=Layout(tokens={"input_ids": -1}, sequences={"item": -100}),
+    examples = [
+        {"input_ids": np.full(n, i), "item": i, "last": n - 1}
+        for i, n in enumerate(lengths)
+    ]
+    layout = Layout(
+        tokens={"input_ids": -1}, sequences={"item": -100}, places={"last": -1}
+    )
+    options = {"buckets": BUCKETS} if make is bucket_plan else {}
+    plan = make(
+        lengths,
         row_length=64,
-        rows=4,
+        rows=rows,
         epochs=epochs,
         seed=seed,
         drawn=drawn,
+        **options,
     )
+    made = Batches(examples, layout=layout, plan=plan, multiple_of=multiple_of)
+    return lengths, made
 
 
-def test_each_epoch_has_each_example_once():
-    lengths, plan = batches()
+both_plans = pytest.mark.parametrize("make", [packing_plan, bucket_plan])
+assert_equal = functools.partial(np.testing.assert_equal, strict=True)
+
+
+def weighted_draw(epoch):
+    counts = Counts.of_labels([int(n % 10 == 0) for n in range(301)], negative=0)
+    return ImportanceSampling().epoch(counts, 5, epoch)
+
+
+@both_plans
+def test_each_epoch_has_each_example_once(make):
+    lengths, made = batches(make)
     seen = {0: Counter(), 1: Counter()}
     tokens = 0
-    for batch in plan.iterate():
+    for batch in made.iterate():
         seen[batch.epoch].update(item for row in batch.rows for item in row)
         tokens += batch.tokens
         assert batch.tokens == (batch.arrays["segment_ids"] > 0).sum()
+        assert batch.places == batch.arrays["segment_ids"].size
         assert batch.sentences == batch.arrays["segment_ids"].max(axis=1).sum()
-    assert all(counts == Counter(range(300)) for counts in seen.values())
+    assert all(counts == Counter(range(301)) for counts in seen.values())
     assert tokens == 2 * lengths.sum()
 
 
-def test_all_batches_have_one_shape():
-    _, plan = batches(count=301)
+@both_plans
+def test_there_are_no_more_shapes_than_widths(make):
+    _, made = batches(make)
     shapes = {
         (batch.arrays["input_ids"].shape, batch.arrays["item"].shape)
-        for batch in plan.iterate()
+        for batch in made.iterate()
     }
-    most = max(len(row) for batch in plan.iterate() for row in batch.rows)
-    assert shapes == {((4, 64), (4, most))}
+    if make is packing_plan:
+        most = max(len(row) for batch in made for row in batch.rows)
+        assert shapes == {((5, 64), (5, most))}
+    else:
+        assert 1 < len(shapes) <= BUCKETS
+        assert {tokens[0] for tokens, _ in shapes} == {5}
+        assert {sequences for _, sequences in shapes} == {(5, 1)}
 
 
-def test_numbers_of_a_sequence_follow_the_plan():
-    _, plan = batches()
-    for batch in plan.iterate():
-        for row, items in zip(batch.arrays["item"], batch.rows, strict=False):
-            assert row[: len(items)].tolist() == list(items)
-            assert (row[len(items) :] == -100).all()
+@both_plans
+def test_arrays_hold_the_examples_that_the_rows_name(make):
+    lengths, made = batches(make)
+    for batch in made.iterate():
+        assert len(batch.rows) <= made.rows
+        wanted = np.full(batch.arrays["input_ids"].shape, -1)
+        for row, items in enumerate(batch.rows):
+            tokens = np.repeat(items, lengths[list(items)])
+            wanted[row, : len(tokens)] = tokens
+            ends = np.cumsum(lengths[list(items)]) - 1
+            assert batch.arrays["last"][row, : len(items)].tolist() == ends.tolist()
+            assert batch.arrays["item"][row, : len(items)].tolist() == list(items)
+            assert (batch.arrays["item"][row, len(items) :] == -100).all()
+        assert (batch.arrays["input_ids"] == wanted).all()
 
 
-def test_the_same_seed_gives_the_same_batches_and_another_seed_others():
+@both_plans
+def test_the_same_seed_gives_the_same_batches_and_another_seed_others(make):
     def first(seed):
-        return [batch.arrays["input_ids"] for batch in batches(seed)[1].iterate()]
+        return [batch.arrays["input_ids"] for batch in batches(make, seed)[1]]
 
-    np.testing.assert_equal(first(0), first(0))
-    assert not np.array_equal(first(0)[0], first(1)[0])
+    assert_equal(first(0), first(0))
+    assert not np.array_equal(np.unique(first(0)[0]), np.unique(first(1)[0]))
 
 
-def test_epochs_differ_and_a_run_can_begin_anywhere():
-    _, plan = batches()
-    ends = plan.epoch_ends()
-    assert ends[-1] == len(plan) and len(ends) == 2
-    assert plan[0].rows != plan[ends[0]].rows
-    later = [batch.arrays["input_ids"] for batch in plan.iterate(start=7)]
-    np.testing.assert_equal(
-        later, [plan[i].arrays["input_ids"] for i in range(7, len(plan))]
-    )
+@both_plans
+@pytest.mark.parametrize("threads", [0, 1, 2])
+def test_epochs_differ_and_a_run_can_begin_anywhere(make, threads):
+    _, made = batches(make)
+    ends = made.epoch_ends()
+    assert ends[-1] == len(made) and len(ends) == 2
+    assert made[0].rows != made[ends[0]].rows
+    for start in (7, len(made)):
+        later = [b.arrays for b in made.iterate(start=start, threads=threads)]
+        assert_equal(later, [made[step].arrays for step in range(start, len(made))])
+
+
+@both_plans
+def test_batches_are_numbered_as_a_list_is(make):
+    _, made = batches(make)
+    assert_equal(made[-1].arrays, made[len(made) - 1].arrays)
+    with pytest.raises(IndexError):
+        made[len(made)]
 
 
 def test_without_a_seed_rows_are_as_given():
-    _, plan = batches(seed=None, epochs=1)
-    assert plan[0].rows[0][0] == 0
+    _, made = batches(packing_plan, seed=None, epochs=1)
+    assert made[0].rows[0][0] == 0
 
 
-def test_share_filled_is_the_share_of_real_tokens():
-    _, plan = batches()
-    real = sum((batch.arrays["segment_ids"] > 0).mean() for batch in plan.iterate())
-    np.testing.assert_allclose(plan.share_filled, real / len(plan))
+@both_plans
+def test_share_filled_is_the_share_of_real_tokens(make):
+    for multiple_of in (1, 4):
+        _, made = batches(make, multiple_of=multiple_of)
+        filled = [batch.arrays["segment_ids"] > 0 for batch in made.iterate()]
+        real = sum(array.sum() for array in filled)
+        share = real / sum(array.size for array in filled)
+        np.testing.assert_allclose(made.share_filled, share)
 
 
-def test_rows_are_a_multiple_of_the_devices():
-    assert rows_per_batch([16] * 100, 128, sentences=32, multiple_of=8) == 8
-    assert rows_per_batch([16] * 100, 128, sentences=100, multiple_of=8) == 16
-    assert rows_per_batch([16] * 100, 128, sentences=1, multiple_of=1) == 1
+@both_plans
+@pytest.mark.parametrize("multiple_of", [2, 5, 8])
+def test_what_is_in_a_batch_does_not_depend_on_the_number_of_devices(make, multiple_of):
+    _, one = batches(make, drawn=weighted_draw)
+    _, many = batches(make, drawn=weighted_draw, multiple_of=multiple_of)
+    assert len(one) == len(many) and one.epoch_ends() == many.epoch_ends()
+    assert many.rows % multiple_of == 0 and many.rows - one.rows < multiple_of
+    fillers = {"input_ids": -1, "item": -100, "last": -1}
+    for ours, other in zip(one, many, strict=True):
+        assert ours.rows == other.rows and ours.tokens == other.tokens
+        assert other.places == other.arrays["input_ids"].size
+        for name, array in other.arrays.items():
+            assert_equal(array[: one.rows], ours.arrays[name])
+            assert array.shape[0] == many.rows
+            assert (array[one.rows :] == fillers.get(name, 0)).all()
 
 
-def test_an_epoch_holds_what_was_drawn_in_an_order_of_its_own():
-    counts = Counts.of_labels([int(n % 10 == 0) for n in range(300)], negative=0)
+@both_plans
+@pytest.mark.parametrize("drawn", [None, weighted_draw])
+def test_a_part_is_a_slice_of_the_whole(make, drawn):
+    _, made = batches(make, drawn=drawn, multiple_of=4)
+    parts = {bounds: made.iterate(rows_here=slice(*bounds)) for bounds in PARTS}
+    for step, whole in enumerate(made.iterate(rows_here=None)):
+        for (start, stop), others in parts.items():
+            part = next(others)
+            wanted = {n: array[start:stop] for n, array in whole.arrays.items()}
+            assert_equal(part.arrays, wanted)
+            assert part.rows == whole.rows and part.sentences == whole.sentences
+            assert (part.tokens, part.places) == (whole.tokens, whole.places)
+            assert_equal(made.part(step, start, stop).arrays, wanted)
+
+
+PARTS = ((0, 4), (4, 8), (2, 3), (5, 8), (3, 3), (0, 8))
+
+
+def test_the_other_rows_are_not_looked_at():
+    class Watched(list):
+        asked = ()
+
+        def __getitem__(self, item):
+            self.asked += (item,)
+            return super().__getitem__(item)
+
+    lengths = [5, 6, 2, 3]
+    examples = Watched({"input_ids": np.full(n, n)} for n in lengths)
+    plan = packing_plan(lengths, row_length=8, rows=2)
+    made = Batches(examples, layout=Layout(tokens={"input_ids": 0}), plan=plan)
+    assert made.part(0, 1, 2).rows == ((0, 3), (1, 2))
+    assert examples.asked == (1, 2)
+
+
+def test_parts_that_are_none_are_refused():
+    _, made = batches(packing_plan)
+    for bounds in ((-1, 2), (3, 2), (0, 6)):
+        with pytest.raises(ValueError, match=r"rows .* of a batch of 5"):
+            made.part(0, *bounds)
+    with pytest.raises(ValueError, match="leaves out rows"):
+        made.iterate(rows_here=slice(0, 4, 2))
+
+
+def test_a_plan_for_other_examples_is_refused():
+    plan = packing_plan([3, 4], row_length=8, rows=1)
+    with pytest.raises(ValueError, match="1 examples, but the plan is for 2"):
+        Batches(
+            [{"input_ids": np.arange(3)}],
+            layout=Layout(tokens={"input_ids": 0}),
+            plan=plan,
+        )
+
+
+@both_plans
+def test_no_examples_make_no_batches(make):
+    _, made = batches(make, count=0)
+    assert list(made.iterate()) == [] and made.share_filled == 0
+
+
+@both_plans
+def test_an_epoch_holds_what_was_drawn_in_an_order_of_its_own(make):
+    counts = Counts.of_labels([int(n % 10 == 0) for n in range(301)], negative=0)
     sampling = DownSampling(ratio=2)
-    _, plan = batches(drawn=lambda epoch: sampling.epoch(counts, 5, epoch))
+    _, made = batches(make, drawn=lambda epoch: sampling.epoch(counts, 5, epoch))
     seen = {0: [], 1: []}
-    for batch in plan.iterate():
+    for batch in made.iterate():
         seen[batch.epoch] += [item for row in batch.rows for item in row]
         assert "token_weights" not in batch.arrays
     for epoch, items in seen.items():
@@ -104,12 +228,11 @@ def test_an_epoch_holds_what_was_drawn_in_an_order_of_its_own():
     assert sorted(seen[0]) != sorted(seen[1])
 
 
-def test_weights_of_examples_lie_on_their_tokens_and_sequences():
-    counts = Counts.of_labels([int(n % 10 == 0) for n in range(300)], negative=0)
-    epochs = [ImportanceSampling().epoch(counts, 5, epoch) for epoch in (0, 1)]
-    _, plan = batches(drawn=lambda epoch: epochs[epoch])
-    for batch in plan.iterate():
-        drawn = epochs[batch.epoch]
+@both_plans
+def test_weights_of_examples_lie_on_their_tokens_and_sequences(make):
+    _, made = batches(make, drawn=weighted_draw)
+    for batch in made.iterate():
+        drawn = weighted_draw(batch.epoch)
         weights = dict(zip(drawn.indices.tolist(), drawn.weights, strict=True))
         tokens = batch.arrays["token_weights"]
         assert (tokens[batch.arrays["segment_ids"] == 0] == 0).all()
@@ -121,7 +244,8 @@ def test_weights_of_examples_lie_on_their_tokens_and_sequences():
                 assert batch.arrays["sequence_weights"][row, number] == wanted
 
 
-def test_the_draw_is_not_shuffled_in_place():
-    epoch = Epoch(np.arange(300))
-    batches(drawn=lambda number: epoch)
-    np.testing.assert_array_equal(epoch.indices, np.arange(300))
+@both_plans
+def test_the_draw_is_not_shuffled_in_place(make):
+    epoch = Epoch(np.arange(301))
+    batches(make, drawn=lambda number: epoch)
+    np.testing.assert_array_equal(epoch.indices, np.arange(301))

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from dicejax.models.dropout import DropoutKeys
 from dicejax.models.heads import (
     IMPOSSIBLE,
     AnswerabilityHead,
@@ -140,7 +141,8 @@ def test_what_stands_at_padding_changes_nothing(name, batch):
 @each_head
 def test_dropout_needs_a_key(name):
     head, kinds = HEADS[name]
-    hidden, key = hidden_states((3, 7, 8)), jax.random.key(0)
+    hidden = hidden_states((3, 7, 8))
+    key = DropoutKeys.of(jax.random.key(0), jnp.arange(3))
     # RoBERTa drops out in front of and behind its summary.
     module = make(head, encoder("roberta", dropout=0.5))
     without = make(head, encoder("roberta", dropout=0.0))

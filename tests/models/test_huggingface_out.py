@@ -90,7 +90,7 @@ def trained(network, batch, task):
     optimizer = AdamW(learning_rate=1e-2)
     state = TrainState.create(
         network.init(jax.random.key(0)),
-        optimizer.transform(),
+        optimizer,
         total_steps=9,
         rng=jax.random.key(1),
     )

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from flax import nnx
 
-from dicejax.models.layers import Dense, LayerNorm, dropout, matmul
+from dicejax.models.dropout import dropout
+from dicejax.models.layers import Dense, LayerNorm, matmul
 
 
 def test_matmul_gradients_are_those_of_the_plain_product():

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.models.layers import dropout
+from dicejax.models.dropout import dropout
 
 # Before the import below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")

@@ -24,11 +24,11 @@ def network(small_bert):
 def test_the_best_and_the_last_are_kept_exactly(network, tmp_path):
     folder = epath.Path(tmp_path / "checkpoints")
     params = network.init(jax.random.key(0))
-    checkpoints = Checkpoints(folder)
+    checkpoints = Checkpoints(folder, keep_last=1)
     for step, score in ((1, 0.2), (2, 0.9), (3, 0.4), (4, 0.5)):
         state = TrainState.create(
             jax.tree.map(lambda x, s=step: x + jnp.float32(s), params),
-            AdamW().transform(),
+            AdamW(),
             total_steps=9,
             rng=jax.random.key(1),
         )
@@ -50,7 +50,7 @@ def test_steps_taken_while_a_checkpoint_is_written_do_not_reach_it(network, tmp_
     optimizer = AdamW(learning_rate=0.1)
     state = TrainState.create(
         network.init(jax.random.key(0)),
-        optimizer.transform(),
+        optimizer,
         total_steps=20,
         rng=jax.random.key(1),
     )
@@ -84,7 +84,7 @@ def test_a_checkpoint_of_another_architecture_is_named(network, tmp_path):
     checkpoints = Checkpoints(folder)
     state = TrainState.create(
         network.init(jax.random.key(0)),
-        AdamW().transform(),
+        AdamW(),
         total_steps=1,
         rng=jax.random.key(1),
     )

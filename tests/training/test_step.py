@@ -22,7 +22,8 @@ from dicejax.objectives import (
 from dicejax.tasks import Tagging
 from dicejax.training.optimizers import AdamW
 from dicejax.training.state import TrainState
-from dicejax.training.step import predict_step, train_step, weighted
+from dicejax.training.step import predict_step, train_step
+from dicejax.training.weighting import weighted
 
 LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
@@ -53,7 +54,7 @@ def fresh(network, optimizer, objective_state=()):
     params = network.init(jax.random.key(0))
     return TrainState.create(
         params,
-        optimizer.transform(),
+        optimizer,
         total_steps=40,
         rng=jax.random.key(1),
         objective_state=objective_state,
@@ -65,7 +66,7 @@ def fresh(network, optimizer, objective_state=()):
 )
 def test_training_on_one_batch_learns_it(network, batch, objective):
     optimizer = AdamW(learning_rate=2e-2)
-    state, losses = fresh(network, optimizer), []
+    state, losses = fresh(network, optimizer, objective.initial_state()), []
     for _ in range(40):
         state, metrics = train_step(
             state, batch, objective, network=network, optimizer=optimizer
@@ -120,7 +121,7 @@ def test_the_objective_s_state_goes_from_step_to_step(network, batch):
 def test_a_schedule_follows_the_steps(network, batch):
     optimizer = AdamW(learning_rate=1e-12)
     schedule = StepSchedule(first=Dice(), then=CrossEntropy(), at=0.05)
-    state, losses = fresh(network, optimizer), []
+    state, losses = fresh(network, optimizer, schedule.initial_state()), []
     for _ in range(4):
         state, metrics = train_step(
             state, batch, schedule, network=network, optimizer=optimizer
@@ -182,7 +183,8 @@ EIGHT_DEVICES = """
         GHM, CrossEntropy, Dice, HardNegatives, LovaszSoftmax, SelfAdjustingDice,
         WeightedSum,
     )
-    from dicejax.training.sharding import global_batch, local_mesh, replicate
+    from dicejax.training.mesh import MeshShape
+    from dicejax.training.sharding import global_batch, replicate
 
     config = BertConfig(
         vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
@@ -202,7 +204,7 @@ EIGHT_DEVICES = """
     ]
     layout = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
     batch = fill(rows, 16, layout)
-    mesh = local_mesh()
+    mesh = MeshShape().make()
     assert mesh.size == 8
     sharded = global_batch(batch, mesh)
     assert len(sharded["tags"].sharding.device_set) == 8

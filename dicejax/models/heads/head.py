@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.layers import Dense
 
@@ -20,14 +21,14 @@ class HeadModule(Protocol):
     """The module of a head."""
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array | dict[str, Array]:
         """Compute logits, in at least float32.
 
         Args:
           hidden: the encoder's last hidden states `[B, T, D]`.
           batch: the arrays of the batch, such as `segment_ids`.
-          rng: PRNG key for dropout, given in training alone; None switches off dropout
+          rng: keys for dropout, given in training alone; None switches off dropout
             and whatever else only training may see, such as gold labels.
 
         Returns:

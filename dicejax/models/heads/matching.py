@@ -10,11 +10,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
 from dicejax.models.heads.head import Head, dense, wide
 from dicejax.models.heads.sequences import require_activation
 from dicejax.models.heads.spans import IMPOSSIBLE
-from dicejax.models.layers import dropout, matmul
+from dicejax.models.layers import matmul
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -67,7 +68,7 @@ class SpanMatch(nnx.Module):
         self.head = head
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the logits; `rng` switches dropout on."""
         starts, ends = self._halves(dropout(hidden, self.dropout_rate, rng))

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads.head import Head, dense, wide
 from dicejax.models.heads.sequences import states_at, summary_state
 from dicejax.models.heads.spans import over_positions, per_segment, require_form
-from dicejax.models.layers import LayerNorm, dropout, matmul, normal
+from dicejax.models.layers import LayerNorm, matmul, normal
 
 Teacher = Literal["gold", "predicted"]
 
@@ -80,7 +81,7 @@ class TwoPointers(nnx.Module):
         self.head = head
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> dict[str, Array]:
         """Return the logits; `rng` switches dropout and the gold starts on."""
         hidden = dropout(hidden, self.dropout_rate, rng)
@@ -167,7 +168,7 @@ class Answer(nnx.Module):
         self.head = head
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> dict[str, Array]:
         """Return the logits; `rng` switches dropout and the gold starts on."""
         hidden = dropout(hidden, self.dropout_rate, rng)

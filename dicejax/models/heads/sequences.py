@@ -11,9 +11,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
 from dicejax.models.heads.head import Head, dense, wide
-from dicejax.models.layers import dropout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,10 +41,10 @@ class SequenceClassifier(nnx.Module):
         self.dropout_rate = encoder.summary.dropout_after
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the logits; `rng` switches dropout on."""
-        keys = (None, None) if rng is None else jax.random.split(rng)
+        keys = (None, None) if rng is None else rng.split(2)
         vector = self.summary(hidden, batch, keys[0])
         return self.dense(dropout(vector, self.dropout_rate, keys[1]))
 
@@ -84,7 +84,7 @@ class AnswerabilityClassifier(nnx.Module):
         self.activation = head.activation
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the logits; `rng` switches dropout on."""
         activate = ACTIVATIONS[self.activation]
@@ -104,7 +104,7 @@ class Summarizer(nnx.Module):
         )
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the vectors; `rng` switches dropout on."""
         vector = dropout(

@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads.head import Head, dense
 from dicejax.models.heads.sequences import segment_masks
-from dicejax.models.layers import dropout
 
 IMPOSSIBLE = -1e4
 """The logit of a position that is no candidate: its probability is 0 in any type."""
@@ -73,7 +73,7 @@ class StartEnd(nnx.Module):
         self.head = head
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> dict[str, Array]:
         """Return the logits by end; `rng` switches dropout on."""
         both = self.dense(dropout(hidden, self.dropout_rate, rng))

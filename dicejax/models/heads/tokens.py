@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from flax import nnx
 from jax import Array
 
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads.head import Head, dense
-from dicejax.models.layers import dropout
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class TokenClassifier(nnx.Module):
         self.dropout_rate = encoder.head_dropout
 
     def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: Array | None
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the logits; `rng` switches dropout on."""
         return self.dense(dropout(hidden, self.dropout_rate, rng))

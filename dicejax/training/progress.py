@@ -1,11 +1,7 @@
-"""What a run tells while it goes on: metrics.jsonl, TensorBoard, a progress bar."""
+"""What a run shows while it goes on: a progress bar, and lines above it."""
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
-from etils import epath
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -16,40 +12,25 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from tensorboardX import SummaryWriter
 
 from dicejax.metrics.scores import heading
 
-
-class MetricsLog:
-    """Appends records to metrics.jsonl and their numbers to TensorBoard."""
-
-    def __init__(self, folder: epath.Path):
-        self._file = (folder / "metrics.jsonl").open("a")
-        self._board = SummaryWriter(str(folder / "tensorboard"), flush_secs=10)
-
-    def write(self, step: int, **values: Any) -> None:
-        """Write one record; a name with a slash is a group in TensorBoard."""
-        self._file.write(json.dumps({"step": step, **values}) + "\n")
-        self._file.flush()
-        for name, value in values.items():
-            if isinstance(value, int | float):
-                self._board.add_scalar(name, value, step)
-
-    def close(self) -> None:
-        """Write out what is buffered."""
-        self._file.close()
-        self._board.close()
+WAITS_WORTH_TELLING = 0.05
+"""From this share on, the status tells how much of the time the host waits for data."""
 
 
 class TrainingProgress:
     """A progress bar with loss, dev score, tokens per second and time left.
 
     Use as a context manager; several runs may share one, each with its own line.
+
+    Args:
+      console: where it is drawn; standard error by default.
+      quiet: print nothing at all, for processes other than the first.
     """
 
-    def __init__(self, console: Console | None = None):
-        self.console = console or Console(stderr=True)
+    def __init__(self, console: Console | None = None, *, quiet: bool = False):
+        self.console = Console(quiet=True) if quiet else console or Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
@@ -59,18 +40,23 @@ class TrainingProgress:
             TextColumn("left"),
             TimeRemainingColumn(),
             console=self.console,
+            disable=quiet,
         )
 
     def __enter__(self) -> TrainingProgress:
         self._progress.start()
         return self
 
-    def __exit__(self, *exception) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._progress.stop()
 
     def begin(self, name: str, steps: int, status: str = "compiling") -> TaskID:
         """Add a line for a run of `steps` updates."""
         return self._progress.add_task(name, total=steps, status=status)
+
+    def move(self, task: TaskID, step: int) -> None:
+        """Set a line to where its run begins."""
+        self._progress.update(task, completed=step)
 
     def advance(self, task: TaskID) -> None:
         """Move a line on by one."""
@@ -85,13 +71,32 @@ class TrainingProgress:
         score: float | None,
         headline: str,
         tokens_per_s: float,
+        skipped: int = 0,
+        wait_share: float = 0.0,
     ) -> None:
-        """Show where a run stands."""
+        """Show where a run stands.
+
+        Args:
+          task: the run's line, as `begin` gave it.
+          step: number of updates so far.
+          loss: of late.
+          score: the last one on dev, in [0, 1]; None before there is one.
+          headline: name of that score.
+          tokens_per_s: real tokens per second of training.
+          skipped: number of steps so far that changed nothing; told where there are
+            any.
+          wait_share: share of the time in which the host waited for the next batch;
+            told where it is above 5 %.
+        """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         status = (
             f"loss {loss:.4f}  dev {heading(headline)} {percent}  "
             f"{tokens_per_s:,.0f} tokens/s"
         )
+        if wait_share > WAITS_WORTH_TELLING:
+            status += f"  waits {100 * wait_share:.0f} %"
+        if skipped:
+            status += f"  {skipped} skipped"
         self._progress.update(task, completed=step, status=status)
 
     def end(self, task: TaskID) -> None:

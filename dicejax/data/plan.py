@@ -1,0 +1,297 @@
+"""Plans: which examples stand in which row of which batch, for all steps of a run.
+
+Two ways to keep padding small: `packing_plan` puts several examples in a row,
+`bucket_plan` puts examples of about one length in a batch. A plan depends on the
+lengths and the seed, never on the number of devices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dicejax.data.pack import Packing, checked_lengths, pack, starts
+from dicejax.data.resample import Epoch
+
+MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
+
+Drawn = Callable[[int], Epoch]
+"""Says which examples the epoch of a number holds, and their weights."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Plan:
+    """Where each example stands, in a few bytes for each time that one is seen.
+
+    Attributes:
+      lengths: int `[E]`, tokens of each example.
+      items: int32 `[N]`, indices of examples in the order of batches, rows and places.
+      row_starts: int `[R + 1]`, where each row begins in `items`, and its end.
+      batch_starts: int `[steps + 1]`, where each batch begins in the rows, and its end.
+      epochs: int `[steps]`, the pass over the data that a batch belongs to, from 0.
+      widths: int `[steps]`, tokens per row of a batch.
+      rows: of a full batch; an epoch's last may have fewer.
+      weights: float32 `[N]`, of each item's loss; None: all are 1.
+    """
+
+    lengths: np.ndarray
+    items: np.ndarray
+    row_starts: np.ndarray
+    batch_starts: np.ndarray
+    epochs: np.ndarray
+    widths: np.ndarray
+    rows: int
+    weights: np.ndarray | None = None
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    @property
+    def sequences(self) -> int:
+        """Examples in the fullest row of any batch: with it all have one shape."""
+        return int(np.diff(self.row_starts).max(initial=0))
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of all batches."""
+        return int(self.lengths[self.items].sum())
+
+    def places(self, rows: int | None = None) -> int:
+        """Count the places of all batches, padding included.
+
+        Args:
+          rows: of each batch; None: as many as a full one has.
+        """
+        return int(self.widths.sum()) * (self.rows if rows is None else rows)
+
+    def batch(self, step: int) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
+        """Return the examples in each row of a batch, and where rows begin in `items`.
+
+        Args:
+          step: number of the batch, not negative.
+        """
+        first, last = self.batch_starts[step : step + 2].tolist()
+        bounds = self.row_starts[first : last + 1].tolist()
+        items = iter(self.items[bounds[0] : bounds[-1]].tolist())
+        counts = (end - start for start, end in itertools.pairwise(bounds))
+        return tuple(tuple(itertools.islice(items, n)) for n in counts), bounds
+
+    def epoch_ends(self) -> list[int]:
+        """Return, for each epoch, the number of steps taken when it is over."""
+        ends = np.flatnonzero(np.diff(self.epochs)) + 1
+        return [*ends.tolist(), len(self)] if len(self) else []
+
+
+def packing_plan(
+    lengths: Sequence[int],
+    *,
+    row_length: int,
+    rows: int,
+    epochs: int = 1,
+    seed: int | None = None,
+    drawn: Drawn | None = None,
+    packing: Packing = "best_fit",
+) -> Plan:
+    """Put several examples in a row; every epoch is shuffled and packed anew.
+
+    >>> plan = packing_plan([5, 6, 2, 3], row_length=8, rows=2)
+    >>> plan.items.tolist(), plan.row_starts.tolist(), plan.batch_starts.tolist()
+    ([0, 3, 1, 2], [0, 2, 4], [0, 2])
+    >>> plan.tokens, plan.places()
+    (16, 16)
+
+    Args:
+      lengths: tokens of each example.
+      row_length: tokens per row; no example is longer.
+      rows: rows per batch, see `rows_per_batch`.
+      epochs: number of passes over the examples.
+      seed: of the order; None keeps the order given.
+      drawn: None takes all examples in each epoch.
+      packing: the rule by which an example finds its row.
+
+    Raises:
+      ValueError: an example is longer than a row.
+    """
+
+    def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
+        del random
+        packed = pack(lengths, row_length, packing)
+        order = np.fromiter(itertools.chain.from_iterable(packed), int, len(lengths))
+        counts = np.fromiter(map(len, packed), int, len(packed))
+        batches = np.diff([*range(0, len(packed), rows), len(packed)])
+        return _Arranged(order, counts, batches, np.full(len(batches), row_length))
+
+    return _plan(lengths, row_length, rows, epochs, seed, drawn, arrange)
+
+
+def bucket_plan(
+    lengths: Sequence[int],
+    *,
+    row_length: int,
+    rows: int,
+    buckets: int = 8,
+    epochs: int = 1,
+    seed: int | None = None,
+    drawn: Drawn | None = None,
+) -> Plan:
+    """Put one example in a row, and examples of about one length in a batch.
+
+    Each example belongs to the narrowest width that holds it. Where those of a width do
+    not fill its last batch, some of the next narrower join them, so an epoch has no
+    more batches than if all had one width, and one at most, a narrow one, has rows to
+    spare. An epoch's examples are shuffled before they are put in batches, and its
+    batches then.
+
+    >>> plan = bucket_plan([3, 30, 7, 29, 25], row_length=64, rows=2, buckets=2)
+    >>> plan.items.tolist(), plan.batch_starts.tolist(), plan.widths.tolist()
+    ([1, 3, 4, 0, 2], [0, 2, 4, 5], [32, 32, 8])
+
+    Args:
+      lengths: tokens of each example.
+      row_length: tokens per row at most; no example is longer.
+      rows: examples per batch.
+      buckets: at most so many widths there are, see `bucket_widths`; each is a shape
+        for which the step is compiled.
+      epochs: number of passes over the examples.
+      seed: of the order; None keeps the order given within a width, wide ones first.
+      drawn: None takes all examples in each epoch.
+
+    Raises:
+      ValueError: an example is longer than a row, or `buckets` is less than 1.
+    """
+    widths = np.array(bucket_widths(lengths, row_length, buckets), int)
+
+    def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
+        bucket = np.searchsorted(widths, lengths)
+        order = np.argsort(-bucket, kind="stable")
+        batches = np.split(order, range(rows, len(order), rows)) if len(order) else []
+        if random is not None:
+            batches = [batches[number] for number in random.permutation(len(batches))]
+        widest = np.array([batch[0] for batch in batches], int)
+        return _Arranged(
+            _joined(batches),
+            np.ones(len(order), int),
+            np.array([len(batch) for batch in batches], int),
+            widths[bucket[widest]],
+        )
+
+    return _plan(lengths, row_length, rows, epochs, seed, drawn, arrange)
+
+
+def bucket_widths(
+    lengths: Sequence[int], row_length: int, buckets: int
+) -> tuple[int, ...]:
+    """Choose the widths to which padding examples takes the fewest places.
+
+    They are multiples of 8, or the row length; an optimum by dynamic programming over
+    the number of examples of each such length.
+
+    >>> bucket_widths([3, 7, 8, 29, 30, 61], row_length=64, buckets=2)
+    (8, 64)
+    >>> bucket_widths([3, 7, 8, 29, 30, 61], row_length=62, buckets=8)
+    (8, 32, 62)
+
+    Args:
+      lengths: tokens of each example.
+      row_length: tokens per row at most; no example is longer.
+      buckets: the most widths.
+
+    Returns:
+      The widths, ascending; the last holds every example.
+
+    Raises:
+      ValueError: an example is longer than a row, or `buckets` is less than 1.
+    """
+    if buckets < 1:
+        raise ValueError(f"buckets is {buckets}; want at least 1")
+    lengths = checked_lengths(lengths, row_length)
+    rounded = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, row_length)
+    widths, counts = np.unique(rounded, return_counts=True)
+    held = np.concatenate([[0], np.cumsum(counts)])  # examples of the first n widths
+    # places[m, n]: in one bucket, as wide as the n-th width, for all above the m-th.
+    places = (held - held[:, None]) * np.concatenate([[0], widths])
+    places[np.tril_indices_from(places, -1)] = np.iinfo(int).max // 2
+    # least[n]: for all of the first n widths; each turn adds a bucket, whose first
+    # width stands behind the cut.
+    least, cuts = places[0], []
+    for _ in range(min(buckets, len(widths)) - 1):
+        choices = least[:, None] + places
+        cuts.append(choices.argmin(axis=0))
+        least = choices.min(axis=0)
+    chosen, end = set(), len(widths)
+    while end:
+        chosen.add(int(widths[end - 1]))
+        end = int(cuts.pop()[end]) if cuts else 0
+    return tuple(sorted(chosen))
+
+
+def rows_per_batch(lengths: Sequence[int], row_length: int, sentences: int) -> int:
+    """Choose the number of packed rows that hold about `sentences` sentences.
+
+    >>> rows_per_batch([16] * 100, row_length=128, sentences=32)
+    4
+
+    Args:
+      lengths: length of each training example.
+      row_length: tokens per row.
+      sentences: wanted sentences per batch.
+    """
+    rows = len(pack(lengths, row_length))
+    return max(1, round(sentences * rows / len(lengths)))
+
+
+class _Arranged(NamedTuple):
+    """The batches of one epoch."""
+
+    order: np.ndarray  # of the epoch's examples, by batches, rows and places
+    examples: np.ndarray  # in each row
+    rows: np.ndarray  # in each batch
+    widths: np.ndarray  # of each batch
+
+
+def _plan(
+    lengths: Sequence[int],
+    row_length: int,
+    rows: int,
+    epochs: int,
+    seed: int | None,
+    drawn: Drawn | None,
+    arrange: Callable[[np.ndarray, np.random.Generator | None], _Arranged],
+) -> Plan:
+    """Shuffle and arrange each epoch, from the lengths of its examples."""
+    lengths = checked_lengths(lengths, row_length)
+    items, weights, arranged = [], [], []
+    for epoch in range(epochs):
+        chosen, of_chosen = np.arange(len(lengths)), None
+        if drawn is not None:
+            chosen, of_chosen = drawn(epoch)
+        order, random = np.arange(len(chosen)), None
+        if seed is not None:
+            random = np.random.default_rng((seed, epoch))
+            random.shuffle(order)
+        found = arrange(lengths[chosen[order]], random)
+        order = order[found.order]
+        items.append(chosen[order].astype(np.int32))
+        if of_chosen is not None:
+            weights.append(of_chosen[order].astype(np.float32))
+        arranged.append(found)
+    if weights and len(weights) < epochs:
+        raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
+    return Plan(
+        lengths=lengths,
+        items=_joined(items),
+        row_starts=starts(_joined([found.examples for found in arranged])),
+        batch_starts=starts(_joined([found.rows for found in arranged])),
+        epochs=np.repeat(np.arange(epochs), [len(found.rows) for found in arranged]),
+        widths=_joined([found.widths for found in arranged]),
+        rows=rows,
+        weights=np.concatenate(weights) if weights else None,
+    )
+
+
+def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, int)

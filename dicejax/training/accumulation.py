@@ -1,0 +1,206 @@
+"""The loss of a batch and its gradient, from micro-batches where memory is short.
+
+A set loss is not a mean over micro-batches, so no average of their losses or gradients
+is right. Two ways are:
+
+Cut at the logits: the encoder runs over the micro-batches and keeps their logits alone,
+which are small; the loss is computed once on those of the whole batch, and its gradient
+with respect to them is sent back through the encoder, which runs each micro-batch a
+second time. It is exact for every loss and costs one more forward pass.
+
+One pass: where the loss is a mean over labelled elements, their number is known before
+anything is computed, and each micro-batch contributes its share at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from dicejax.models.dropout import DropoutKeys
+from dicejax.models.network import Network, Params
+from dicejax.objectives import Objective
+from dicejax.tasks import Task
+from dicejax.training.weighting import weighted
+
+Batch = Mapping[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class Gradient:
+    """The loss of a batch, its gradient, and what the objective carries on.
+
+    Attributes:
+      loss: float scalar.
+      gradients: like the parameters, float32; times the scale that was asked for.
+      objective_state: after this batch.
+    """
+
+    loss: Array
+    gradients: Params
+    objective_state: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class LossOfBatch:
+    """A loss as a function of parameters and batch, with everything else fixed.
+
+    Args:
+      network: the architecture.
+      task: makes of outputs and batch what the objective reads; None: they are that.
+      objective: the loss.
+      objective_state: what the objective carries from step to step.
+      progress: the share of training that is done.
+      rng: the step's key for dropout; None switches dropout off.
+    """
+
+    network: Network
+    task: Task | None
+    objective: Objective
+    objective_state: Any = ()
+    progress: float | Array = 0.0
+    rng: Array | None = None
+
+    def gradient(
+        self,
+        params: Params,
+        batch: Batch,
+        *,
+        micro_batches: int = 1,
+        scale: float | Array = 1.0,
+        one_pass: bool | None = None,
+    ) -> Gradient:
+        """Differentiate the loss of a batch.
+
+        Args:
+          params: of the network.
+          batch: arrays whose first axis is that of the rows.
+          micro_batches: parts that the rows are cut into; they divide their number.
+          scale: of the gradient, so that it fits a narrow type on its way.
+          one_pass: run each micro-batch once; None: where that is exact.
+
+        Raises:
+          ValueError: the rows do not divide, or one pass is asked for and not exact.
+        """
+        if one_pass and not self.is_additive:
+            name = self.objective.short_name
+            raise ValueError(f"objective {name} is not a mean over labelled elements")
+        if micro_batches == 1:
+            return self._whole(params, batch, scale)
+        parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)
+        if self.is_additive if one_pass is None else one_pass:
+            return self._in_one_pass(params, batch, parts, scale)
+        return self._cut_at_logits(params, batch, parts, scale)
+
+    def of_outputs(self, outputs: Mapping[str, Array], batch: Batch) -> Array:
+        """Return the loss of logits by name."""
+        return self._of_outputs(outputs, batch, 1.0)[1][0]
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the shares of micro-batches add up to the loss."""
+        if self.task is not None and self.task.labels_follow_outputs:
+            return False
+        return self.objective.is_additive
+
+    def _outputs(self, params: Params, batch: Batch, rows: Array) -> dict[str, Array]:
+        keys = None if self.rng is None else DropoutKeys.of(self.rng, rows)
+        return self.network.apply(params, batch, keys)
+
+    def _inputs(self, outputs: Mapping[str, Array], batch: Batch) -> tuple[Any, Any]:
+        """Return logits and labels as the objective takes them."""
+        outputs = weighted(outputs, batch)
+        if self.task is None:
+            return outputs, batch
+        return self.task.loss_inputs(outputs, batch)
+
+    def _of_outputs(
+        self, outputs: Mapping[str, Array], batch: Batch, scale: float | Array
+    ) -> tuple[Array, tuple[Array, Any]]:
+        """Return the scaled loss, and beside it the loss and the objective's state."""
+        loss, state = self.objective(
+            *self._inputs(outputs, batch), self.objective_state, self.progress
+        )
+        return scale * loss, (loss, state)
+
+    def _whole(self, params: Params, batch: Batch, scale: float | Array) -> Gradient:
+        def loss(params: Params):
+            outputs = self._outputs(params, batch, _row_numbers(batch))
+            return self._of_outputs(outputs, batch, scale)
+
+        gradients, (value, state) = jax.grad(loss, has_aux=True)(params)
+        return Gradient(value, gradients, state)
+
+    def _cut_at_logits(
+        self, params: Params, batch: Batch, parts: Any, scale: float | Array
+    ) -> Gradient:
+        outputs = lax.map(lambda part: self._outputs(params, *part), parts)
+        of_outputs = jax.grad(self._of_outputs, has_aux=True)
+        cotangents, (value, state) = of_outputs(_joined(outputs), batch, scale)
+
+        def add(total: Params, both: Any) -> tuple[Params, None]:
+            part, cotangent = both
+            _, pull = jax.vjp(lambda params: self._outputs(params, *part), params)
+            return _sum(total, pull(cotangent)[0]), None
+
+        cotangents = _cut(cotangents, len(parts[1]))
+        gradients, _ = lax.scan(add, _zeros(params), (parts, cotangents))
+        return Gradient(value, gradients, state)
+
+    def _in_one_pass(
+        self, params: Params, batch: Batch, parts: Any, scale: float | Array
+    ) -> Gradient:
+        # Labels say how many elements there are; of the outputs shapes are enough.
+        shapes = jax.eval_shape(self._outputs, params, batch, _row_numbers(batch))
+        elements = self.objective.elements(self._inputs(_zeros(shapes), batch)[1])
+
+        def contribution(params: Params, part: Any) -> tuple[Array, Array]:
+            inputs = self._inputs(self._outputs(params, *part), part[0])
+            value = self.objective.contribution(*inputs, elements, self.progress)
+            return scale * value, value
+
+        def add(total: Any, part: Any) -> tuple[Any, None]:
+            gradients, value = jax.grad(contribution, has_aux=True)(params, part)
+            return _sum(total, (value, gradients)), None
+
+        first = jax.tree.map(lambda x: x[0], parts)
+        value = jax.eval_shape(contribution, params, first)[1]
+        (loss, gradients), _ = lax.scan(add, _zeros((value, params)), parts)
+        return Gradient(loss, gradients, self.objective_state)
+
+
+def _row_numbers(batch: Batch) -> Array:
+    return jnp.arange(len(batch["input_ids"]))
+
+
+def _cut(tree: Any, parts: int) -> Any:
+    """Cut the rows `[B, ...]` into `[K, B / K, ...]`.
+
+    Part k takes the rows k, k + K, ...: where consecutive rows lie on one device, every
+    device then has its share of each part, and none is moved.
+    """
+
+    def one(x: Array) -> Array:
+        if len(x) % parts:
+            raise ValueError(f"{len(x)} rows do not divide into {parts} micro-batches")
+        return x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1)
+
+    return jax.tree.map(one, tree)
+
+
+def _joined(tree: Any) -> Any:
+    """Undo `_cut`."""
+    return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)
+
+
+def _zeros(tree: Any) -> Any:
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), tree)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return jax.tree.map(jnp.add, a, b)

@@ -1,0 +1,173 @@
+"""Boards that draw a run's curves: TensorBoard, Weights & Biases."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import tempfile
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Protocol
+
+from etils import epath
+from tensorboardX import SummaryWriter
+
+from dicejax.errors import InputError
+
+WANDB_ID = "wandb_id.txt"
+"""Holds, in a run's folder, by what name Weights & Biases knows the run."""
+
+
+class Board(Protocol):
+    """Takes what is recorded of each step."""
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Draw the numbers among the values."""
+
+    def flush(self) -> None:
+        """Bring what is buffered to where it stays."""
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and close; `failed` where the run broke off."""
+
+
+class TensorBoard:
+    """Writes event files that TensorBoard opens.
+
+    Where the folder lies in an object store, the files are written to a temporary
+    folder and copied at each flush.
+
+    Args:
+      folder: for the event files.
+      after_step: events of later steps, which a run that was killed has left, are
+        hidden.
+    """
+
+    def __init__(self, folder: epath.Path, after_step: int = 0):
+        self._folder = folder
+        self._copied_from = None if is_local(folder) else tempfile.TemporaryDirectory()
+        self._writer = SummaryWriter(
+            self._copied_from.name if self._copied_from else os.fspath(folder),
+            purge_step=after_step + 1,
+            flush_secs=10,
+            # By name alone, files of one second would replace each other.
+            filename_suffix=f".after-{after_step}",
+        )
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Draw the finite numbers; the others leave a gap in the curve."""
+        for name, value in values.items():
+            if (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+            ):
+                self._writer.add_scalar(name, value, step)
+
+    def flush(self) -> None:
+        """Write out, and copy where the folder is not local."""
+        self._writer.flush()
+        self._copy()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and close."""
+        self._writer.close()
+        self._copy()
+        if self._copied_from:
+            self._copied_from.cleanup()
+
+    def _copy(self) -> None:
+        if self._copied_from is None:
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for file in Path(self._copied_from.name).iterdir():
+            (self._folder / file.name).write_bytes(file.read_bytes())
+
+
+class WeightsAndBiases:
+    """Sends the records to Weights & Biases (https://wandb.ai).
+
+    A run that is continued goes on under the same id, which is kept in the run's
+    folder: an id made from the folder's path would be the same for a run that replaces
+    another, and for equal paths on two machines. What a killed run has sent of the
+    steps behind its last checkpoint stays, since sent records cannot be taken back;
+    they are the same when the steps are taken again, and are then ignored.
+
+    Args:
+      project: to which the run belongs.
+      folder: the run's; it exists.
+      name: under which the run is shown.
+      config: what is shown as the run's settings, such as the resolved experiment.
+
+    Raises:
+      InputError: wandb is not installed, or refuses to begin.
+    """
+
+    def __init__(
+        self, project: str, folder: epath.Path, *, name: str, config: Mapping[str, Any]
+    ):
+        wandb = require_wandb()
+        try:
+            self._run = wandb.init(
+                project=project,
+                name=name,
+                id=_wandb_id(folder),
+                resume="allow",
+                config=dict(config),
+                dir=os.fspath(folder) if is_local(folder) else None,
+            )
+        except wandb.Error as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(
+                f"Weights & Biases refuses: {reason}; run `wandb login`, or set "
+                "WANDB_MODE=offline"
+            ) from error
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Send a record."""
+        self._run.log(dict(values), step=step)
+
+    def flush(self) -> None:
+        """Do nothing: wandb sends from a process of its own."""
+
+    def close(self, *, failed: bool = False) -> None:
+        """Send the rest, and say how the run ended."""
+        self._run.finish(exit_code=int(failed))
+
+
+def require_wandb() -> ModuleType:
+    """Return the module wandb.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        wandb = importlib.import_module("wandb")
+    except ImportError:
+        wandb = None
+    # wandb leaves folders of its own name, which Python imports as empty packages.
+    if not hasattr(wandb, "init"):
+        raise InputError(
+            "wandb_project is set, but wandb is not installed; pip install wandb"
+        )
+    return wandb
+
+
+def is_local(folder: epath.Path) -> bool:
+    """Whether a folder lies in the file system rather than in an object store.
+
+    >>> is_local(epath.Path("runs/conll03")), is_local(epath.Path("gs://bucket/runs"))
+    (True, False)
+    """
+    return "://" not in os.fspath(folder)
+
+
+def _wandb_id(folder: epath.Path) -> str:
+    """Return the id in the run's folder, a new one where there is none yet."""
+    file = folder / WANDB_ID
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex[:16] + "\n")
+    return file.read_text().strip()

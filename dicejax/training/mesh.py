@@ -1,0 +1,91 @@
+"""The mesh of devices: how many share the data, how many share the parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import jax
+from jax.sharding import AxisType, Mesh
+
+from dicejax.errors import InputError
+
+AXES = ("data", "fsdp", "tensor")
+BATCH_AXES = ("data", "fsdp")
+"""The axes over which the rows of a batch are split."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MeshShape:
+    """How the devices divide the work; their product is the number of devices.
+
+    Args:
+      data: parts of the batch whose devices hold all parameters; None: as many as there
+        are devices for.
+      fsdp: parts of the batch whose devices hold a part of the parameters and of the
+        optimizer's state each, and gather them layer by layer.
+      tensor: parts of each layer's matrices, for what does not fit otherwise; divides
+        the number of attention heads.
+    """
+
+    data: int | None = None
+    fsdp: int = 1
+    tensor: int = 1
+
+    def __post_init__(self):
+        for name in AXES:
+            size = getattr(self, name)
+            if size is not None and size < 1:
+                raise ValueError(f"{name} is {size}; want at least 1")
+
+    def sizes(self, devices: int) -> tuple[int, int, int]:
+        """Return the length of each axis.
+
+        >>> MeshShape(fsdp=2).sizes(8)
+        (4, 2, 1)
+
+        Raises:
+          InputError: the axes do not multiply to the number of devices.
+        """
+        shared = self.fsdp * self.tensor
+        data = max(1, devices // shared) if self.data is None else self.data
+        sizes = (data, self.fsdp, self.tensor)
+        if math.prod(sizes) != devices:
+            wanted = " x ".join(
+                f"{name} {size}" for name, size in zip(AXES, sizes, strict=True)
+            )
+            raise InputError(
+                f"mesh: {wanted} takes {math.prod(sizes)} devices and there are "
+                f"{devices}; {_advice(devices, shared)}"
+            )
+        return sizes
+
+    def make(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
+        """Return the mesh of these devices, or of all that there are.
+
+        Raises:
+          InputError: the axes do not multiply to their number.
+        """
+        devices = jax.devices() if devices is None else devices
+        return jax.make_mesh(
+            self.sizes(len(devices)),
+            AXES,
+            axis_types=(AxisType.Auto,) * len(AXES),
+            devices=devices,
+        )
+
+
+def batch_parts(mesh: Mesh) -> int:
+    """Return the number of parts into which the rows of a batch are split."""
+    return math.prod(mesh.shape[name] for name in BATCH_AXES)
+
+
+def _advice(devices: int, shared: int) -> str:
+    if devices % shared:
+        divisors = [str(n) for n in range(1, devices + 1) if devices % n == 0]
+        return (
+            f"--mesh.fsdp times --mesh.tensor is {shared} and must be one of "
+            f"{', '.join(divisors)}"
+        )
+    return f"leave --mesh.data out, or set it to {devices // shared}"

@@ -1,0 +1,243 @@
+"""The record of a run, one JSON object a line, which survives being killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import operator
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from etils import epath
+
+from dicejax.training.boards import Board, TensorBoard, is_local
+
+FILE = "metrics.jsonl"
+REWRITE_EVERY_S = 30.0
+"""How often a file that cannot be appended to is written anew, in seconds."""
+
+
+class MetricsLog:
+    """Writes a record for each reported step to metrics.jsonl and to the boards.
+
+    In a local folder each record is handed to the system before `write` returns, so
+    that a killed process loses none. Object stores (gs://, s3://) cannot append: there
+    the lines are kept in memory too, and the whole object is written again every 30
+    seconds, at each `flush` and at the end.
+
+    >>> import tempfile
+    >>> folder = epath.Path(tempfile.mkdtemp())
+    >>> with MetricsLog(folder) as log:
+    ...     log.write(10, loss=0.5)
+    ...     log.write(20, loss=float("nan"))
+    >>> with MetricsLog(folder, after_step=10) as log:  # the rest was not saved
+    ...     log.write(20, loss=0.25)
+    >>> print((folder / "metrics.jsonl").read_text(), end="")
+    {"step": 10, "loss": 0.5}
+    {"step": 20, "loss": 0.25}
+
+    Args:
+      folder: the run's; made where it is missing.
+      after_step: the step of the checkpoint that the run continues from. Records of
+        later steps are dropped, and a last line that is torn; the others are kept byte
+        for byte. 0 for a new run.
+      boards: where the records go besides TensorBoard. They are closed with the log.
+      clock: seconds, for the tests.
+    """
+
+    def __init__(
+        self,
+        folder: epath.Path,
+        *,
+        after_step: int = 0,
+        boards: Sequence[Board] = (),
+        clock: Callable[[], float] = time.monotonic,
+    ):
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = _AppendedLines if is_local(folder) else _RewrittenLines
+        self._lines = lines(folder / FILE, after_step)
+        self._boards = (TensorBoard(folder / "tensorboard", after_step), *boards)
+        self._last_step = after_step
+        self._clock = clock
+        self._flushed = clock()
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.close(failed=kind is not None)
+
+    def write(self, step: int, **values: Any) -> None:
+        """Write the record of a step.
+
+        Numbers that are not finite become null, since JSON has no word for them.
+
+        Args:
+          step: number of updates so far.
+          **values: numbers, also NumPy's and JAX's, texts, or lists and dicts of them.
+            A name with a slash is a group on the boards.
+
+        Raises:
+          ValueError: the step is not after the last one.
+        """
+        step = operator.index(step)
+        if step <= self._last_step:
+            raise ValueError(
+                f"step {step} is not after step {self._last_step}, the last one written"
+            )
+        values = {name: _plain(value) for name, value in values.items()}
+        line = json.dumps({"step": step} | _finite(values), allow_nan=False) + "\n"
+        self._lines.append(line.encode())
+        self._last_step = step
+        for board in self._boards:
+            board.write(step, values)
+        waited = self._clock() - self._flushed
+        if not self._lines.durable and waited >= REWRITE_EVERY_S:
+            self.flush()
+
+    def flush(self) -> None:
+        """Bring everything to where it outlives the machine.
+
+        Before a checkpoint is written this makes sure that the records of the steps
+        behind it are there when the run continues from it.
+        """
+        self._lines.flush()
+        for board in self._boards:
+            board.flush()
+        self._flushed = self._clock()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and close; `failed` tells the boards that the run broke off."""
+        with contextlib.ExitStack() as stack:
+            for board in self._boards:
+                stack.callback(board.close, failed=failed)
+            self._lines.close()
+
+
+class NoLog:
+    """Takes the place of a `MetricsLog` in all processes but the first."""
+
+    def __enter__(self) -> NoLog:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def write(self, step: int, **values: Any) -> None:
+        """Do nothing."""
+
+    def flush(self) -> None:
+        """Do nothing."""
+
+    def close(self, *, failed: bool = False) -> None:
+        """Do nothing."""
+
+
+class _AppendedLines:
+    """Lines of a local file."""
+
+    durable = True
+    """A line that was appended outlives the process without a flush."""
+
+    def __init__(self, file: epath.Path, after_step: int):
+        path = os.fspath(file)
+        content = file.read_bytes() if file.exists() else b""
+        kept = _kept(content, after_step)
+        if kept != content:
+            _replace(path, kept)
+        self._file = open(path, "ab")  # noqa: SIM115
+
+    def append(self, line: bytes) -> None:
+        self._file.write(line)
+        self._file.flush()
+
+    def flush(self) -> None:
+        os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        self.flush()
+        self._file.close()
+
+
+class _RewrittenLines:
+    """Lines of an object in a store, where a write replaces the whole of it."""
+
+    durable = False
+
+    def __init__(self, file: epath.Path, after_step: int):
+        content = file.read_bytes() if file.exists() else b""
+        self._file = file
+        self._content = bytearray(_kept(content, after_step))
+        self._changed = self._content != content
+
+    def append(self, line: bytes) -> None:
+        self._content += line
+        self._changed = True
+
+    def flush(self) -> None:
+        if self._changed:
+            self._file.write_bytes(bytes(self._content))
+            self._changed = False
+
+    def close(self) -> None:
+        self.flush()
+
+
+def _kept(content: bytes, after_step: int) -> bytes:
+    r"""Return the lines that a run which continues after `after_step` keeps.
+
+    >>> _kept(b'{"step": 1}\n{"step": 2}\n{"st', after_step=1)
+    b'{"step": 1}\n'
+    """
+    *lines, _ = content.split(b"\n")  # what follows the last newline is torn
+    if lines and _record(lines[-1]) is None:
+        lines.pop()
+    return b"".join(line + b"\n" for line in lines if not _is_after(line, after_step))
+
+
+def _record(line: bytes) -> Any:
+    """Return what a line holds, or None where it is not JSON."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None
+
+
+def _is_after(line: bytes, after_step: int) -> bool:
+    """Whether a line is the record of a later step; what has no step is kept."""
+    record = _record(line)
+    step = record.get("step") if isinstance(record, dict) else None
+    return isinstance(step, int | float) and step > after_step
+
+
+def _replace(path: str, content: bytes) -> None:
+    """Put a new content in the place of a file, which is there at every moment."""
+    partial = path + ".partial"
+    with open(partial, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+def _plain(value: Any) -> Any:
+    """Turn scalars of NumPy and JAX into Python's, also inside lists and dicts."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value.item() if hasattr(value, "item") else value
+
+
+def _finite(value: Any) -> Any:
+    """Put None in the place of each number that JSON cannot write."""
+    if isinstance(value, dict):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

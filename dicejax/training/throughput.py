@@ -1,0 +1,182 @@
+"""How fast training goes, and what it leaves unused."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import jax
+
+from dicejax.training.peaks import peak_flops
+
+_GIB = 2**30
+
+
+class Throughput:
+    """Measures training alone: the clock stands while it compiles or evaluates.
+
+    Devices work behind the host's back. What was counted therefore enters the figures
+    at the next `pause`, before which the host must have waited for the last step::
+
+        meter.pause()                   # nothing is under way
+        state = train_step(...)         # compiles
+        meter.count(tokens, places)     # not timed, since the clock stands
+        jax.block_until_ready(state)
+        meter.resume()
+        while True:
+            with meter.waiting():
+                batch = next(batches)
+            state = train_step(...)
+            meter.count(tokens, places)
+            if time_to_report:
+                loss = float(loss)      # waits for the step
+                meter.pause()
+                report(meter.values())
+                meter.resume()
+
+    The clock stands at the beginning.
+
+    Args:
+      devices: those that share the batches counted, of which each process can ask its
+        own for their memory: all of the mesh where global batches are counted.
+      flops_per_token: operations that training on a token needs, as
+        `model_flops.flops_per_token` gives them; None where they are not known.
+      clock: seconds.
+    """
+
+    def __init__(
+        self,
+        devices: Sequence[jax.Device] = (),
+        *,
+        flops_per_token: float | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ):
+        self._devices = tuple(devices)
+        self._flops_per_token = flops_per_token
+        self._clock = clock
+        self._sums = _Sums()
+        self._since: float | None = None
+        # Since the clock runs; what of it is done is known when it stands again.
+        self._tokens = 0
+        self._waiting = 0.0
+
+    def count(self, tokens: int, places: int) -> None:
+        """Count a step.
+
+        Args:
+          tokens: real tokens of its batch.
+          places: all places of its batch, rows times row length.
+        """
+        self._sums.tokens += tokens
+        self._sums.places += places
+        if self._since is not None:
+            self._tokens += tokens
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time inside as waiting for the next batch.
+
+        It is the host's: as long as steps are under way, the devices work on.
+        """
+        start = self._clock()
+        try:
+            yield
+        finally:
+            if self._since is not None:
+                self._waiting += self._clock() - start
+
+    def pause(self) -> None:
+        """Stop the clock; what was counted so far has been computed."""
+        if self._since is None:
+            return
+        self._sums.seconds += self._clock() - self._since
+        self._sums.waiting += self._waiting
+        self._sums.timed_tokens += self._tokens
+        self._since, self._waiting, self._tokens = None, 0.0, 0
+
+    def resume(self) -> None:
+        """Let the clock run."""
+        if self._since is None:
+            self._since = self._clock()
+
+    def values(self) -> dict[str, float]:
+        """Return what was measured from the beginning to the last `pause`.
+
+        Returns:
+          `tokens_per_s`: real tokens per second, of all devices together.
+          `padding_share`: share of the places that held no token, in all steps.
+          `wait_share`: share of the time in which the host waited for a batch.
+          `mfu`: model FLOPs utilisation, the operations that the tokens needed as a
+          share of those that the devices reach at best; only where both are known.
+          `memory_gib`: the most that was in use at once in any of this process's
+          devices, or in the process where the devices do not tell; only where known.
+        """
+        sums = self._sums
+        rate = sums.timed_tokens / sums.seconds if sums.seconds else 0.0
+        values = {
+            "tokens_per_s": rate,
+            "padding_share": 1 - sums.tokens / sums.places if sums.places else 0.0,
+            "wait_share": sums.waiting / sums.seconds if sums.seconds else 0.0,
+        }
+        peaks = [peak_flops(device.device_kind) for device in self._devices]
+        if self._flops_per_token is not None and peaks and None not in peaks:
+            values["mfu"] = rate * self._flops_per_token / sum(peaks)
+        memory = _peak_memory(self._devices)
+        if memory is not None:
+            values["memory_gib"] = memory / _GIB
+        return values
+
+    def state(self) -> dict[str, float]:
+        """Return what a checkpoint keeps, so that the figures are of the whole run."""
+        return dataclasses.asdict(self._sums)
+
+    def restore(self, state: Mapping[str, float]) -> None:
+        """Go on from what `state` returned; the clock stands."""
+        self._sums = _Sums(**state)
+        self._since, self._waiting, self._tokens = None, 0.0, 0
+
+
+@dataclasses.dataclass
+class _Sums:
+    """What was measured.
+
+    Attributes:
+      seconds: for which the clock ran.
+      waiting: seconds of them in which the host waited.
+      timed_tokens: real tokens of the steps in these seconds.
+      tokens: real tokens of all steps.
+      places: places of all steps.
+    """
+
+    seconds: float = 0.0
+    waiting: float = 0.0
+    timed_tokens: float = 0.0
+    tokens: float = 0.0
+    places: float = 0.0
+
+
+def _peak_memory(devices: Sequence[jax.Device]) -> float | None:
+    """Return the bytes in use at the peak."""
+    own = [d for d in devices if d.process_index == jax.process_index()]
+    stats = [device.memory_stats() or {} for device in own]
+    peaks = [s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s]
+    return max(peaks) if peaks else _peak_resident()
+
+
+def _peak_resident(status: Path = Path("/proc/self/status")) -> float | None:
+    """Return the bytes of this process that were in memory at the peak."""
+    # Linux's getrusage counts what stood here before exec, too: it comes second.
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return 1024.0 * int(line.split()[1])
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(largest) * (1 if sys.platform == "darwin" else 1024)

@@ -1,0 +1,281 @@
+"""Objectives whose loss of a batch is a sum over micro-batches, and those where not."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.objectives import (
+    GHM,
+    ZLPR,
+    CrossEntropy,
+    Dice,
+    DistributionBalanced,
+    Focal,
+    LinearSchedule,
+    MeanObjective,
+    Objective,
+    SelfAdjustingDice,
+    StepSchedule,
+    WeightedSum,
+    by_short_name,
+    objective,
+)
+
+ROWS, TOKENS, CLASSES = 8, 6, 4
+ADDITIVE = {"ce", "wce", "focal", "poly", "mom", "logit_adjusted", "ldam", "vs"}
+ADDITIVE |= {"asymmetric", "zlpr", "distribution_balanced"}
+PLAIN = {name: cls() for name, cls in by_short_name().items()}
+ADDING = {name: PLAIN[name] for name in sorted(ADDITIVE)} | {
+    "ce, smoothed": CrossEntropy(label_smoothing=0.2),
+    "focal, weighed": Focal(scheme="log_ratio"),
+    "dsc of tokens": SelfAdjustingDice(over="token", alpha=0.5),
+    "dsc of tokens, not smoothed": SelfAdjustingDice(over="token", smooth=0.0),
+    "sum": WeightedSum(parts=(CrossEntropy(), ZLPR()), weights=(0.5, 2.0)),
+    "linear": LinearSchedule(then=DistributionBalanced()),
+}
+OTHERS = {name: one for name, one in PLAIN.items() if name not in ADDITIVE} | {
+    "ghm without memory": GHM(momentum=0.0),
+}
+FORMS = ("softmax", "sigmoid")
+
+
+def batch(form, dtype=np.float64, seed=0):
+    """Logits, labels masked unevenly, in rows 2 and 3 all of them, and class counts."""
+    rng = np.random.default_rng(seed)
+    logits = 2 * rng.normal(size=(ROWS, TOKENS, CLASSES)).astype(dtype)
+    of_tokens = rng.random((ROWS, TOKENS)) < np.linspace(0.1, 0.8, ROWS)[:, None]
+    of_tokens[2:4] = True
+    if form == "softmax":
+        counts = np.array([80, 10, 6, 4])
+        labels = rng.choice(CLASSES, (ROWS, TOKENS), p=(0.8, 0.1, 0.06, 0.04))
+        return logits, np.where(of_tokens, -100, labels), {"tags": counts}
+    labels = (rng.random(logits.shape) < 0.3).astype(int)
+    masked = of_tokens[..., None] | (rng.random(logits.shape) < 0.2)
+    counts = np.array([[60, 40], [90, 10], [70, 30], [95, 5]])
+    return logits, np.where(masked, -100, labels), {"tags": counts}
+
+
+def split(array, number):
+    """Micro-batches along a new first axis."""
+    return jnp.reshape(array, (number, -1, *array.shape[1:]))
+
+
+@jax.jit
+def at_once(objective, logits, labels, progress):
+    def loss(logits):
+        outputs, targets = {"tags": logits}, {"tags": labels}
+        return objective(outputs, targets, progress=progress)[0]
+
+    return jax.value_and_grad(loss)(logits)
+
+
+@functools.partial(jax.jit, static_argnames="number")
+def added(objective, logits, labels, progress, number):
+    """Loss and gradients of micro-batches, added one after the other."""
+    targets = {"tags": split(labels, number)}
+    counts = jax.lax.map(objective.elements, targets)
+    whole = jax.tree.map(lambda one: one.sum(0), counts)
+
+    def step(total, micro):
+        logits, labels = micro
+
+        def loss(logits):
+            outputs, targets = {"tags": logits}, {"tags": labels}
+            return objective.contribution(outputs, targets, whole, progress)
+
+        value, gradient = jax.value_and_grad(loss)(logits)
+        return total + value, gradient
+
+    nothing = jnp.zeros((), logits.dtype)
+    micro = (split(logits, number), split(labels, number))
+    total, gradients = jax.lax.scan(step, nothing, micro)
+    return total, gradients.reshape(logits.shape)
+
+
+def test_which_are_additive():
+    assert {name for name, one in PLAIN.items() if one.is_additive} == ADDITIVE
+    assert all(one.is_additive for one in ADDING.values())
+    assert not any(one.is_additive for one in OTHERS.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ADDING)
+def test_micro_batches_add_up_to_the_batch(name, form):
+    for dtype, tolerance, numbers in (
+        (np.float64, 1e-12, (2, 4)),
+        (np.float32, 1e-6, (4,)),
+    ):
+        with jax.enable_x64(dtype == np.float64):
+            logits, labels, counts = batch(form, dtype)
+            fitted = ADDING[name].fitted(counts)
+            value, gradient = at_once(fitted, logits, labels, 0.5)
+            assert value.dtype == gradient.dtype == dtype
+            for number in numbers:
+                got = added(fitted, logits, labels, 0.5, number)
+                np.testing.assert_allclose(got[0], value, rtol=tolerance)
+                atol = tolerance * np.abs(gradient).max()
+                np.testing.assert_allclose(got[1], gradient, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_no_counts_make_a_mean_of_the_others(name, form):
+    logits, labels, counts = batch(form)
+    fitted, seen = OTHERS[name].fitted(counts), labels != -100
+    tokens = seen if form == "softmax" else seen.any(-1)
+    whole, gradient = at_once(fitted, logits, labels, 0.5)
+    halves = zip(split(logits, 2), split(labels, 2), strict=True)
+    parts = [at_once(fitted, *half, 0.5) for half in halves]
+    for each in (seen, tokens, np.ones(ROWS)):  # by labels, by tokens, alike
+        shares = split(each, 2).reshape(2, -1).sum(-1) / each.sum()
+        mean = sum(s * loss for s, (loss, _) in zip(shares, parts, strict=True))
+        assert abs(mean - whole) > 1e-4
+        slopes = [s * slope for s, (_, slope) in zip(shares, parts, strict=True)]
+        off = np.abs(np.concatenate(slopes) - gradient).max()
+        assert off > 1e-2 * np.abs(gradient).max()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ADDING)
+def test_a_micro_batch_without_labels_adds_nothing(name, form):
+    logits, labels, counts = batch(form, np.float32)
+    fitted = ADDING[name].fitted(counts)
+    whole = fitted.elements({"tags": labels})
+    logits, nothing = np.full_like(logits, np.nan), np.full_like(labels, -100)
+
+    @jax.jit
+    def both(whole):
+        def loss(logits):
+            outputs, targets = {"tags": logits}, {"tags": nothing}
+            return fitted.contribution(outputs, targets, whole, 0.5)
+
+        return jax.value_and_grad(loss)(logits)
+
+    for one in (whole, fitted.elements({"tags": nothing})):
+        value, gradient = both(one)
+        assert float(value) == 0.0
+        assert (np.asarray(gradient) == 0).all()
+
+
+LEAVES = {name: one for name, one in ADDING.items() if one.leaves() == (one,)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", LEAVES)
+def test_elements_are_what_the_mean_divides_by(name, form):
+    logits, labels, counts = batch(form, np.float32)
+    fitted, seen = LEAVES[name].fitted(counts).reading(["tags"]), labels != -100
+    got = fitted.elements({"tags": labels, "other": labels[:1]})
+    wanted = seen.sum()
+    if name == "zlpr":  # both kinds: the logits will tell which one
+        wanted = np.array([seen.sum(), seen.any(-1).sum()])
+    assert np.issubdtype(got.dtype, np.integer)
+    np.testing.assert_array_equal(got, wanted)
+    assert got.shape == wanted.shape
+    if isinstance(fitted, MeanObjective):
+        total = fitted.values(logits, labels).sum()
+        loss = fitted.loss(logits, labels)
+        number = wanted[FORMS.index(form)] if name == "zlpr" else wanted
+        assert float(total / loss) == pytest.approx(number, rel=1e-5)
+
+
+def two_outputs():
+    logits, starts, _ = batch("softmax")
+    ends = batch("sigmoid", seed=1)[1]
+    ends[:2] = -100  # and rows 2 and 3
+    return {"start": logits, "end": logits[::-1]}, {"start": starts, "end": ends}
+
+
+CE_AND_FOCAL = {"first": CrossEntropy(output="start"), "then": Focal(output="end")}
+
+
+@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize(
+    "objective",
+    [
+        WeightedSum(parts=tuple(CE_AND_FOCAL.values()), weights=(0.3, 2.0)),
+        LinearSchedule(**CE_AND_FOCAL, begin=0.1, end=0.9),
+        StepSchedule(**CE_AND_FOCAL),
+        WeightedSum(
+            parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)
+        ).reading(["start", "end"], {"end": 0.1}),
+    ],
+    ids=["sum", "linear", "step", "nested"],
+)
+def test_each_part_counts_the_labels_of_its_own_output(objective, number):
+    assert objective.is_additive
+    with jax.enable_x64(True):
+        outputs, targets = two_outputs()
+
+        def of_parts(outputs):
+            batches = jax.tree.map(lambda one: split(one, number), (outputs, targets))
+            micro = [
+                jax.tree.map(lambda one, k=k: one[k], batches) for k in range(number)
+            ]
+            counts = [objective.elements(labels) for _, labels in micro]
+            whole = jax.tree.map(lambda *each: sum(each), *counts)
+            return sum(objective.contribution(*one, whole, 0.4) for one in micro)
+
+        def of_batch(outputs):
+            return objective(outputs, targets, progress=0.4)[0]
+
+        got = jax.jit(jax.value_and_grad(of_parts))(outputs)
+        wanted = jax.jit(jax.value_and_grad(of_batch))(outputs)
+        jax.tree.map(
+            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15),
+            got,
+            wanted,
+        )
+
+
+def test_the_elements_of_parts_stand_side_by_side():
+    targets = two_outputs()[1]
+    starts, ends = ((targets[name] != -100).sum() for name in ("start", "end"))
+    assert starts != ends
+    schedule = LinearSchedule(**CE_AND_FOCAL)
+    summed = WeightedSum(parts=(schedule, CrossEntropy(output="end")))
+    assert summed.elements(targets) == ((starts, ends), ends)
+
+
+@pytest.mark.parametrize(
+    "of_a_set",
+    [Dice(), WeightedSum(), LinearSchedule(), StepSchedule(first=Dice()), GHM()],
+    ids=lambda one: one.short_name,
+)
+def test_what_is_not_additive_says_so(of_a_set):
+    logits, labels, _ = batch("softmax", np.float32)
+    outputs, targets = {"tags": logits}, {"tags": labels}
+    message = (
+        "^objective (dice|ghm) is not additive: its loss of a batch is no sum over"
+    )
+    assert not of_a_set.is_additive
+    with pytest.raises(TypeError, match=message):
+        of_a_set.elements(targets)
+    with pytest.raises(TypeError, match=message):
+        of_a_set.contribution(outputs, targets, (jnp.array(1), jnp.array(1)))
+
+
+def test_an_objective_of_one_s_own_is_additive_if_it_says_so():
+    @objective
+    class Margin(MeanObjective):
+        def values(self, logits, labels):
+            return jnp.where(labels == -100, 0, jax.nn.relu(1 - logits[..., 0]))
+
+    @objective
+    class Whole(Objective):
+        def loss(self, logits, labels):
+            return Margin().loss(logits, labels)
+
+    logits, labels, _ = batch("softmax", np.float32)
+    assert Margin().is_additive
+    value = at_once(Margin(), logits, labels, 0.0)[0]
+    got = added(Margin(), logits, labels, 0.0, 4)[0]
+    np.testing.assert_allclose(got, value, rtol=1e-6)
+    assert not Whole().is_additive
+    with pytest.raises(TypeError, match="objective Whole is not additive"):
+        Whole().elements({"tags": labels})
+    with pytest.raises(TypeError, match="MeanObjective does not define `values`"):
+        MeanObjective().loss(logits, labels)

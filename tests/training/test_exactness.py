@@ -1,0 +1,143 @@
+"""Loss and gradients are those of the plain step, however a batch is divided."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.training.accumulation import LossOfBatch
+
+from . import exact_worker
+
+WORKER = Path(__file__).with_name("exact_worker.py")
+TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
+PLAIN = {"data": 1, "fsdp": 1, "tensor": 1}
+MESHES = [
+    {"data": 8},
+    {"data": 1, "fsdp": 8},
+    {"data": 1, "tensor": 8},
+    {"data": 2, "fsdp": 2, "tensor": 2},
+]
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def computed(jobs, folder, processes=1, devices=1):
+    """Run jobs in so many processes, and return what the first of them gives."""
+    jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
+    out, port = folder / f"{processes}x{devices}.npz", free_port()
+    root = str(WORKER.parents[2])
+    begun = [
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.training.exact_worker"]
+            + [str(x) for x in (port, processes, n, devices, json.dumps(jobs), out)],
+            stderr=subprocess.PIPE,
+            cwd=root,
+            env=os.environ | {"PYTHONPATH": root},
+            text=True,
+        )
+        for n in range(processes)
+    ]
+    errors = [process.communicate(timeout=900)[1] for process in begun]
+    assert all(process.returncode == 0 for process in begun), errors[0][-3000:]
+    with np.load(out) as found:
+        return [
+            {
+                name.partition(":")[2]: found[name]
+                for name in found.files
+                if name.startswith(f"{number}:")
+            }
+            for number in range(len(jobs))
+        ]
+
+
+def job(precision, micro_batches=1, mesh=None, one_pass=True):
+    return {
+        "precision": precision,
+        "micro_batches": micro_batches,
+        "mesh": PLAIN if mesh is None else mesh,
+        "one_pass": one_pass,
+    }
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """What one device gives for the whole batch at once."""
+    folder = tmp_path_factory.mktemp("plain")
+    kinds = ("float64", "float32")
+    found = computed([job(kind) for kind in kinds], folder)
+    return dict(zip(kinds, found, strict=True))
+
+
+def check(found, wanted, precision):
+    assert found.keys() == wanted.keys()
+    kinds = {name.split("/")[0] for name in wanted}
+    assert kinds == set(exact_worker.OBJECTIVES)
+    for name, value in wanted.items():
+        # Relative to the largest number of the array: gradients cancel.
+        scale = max(np.abs(value).max(), 1e-3)
+        error = np.abs(found[name] - value).max() / scale
+        assert error < TOLERANCE[precision], (name, error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("precision", TOLERANCE)
+def test_micro_batches_give_the_plain_step(plain, precision, tmp_path):
+    jobs = [
+        job(precision, parts, one_pass=one_pass)
+        for parts in (2, 8)
+        for one_pass in (True, False)
+    ]
+    for found in computed(jobs, tmp_path):
+        check(found, plain[precision], precision)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [1, 2, 4])
+@pytest.mark.parametrize("precision", TOLERANCE)
+def test_devices_and_processes_give_the_plain_step(
+    plain, precision, processes, tmp_path
+):
+    # Each mesh with each number of micro-batches would compile for an hour: all meshes
+    # in one process, and in several the one that mixes all axes.
+    meshes = MESHES if processes == 1 else MESHES[-1:]
+    jobs = [
+        job(precision, parts, mesh)
+        for mesh in meshes
+        for parts in ((1, 2, 8) if mesh is MESHES[-1] else (1, 2))
+    ]
+    found = computed(jobs, tmp_path, processes, 8 // processes)
+    for one in found:
+        check(one, plain[precision], precision)
+
+
+def test_the_mean_of_micro_batches_is_wrong(plain):
+    """What is usually done fails the same check for all but means over elements."""
+    network, batch = exact_worker.network("float32"), exact_worker.batch()
+    params = jax.jit(network.init)(jax.random.key(3))
+    for name, objective in exact_worker.OBJECTIVES.items():
+        losses = []
+        for start in range(0, exact_worker.ROWS, exact_worker.ROWS // 2):
+            rows = slice(start, start + exact_worker.ROWS // 2)
+            part = {key: value[rows] for key, value in batch.items()}
+            loss = LossOfBatch(
+                network=network,
+                task=None,
+                objective=objective,
+                objective_state=objective.initial_state(),
+                progress=exact_worker.PROGRESS,
+            )
+            outputs = network.apply(params, part)
+            losses.append(float(loss.of_outputs(outputs, part)))
+        whole = float(loss.of_outputs(network.apply(params, batch), batch))
+        assert abs(np.mean(losses) - whole) > 100 * TOLERANCE["float32"] * whole, name

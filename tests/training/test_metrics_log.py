@@ -1,0 +1,399 @@
+"""metrics.jsonl and the boards: nothing is lost, doubled, or left behind."""
+
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from etils import epath
+from etils.epath import backend
+from fsspec.implementations.memory import MemoryFileSystem
+from tensorboardX.proto.event_pb2 import Event, SessionLog
+
+from dicejax.errors import InputError
+from dicejax.training.boards import TensorBoard, WeightsAndBiases, require_wandb
+from dicejax.training.metrics_log import MetricsLog, NoLog
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return epath.Path(tmp_path / "run")
+
+
+def lines(folder):
+    return (folder / "metrics.jsonl").read_text().splitlines()
+
+
+def test_each_step_is_a_line_of_json(folder):
+    with MetricsLog(folder) as log:
+        log.write(1, epoch=0, loss=0.25, name="dice")
+        log.write(7, **{"dev/f1": 0.5})
+    assert lines(folder) == [
+        '{"step": 1, "epoch": 0, "loss": 0.25, "name": "dice"}',
+        '{"step": 7, "dev/f1": 0.5}',
+    ]
+
+
+def test_what_is_no_number_is_null(folder):
+    with MetricsLog(folder) as log:
+        log.write(1, a=float("nan"), b=float("inf"), c=[-np.inf, 1.0], d={"e": np.nan})
+    record = json.loads(lines(folder)[0], parse_constant=pytest.fail)
+    assert record == {
+        "step": 1,
+        "a": None,
+        "b": None,
+        "c": [None, 1.0],
+        "d": {"e": None},
+    }
+
+
+def test_scalars_of_numpy_and_jax_are_written_as_numbers(folder):
+    with MetricsLog(folder) as log:
+        log.write(np.int64(3), a=np.float32(0.5), b=jnp.int32(4), c=jnp.bfloat16(2))
+    assert json.loads(lines(folder)[0]) == {"step": 3, "a": 0.5, "b": 4, "c": 2.0}
+
+
+def test_steps_go_forward(folder):
+    with MetricsLog(folder, after_step=4) as log:
+        with pytest.raises(ValueError, match="step 4 is not after step 4"):
+            log.write(4, loss=1.0)
+        log.write(5, loss=1.0)
+        for step in (5, 3):
+            with pytest.raises(ValueError, match=f"step {step} is not after step 5"):
+                log.write(step, loss=1.0)
+    assert len(lines(folder)) == 1
+
+
+def test_a_refused_value_leaves_no_half_line(folder):
+    with MetricsLog(folder) as log:
+        with pytest.raises(TypeError):
+            log.write(1, loss=object())
+        log.write(1, loss=1.0)
+    assert lines(folder) == ['{"step": 1, "loss": 1.0}']
+
+
+KEPT = (
+    b'{"step": 1,  "loss": NaN}\n'
+    b"not ours\n"
+    b'{"step":2, "name": "\xc3\xa9"}\n'
+    b'{"note": 1}\n'
+)
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        b"",
+        b'{"step": 3}\n{"step": 4}\n',
+        b'{"step": 3}\n{"step": 4, "lo',
+        b'{"step": 2}',
+        b'{"step": 3}\n{"step": 4, "lo\n',
+        b"\x00\x00\x00",
+        b"\xff\n",
+    ],
+)
+def test_a_continued_run_keeps_what_its_checkpoint_knows(folder, rest):
+    folder.mkdir()
+    file = folder / "metrics.jsonl"
+    file.write_bytes(KEPT + rest)
+    MetricsLog(folder, after_step=2).close()
+    assert file.read_bytes() == KEPT
+    with MetricsLog(folder, after_step=2) as log:
+        log.write(3, loss=1.0)
+    assert file.read_bytes() == KEPT + b'{"step": 3, "loss": 1.0}\n'
+
+
+def test_a_new_run_drops_all_that_one_without_a_checkpoint_left(folder):
+    folder.mkdir()
+    (folder / "metrics.jsonl").write_bytes(b'{"step": 1}\n{"step": 2}\n')
+    with MetricsLog(folder) as log:
+        log.write(1, loss=1.0)
+    assert lines(folder) == ['{"step": 1, "loss": 1.0}']
+
+
+def test_the_file_is_there_while_it_is_replaced(folder, monkeypatch):
+    folder.mkdir()
+    file = folder / "metrics.jsonl"
+    before = b'{"step": 1}\n{"step": 2}\n'
+    file.write_bytes(before)
+    moved, synced = [], []
+    fsync = os.fsync
+
+    def replace(source, target):
+        assert file.read_bytes() == before
+        assert Path(source).read_bytes() == b'{"step": 1}\n'
+        assert Path(source).parent == Path(file).parent
+        assert synced
+        moved.append(target)
+        raise OSError("killed here")
+
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or fsync(fd))
+    monkeypatch.setattr(os, "replace", replace)
+    with pytest.raises(OSError, match="killed here"):
+        MetricsLog(folder, after_step=1)
+    assert moved == [os.fspath(file)]
+    assert file.read_bytes() == before
+
+
+def test_a_file_with_nothing_to_drop_is_not_rewritten(folder, monkeypatch):
+    with MetricsLog(folder) as log:
+        log.write(1, loss=1.0)
+    monkeypatch.setattr(os, "replace", lambda *_: pytest.fail("rewritten"))
+    MetricsLog(folder, after_step=1).close()
+    assert len(lines(folder)) == 1
+
+
+KILLED = """
+import os, signal, sys
+from etils import epath
+from dicejax.training.metrics_log import MetricsLog
+log = MetricsLog(epath.Path(sys.argv[1]))
+for step in range(1, 101):
+    log.write(step, loss=1 / step)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_process_loses_nothing_that_was_written(folder):
+    run = subprocess.run([sys.executable, "-c", KILLED, os.fspath(folder)], timeout=120)
+    assert run.returncode == -signal.SIGKILL
+    records = [json.loads(line) for line in lines(folder)]
+    assert records == [{"step": s, "loss": 1 / s} for s in range(1, 101)]
+    with MetricsLog(folder, after_step=60) as log:
+        log.write(61, loss=0.0)
+    assert [json.loads(line)["step"] for line in lines(folder)] == [*range(1, 62)]
+
+
+def test_other_processes_write_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with NoLog() as log:
+        log.write(1, loss=1.0)
+        log.flush()
+    log.close(failed=True)
+    assert not list(tmp_path.iterdir())
+
+
+# Object stores
+
+
+class Store(MemoryFileSystem):
+    """Objects are written whole: nothing can be appended."""
+
+    store: ClassVar[dict] = {}
+    pseudo_dirs: ClassVar[list] = [""]
+    writes: ClassVar[list] = []
+
+    def _open(self, path, mode="rb", **kwargs):
+        assert "a" not in mode
+        if "w" in mode:
+            Store.writes.append(path)
+        return super()._open(path, mode, **kwargs)
+
+
+@pytest.fixture
+def store(monkeypatch):
+    """Stands behind gs://."""
+    system = Store(skip_instance_cache=True)
+    Store.store.clear()
+    Store.writes.clear()
+    monkeypatch.setenv("EPATH_USE_TF", "false")
+    kind = type(backend.fsspec_backend)
+    monkeypatch.setattr(kind, "fs", lambda self, path: system)
+    return epath.Path("gs://bucket/run")
+
+
+def test_in_a_store_the_whole_file_is_rewritten_now_and_then(store):
+    now = [0.0]
+    log = MetricsLog(store, clock=lambda: now[0])
+    log.write(1, loss=1.0)
+    now[0] = 29.0
+    log.write(2, loss=1.0)
+    assert not (store / "metrics.jsonl").exists()
+    now[0] = 30.0
+    log.write(3, loss=1.0)
+    assert len(lines(store)) == 3
+    log.write(4, loss=1.0)
+    now[0] = 59.0
+    log.write(5, loss=1.0)
+    assert len(lines(store)) == 3
+    log.flush()
+    assert len(lines(store)) == 5
+    log.write(6, loss=1.0)
+    log.close()
+    assert [json.loads(line)["step"] for line in lines(store)] == [1, 2, 3, 4, 5, 6]
+    assert sum(path.endswith("metrics.jsonl") for path in Store.writes) == 3
+
+
+def test_in_a_store_a_run_is_continued(store):
+    (store / "metrics.jsonl").write_bytes(KEPT + b'{"step": 3}\n{"st')
+    with MetricsLog(store, after_step=2) as log:
+        log.write(3, loss=1.0)
+    wanted = KEPT + b'{"step": 3, "loss": 1.0}\n'
+    assert (store / "metrics.jsonl").read_bytes() == wanted
+
+
+def test_in_a_store_tensorboard_gets_its_files(store):
+    with MetricsLog(store) as log:
+        log.write(1, loss=0.5)
+        log.flush()
+        log.write(2, loss=0.25)
+    assert drawn(store / "tensorboard") == [("loss", 1, 0.5), ("loss", 2, 0.25)]
+
+
+# TensorBoard
+
+
+def events(folder):
+    """All events, read as the format says: length, its check, data, its check."""
+    for file in sorted(folder.iterdir()):
+        content = file.read_bytes()
+        while content:
+            (length,) = struct.unpack("<Q", content[:8])
+            yield Event.FromString(content[12 : 12 + length])
+            content = content[16 + length :]
+
+
+def drawn(folder):
+    return [
+        (value.tag, event.step, value.simple_value)
+        for event in events(folder)
+        for value in event.summary.value
+    ]
+
+
+def test_tensorboard_gets_the_finite_numbers(folder):
+    with MetricsLog(folder) as log:
+        log.write(1, loss=0.5, epoch=0, name="dice", skipped=True)
+        log.write(2, loss=float("nan"), **{"dev/f1": np.float32(0.75)})
+    assert drawn(folder / "tensorboard") == [
+        ("loss", 1, 0.5),
+        ("epoch", 1, 0),
+        ("dev/f1", 2, 0.75),
+    ]
+
+
+def test_tensorboard_hides_what_lies_behind_the_checkpoint(folder):
+    for after_step in (0, 2):
+        board = TensorBoard(folder, after_step)
+        for step in (after_step + 1, after_step + 2, after_step + 3):
+            board.write(step, {"loss": 1.0})
+        board.close()
+    assert len(list(folder.iterdir())) == 2
+    starts = [e for e in events(folder) if e.HasField("session_log")]
+    assert [event.step for event in starts] == [1, 3]
+    assert {event.session_log.status for event in starts} == {SessionLog.START}
+
+
+# Weights & Biases
+
+
+class FakeRun:
+    def __init__(self):
+        self.logged, self.exit_code = [], None
+
+    def log(self, values, step):
+        self.logged.append((step, values))
+
+    def finish(self, exit_code):
+        self.exit_code = exit_code
+
+
+@pytest.fixture
+def wandb(monkeypatch):
+    module = types.ModuleType("wandb")
+    module.Error = type("Error", (Exception,), {})
+    module.calls, module.runs = [], []
+
+    def init(**settings):
+        module.calls.append(settings)
+        module.runs.append(FakeRun())
+        return module.runs[-1]
+
+    module.init = init
+    monkeypatch.setitem(sys.modules, "wandb", module)
+    return module
+
+
+def board(folder, project="f1"):
+    folder.mkdir(parents=True, exist_ok=True)
+    return WeightsAndBiases(project, folder, name="dice seed 0", config={"seed": 0})
+
+
+def test_weights_and_biases_gets_each_record(folder, wandb):
+    with MetricsLog(folder, boards=[board(folder)]) as log:
+        log.write(1, loss=np.float32(0.5))
+        log.write(2, loss=0.25)
+    call = wandb.calls[0]
+    assert call == {
+        "project": "f1",
+        "name": "dice seed 0",
+        "id": call["id"],
+        "resume": "allow",
+        "config": {"seed": 0},
+        "dir": os.fspath(folder),
+    }
+    assert wandb.runs[0].logged == [(1, {"loss": 0.5}), (2, {"loss": 0.25})]
+    assert wandb.runs[0].exit_code == 0
+
+
+def test_a_run_that_breaks_off_is_shown_as_failed(folder, wandb):
+    with (
+        pytest.raises(RuntimeError, match="out of memory"),
+        MetricsLog(folder, boards=[board(folder)]),
+    ):
+        raise RuntimeError("out of memory")
+    assert wandb.runs[0].exit_code == 1
+
+
+def test_a_continued_run_keeps_its_id_and_a_new_one_has_its_own(folder, wandb):
+    for _ in range(2):
+        board(folder).close()
+    folder.rmtree()
+    board(folder).close()
+    first, second, third = (call["id"] for call in wandb.calls)
+    assert first == second
+    assert third != first
+    assert len(first) == 16
+
+
+def test_in_a_store_wandb_keeps_its_own_files_elsewhere(store, wandb):
+    for _ in range(2):
+        board(store).close()
+    assert [call["dir"] for call in wandb.calls] == [None, None]
+    assert wandb.calls[0]["id"] == wandb.calls[1]["id"]
+
+
+def test_without_wandb_the_line_says_how_to_install_it(folder, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(InputError, match="not installed; pip install wandb") as error:
+        board(folder)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_called_wandb_is_not_taken_for_it(tmp_path, monkeypatch):
+    (tmp_path / "wandb").mkdir()
+    monkeypatch.delitem(sys.modules, "wandb", raising=False)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match="pip install wandb"):
+        require_wandb()
+    sys.modules.pop("wandb", None)
+
+
+def test_what_wandb_refuses_is_one_line(folder, wandb, monkeypatch):
+    def init(**_):
+        raise wandb.Error("No API key configured.\nLog in.")
+
+    monkeypatch.setattr(wandb, "init", init)
+    with pytest.raises(
+        InputError, match=r"No API key configured. Log in; run `wandb login`"
+    ) as error:
+        board(folder)
+    assert "\n" not in str(error.value)

@@ -1,0 +1,79 @@
+"""The progress bar says what matters, and nothing where nobody looks."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from dicejax.training.progress import TrainingProgress
+
+SHOWN = {"loss": 0.25, "score": 0.5, "headline": "f1", "tokens_per_s": 12345.6}
+
+
+def status(**more):
+    progress = TrainingProgress(Console(file=io.StringIO(), width=200))
+    with progress:
+        task = progress.begin("dice seed 0", 10)
+        progress.update(task, 3, **(SHOWN | more))
+    (line,) = progress._progress.tasks
+    assert line.completed == 3
+    return line.fields["status"]
+
+
+def test_the_status_tells_loss_score_and_speed():
+    assert status() == "loss 0.2500  dev F1  50.00  12,346 tokens/s"
+
+
+def test_there_is_no_score_before_the_first():
+    assert status(score=None) == "loss 0.2500  dev F1    -    12,346 tokens/s"
+
+
+@pytest.mark.parametrize(("skipped", "told"), [(0, ""), (3, "  3 skipped")])
+def test_skipped_steps_are_told(skipped, told):
+    assert status(skipped=skipped) == status() + told
+
+
+@pytest.mark.parametrize(
+    ("share", "told"), [(0.05, ""), (0.0501, "  waits 5 %"), (0.123, "  waits 12 %")]
+)
+def test_waiting_is_told_where_it_matters(share, told):
+    assert status(wait_share=share) == status() + told
+
+
+def test_both_are_told_in_this_order():
+    assert status(skipped=1, wait_share=0.5).endswith("  waits 50 %  1 skipped")
+
+
+def test_lines_are_printed_as_they_are():
+    out = io.StringIO()
+    with TrainingProgress(Console(file=out, width=20)) as progress:
+        progress.say("note: [bold]a label[/bold] that is longer than the line")
+    assert "note: [bold]a label[/bold] that is longer than the line\n" in out.getvalue()
+
+
+def test_a_line_goes_when_its_run_ends():
+    with TrainingProgress(Console(file=io.StringIO())) as progress:
+        task = progress.begin("dice", 2)
+        progress.advance(task)
+        assert progress._progress.tasks[0].completed == 1
+        progress.end(task)
+        assert not progress._progress.tasks
+
+
+def test_quiet_prints_nothing(capfd):
+    with TrainingProgress(quiet=True) as progress:
+        task = progress.begin("dice seed 0", 10)
+        progress.advance(task)
+        progress.update(task, 3, **SHOWN)
+        progress.say("note: something")
+        progress.console.print("something")
+        progress.end(task)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_otherwise_it_is_drawn_on_standard_error(capfd):
+    with TrainingProgress() as progress:
+        progress.say("note: something")
+    out, error = capfd.readouterr()
+    assert out == ""
+    assert "note: something" in error

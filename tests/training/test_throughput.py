@@ -1,0 +1,266 @@
+"""What is measured of training: tokens, padding, waiting, operations, memory."""
+
+import dataclasses
+import math
+from unittest.mock import create_autospec
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from dicejax.models.bert import BertConfig
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.network import Network
+from dicejax.models.xlnet import XLNetConfig
+from dicejax.training import peaks
+from dicejax.training.model_flops import attended_length, flops_per_token
+from dicejax.training.peaks import peak_flops
+from dicejax.training.throughput import Throughput, _peak_resident
+
+
+class Clock:
+    """Seconds that pass when told to."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, seconds):
+        self.now += seconds
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    device_kind: str = "TPU v4"
+    process_index: int = 0
+    peak: int | None = None
+
+    def memory_stats(self):
+        return None if self.peak is None else {"peak_bytes_in_use": self.peak}
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def test_only_what_is_computed_while_the_clock_runs_is_timed(clock):
+    meter = Throughput(clock=clock)
+    clock.advance(60)
+    meter.count(700, 1000)  # compiled
+    meter.resume()
+    for _ in range(4):
+        clock.advance(0.5)
+        meter.count(900, 1000)
+    assert meter.values()["tokens_per_s"] == 0  # none is known to be computed
+    meter.pause()
+    assert meter.values()["tokens_per_s"] == 3600 / 2
+    clock.advance(30)  # evaluation
+    meter.resume()
+    clock.advance(2)
+    meter.count(400, 1000)
+    assert meter.values()["tokens_per_s"] == 3600 / 2
+    meter.pause()
+    assert meter.values()["tokens_per_s"] == 4000 / 4
+
+
+def test_all_steps_count_for_padding(clock):
+    meter = Throughput(clock=clock)
+    assert meter.values()["padding_share"] == 0
+    meter.count(600, 1000)
+    meter.resume()
+    meter.count(300, 1000)
+    assert meter.values()["padding_share"] == pytest.approx(1 - 900 / 2000)
+
+
+def test_waiting_is_a_share_of_the_time_that_is_timed(clock):
+    meter = Throughput(clock=clock)
+    with meter.waiting():
+        clock.advance(50)  # for the first batch, before the clock runs
+    meter.resume()
+    clock.advance(6)
+    with meter.waiting():
+        clock.advance(2)
+    assert meter.values()["wait_share"] == 0
+    meter.pause()
+    assert meter.values()["wait_share"] == 2 / 8
+
+
+def test_the_end_of_the_data_is_waited_for_too(clock):
+    meter = Throughput(clock=clock)
+    meter.resume()
+    with pytest.raises(StopIteration), meter.waiting():
+        clock.advance(1)
+        next(iter(()))
+    meter.pause()
+    assert meter.values()["wait_share"] == 1
+
+
+def test_pausing_and_resuming_twice_changes_nothing(clock):
+    meter = Throughput(clock=clock)
+    meter.resume()
+    clock.advance(1)
+    meter.resume()
+    clock.advance(1)
+    meter.count(10, 10)
+    meter.pause()
+    clock.advance(5)
+    meter.pause()
+    assert meter.values()["tokens_per_s"] == 10 / 2
+
+
+def test_a_continued_run_goes_on_counting(clock):
+    def work(meter):
+        meter.resume()
+        with meter.waiting():
+            clock.advance(1)
+        clock.advance(3)
+        meter.count(80, 100)
+        meter.pause()
+
+    whole, first, second = (Throughput(clock=clock) for _ in range(3))
+    for meter in (whole, whole, first):
+        work(meter)
+    state = first.state()
+    assert all(isinstance(value, int | float) for value in state.values())
+    work(first)  # what a killed run did after its checkpoint
+    second.restore(state)
+    work(second)
+    assert second.values() == pytest.approx(
+        whole.values() | {"memory_gib": second.values()["memory_gib"]}
+    )
+    assert second.state() == whole.state()
+
+
+# Operations
+
+
+def test_utilisation_is_what_was_needed_over_what_is_possible(clock):
+    devices = [Device("TPU v4", n) for n in range(4)]
+    meter = Throughput(devices, flops_per_token=6e8, clock=clock)
+    meter.resume()
+    clock.advance(2)
+    meter.count(1_000_000, 1_000_000)
+    meter.pause()
+    assert meter.values()["mfu"] == pytest.approx(5e5 * 6e8 / (4 * 275e12))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "flops"),
+    [((), 1.0), (("TPU v4",), None), (("TPU v4", "cpu"), 1.0), (("TPU v99",), 1.0)],
+)
+def test_utilisation_is_left_out_where_it_is_not_known(clock, kinds, flops):
+    meter = Throughput([*map(Device, kinds)], flops_per_token=flops, clock=clock)
+    assert "mfu" not in meter.values()
+
+
+BERT = BertConfig(
+    vocab_size=100,
+    hidden_size=512,
+    num_hidden_layers=2,
+    num_attention_heads=8,
+    intermediate_size=2048,
+)
+ELECTRA = dataclasses.replace(BERT, model_type="electra", embedding_size=128)
+XLNET = XLNetConfig(vocab_size=100, d_model=512, n_layer=2, n_head=8, d_inner=2048)
+
+
+@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET])
+def test_a_token_meets_every_entry_of_every_kernel(config):
+    params = jax.eval_shape(Network(encoder=config, heads=()).init, jax.random.key(0))
+    kernels = {
+        jax.tree_util.keystr(path): math.prod(leaf.shape)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(params)
+        if leaf.ndim >= 2 + ("layers" in jax.tree_util.keystr(path))
+    }
+    no_kernels = ("'word'", "'position'", "'token_type'", "'mask'")
+    per_batch = ("'position_key'", "'segment_key'", "_bias'")
+    entries = sum(
+        size
+        for name, size in kernels.items()
+        if not any(part in name for part in no_kernels + per_batch)
+    )
+    assert flops_per_token(config, 0) == 6 * entries
+
+
+@pytest.mark.parametrize(("config", "pairs"), [(BERT, 2), (XLNET, 3)])
+def test_a_token_meets_every_token_it_looks_at(config, pairs):
+    more = flops_per_token(config, 130) - flops_per_token(config, 30)
+    assert more == 3 * 2 * pairs * 100 * config.width * config.depth
+
+
+def flops_by_xla(config, rows, length):
+    """Operations of one forward pass of the encoder, for each token."""
+    network = Network(encoder=config, heads=())
+    params = jax.eval_shape(network.init, jax.random.key(0))
+    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
+    batch = dict.fromkeys(names, jax.ShapeDtypeStruct((rows, length), jnp.int32))
+    compiled = jax.jit(network.hidden_states).lower(params, batch).compile()
+    return compiled.cost_analysis()["flops"] / (rows * length)
+
+
+@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET])
+def test_xla_counts_as_many_operations(config):
+    rows, length = 4, 64
+    wanted = flops_per_token(config, length) / 3
+    if config is XLNET:
+        # The scores of twice the distances, and the encodings through their kernel.
+        wanted += config.depth * 2 * config.d_model * length
+        wanted += config.depth * 2 * config.d_model**2 * 2 * length / (rows * length)
+    # Beside the products XLA counts what is done entry by entry.
+    assert 1.0 < flops_by_xla(config, rows, length) / wanted < 1.03
+
+
+def test_an_encoder_that_is_not_known_has_no_formula():
+    assert flops_per_token(create_autospec(EncoderConfig, instance=True), 10) is None
+
+
+def test_long_sequences_weigh_more():
+    assert attended_length([100] * 7) == 100
+    assert attended_length([1, 99]) == (1 + 99**2) / 100
+    assert attended_length([]) == 0
+
+
+# Peaks and memory
+
+
+def test_known_devices_have_their_maker_s_figures():
+    assert peak_flops("NVIDIA H200") == 989.5e12
+    assert peak_flops("NVIDIA A100-SXM4-80GB") == 312e12
+    assert peak_flops("TPU v3") == 61.5e12  # half a chip
+
+
+@pytest.mark.parametrize(
+    "kind", ["cpu", "", "NVIDIA A100-SXM4-40GB MIG 1g.5gb", "NVIDIA A1000"]
+)
+def test_unknown_devices_have_none(kind):
+    assert peak_flops(kind) is None
+
+
+def test_no_device_stands_twice_in_the_table():
+    kinds = [kind for *_, kinds in peaks._PEAKS for kind in kinds]
+    assert len(kinds) == len(set(kinds))
+
+
+def test_memory_is_the_fullest_device_of_this_process():
+    devices = [
+        Device(peak=3 * 2**30),
+        Device(peak=2**30),
+        Device("TPU v4", 1, 9 * 2**30),
+    ]
+    assert Throughput(devices).values()["memory_gib"] == 3
+
+
+def test_memory_is_the_process_s_where_devices_do_not_tell():
+    for devices in ((), jax.local_devices(backend="cpu")):
+        assert 0.05 < Throughput(devices).values()["memory_gib"] < 1000
+
+
+def test_the_peak_of_the_process_is_read_from_the_kernel(tmp_path):
+    status = tmp_path / "status"
+    status.write_text("Name:\tpython\nVmPeak:\t  9 kB\nVmHWM:\t  2048 kB\n")
+    assert _peak_resident(status) == 2 * 2**20
+    asked = _peak_resident(tmp_path / "missing")  # of getrusage
+    assert 2**20 < asked < 2**40

@@ -1,0 +1,72 @@
+"""Small trees of parameters like those of networks, and steps on them."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+LAYERS = 3
+STEADY = {"schedule": "constant", "warmup": 0.0}  # one rate from the first step on
+
+
+def tree(seed=0, *, layers=LAYERS, width=4, scale=1.0):
+    """A tree like that of a network; each layer's numbers have a size of their own."""
+    rng = np.random.default_rng(seed)
+
+    def draw(*shape):
+        return scale * rng.normal(size=shape)
+
+    sizes = 10.0 ** -np.arange(layers)
+    stacked = {
+        "query": {
+            "kernel": draw(layers, width, 6) * sizes[:, None, None],
+            "bias": draw(layers, 6) * sizes[:, None],
+        },
+        "norm": {"scale": 1 + draw(layers, width) * sizes[:, None]},
+    }
+    embeddings = {"word": {"table": draw(7, width)}, "norm": {"bias": draw(width)}}
+    return {
+        "encoder": {"embeddings": embeddings, "layers": stacked},
+        "heads": {"tags": {"kernel": draw(width, 3), "bias": draw(3)}},
+    }
+
+
+def on_device(tree, dtype=jnp.float32):
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)
+
+
+def unstacked(params):
+    """The same tree with a subtree for each layer."""
+    stacked = params["encoder"]["layers"]
+    layers = {
+        f"layer_{i}": jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
+        for i in range(LAYERS)
+    }
+    embeddings = params["encoder"]["embeddings"]
+    return {"heads": params["heads"], "encoder": {"embeddings": embeddings} | layers}
+
+
+def run(optimizer, params, gradients):
+    """One step for each of the gradients, jitted, the buffers given up as in training.
+
+    Returns:
+      The parameters, the state and the last `Update`.
+    """
+    step = jax.jit(optimizer.update, donate_argnums=(1, 2))
+    params = jax.tree.map(jnp.array, params)
+    state = optimizer.init(params)
+    for number, gradient in enumerate(gradients):
+        update = step(gradient, state, params, number, len(gradients))
+        params, state = update.params, update.opt_state
+    return update
+
+
+def close(got, wanted, **tolerance):
+    jax.tree.map(
+        lambda g, w: np.testing.assert_allclose(g, w, **tolerance), got, wanted
+    )
+
+
+def same(got, wanted):
+    jax.tree.map(np.testing.assert_array_equal, got, wanted)
