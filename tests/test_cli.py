@@ -1,5 +1,6 @@
 """The command line as a person uses it, on a small corpus: what it writes and says."""
 
+import dataclasses
 import gzip
 import json
 import os
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from dicejax import config
 from dicejax.cli import run
 from dicejax.data import tokenize
 

@@ -265,18 +265,33 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
     Raises:
       InputError: data or weights cannot be used.
     """
-    folder, config = _encoder(experiment)
-    data, config = _encode(experiment, warn, folder, config)
+    setup = describe(experiment, warn)
+    folder, _ = _encoder(experiment)
+    if folder is not None:
+        weights = huggingface.read_weights(folder, setup.network)
+        setup = dataclasses.replace(setup, weights=weights)
+    setup.objective()  # what is wrong with it is said before anything is written
+    return setup
+
+
+def describe(experiment: Experiment, warn: Warn) -> Setup:
+    """Do what `prepare` does but for the weights, which are not read.
+
+    Args:
+      experiment: what to train.
+      warn: is told in a sentence what the user should know.
+
+    Raises:
+      InputError: data cannot be used.
+    """
+    data, config = _encode(experiment, warn, *_encoder(experiment))
     network = Network(
         encoder=config,
         heads=experiment.task.heads(data.labels),
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
-    weights = None if folder is None else huggingface.read_weights(folder, network)
-    setup = Setup(experiment, data, network, weights)
-    setup.objective()  # what is wrong with it is said before anything is written
-    return setup
+    return Setup(experiment, data, network)
 
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:

@@ -103,14 +103,16 @@ def test_micro_batches_give_the_plain_step(plain, precision, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("processes", [1, 2, 4])
-@pytest.mark.parametrize("precision", TOLERANCE)
+@pytest.mark.parametrize(
+    ("precision", "processes"),
+    [("float64", 1), ("float64", 2), ("float64", 4), ("float32", 1), ("float32", 2)],
+)
 def test_devices_and_processes_give_the_plain_step(
     plain, precision, processes, tmp_path
 ):
-    # Each mesh with each number of micro-batches would compile for an hour: all meshes
-    # in one process, and in several the one that mixes all axes.
-    meshes = MESHES if processes == 1 else MESHES[-1:]
+    # Everything with everything would compile for an hour: all meshes in one process
+    # and float64, and elsewhere the one that mixes all axes.
+    meshes = MESHES if (precision, processes) == ("float64", 1) else MESHES[-1:]
     jobs = [
         job(precision, parts, mesh)
         for mesh in meshes

@@ -1,0 +1,216 @@
+"""The commands that take an experiment: train, compare, profile, plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Literal
+
+from rich.console import Console
+from tyro.conf import Positional, arg
+
+from dicejax import config
+from dicejax.cli.choices import objective_named
+from dicejax.cli.printing import noting, scores
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import InputError
+from dicejax.training.processes import Processes
+
+ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
+Overrides = Annotated[config.Experiment, arg(name="")]
+GENERIC = config.Experiment(
+    name="experiment", data=SyntheticNER(), encoder=config.ScratchEncoder()
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Train:
+    """Train one experiment and score it on the test split.
+
+    The run's folder gets metrics.jsonl, TensorBoard files, the best and the last
+    checkpoints and result.json. A run that was cut off goes on where it was when the
+    same command is given again; SIGTERM and Ctrl-C save it first.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder of the run; runs/NAME/LOSS/seed-N unless given.
+      overwrite: replace the run that the folder holds.
+      loss: take this loss, at its defaults, instead of the experiment's.
+      rule: take this optimizer, at its defaults: adamw, lion, adafactor or lamb.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
+      processes: how this process finds the others, if there are several.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    overwrite: bool = False
+    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    rule: Annotated[str | None, arg(metavar="NAME")] = None
+    scratch: bool = False
+    processes: Processes = Processes()
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Train."""
+        self.processes.join()
+        from dicejax.analysis.comparison import names_of
+        from dicejax.training.loop import train
+        from dicejax.training.processes import is_first
+        from dicejax.training.progress import TrainingProgress
+        from dicejax.training.run import Run
+
+        experiment = self.settings
+        (name,) = names_of([experiment.objective])
+        seed = experiment.training.seed
+        out = self.out or f"runs/{experiment.name}/{name}/seed-{seed}"
+        run = Run.create(out, experiment, overwrite=self.overwrite)
+        if run.continues and run.is_finished:
+            console.print(f"{out}: already finished; --overwrite trains it anew")
+        with TrainingProgress(console, quiet=not is_first()) as progress:
+            result = train(experiment, run, progress)
+        if not is_first():
+            return
+        best = f"test, best checkpoint (step {result['best_step']})"
+        print(scores(result["test"], best))
+        print(scores(result["test_at_last_step"], "test, last checkpoint"))
+        if "threshold" in result:
+            tuned = f"{best}, threshold {result['threshold']['threshold']:.3g} of dev"
+            print(scores(result["test_with_tuned_threshold"], tuned))
+        print(f"{result['tokens_per_s']:,.0f} tokens/s, run in {out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Compare:
+    """Train several losses with several seeds and print their scores side by side.
+
+    Same data order, same initial weights, same budget for each loss. Finished runs in
+    the folder are used again.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder of all runs; runs/NAME unless given.
+      overwrite: train again what the folder holds.
+      losses: the losses to compare, at their defaults; the experiment names some.
+      seeds: runs per loss.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    overwrite: bool = False
+    losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    seeds: int = 2
+    scratch: bool = False
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Train all and print the table."""
+        from dicejax.analysis.comparison import compare, table
+        from dicejax.training.progress import TrainingProgress
+
+        if self.seeds < 1:
+            raise InputError(f"--seeds is {self.seeds}; want at least 1")
+        objectives = self.settings.compared
+        if self.losses:
+            objectives = tuple(objective_named(name) for name in self.losses)
+        out = self.out or f"runs/{self.settings.name}"
+        with TrainingProgress(console) as progress:
+            rows = compare(
+                self.settings,
+                objectives,
+                self.seeds,
+                out,
+                progress,
+                overwrite=self.overwrite,
+            )
+        Console().print(table(rows, self.settings.name))
+        print(f"runs in {out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Profile:
+    """Print how imbalanced a data set is, and what of it is too rare to learn.
+
+    Negatives and positives of each label, suggested class weights, lengths, and the
+    padding that packing saves. Reads the data and the encoder's tokenizer, no weights.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      out: folder for profile.json and the picture, profile.png and profile.svg.
+      split: whose labels, lengths and padding are shown.
+      rare: a label with fewer positives in the training split is too rare.
+      json: print one JSON object, with all splits, instead of tables.
+      loss: take this loss, at its defaults, instead of the experiment's.
+      scratch: train a small BERT from random weights, with a vocabulary learnt from
+        the data, instead of the experiment's encoder.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    split: Literal["train", "dev", "test"] = "train"
+    rare: int = 20
+    json: bool = False
+    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    scratch: bool = False
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Count and print."""
+        from dicejax.analysis.profile import picture, profile, to_json
+        from dicejax.analysis.profile.report import report
+
+        if self.out is not None:
+            picture.prepare(self.out)
+        found = profile(self.settings, noting(console), rare=self.rare)
+        if self.out is not None:
+            picture.write(found, self.split, self.out)
+        if self.json:
+            print(to_json(found))
+            return
+        for table in report(found, self.split):
+            Console().print(table, "")
+        if self.out is not None:
+            print(f"profile.json, profile.png and profile.svg in {self.out}")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Say how much memory a training step needs on each device of a mesh.
+
+    Compiles the step without running it; reads the data and no weights. Where there are
+    fewer devices than --mesh.data, --mesh.fsdp and --mesh.tensor name, they are
+    simulated on the CPU.
+
+    Args:
+      file: the experiment file; run with it and --help to see its values.
+      json: print one JSON object instead of a table.
+      loss: take this loss, at its defaults, instead of the experiment's.
+      rule: take this optimizer, at its defaults: adamw, lion, adafactor or lamb.
+      scratch: a small BERT, with a vocabulary learnt from the data, instead of the
+        experiment's encoder.
+      settings: the experiment.
+    """
+
+    file: ExperimentFile
+    json: bool = False
+    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    rule: Annotated[str | None, arg(metavar="NAME")] = None
+    scratch: bool = False
+    settings: Overrides = GENERIC
+
+    def __call__(self, console: Console) -> None:
+        """Compile and print."""
+        from dicejax.training.plan import plan, shown, simulate
+
+        simulate(self.settings)
+        found = plan(self.settings, noting(console))
+        if self.json:
+            print(json.dumps(dataclasses.asdict(found)))
+            return
+        for name, value in shown(found):
+            print(f"{name:24} {value}")

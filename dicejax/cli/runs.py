@@ -1,0 +1,123 @@
+"""The commands that take a finished run: evaluate, predict, export."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Annotated, Literal
+
+from rich.console import Console
+from tyro.conf import Positional, arg
+
+from dicejax.cli.printing import noting, scores
+from dicejax.errors import InputError
+
+RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Evaluate:
+    """Score a finished run on one of its splits.
+
+    Args:
+      run: the run's folder.
+      split: the split to score.
+      checkpoint: the checkpoint with the best dev score, or the last.
+      data: folder of the data, if it is no longer where the run read it.
+      json: print JSON instead of a table.
+    """
+
+    run: RunFolder
+    split: Literal["train", "dev", "test"] = "test"
+    checkpoint: Literal["best", "last"] = "best"
+    data: Annotated[str | None, arg(metavar="FOLDER")] = None
+    json: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Score and print."""
+        from dicejax.training.inference import evaluate
+
+        warn = noting(console)
+        found = evaluate(self.run, self.split, self.checkpoint, warn, data=self.data)
+        content = found.scores.to_json()
+        if self.json:
+            record = {"step": found.step, "split": self.split, **content}
+            if found.tuned is not None:
+                record["threshold"] = found.threshold
+                record["with_tuned_threshold"] = found.tuned.to_json()
+            print(json.dumps(record))
+            return
+        what = f"{self.split}, {self.checkpoint} checkpoint (step {found.step})"
+        print(scores(content, what))
+        for kind, row in sorted(content["per_type"].items()):
+            print("  " + scores(row, kind))
+        if found.tuned is not None:
+            tuned = f"{what}, threshold {found.threshold:.3g} of dev"
+            print(scores(found.tuned.to_json(), tuned))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Predict:
+    """Print what a run predicts for new examples.
+
+    For spans and parts of speech an example is a sentence, its words separated by
+    spaces as in the training data: punctuation too, and Chinese characters where the
+    data has characters. A pair of texts, or a question and its text, are separated by a
+    tab.
+
+    Args:
+      run: the run's folder.
+      text: one or more examples, each in quotes.
+      file: a file with one example per line; - reads standard input.
+      checkpoint: the checkpoint with the best dev score, or the last.
+      json: print one JSON object per example.
+    """
+
+    run: RunFolder
+    text: Annotated[Positional[tuple[str, ...]], arg(metavar="TEXT")] = ()
+    file: Annotated[str | None, arg(metavar="FILE")] = None
+    checkpoint: Literal["best", "last"] = "best"
+    json: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Predict and print."""
+        from dicejax.training.inference import predict, read_lines
+
+        lines = list(self.text) + (read_lines(self.file) if self.file else [])
+        if not lines:
+            raise InputError("nothing to predict: give texts, or a file with --file")
+        for record, shown in predict(self.run, lines, self.checkpoint):
+            print(
+                json.dumps(record, ensure_ascii=False)
+                if self.json
+                else "\n".join(shown)
+            )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+    """Write a finished run as a Hugging Face folder, for PyTorch.
+
+    The folder gets config.json, model.safetensors and the tokenizer's files, and opens
+    with the class that is printed at the end.
+
+    Args:
+      run: the run's folder.
+      folder: the folder to make.
+      checkpoint: the checkpoint with the best dev score, or the last.
+      encoder_only: leave the head out.
+    """
+
+    run: RunFolder
+    folder: Annotated[Positional[str], arg(metavar="FOLDER")]
+    checkpoint: Literal["best", "last"] = "best"
+    encoder_only: bool = False
+
+    def __call__(self, console: Console) -> None:
+        """Write the folder and say how it is opened."""
+        from dicejax.training.export import export
+
+        name = export(
+            self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
+        )
+        print(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")

@@ -1,0 +1,155 @@
+"""What a step needs of each device's memory, from the compiler, without taking it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax.sharding import Mesh
+
+from dicejax.config import Experiment
+from dicejax.errors import InputError
+from dicejax.training.mesh import AXES
+from dicejax.training.setup import Setup, describe
+from dicejax.training.sharding import by_rows, placed
+from dicejax.training.step import train_step
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """Bytes per device.
+
+    Attributes:
+      mesh: length of each axis.
+      rows: of a batch.
+      row_length: places per row.
+      parameters: the part of the parameters that a device holds.
+      optimizer: the part of what the optimizer keeps, an average of weights included.
+      batch: the part of a batch.
+      temporary: activations, gradients and what else the step computes.
+      total: at the peak; the state after a step takes the place of that before it.
+    """
+
+    mesh: dict[str, int]
+    rows: int
+    row_length: int
+    parameters: int
+    optimizer: int
+    batch: int
+    temporary: int
+    total: int
+
+
+def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
+    """Compile the step of an experiment for its mesh and ask how much memory it takes.
+
+    Reads the data, for the shape of a batch, and no weights. Where there are not enough
+    devices, the step is compiled for as many simulated ones on the CPU: another
+    compiler, whose activations may take more or less than the device's own.
+
+    Args:
+      experiment: what is to be trained.
+      warn: is told what the user should know.
+
+    Raises:
+      InputError: data or tokenizer cannot be used, or the mesh does not fit.
+    """
+    mesh = _mesh(experiment, warn)
+    setup = describe(experiment, warn)
+    batches, objective = setup.batches(mesh), setup.objective()
+    state = placed(setup.abstract_state(objective, len(batches)), mesh)
+    rows = by_rows(mesh)
+    batch = {
+        name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
+        for name, array in batches[0].arrays.items()
+    }
+    memory = _compiled(setup, mesh, state, batch, objective).memory_analysis()
+    width = batch["input_ids"].shape[1]
+    params = _bytes_per_device(state.params)
+    kept = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return Plan(
+        mesh=dict(mesh.shape),
+        rows=batches.rows,
+        row_length=width,
+        parameters=params,
+        optimizer=_bytes_per_device(state) - params,
+        batch=_bytes_per_device(batch),
+        temporary=memory.temp_size_in_bytes,
+        total=memory.argument_size_in_bytes + memory.temp_size_in_bytes + kept,
+    )
+
+
+def simulate(experiment: Experiment) -> None:
+    """Make as many CPU devices as the mesh names, before JAX is used at all.
+
+    Raises:
+      InputError: JAX has been used already.
+    """
+    shape = experiment.mesh
+    wanted = math.prod((shape.data or 1, shape.fsdp, shape.tensor))
+    if wanted == 1:
+        return
+    try:
+        jax.config.update("jax_num_cpu_devices", wanted)
+    except RuntimeError as error:
+        raise InputError(f"plan: {error}") from error
+
+
+def _mesh(experiment: Experiment, warn: Callable[[str], None]) -> Mesh:
+    shape = experiment.mesh
+    wanted = math.prod((shape.data or 1, shape.fsdp, shape.tensor))
+    if shape.data is None or wanted == jax.device_count():
+        return shape.make()
+    if wanted < jax.device_count():
+        return shape.make(jax.devices()[:wanted])
+    there = jax.device_count()
+    warn(f"{wanted} devices are simulated on the CPU: there are {there}")
+    return shape.make(jax.devices("cpu")[:wanted])
+
+
+def _compiled(
+    setup: Setup, mesh: Mesh, state: Any, batch: Any, objective: Any
+) -> jax.stages.Compiled:
+    training = setup.experiment.training
+    lowered = train_step.lower(
+        state,
+        batch,
+        objective,
+        network=setup.network,
+        optimizer=setup.experiment.optimizer,
+        task=setup.experiment.task,
+        micro_batches=training.micro_batches,
+        mesh=mesh,
+    )
+    return lowered.compile()
+
+
+def _bytes_per_device(tree: Any) -> int:
+    """Add up the parts of arrays that one device holds."""
+    total = 0
+    for leaf in jax.tree.leaves(tree):
+        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            continue  # a few bytes
+        shape = leaf.sharding.shard_shape(leaf.shape)
+        total += math.prod(shape) * leaf.dtype.itemsize
+    return total
+
+
+def shown(found: Plan) -> list[tuple[str, str]]:
+    """Write a plan as pairs of what and how much."""
+    axes = " x ".join(f"{name} {found.mesh[name]}" for name in AXES)
+    parts = {
+        "parameters": found.parameters,
+        "optimizer": found.optimizer,
+        "batch": found.batch,
+        "activations, gradients": found.temporary,
+        "at the peak": found.total,
+    }
+    return [
+        ("mesh", axes),
+        ("batch of", f"{found.rows} rows of {found.row_length} tokens"),
+        *((name, f"{value / 2**20:,.1f} MiB") for name, value in parts.items()),
+    ]
