@@ -33,3 +33,12 @@ class InputError(Exception):
 
 class Diverged(Exception):
     """Training has gone where no gradient is finite; the message says what to do."""
+
+
+def first_line(error: BaseException) -> str:
+    r"""Return the first line of what an error says, or its name where it is silent.
+
+    >>> first_line(OSError("no room\nin the folder")), first_line(KeyError())
+    ('no room', 'KeyError')
+    """
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

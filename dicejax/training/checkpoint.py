@@ -18,11 +18,11 @@ from etils import epath
 from jax.sharding import Mesh
 from orbax.checkpoint.checkpoint_managers import preservation_policy
 
-from dicejax.errors import InputError
+from dicejax.errors import InputError, first_line
 from dicejax.models.network import Network, Params
 from dicejax.training.fingerprint import fingerprint
 from dicejax.training.mesh import MeshShape
-from dicejax.training.sharding import placed
+from dicejax.training.sharding import path_name, placed
 from dicejax.training.state import TrainState
 
 METRIC = "dev_score"
@@ -99,9 +99,8 @@ class Checkpoints:
             "rest": fingerprint(rest).tolist(),
         }
         with self._told():
-            if (
-                step in self._manager.all_steps()
-            ):  # saved before its dev score was taken
+            # Saved once already, before its dev score was taken.
+            if step in self._manager.all_steps():
                 self._manager.wait_until_finished()
                 self._manager.delete(step)
             self._manager.save(
@@ -153,7 +152,7 @@ class Checkpoints:
                 if fingerprint(tree).tolist() != marks[name]:
                     return "damaged: does not match its fingerprint"
         except Exception as error:  # orbax raises just that for a torn array
-            return f"damaged: {_first_line(error)}"
+            return f"damaged: {first_line(error)}"
         state = _whole(like, found["params"], found["rest"])
         return Restored(state, found["notes"]["notes"])
 
@@ -179,7 +178,7 @@ class Checkpoints:
             yield
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(
-                f"{self._folder}: cannot write a checkpoint: {_first_line(error)}; make"
+                f"{self._folder}: cannot write a checkpoint: {first_line(error)}; make"
                 " room or mend the folder, then run the same command again: the run"
                 " goes on from its last checkpoint"
             ) from error
@@ -233,7 +232,7 @@ def restore_params(
             )
         except Exception as error:  # orbax raises just that for a torn array
             raise InputError(
-                f"{folder}/{step}: cannot be read: {_first_line(error)}"
+                f"{folder}/{step}: cannot be read: {first_line(error)}"
             ) from error
     params = restored["params"]
     if fingerprint(params).tolist() != restored["notes"]["marks"]["weights"]:
@@ -251,7 +250,7 @@ def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     """
     others = state if state.averaged is not None else _without(state, "params")
     return state.weights, {
-        _name(path): _key_data(leaf)
+        path_name(path): _key_data(leaf)
         for path, leaf in jax.tree_util.tree_leaves_with_path(
             _without(others, "averaged")
         )
@@ -264,7 +263,7 @@ def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainStat
     own = dataclasses.replace(like, **{place: weights})
 
     def leaf(path: tuple[Any, ...], leaf: Any) -> Any:
-        name = _name(path)
+        name = path_name(path)
         if name.split("/", 1)[0] == place:
             return leaf
         if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -305,7 +304,7 @@ def _manager(
 def _mismatches(stored: Any, wanted: Params) -> list[str]:
     shapes = [
         {
-            _name(path): tuple(leaf.shape)
+            path_name(path): tuple(leaf.shape)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
         }
         for tree in (stored, wanted)
@@ -318,13 +317,5 @@ def _mismatches(stored: Any, wanted: Params) -> list[str]:
     ]
 
 
-def _name(path: tuple[Any, ...]) -> str:
-    return jax.tree_util.keystr(path, simple=True, separator="/")
-
-
 def _score(metrics: dict[str, Any]) -> float:
     return metrics[METRIC]
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

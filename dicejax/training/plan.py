@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError
-from dicejax.training.mesh import AXES
+from dicejax.training.mesh import AXES, MeshShape
 from dicejax.training.setup import Setup, describe
 from dicejax.training.sharding import by_rows, placed
 from dicejax.training.step import train_step
@@ -88,8 +88,7 @@ def simulate(experiment: Experiment) -> None:
     Raises:
       InputError: JAX has been used already.
     """
-    shape = experiment.mesh
-    wanted = math.prod((shape.data or 1, shape.fsdp, shape.tensor))
+    wanted = _named(experiment.mesh)
     if wanted == 1:
         return
     try:
@@ -100,7 +99,7 @@ def simulate(experiment: Experiment) -> None:
 
 def _mesh(experiment: Experiment, warn: Callable[[str], None]) -> Mesh:
     shape = experiment.mesh
-    wanted = math.prod((shape.data or 1, shape.fsdp, shape.tensor))
+    wanted = _named(shape)
     if shape.data is None or wanted == jax.device_count():
         return shape.make()
     if wanted < jax.device_count():
@@ -108,6 +107,11 @@ def _mesh(experiment: Experiment, warn: Callable[[str], None]) -> Mesh:
     there = jax.device_count()
     warn(f"{wanted} devices are simulated on the CPU: there are {there}")
     return shape.make(jax.devices("cpu")[:wanted])
+
+
+def _named(shape: MeshShape) -> int:
+    """How many devices a mesh names; `data` may be left out."""
+    return math.prod((shape.data or 1, shape.fsdp, shape.tensor))
 
 
 def _compiled(

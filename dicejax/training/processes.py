@@ -7,7 +7,7 @@ import dataclasses
 import jax
 from jax.experimental import multihost_utils
 
-from dicejax.errors import InputError
+from dicejax.errors import InputError, first_line
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -40,10 +40,9 @@ class Processes:
         try:
             jax.distributed.initialize(*explicit)
         except (ValueError, RuntimeError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
-                f"processes: the others cannot be found: {reason}; name the first with "
-                "--processes.coordinator HOST:PORT --processes.count N "
+                f"processes: the others cannot be found: {first_line(error)}; name the"
+                " first with --processes.coordinator HOST:PORT --processes.count N "
                 "--processes.index I"
             ) from error
 

@@ -49,7 +49,9 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
       mesh: the devices.
     """
     return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: NamedSharding(mesh, spec_of(_name(path), leaf.shape, mesh)),
+        lambda path, leaf: NamedSharding(
+            mesh, spec_of(path_name(path), leaf.shape, mesh)
+        ),
         tree,
     )
 
@@ -146,11 +148,11 @@ def _everywhere(tree: Any, mesh: Mesh) -> Any:
     return jax.lax.with_sharding_constraint(tree, NamedSharding(mesh, P()))
 
 
-def _name(path: tuple[Any, ...]) -> str:
+def path_name(path: tuple[Any, ...]) -> str:
     """Write a path through dicts, dataclasses and tuples with slashes.
 
     >>> leaves = jax.tree_util.tree_leaves_with_path({"layers": {"bias": 0}})
-    >>> _name(leaves[0][0])
+    >>> path_name(leaves[0][0])
     'layers/bias'
     """
     return jax.tree_util.keystr(path, simple=True, separator="/")
