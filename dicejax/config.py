@@ -28,7 +28,7 @@ from dicejax.data.sources import Source
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.tasks import Tagging, Task
-from dicejax.training.mesh import MeshShape
+from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.optimizers import AdamW, Optimizer
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from dicejax import config
 from dicejax.models.network import Params
 from dicejax.objectives import Objective
-from dicejax.training.mesh import MeshShape
+from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import Setup
-from dicejax.training.step import train_step
+from dicejax.training.steps.step import train_step
 
 from . import tiny
 

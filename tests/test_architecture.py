@@ -20,7 +20,7 @@ ALLOWED = {
         "data",
         "tasks",
         "objectives",
-        "training.mesh",
+        "training.devices.mesh",
         "training.optimizers",
     },
     "training": {"config", "data", "metrics", "models", "objectives", "tasks"},

@@ -11,7 +11,7 @@ import pytest
 from dicejax import config
 from dicejax.errors import InputError
 from dicejax.objectives import by_short_name
-from dicejax.training.mesh import MeshShape
+from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import prepare
 
 from .shrinking import ROOT, moved, shrunk

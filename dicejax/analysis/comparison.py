@@ -15,9 +15,9 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective
+from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train
-from dicejax.training.progress import TrainingProgress
-from dicejax.training.run import Run
+from dicejax.training.runs.run import Run
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,8 +20,8 @@ from dicejax.cli.choices import hint, objective_named, optimizer_named
 from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
 from dicejax.cli.runs import Evaluate, Export, Predict
 from dicejax.errors import Diverged, InputError
-from dicejax.training.memory import use_huge_pages
-from dicejax.training.signals import Stopped
+from dicejax.training.devices.memory import use_huge_pages
+from dicejax.training.runs.signals import Stopped
 
 COMMANDS = {
     "train": Train,

@@ -14,7 +14,7 @@ from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
-from dicejax.training.processes import Processes
+from dicejax.training.devices.processes import Processes
 
 ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
 Overrides = Annotated[config.Experiment, arg(name="")]
@@ -56,10 +56,10 @@ class Train:
         """Train."""
         self.processes.join()
         from dicejax.analysis.comparison import names_of
+        from dicejax.training.devices.processes import is_first
+        from dicejax.training.logs.progress import TrainingProgress
         from dicejax.training.loop import train
-        from dicejax.training.processes import is_first
-        from dicejax.training.progress import TrainingProgress
-        from dicejax.training.run import Run
+        from dicejax.training.runs.run import Run
 
         experiment = self.settings
         (name,) = names_of([experiment.objective])
@@ -110,7 +110,7 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
         from dicejax.analysis.comparison import compare, table
-        from dicejax.training.progress import TrainingProgress
+        from dicejax.training.logs.progress import TrainingProgress
 
         if self.seeds < 1:
             raise InputError(f"--seeds is {self.seeds}; want at least 1")

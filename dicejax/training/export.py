@@ -6,8 +6,8 @@ import dataclasses
 from pathlib import Path
 
 from dicejax.models import huggingface
-from dicejax.training.checkpoint import Which, restore_params
-from dicejax.training.run import Run
+from dicejax.training.runs.checkpoint import Which, restore_params
+from dicejax.training.runs.run import Run
 
 
 def export(

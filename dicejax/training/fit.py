@@ -14,18 +14,18 @@ from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
 from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
-from dicejax.training.checkpoint import Checkpoints
-from dicejax.training.metrics_log import MetricsLog, NoLog
-from dicejax.training.processes import is_first
-from dicejax.training.progress import TrainingProgress
-from dicejax.training.run import Run
+from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.sharding import global_batch, replicate, rows_here
+from dicejax.training.logs.metrics_log import MetricsLog, NoLog
+from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.logs.throughput import Throughput
+from dicejax.training.runs.checkpoint import Checkpoints
+from dicejax.training.runs.run import Run
+from dicejax.training.runs.signals import Stopped, StopRequest
+from dicejax.training.runs.standing import Standing
 from dicejax.training.setup import Setup
-from dicejax.training.sharding import global_batch, replicate, rows_here
-from dicejax.training.signals import Stopped, StopRequest
-from dicejax.training.standing import Standing
-from dicejax.training.state import TrainState
-from dicejax.training.step import train_step
-from dicejax.training.throughput import Throughput
+from dicejax.training.steps.state import TrainState
+from dicejax.training.steps.step import train_step
 
 
 class _StoppedInEvaluation(Exception):

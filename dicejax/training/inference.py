@@ -14,10 +14,10 @@ from etils import epath
 from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
-from dicejax.training.checkpoint import Which, restore_params
-from dicejax.training.mesh import MeshShape
+from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.prediction import Predictor
-from dicejax.training.run import Run
+from dicejax.training.runs.checkpoint import Which, restore_params
+from dicejax.training.runs.run import Run
 from dicejax.training.setup import load, longest
 
 

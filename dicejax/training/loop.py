@@ -14,19 +14,19 @@ import numpy as np
 from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches
 from dicejax.errors import InputError
-from dicejax.training.boards import Board, WeightsAndBiases, require_wandb
-from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.devices.model_flops import attended_length, flops_per_token
+from dicejax.training.devices.processes import is_first, meet
+from dicejax.training.devices.sharding import placed
 from dicejax.training.fit import Fit
-from dicejax.training.metrics_log import MetricsLog, NoLog
-from dicejax.training.model_flops import attended_length, flops_per_token
-from dicejax.training.processes import is_first, meet
-from dicejax.training.progress import TrainingProgress
-from dicejax.training.run import Run
+from dicejax.training.logs.boards import Board, WeightsAndBiases, require_wandb
+from dicejax.training.logs.metrics_log import MetricsLog, NoLog
+from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.logs.throughput import Throughput
+from dicejax.training.runs.checkpoint import Checkpoints, restore_params
+from dicejax.training.runs.run import Run
+from dicejax.training.runs.standing import Standing
 from dicejax.training.setup import Setup, prepare
-from dicejax.training.sharding import placed
-from dicejax.training.standing import Standing
-from dicejax.training.state import TrainState
-from dicejax.training.throughput import Throughput
+from dicejax.training.steps.state import TrainState
 
 
 def train(

@@ -28,10 +28,10 @@ from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
-from dicejax.training.mesh import batch_parts
+from dicejax.training.devices.mesh import batch_parts
+from dicejax.training.devices.sharding import put, shardings
 from dicejax.training.prediction import Predictor
-from dicejax.training.sharding import put, shardings
-from dicejax.training.state import TrainState
+from dicejax.training.steps.state import TrainState
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")

@@ -33,7 +33,7 @@ from dicejax.objectives import (
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.training.mesh import MeshShape
+from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import encode
 
 

@@ -24,13 +24,21 @@ from dicejax.objectives import (
     HardNegatives,
     LinearSchedule,
     LovaszSoftmax,
+    Objective,
     SelfAdjustingDice,
     Tversky,
     WeightedSum,
 )
-from dicejax.training.accumulation import LossOfBatch
-from dicejax.training.mesh import MeshShape
-from dicejax.training.sharding import global_batch, put, rows_here, shardings, to_host
+from dicejax.objectives.objective import objective
+from dicejax.training.devices.mesh import MeshShape
+from dicejax.training.devices.sharding import (
+    global_batch,
+    put,
+    rows_here,
+    shardings,
+    to_host,
+)
+from dicejax.training.steps.accumulation import LossOfBatch
 
 ROWS, WIDTH, CLASSES = 64, 8, 4
 OBJECTIVES = {
@@ -86,37 +94,100 @@ def batch():
     return fill(rows + [[]] * 5, WIDTH, layout, sequences=2)
 
 
-# Compiling is what the test costs; the order of sums is the same.
+@objective
+class OneOf(Objective):
+    """One of several objectives: the one whose number the state begins with.
+
+    Compiling the encoder is what the test costs; this way it is done once for all.
+    """
+
+    short_name = "one_of"
+
+    parts: tuple[Objective, ...] = ()
+
+    def __call__(self, outputs, targets, state=(), progress=0.0):
+        chosen, states = state
+
+        def run(number):
+            loss, new = self.parts[number](outputs, targets, states[number], progress)
+            return loss, (*states[:number], new, *states[number + 1 :])
+
+        branches = [functools.partial(run, n) for n in range(len(self.parts))]
+        loss, states = jax.lax.switch(chosen, branches)
+        return loss, (chosen, states)
+
+    def initial_state(self):
+        return tuple(part.initial_state() for part in self.parts)
+
+
+# The order of sums is the same without.
 QUICKLY = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
+STATIC = ("network", "mesh", "micro_batches", "one_pass")
 
 
-@functools.partial(
-    jax.jit,
-    static_argnames=("network", "micro_batches", "one_pass"),
-    compiler_options=QUICKLY,
-)
-def all_gradients(params, batch, rng, *, network, micro_batches, one_pass):
-    """The loss and the gradients of each kind of objective, in one program."""
+def of_batch(network, objective, state, rng, mesh):
+    """The loss of a batch that the test is about."""
+    return LossOfBatch(
+        network=network,
+        task=None,
+        objective=objective,
+        objective_state=state,
+        progress=PROGRESS,
+        rng=rng,
+        mesh=mesh,
+    )
+
+
+def as_found(gradient, state):
+    return gradient.loss, gradient.gradients, jax.tree.leaves(state)
+
+
+@functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
+def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass):
+    """The loss and the gradients of each kind of objective, each by itself."""
+    del one_pass
     found = {}
-    for name, objective in OBJECTIVES.items():
-        loss = LossOfBatch(
-            network=network,
-            task=None,
-            objective=objective,
-            objective_state=objective.initial_state(),
-            progress=PROGRESS,
-            rng=rng,
-        )
-        whole = None if one_pass else False
-        gradient = loss.gradient(
-            params, batch, micro_batches=micro_batches, one_pass=whole
-        )
-        state = jax.tree.leaves(gradient.objective_state)
-        found[name] = (gradient.loss, gradient.gradients, state)
+    for name, each in OBJECTIVES.items():
+        loss = of_batch(network, each, each.initial_state(), rng, mesh)
+        gradient = loss.gradient(params, batch, micro_batches=micro_batches)
+        found[name] = as_found(gradient, gradient.objective_state)
     return found
+
+
+@functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
+def together(params, batch, rng, *, network, mesh, micro_batches, one_pass):
+    """The same in one loop; additive objectives in one pass by themselves if asked."""
+    alone = {n: o for n, o in OBJECTIVES.items() if one_pass and o.is_additive}
+    looped = {n: o for n, o in OBJECTIVES.items() if n not in alone}
+    found = {}
+    for name, each in alone.items():
+        loss = of_batch(network, each, (), rng, mesh)
+        gradient = loss.gradient(
+            params, batch, micro_batches=micro_batches, one_pass=True
+        )
+        found[name] = as_found(gradient, ())
+    one_of = OneOf(parts=tuple(looped.values()))
+
+    def numbered(number):
+        loss = of_batch(network, one_of, (number, one_of.initial_state()), rng, mesh)
+        gradient = loss.gradient(params, batch, micro_batches=micro_batches)
+        return gradient, gradient.objective_state[1]
+
+    every, states = jax.lax.map(
+        lambda n: as_pair(numbered(n)), jax.numpy.arange(len(looped))
+    )
+    for number, name in enumerate(looped):
+        own = jax.tree.map(lambda x, n=number: x[n], (every, states[number]))
+        found[name] = (*own[0], jax.tree.leaves(own[1]))
+    return found
+
+
+def as_pair(both):
+    gradient, states = both
+    return (gradient.loss, gradient.gradients), states
 
 
 def main():
@@ -137,11 +208,12 @@ def main():
         )
         part = {name: x[rows_here(ROWS, mesh)] for name, x in batch().items()}
         with jax.enable_x64(job["precision"] == "float64"):
-            found = all_gradients(
+            found = (together if job["together"] else one_by_one)(
                 put(params, mesh),
                 global_batch(part, mesh, ROWS),
                 jax.random.key(7),
                 network=net,
+                mesh=mesh,
                 micro_batches=job["micro_batches"],
                 one_pass=job["one_pass"],
             )

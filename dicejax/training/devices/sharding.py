@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dicejax.training.mesh import BATCH_AXES
+from dicejax.training.devices.mesh import BATCH_AXES
 
 # The last parts of a parameter's path, and the mesh axis of each of its dimensions. The
 # first rule with as many dimensions counts; what no rule names lies on every device.
@@ -54,6 +54,28 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
         ),
         tree,
     )
+
+
+def tables_gathered(params: Any, mesh: Mesh) -> Any:
+    """Constrain embedding tables to have their rows' whole width on each device.
+
+    What is looked up is split by rows of the batch, over the axis that splits the width
+    of the tables as well: without this the compiler passes the whole of the hidden
+    states through every device.
+
+    Args:
+      params: arrays under `jit`.
+      mesh: the devices.
+    """
+
+    def one(path: tuple[Any, ...], leaf: Any) -> Any:
+        name = path_name(path)
+        if not name.endswith("/table"):
+            return leaf
+        rows, _ = (*spec_of(name, leaf.shape, mesh), None, None)[:2]
+        return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh, P(rows)))
+
+    return jax.tree_util.tree_map_with_path(one, params)
 
 
 def placed(shapes: Any, mesh: Mesh) -> Any:

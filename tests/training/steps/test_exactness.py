@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.steps.accumulation import LossOfBatch
 
 from . import exact_worker
 
@@ -36,10 +36,10 @@ def computed(jobs, folder, processes=1, devices=1):
     """Run jobs in so many processes, and return what the first of them gives."""
     jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
     out, port = folder / f"{processes}x{devices}.npz", free_port()
-    root = str(WORKER.parents[2])
+    root = str(WORKER.parents[3])
     begun = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.training.exact_worker"]
+            [sys.executable, "-m", "tests.training.steps.exact_worker"]
             + [str(x) for x in (port, processes, n, devices, json.dumps(jobs), out)],
             stderr=subprocess.PIPE,
             cwd=root,
@@ -61,8 +61,9 @@ def computed(jobs, folder, processes=1, devices=1):
         ]
 
 
-def job(precision, micro_batches=1, mesh=None, one_pass=True):
+def job(precision, micro_batches=1, mesh=None, one_pass=True, together=True):
     return {
+        "together": together,
         "precision": precision,
         "micro_batches": micro_batches,
         "mesh": PLAIN if mesh is None else mesh,
@@ -75,7 +76,7 @@ def plain(tmp_path_factory):
     """What one device gives for the whole batch at once."""
     folder = tmp_path_factory.mktemp("plain")
     kinds = ("float64", "float32")
-    found = computed([job(kind) for kind in kinds], folder)
+    found = computed([job(kind, together=False) for kind in kinds], folder)
     return dict(zip(kinds, found, strict=True))
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jax
 
-from dicejax.training.peaks import peak_flops
+from dicejax.training.devices.peaks import peak_flops
 
 _GIB = 2**30
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax.training.checkpoint import restore_params
-from dicejax.training.run import Run
+from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.runs.run import Run
 
-QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
+QUICKSTART = Path(__file__).parents[3] / "experiments" / "quickstart.py"
 # What takes no part in the result, such as the speed.
 TIMES = ("tokens_per_s", "wait_share", "memory_gib")
 SMALL = {

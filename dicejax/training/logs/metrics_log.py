@@ -13,7 +13,7 @@ from typing import Any
 
 from etils import epath
 
-from dicejax.training.boards import Board, TensorBoard, is_local
+from dicejax.training.logs.boards import Board, TensorBoard, is_local
 
 FILE = "metrics.jsonl"
 REWRITE_EVERY_S = 30.0

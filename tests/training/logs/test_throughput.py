@@ -12,10 +12,10 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
-from dicejax.training import peaks
-from dicejax.training.model_flops import attended_length, flops_per_token
-from dicejax.training.peaks import peak_flops
-from dicejax.training.throughput import Throughput, _peak_resident
+from dicejax.training.devices import peaks
+from dicejax.training.devices.model_flops import attended_length, flops_per_token
+from dicejax.training.devices.peaks import peak_flops
+from dicejax.training.logs.throughput import Throughput, _peak_resident
 
 
 class Clock:

@@ -10,8 +10,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.models.network import Params
-from dicejax.training.loss_scaling import LossScaling
 from dicejax.training.optimizers import Optimizer
+from dicejax.training.steps.loss_scaling import LossScaling
 
 
 @jax.tree_util.register_dataclass

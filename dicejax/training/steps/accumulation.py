@@ -21,12 +21,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
+from jax.sharding import Mesh
 
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.weighting import weighted
+from dicejax.training.devices.sharding import tables_gathered
+from dicejax.training.steps.weighting import weighted
 
 Batch = Mapping[str, Array]
 
@@ -57,6 +59,7 @@ class LossOfBatch:
       objective_state: what the objective carries from step to step.
       progress: the share of training that is done.
       rng: the step's key for dropout; None switches dropout off.
+      mesh: the devices, where parameters are split over them.
     """
 
     network: Network
@@ -65,6 +68,7 @@ class LossOfBatch:
     objective_state: Any = ()
     progress: float | Array = 0.0
     rng: Array | None = None
+    mesh: Mesh | None = None
 
     def gradient(
         self,
@@ -90,6 +94,8 @@ class LossOfBatch:
         if one_pass and not self.is_additive:
             name = self.objective.short_name
             raise ValueError(f"objective {name} is not a mean over labelled elements")
+        if self.mesh is not None:
+            params = tables_gathered(params, self.mesh)
         if micro_batches == 1:
             return self._whole(params, batch, scale)
         parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)

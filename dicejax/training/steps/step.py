@@ -15,10 +15,10 @@ from jax.sharding import Mesh
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Predicted, Task
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.devices.sharding import shardings
 from dicejax.training.optimizers import Optimizer
-from dicejax.training.sharding import shardings
-from dicejax.training.state import TrainState
+from dicejax.training.steps.accumulation import LossOfBatch
+from dicejax.training.steps.state import TrainState
 
 Batch = Mapping[str, Array]
 
@@ -69,6 +69,7 @@ def train_step(
         objective_state=state.objective_state,
         progress=state.step / state.total_steps,
         rng=jax.random.fold_in(state.rng, state.step),
+        mesh=mesh,
     )
     scaling = state.loss_scaling
     found = loss.gradient(

@@ -20,10 +20,10 @@ from orbax.checkpoint.checkpoint_managers import preservation_policy
 
 from dicejax.errors import InputError, first_line
 from dicejax.models.network import Network, Params
-from dicejax.training.fingerprint import fingerprint
-from dicejax.training.mesh import MeshShape
-from dicejax.training.sharding import path_name, placed
-from dicejax.training.state import TrainState
+from dicejax.training.runs.fingerprint import fingerprint
+from dicejax.training.devices.mesh import MeshShape
+from dicejax.training.devices.sharding import path_name, placed
+from dicejax.training.steps.state import TrainState
 
 METRIC = "dev_score"
 Which = Literal["best", "last"]

@@ -21,9 +21,9 @@ from dicejax.objectives import (
 )
 from dicejax.tasks import Tagging
 from dicejax.training.optimizers import AdamW
-from dicejax.training.state import TrainState
-from dicejax.training.step import predict_step, train_step
-from dicejax.training.weighting import weighted
+from dicejax.training.steps.state import TrainState
+from dicejax.training.steps.step import predict_step, train_step
+from dicejax.training.steps.weighting import weighted
 
 LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
@@ -183,8 +183,8 @@ EIGHT_DEVICES = """
         GHM, CrossEntropy, Dice, HardNegatives, LovaszSoftmax, SelfAdjustingDice,
         WeightedSum,
     )
-    from dicejax.training.mesh import MeshShape
-    from dicejax.training.sharding import global_batch, replicate
+    from dicejax.training.devices.mesh import MeshShape
+    from dicejax.training.devices.sharding import global_batch, replicate
 
     config = BertConfig(
         vocab_size=50, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,

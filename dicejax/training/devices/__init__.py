@@ -1,0 +1,1 @@
+"""Which devices there are, and what lies on which."""

@@ -1,0 +1,1 @@
+"""One update: loss, gradients, weighting, the state that it changes."""
