@@ -13,6 +13,8 @@ from safetensors.numpy import save_file
 
 from dicejax.models.bert import BertConfig
 
+from .small_project import CORPUS, EXPERIMENT
+
 # LLVM's optimisation takes half of the tests' time, for programs that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
@@ -93,4 +95,16 @@ def model_folder(tmp_path):
     tmp_path.mkdir()
     (tmp_path / "config.json").write_text(json.dumps(SMALL_MODEL))
     save_file(small_tensors(), tmp_path / "model.safetensors")
+    return tmp_path
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    """A folder with an experiment on three files, and the working folder in it."""
+    data = tmp_path / "data"
+    data.mkdir()
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
+    (tmp_path / "mine.py").write_text(EXPERIMENT.format(folder=str(data)))
+    monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -47,12 +47,11 @@ def attend(
     Returns:
       `[B, T, N, H]` in the type of `value`.
     """
-    at_least_float32 = jnp.promote_types(query.dtype, jnp.float32)
     undropped = rng is None or dropout_rate == 0.0
-    if undropped and at_least_float32 == jnp.float32:
+    if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
         return jax.nn.dot_product_attention(query, key, value, bias, mask)
-    # dot_product_attention drops no attention weights and rounds its softmax to
-    # float32, so this path is spelled out.
+    # dot_product_attention drops no attention weights, rounds its softmax to float32,
+    # and of float16 wants products that CPUs do not have, so this path is spelled out.
     scale = query.shape[-1] ** -0.5
     # Heads to the front: one transposed copy is cheaper than strided batched products.
     query, key, value = (x.swapaxes(1, 2) for x in (query * scale, key, value))

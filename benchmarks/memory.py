@@ -1,0 +1,93 @@
+"""What `dicejax plan` says of a step's memory beside what a run on the CPU really adds.
+
+The step is compiled first; then the resident memory is read, the state made, a few
+steps are taken, and the kernel's record of the highest resident memory is read. Only
+Linux keeps that record.
+
+usage:    python benchmarks/memory.py EXPERIMENT.py [--any.setting VALUE]
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import sys
+from pathlib import Path
+
+import jax
+import tyro
+
+from dicejax import config
+from dicejax.training.devices.sharding import global_batch
+from dicejax.training.plan import plan, simulate
+from dicejax.training.setup import prepare
+from dicejax.training.steps.step import train_step
+
+STEPS = 4
+
+
+def resident(name: str) -> int:
+    """Return VmRSS, the resident memory, or VmHWM, the highest so far, in bytes."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(f"{name}:"):
+            return 1024 * int(line.split()[1])
+    raise SystemExit("memory.py: /proc/self/status has no such line; it needs Linux")
+
+
+def forget_highest() -> None:
+    """Give freed memory back to the kernel, and let its record begin anew."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def really_added(experiment: config.Experiment) -> int:
+    """Return the bytes by which the first steps raise the resident memory."""
+    mesh = experiment.mesh.make()
+    setup = prepare(experiment, warn=print)
+    batches, objective = setup.batches(mesh), setup.objective()
+    fixed = {
+        "network": setup.network,
+        "optimizer": experiment.optimizer,
+        "task": experiment.task,
+        "micro_batches": experiment.training.micro_batches,
+        "mesh": mesh,
+    }
+    state = setup.initial_state(objective, mesh, len(batches))
+    first = global_batch(batches[0].arrays, mesh)
+    compiled = train_step.lower(state, first, objective, **fixed).compile()
+    del state, first
+    forget_highest()
+    before = resident("VmRSS")
+    state = setup.initial_state(objective, mesh, len(batches))
+    for step in range(STEPS):
+        batch = global_batch(batches[step].arrays, mesh)
+        state, _ = jax.block_until_ready(compiled(state, batch, objective))
+    return resident("VmHWM") - before
+
+
+def main() -> None:
+    """Print both as one JSON object."""
+    file, *overrides = sys.argv[1:]
+    experiment = tyro.cli(
+        tyro.conf.AvoidSubcommands[config.Experiment],
+        default=config.load(file),
+        args=overrides,
+    )
+    simulate(experiment)
+    planned = plan(experiment, warn=lambda text: print(text, file=sys.stderr))
+    bytes_planned = planned.total * jax.device_count()
+    added = really_added(experiment)
+    print(
+        json.dumps(
+            {
+                "planned_mib": round(bytes_planned / 2**20, 1),
+                "added_mib": round(added / 2**20, 1),
+                "planned / added": round(bytes_planned / added, 3),
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""A corpus and an experiment as a newcomer would write them."""
+
+from dicejax.cli import run
+
+CORPUS = """-DOCSTART- -X- O
+
+Anna NNP B-PER
+lives VBZ O
+in IN O
+Oslo NNP B-LOC
+
+Bob NNP B-PER
+saw VBD O
+New NNP B-LOC
+York NNP I-LOC
+today NN O
+
+Nothing NN O
+happens VBZ O
+here RB O
+"""
+
+EXPERIMENT = """
+from dicejax.config import Experiment, ScratchEncoder, Training
+from dicejax.data.sources import ConllFiles
+from dicejax.training.optimizers import AdamW
+
+
+def get_config():
+    return Experiment(
+        name="small",
+        data=ConllFiles(dir={folder!r}),
+        encoder=ScratchEncoder(vocab_size=200, hidden_size=32, intermediate_size=64,
+                               num_hidden_layers=1, dropout=0.0),
+        optimizer=AdamW(learning_rate=1e-2),
+        training=Training(epochs=12, sentences_per_update=16, row_length=32,
+                          log_every=5),
+    )
+"""
+
+
+def fails(capsys, argv, *parts):
+    """Run, expect status 2 and one line on standard error that holds the parts."""
+    assert run(argv) == 2
+    lines = capsys.readouterr().err.strip().splitlines()
+    assert len(lines) == 1, lines
+    for part in ("dicejax: ", *parts):
+        assert part in lines[0]
