@@ -7,6 +7,7 @@ import json
 import os
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import save_file
@@ -17,6 +18,13 @@ from .small_project import CORPUS, EXPERIMENT
 
 # LLVM's optimisation takes half of the tests' time, for programs that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _forget_programs():
+    """Each compiled program holds pieces of memory, of which Linux gives so many."""
+    yield
+    jax.clear_caches()
 
 
 @pytest.fixture(scope="session")

@@ -94,8 +94,21 @@ class LossOfBatch:
         if one_pass and not self.is_additive:
             name = self.objective.short_name
             raise ValueError(f"objective {name} is not a mean over labelled elements")
-        if self.mesh is not None:
-            params = tables_gathered(params, self.mesh)
+        if self.mesh is None:
+            return self._gradient(params, batch, micro_batches, scale, one_pass)
+        params = tables_gathered(params, self.mesh)
+        found = self._gradient(params, batch, micro_batches, scale, one_pass)
+        gradients = tables_gathered(found.gradients, self.mesh)
+        return dataclasses.replace(found, gradients=gradients)
+
+    def _gradient(
+        self,
+        params: Params,
+        batch: Batch,
+        micro_batches: int,
+        scale: float | Array,
+        one_pass: bool | None,
+    ) -> Gradient:
         if micro_batches == 1:
             return self._whole(params, batch, scale)
         parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)
