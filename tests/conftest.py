@@ -20,6 +20,15 @@ from .small_project import CORPUS, EXPERIMENT
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
+def pytest_addoption(parser):
+    """Offer what takes half an hour."""
+    parser.addoption(
+        "--exhaustive",
+        action="store_true",
+        help="check exactness in every combination of devices, processes and parts",
+    )
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
     """Each compiled program holds pieces of memory, of which Linux gives so many."""

@@ -93,6 +93,7 @@ def trained(network, batch, task):
         optimizer,
         total_steps=9,
         rng=jax.random.key(1),
+        objective_state=objective.initial_state(),
     )
     for _ in range(3):
         state, metrics = train_step(

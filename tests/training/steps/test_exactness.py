@@ -1,5 +1,6 @@
 """Loss and gradients are those of the plain step, however a batch is divided."""
 
+import itertools
 import json
 import os
 import socket
@@ -18,12 +19,36 @@ from . import exact_worker
 WORKER = Path(__file__).with_name("exact_worker.py")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 PLAIN = {"data": 1, "fsdp": 1, "tensor": 1}
-MESHES = [
-    {"data": 8},
-    {"data": 1, "fsdp": 8},
-    {"data": 1, "tensor": 8},
-    {"data": 2, "fsdp": 2, "tensor": 2},
-]
+MESHES = {
+    "data": {"data": 8},
+    "fsdp": {"data": 1, "fsdp": 8},
+    "tensor": {"data": 1, "tensor": 8},
+    "mixed": {"data": 2, "fsdp": 2, "tensor": 2},
+}
+MICRO_BATCHES = (1, 2, 8)
+# Everything with everything compiles for half an hour: that is what --exhaustive does.
+# Otherwise each mesh, each number of parts and of processes are there at least once.
+CELLS = {
+    ("float64", 1): [("data", 2), ("fsdp", 8), ("tensor", 2), ("mixed", 8)],
+    ("float64", 2): [("mixed", 1), ("mixed", 2)],
+    ("float64", 4): [("mixed", 8)],
+    ("float32", 1): [("mixed", 2)],
+    ("float32", 2): [("mixed", 8)],
+}
+
+
+def pytest_generate_tests(metafunc):
+    if "cells" not in metafunc.fixturenames:
+        return
+    cells = CELLS
+    if metafunc.config.getoption("exhaustive"):
+        every = list(itertools.product(MESHES, MICRO_BATCHES))
+        cells = dict.fromkeys(itertools.product(TOLERANCE, (1, 2, 4)), every)
+    metafunc.parametrize(
+        ("precision", "processes", "cells"),
+        [(*key, value) for key, value in cells.items()],
+        ids=[f"{precision}-{processes}" for precision, processes in cells],
+    )
 
 
 def free_port():
@@ -48,7 +73,7 @@ def computed(jobs, folder, processes=1, devices=1):
         )
         for n in range(processes)
     ]
-    errors = [process.communicate(timeout=900)[1] for process in begun]
+    errors = [process.communicate(timeout=3000)[1] for process in begun]
     assert all(process.returncode == 0 for process in begun), errors[0][-3000:]
     with np.load(out) as found:
         return [
@@ -96,32 +121,19 @@ def check(found, wanted, precision):
 def test_micro_batches_give_the_plain_step(plain, precision, tmp_path):
     jobs = [
         job(precision, parts, one_pass=one_pass)
-        for parts in (2, 8)
-        for one_pass in (True, False)
+        for parts, one_pass in itertools.product(MICRO_BATCHES[1:], (True, False))
     ]
     for found in computed(jobs, tmp_path):
         check(found, plain[precision], precision)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("precision", "processes"),
-    [("float64", 1), ("float64", 2), ("float64", 4), ("float32", 1), ("float32", 2)],
-)
 def test_devices_and_processes_give_the_plain_step(
-    plain, precision, processes, tmp_path
+    plain, precision, processes, cells, tmp_path
 ):
-    # Everything with everything would compile for an hour: all meshes in one process
-    # and float64, and elsewhere the one that mixes all axes.
-    meshes = MESHES if (precision, processes) == ("float64", 1) else MESHES[-1:]
-    jobs = [
-        job(precision, parts, mesh)
-        for mesh in meshes
-        for parts in ((1, 2, 8) if mesh is MESHES[-1] else (1, 2))
-    ]
-    found = computed(jobs, tmp_path, processes, 8 // processes)
-    for one in found:
-        check(one, plain[precision], precision)
+    jobs = [job(precision, parts, MESHES[name]) for name, parts in cells]
+    for found in computed(jobs, tmp_path, processes, 8 // processes):
+        check(found, plain[precision], precision)
 
 
 def test_the_mean_of_micro_batches_is_wrong(plain):
