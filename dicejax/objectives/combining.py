@@ -22,7 +22,89 @@ from dicejax.objectives.sets import Dice
 
 
 @objective
-class WeightedSum(Objective):
+class Combination(Objective):
+    """What objectives made of others share; a subclass says of which, and how.
+
+    Args:
+      output: of no meaning here: each member reads its own.
+    """
+
+    @property
+    def members(self) -> tuple[Objective, ...]:
+        """The objectives that this one is made of."""
+        raise TypeError(f"{type(self).__name__} does not define `members`")
+
+    def with_members(self, members: Sequence[Objective]) -> Objective:
+        """Return the same of others."""
+        raise TypeError(f"{type(self).__name__} does not define `with_members`")
+
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the loss, given those of the members; linear in them."""
+        raise TypeError(f"{type(self).__name__} does not define `combined`")
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        state: State = (),
+        progress: float | Array = 0.0,
+    ) -> tuple[Array, State]:
+        """Return the loss of a batch, and the states of the members."""
+        results = [
+            member(outputs, targets, one, progress)
+            for member, one in zip(
+                self.members, state or self.initial_state(), strict=True
+            )
+        ]
+        values, states = zip(*results, strict=True)
+        return self.combined(values, progress), states
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether all members are, in whatever shares."""
+        return all(member.is_additive for member in self.members)
+
+    def elements(self, targets: Mapping[str, Array]) -> Elements:
+        """Return those of the members."""
+        return tuple(member.elements(targets) for member in self.members)
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: Elements,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        """Return what the contributions of the members make."""
+        values = [
+            member.contribution(outputs, targets, one, progress)
+            for member, one in zip(self.members, whole, strict=True)
+        ]
+        return self.combined(values, progress)
+
+    def initial_state(self) -> State:
+        """Return the states of the members."""
+        return tuple(member.initial_state() for member in self.members)
+
+    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+        """Return the same of fitted members."""
+        return self.with_members([one.fitted(class_counts) for one in self.members])
+
+    def leaves(self) -> tuple[Objective, ...]:
+        """Return those of all members."""
+        return tuple(leaf for member in self.members for leaf in member.leaves())
+
+    def reading(
+        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> Objective:
+        """Return the same of members of which each reads what it names, or all."""
+        return self.with_members(
+            [member.reading(outputs, weights) for member in self.members]
+        )
+
+
+@objective
+class WeightedSum(Combination):
     """A weighted sum of objectives: cross-entropy plus dice, unless told otherwise.
 
     Args:
@@ -45,63 +127,24 @@ class WeightedSum(Objective):
                 f"weights has {len(self.weights)} numbers for {len(self.parts)} parts"
             )
 
-    def __call__(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        state: State = (),
-        progress: float | Array = 0.0,
-    ) -> tuple[Array, State]:
-        """Return the sum, and the states of the parts."""
-        values, states = _all(self.parts, outputs, targets, state, progress)
-        return self._weighed(values), states
-
     @property
-    def is_additive(self) -> bool:
-        """Whether all parts are."""
-        return all(part.is_additive for part in self.parts)
+    def members(self) -> tuple[Objective, ...]:
+        """The parts."""
+        return self.parts
 
-    def elements(self, targets: Mapping[str, Array]) -> Elements:
-        """Return those of the parts."""
-        return tuple(part.elements(targets) for part in self.parts)
+    def with_members(self, members: Sequence[Objective]) -> Objective:
+        """Return the sum of other parts, with the same weights."""
+        return dataclasses.replace(self, parts=tuple(members))
 
-    def contribution(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        whole: Elements,
-        progress: float | Array = 0.0,
-    ) -> Array:
-        """Return the sum of the contributions of the parts."""
-        return self._weighed(_adding(self.parts, outputs, targets, whole, progress))
-
-    def initial_state(self) -> State:
-        """Return the states of the parts."""
-        return tuple(part.initial_state() for part in self.parts)
-
-    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the sum of the fitted parts."""
-        parts = tuple(part.fitted(class_counts) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
-
-    def leaves(self) -> tuple[Objective, ...]:
-        """Return those of all parts."""
-        return tuple(leaf for part in self.parts for leaf in part.leaves())
-
-    def reading(
-        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
-    ) -> Objective:
-        """Return the sum of parts of which each reads what it names, or all outputs."""
-        parts = tuple(part.reading(outputs, weights) for part in self.parts)
-        return dataclasses.replace(self, parts=parts)
-
-    def _weighed(self, values: Sequence[Array]) -> Array:
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the weighted sum."""
+        del progress
         weighed = zip(self.weights, values, strict=True)
         return sum(weight * value for weight, value in weighed)
 
 
 @objective
-class Schedule(Objective):
+class Schedule(Combination):
     """One objective first, another later; a subclass says when, by `share`.
 
     Cross-entropy first and dice later, unless told otherwise: a set loss has little
@@ -120,66 +163,18 @@ class Schedule(Objective):
         """Return how much of the loss is `then`, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} does not define `share`")
 
-    def __call__(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        state: State = (),
-        progress: float | Array = 0.0,
-    ) -> tuple[Array, State]:
-        """Return the mixture at `progress`, and both states."""
-        pair = (self.first, self.then)
-        values, states = _all(pair, outputs, targets, state, progress)
-        return self._mixed(values, progress), states
-
     @property
-    def is_additive(self) -> bool:
-        """Whether both objectives are, whatever their shares."""
-        return self.first.is_additive and self.then.is_additive
+    def members(self) -> tuple[Objective, ...]:
+        """The first objective and the other."""
+        return self.first, self.then
 
-    def elements(self, targets: Mapping[str, Array]) -> Elements:
-        """Return those of both."""
-        return self.first.elements(targets), self.then.elements(targets)
+    def with_members(self, members: Sequence[Objective]) -> Objective:
+        """Return the same change between others."""
+        first, then = members
+        return dataclasses.replace(self, first=first, then=then)
 
-    def contribution(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        whole: Elements,
-        progress: float | Array = 0.0,
-    ) -> Array:
-        """Return the mixture of both contributions at `progress`."""
-        pair = (self.first, self.then)
-        values = _adding(pair, outputs, targets, whole, progress)
-        return self._mixed(values, progress)
-
-    def initial_state(self) -> State:
-        """Return both states."""
-        return self.first.initial_state(), self.then.initial_state()
-
-    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the schedule of the fitted objectives."""
-        return dataclasses.replace(
-            self,
-            first=self.first.fitted(class_counts),
-            then=self.then.fitted(class_counts),
-        )
-
-    def leaves(self) -> tuple[Objective, ...]:
-        """Return those of both."""
-        return self.first.leaves() + self.then.leaves()
-
-    def reading(
-        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
-    ) -> Objective:
-        """Return the schedule of two objectives that read what they name, or all."""
-        return dataclasses.replace(
-            self,
-            first=self.first.reading(outputs, weights),
-            then=self.then.reading(outputs, weights),
-        )
-
-    def _mixed(self, values: Sequence[Array], progress: float | Array) -> Array:
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the mixture at `progress`."""
         early, late = values
         share = self.share(progress)
         return (1 - share) * early + share * late
@@ -226,32 +221,3 @@ class StepSchedule(Schedule):
     def share(self, progress: float | Array) -> Array:
         """Return 0 before the change and 1 after it."""
         return jnp.where(progress < self.at, 0.0, 1.0)
-
-
-def _all(
-    parts: tuple[Objective, ...],
-    outputs: Mapping[str, Array],
-    targets: Mapping[str, Array],
-    state: State,
-    progress: float | Array,
-) -> tuple[tuple[Array, ...], State]:
-    states = state or tuple(part.initial_state() for part in parts)
-    results = [
-        part(outputs, targets, one, progress)
-        for part, one in zip(parts, states, strict=True)
-    ]
-    values, states = zip(*results, strict=True)
-    return values, states
-
-
-def _adding(
-    parts: tuple[Objective, ...],
-    outputs: Mapping[str, Array],
-    targets: Mapping[str, Array],
-    whole: Elements,
-    progress: float | Array,
-) -> tuple[Array, ...]:
-    return tuple(
-        part.contribution(outputs, targets, one, progress)
-        for part, one in zip(parts, whole, strict=True)
-    )

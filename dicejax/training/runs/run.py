@@ -6,6 +6,7 @@ encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
 tensorboard/      the same for TensorBoard
+wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 checkpoints/      the last states and the best
 result.json       the final scores; written last, so it marks a finished run
 """

@@ -1,0 +1,42 @@
+"""Is a loss better than another? Statistics over seeds and test sentences that hold.
+
+| question | function | what may change |
+| --- | --- | --- |
+| what are the scores? | `score`, `Summary` | |
+| on this test set, over seeds | `over_seeds` | seeds |
+| for these runs, over sentences | `approximate_randomisation` | sentences |
+| in general: the final claim | `seeds_and_items` | seeds and sentences |
+| of several losses | `holm` | |
+| in words | `verdict` | |
+| with more seeds | `power`, `seeds_needed` | |
+
+Runs of the same seed share their initial weights and the order of their batches, so
+they are compared pair by pair.
+"""
+
+from dicejax.metrics.significance.crossed import CrossedDifference, seeds_and_items
+from dicejax.metrics.significance.parts import score
+from dicejax.metrics.significance.randomisation import approximate_randomisation
+from dicejax.metrics.significance.seeds import (
+    PairedDifference,
+    over_seeds,
+    power,
+    seeds_needed,
+)
+from dicejax.metrics.significance.summary import Summary
+from dicejax.metrics.significance.verdicts import Verdict, holm, verdict
+
+__all__ = [
+    "CrossedDifference",
+    "PairedDifference",
+    "Summary",
+    "Verdict",
+    "approximate_randomisation",
+    "holm",
+    "over_seeds",
+    "power",
+    "score",
+    "seeds_and_items",
+    "seeds_needed",
+    "verdict",
+]
