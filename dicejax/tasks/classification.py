@@ -227,6 +227,33 @@ class Classification(Task):
             },
         )
 
+    def shares(
+        self,
+        examples: Sequence[LabelledText],
+        predictions: Sequence[Decision],
+        labels: Sequence[str],
+    ) -> np.ndarray:
+        """Of each class twice the right ones, and those predicted plus the gold.
+
+        For accuracy: whether it is right, and 1.
+        """
+        gold = np.array([example.label for example in examples])
+        found = np.array([one.label for one in predictions])
+        if self.headline == "accuracy":
+            right = (gold == found).astype(float)
+            return np.stack([right, np.ones_like(right)], axis=-1)[:, None]
+        if self.headline != "f1":
+            raise InputError(
+                f"task: {self.headline} is no sum over examples, as statistics over "
+                "them need; take --task.headline_score f1 or accuracy"
+            )
+        names = [*labels, *sorted(set(gold) - set(labels))]
+        wanted, given = (
+            values[:, None] == np.array(names[1:] if len(names) == 2 else names)
+            for values in (gold, found)
+        )
+        return np.stack([2.0 * (wanted & given), 1.0 * wanted + given], axis=-1)
+
     def warnings(
         self,
         split: str,

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
+
 from dicejax.data.examples import Sentence, Span
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
@@ -35,6 +37,19 @@ class SpanTask(Task):
         counts = span_metrics.count(gold, predictions)
         return Scores.of_spans(span_metrics.scores(counts))
 
+    def shares(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> np.ndarray:
+        """Twice the right spans, and those predicted plus those of the gold."""
+        del labels
+        pairs = zip(examples, predictions, strict=True)
+        return f1_shares(
+            [span_metrics.count([one.spans], [spans]).total for one, spans in pairs]
+        )
+
     def parse(self, line: str, number: int) -> Sentence:
         """Take words separated by white space."""
         return Sentence(tuple(line.split()), (), number)
@@ -44,6 +59,16 @@ class SpanTask(Task):
     ) -> tuple[dict[str, Any], list[str]]:
         """Name each span with its words."""
         return show_spans(example.words, prediction)
+
+
+def f1_shares(counts: Sequence[span_metrics.TypeCounts]) -> np.ndarray:
+    """Return what each sentence adds to the micro F1, `[N, 1, 2]`; see `Task.shares`.
+
+    >>> f1_shares([span_metrics.TypeCounts(1, 2, 3)]).tolist()
+    [[[2.0, 5.0]]]
+    """
+    pairs = [(2 * one.true_positives, one.predicted + one.gold) for one in counts]
+    return np.array(pairs, float).reshape(-1, 1, 2)
 
 
 def flat_spans(spans: Sequence[Span]) -> list[Span]:

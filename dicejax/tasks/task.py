@@ -274,6 +274,37 @@ class Task(abc.ABC):
         predictions = [self.decide(one, threshold) for one in found]
         return self.score(examples, predictions, labels)
 
+    def shares(
+        self,
+        examples: Sequence[Any],
+        predictions: Sequence[Any],
+        labels: Sequence[str],
+    ) -> np.ndarray:
+        """Return what each example adds to the headline.
+
+            headline = mean_c(sum_n shares[n, c, 0] / sum_n shares[n, c, 1])
+
+        with 0 for 0 / 0: statistics over examples draw from these. Here the headline is
+        a mean over examples; a task with another kind of score says so.
+
+        Args:
+          examples: of a split.
+          predictions: what was decided for each.
+          labels: as `label_names` returns them.
+
+        Returns:
+          float `[N, C, 2]`, numerators and denominators; C is 1 for scores that do not
+          average over classes.
+
+        Raises:
+          InputError: the headline is no such quotient.
+        """
+        pairs = [
+            (self.score([one], [prediction], labels).values[self.headline], 1.0)
+            for one, prediction in zip(examples, predictions, strict=True)
+        ]
+        return np.array(pairs).reshape(-1, 1, 2)
+
     @abc.abstractmethod
     def warnings(
         self,

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from tokenizers import Tokenizer
 
 from dicejax.data import tags
@@ -14,7 +15,7 @@ from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
-from dicejax.tasks.spans import lost_to_length, show_spans
+from dicejax.tasks.spans import f1_shares, lost_to_length, show_spans
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import IGNORED, Item, Outputs
 from dicejax.tasks.tokens import HEAD, TokenTask, encode_words, word_labels
@@ -108,6 +109,23 @@ class WordTagging(TokenTask):
             },
         )
 
+    def shares(
+        self,
+        examples: Sequence[TaggedWords],
+        predictions: Sequence[Sequence[str]],
+        labels: Sequence[str] = (),
+    ) -> np.ndarray:
+        """Twice the right labels, and those given plus those of the gold."""
+        del labels
+        pairs = [
+            (
+                2 * sum(map(str.__eq__, one.labels, words)),
+                sum(label != NONE for label in words) + len(one.labels),
+            )
+            for one, words in zip(examples, predictions, strict=True)
+        ]
+        return np.array(pairs, float).reshape(-1, 1, 2)
+
     def warnings(
         self,
         split: str,
@@ -185,6 +203,22 @@ class JointTagging(Tagging):
             "character_accuracy": scores.token_accuracy,
         }
         return Scores({**joint.values, **more}, joint.groups)
+
+    def shares(
+        self,
+        examples: Sequence[Sentence],
+        predictions: Sequence[Sequence[Span]],
+        labels: Sequence[str] = (),
+    ) -> np.ndarray:
+        """Twice the right words, and those predicted plus those of the gold."""
+        del labels
+        counts = [
+            segmentation.count_tagging(
+                [self._tags(one, one.spans)], [self._tags(one, spans)], self.scheme
+            ).joint.total
+            for one, spans in zip(examples, predictions, strict=True)
+        ]
+        return f1_shares(counts)
 
     def parse(self, line: str, number: int) -> Sentence:
         """Take every character that is no white space."""
