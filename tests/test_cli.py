@@ -127,7 +127,13 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
         assert part in said.out
     assert "dice seed 1  epoch 1" in said.err
     content = json.loads((project / "runs/small/comparison.json").read_text())
-    assert {len(row["f1"]) for row in content.values()} == {2}
+    assert list(content["losses"]) == ["ce", "dice"]
+    for row in content["losses"].values():
+        assert [run["status"] for run in row["runs"]] == ["finished"] * 2
+        assert row["summary"]["n"] == 2
+    beside = content["losses"]["dice"]["against_baseline"]
+    assert beside["seeds"] == [0, 1]
+    assert beside["crossed"]["p_value"] == beside["p_holm"]  # one loss beside ce
     assert run(argv) == 0
     again = capsys.readouterr()
     assert again.err.count("used again") == 4 and "epoch 1" not in again.err

@@ -44,7 +44,10 @@ def test_each_way_to_train_learns_the_corpus(project, flags):
     assert run(["train", "mine.py", "--out", "run", *flags]) == 0
     losses = [record["loss"] for record in records(project)]
     assert losses[-1] < 0.3 * losses[0]
-    assert result(project)["test"]["f1"] > 0.9
+    f1 = result(project)["test"]["f1"]
+    assert f1 > 0.9
+    above, below = Run(epath.Path("run")).shares().sum(axis=(0, 1))
+    assert above / below == pytest.approx(f1)
     assert result(project)["skipped"] == 0
     if "float16" in flags:
         assert {record["loss_scale"] for record in records(project)} == {2.0**15}
@@ -63,6 +66,7 @@ def test_a_run_that_diverges_stops_and_keeps_the_batch(project, capsys):
         for name in kept.files:
             np.testing.assert_array_equal(kept[name], wanted[name])
     assert not (project / "run/result.json").exists()
+    assert Run(epath.Path("run")).diverged() in line
 
 
 def _batch(begun, step):

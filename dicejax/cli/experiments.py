@@ -83,17 +83,22 @@ class Train:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Train several losses with several seeds and print their scores side by side.
+    """Say whether losses help on this data, beside cross-entropy.
 
-    Same data order, same initial weights, same budget for each loss. Finished runs in
-    the folder are used again.
+    Every loss is trained with every seed: same data order, same initial weights, same
+    budget. Finished runs in the folder are used again and those that were cut off go
+    on; runs that diverge are counted. The differences are told with statistics for new
+    seeds and new sentences, adjusted for the number of losses.
 
     Args:
       file: the experiment file; run with it and --help to see its values.
       out: folder of all runs; runs/NAME unless given.
       overwrite: train again what the folder holds.
       losses: the losses to compare, at their defaults; the experiment names some.
+        Cross-entropy always takes part.
       seeds: runs per loss.
+      shard: train only every N-th run from the I-th on, written I/N, for arrays of
+        jobs that share the folder.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
       settings: the experiment.
@@ -104,12 +109,13 @@ class Compare:
     overwrite: bool = False
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seeds: int = 2
+    shard: Annotated[str | None, arg(metavar="I/N")] = None
     scratch: bool = False
     settings: Overrides = GENERIC
 
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
-        from dicejax.analysis.comparison import compare, table
+        from dicejax.analysis import comparison
         from dicejax.training.logs.progress import TrainingProgress
 
         if self.seeds < 1:
@@ -118,16 +124,12 @@ class Compare:
         if self.losses:
             objectives = tuple(objective_named(name) for name in self.losses)
         out = self.out or f"runs/{self.settings.name}"
+        jobs = comparison.jobs_of(self.settings, objectives, self.seeds, out)
+        mine = comparison.shard_of(jobs, self.shard)
         with TrainingProgress(console) as progress:
-            rows = compare(
-                self.settings,
-                objectives,
-                self.seeds,
-                out,
-                progress,
-                overwrite=self.overwrite,
-            )
-        Console().print(table(rows, self.settings.name))
+            comparison.train_all(mine, progress, overwrite=self.overwrite)
+        rows = comparison.evaluated(jobs, out)
+        Console().print(comparison.table(rows, self.settings.name))
         print(f"runs in {out}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import zlib
@@ -13,7 +14,7 @@ import numpy as np
 
 from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches
-from dicejax.errors import InputError
+from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.model_flops import attended_length, flops_per_token
 from dicejax.training.devices.processes import is_first, meet
 from dicejax.training.devices.sharding import placed
@@ -82,7 +83,12 @@ def train(
         standing,
     )
     with fit.log:
-        state = fit.finish(state)
+        try:
+            state = fit.finish(state)
+        except Diverged as error:
+            if is_first():
+                run.write_diverged(str(error))
+            raise
         checkpoints.close()
         result = _score(fit, state)
     if is_first():
@@ -101,7 +107,7 @@ def _begin(
 ) -> tuple[TrainState, Standing]:
     """Return the state at the last checkpoint, or at the beginning."""
     objective, steps = setup.objective(), len(batches)
-    data = _checksum(setup)
+    data = _checksum(setup, "train")
     if run.continues:
         like = placed(setup.abstract_state(objective, steps), mesh)
         found = checkpoints.restore(like, lambda text: progress.say(f"note: {text}"))
@@ -117,10 +123,10 @@ def _begin(
     return setup.initial_state(objective, mesh, steps), Standing(data=data)
 
 
-def _checksum(setup: Setup) -> int:
-    """A number that changes with what is trained on."""
+def _checksum(setup: Setup, split: str) -> int:
+    """A number that changes with the examples of a split, as the network sees them."""
     value = 0
-    for item in setup.data.items["train"]:
+    for item in setup.data.items[split]:
         for name in sorted(item.arrays):
             value = zlib.crc32(np.ascontiguousarray(item.arrays[name]), value)
     return value
@@ -153,6 +159,7 @@ def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
     folder, network = fit.run.checkpoints, fit.setup.network
     best_step, best = restore_params(folder, network, "best", fit.mesh)
     found = fit.find(best, "test")
+    _keep_shares(fit, found)
     chosen = last = fit.score(found, "test")
     if best_step < steps:
         last = fit.score(fit.find(state.weights, "test"), "test")
@@ -166,12 +173,23 @@ def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
         "devices": fit.mesh.size,
         "best_step": best_step,
         "headline": task.headline,
+        "test_data": _checksum(fit.setup, "test"),
         "test": chosen.to_json(),
         "test_at_last_step": last.to_json(),
     }
     if task.tunes_threshold:
         result |= _with_tuned_threshold(fit, best, found)
     return result
+
+
+def _keep_shares(fit: Fit, found: Sequence[Any]) -> None:
+    """Keep what each test example adds to the headline, where that is a sum at all."""
+    data, task = fit.setup.data, fit.task
+    decided = [task.decide(one) for one in found]
+    with contextlib.suppress(InputError):  # told by what wants to compare runs
+        shares = task.shares(data.corpus.test, decided, data.labels)
+        if is_first():
+            fit.run.write_shares(shares)
 
 
 def _with_tuned_threshold(

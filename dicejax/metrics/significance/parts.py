@@ -56,9 +56,7 @@ def check_paired(
     """
     ours, baseline = np.asarray(ours), np.asarray(baseline)
     if ours.shape != baseline.shape:
-        raise ValueError(
-            f"ours have shape {ours.shape} but baseline {baseline.shape}"
-        )
+        raise ValueError(f"ours have shape {ours.shape} but baseline {baseline.shape}")
     _check(ours, "ours", "[S, N, C, 2]", ndim=4)
     _check(baseline, "baseline", "[S, N, C, 2]", ndim=4)
     check_seeds(len(ours), least_seeds)

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 class Summary:
     """What a row of a table says of a loss; None where there is nothing to say.
 
-    >>> Summary.of([0.7, 0.8, 0.9], diverged=1).mean
-    0.8
-    >>> Summary.of([0.7]).sd is None
+    >>> Summary.of([0.25, 0.5, 0.75], diverged=1).mean
+    0.5
+    >>> Summary.of([0.5]).sd is None
     True
 
     Attributes:

@@ -8,26 +8,33 @@ metrics.jsonl     one JSON object per line: losses, rates, scores
 tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 checkpoints/      the last states and the best
+test_shares.npz   what each test example adds to the headline, see `Task.shares`
 result.json       the final scores; written last, so it marks a finished run
+diverged.json     instead of it: why training was given up
 """
 
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
+import zipfile
 from typing import Any
 
+import numpy as np
 from etils import epath
 from tokenizers import Tokenizer
 
 from dicejax import config
 from dicejax.data import tokenize
-from dicejax.errors import InputError
+from dicejax.errors import InputError, first_line
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 
 RESULT = "result.json"
+SHARES = "test_shares.npz"
+DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 
 
@@ -149,10 +156,44 @@ class Run:
         partial = self.path / (RESULT + ".partial")
         partial.write_text(json.dumps(result, indent=2) + "\n")
         partial.replace(self.path / RESULT)
+        (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:
         """Return the final scores."""
         return self._read(RESULT)
+
+    def write_shares(self, shares: np.ndarray) -> None:
+        """Keep what each test example adds to the headline, `[N, C, 2]`."""
+        content = io.BytesIO()
+        np.savez_compressed(content, shares=shares)
+        (self.path / SHARES).write_bytes(content.getvalue())
+
+    def shares(self) -> np.ndarray:
+        """Return what each test example adds to the headline, `[N, C, 2]`.
+
+        Raises:
+          InputError: the run has none, or the file cannot be read.
+        """
+        file = self.path / SHARES
+        try:
+            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as found:
+                return found["shares"]
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{file}: missing; train the run again with --overwrite"
+            ) from error
+        except (ValueError, KeyError, zipfile.BadZipFile) as error:
+            raise InputError(f"{file}: damaged: {first_line(error)}") from error
+
+    def write_diverged(self, message: str) -> None:
+        """Record that training was given up."""
+        _write(self.path / DIVERGED, {"message": message})
+
+    def diverged(self) -> str | None:
+        """Return why training was given up; None where it was not."""
+        if not (self.path / DIVERGED).exists():
+            return None
+        return self._read(DIVERGED)["message"]
 
     def experiment(self) -> config.Experiment:
         """Return the experiment as it was run."""

@@ -1,0 +1,122 @@
+"""Which runs a comparison is made of, and training them."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from etils import epath
+
+from dicejax.analysis.comparison.naming import names_of
+from dicejax.config import Experiment
+from dicejax.errors import Diverged, InputError
+from dicejax.objectives import CrossEntropy, Objective
+from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.loop import train
+from dicejax.training.runs.run import Run
+
+BASELINE = CrossEntropy()
+
+
+@dataclasses.dataclass(frozen=True)
+class Job:
+    """One run: a loss with a seed.
+
+    Attributes:
+      loss: its name.
+      experiment: everything, the loss and the seed included.
+      folder: where it goes.
+    """
+
+    loss: str
+    experiment: Experiment
+    folder: str
+
+    @property
+    def seed(self) -> int:
+        """The seed of initial weights, data order and dropout."""
+        return self.experiment.training.seed
+
+
+def jobs_of(
+    experiment: Experiment, objectives: Sequence[Objective], seeds: int, folder: str
+) -> list[Job]:
+    """Return the runs of a comparison: all losses of a seed before the next seed.
+
+    Cut off at any point, each loss has then as many runs as the others.
+
+    Args:
+      experiment: everything but the objective and the seed.
+      objectives: what to compare. Cross-entropy is put first where it is missing.
+      seeds: runs per objective, with the seeds from the experiment's own upwards.
+      folder: the runs go to `folder/NAME/seed-N`.
+
+    Raises:
+      InputError: two objectives have the same name.
+    """
+    if BASELINE not in objectives:
+        objectives = (BASELINE, *objectives)
+    names, first = names_of(objectives), experiment.training.seed
+    return [
+        Job(
+            name,
+            dataclasses.replace(
+                experiment,
+                objective=objective,
+                training=dataclasses.replace(experiment.training, seed=seed),
+            ),
+            str(epath.Path(folder) / name / f"seed-{seed}"),
+        )
+        for seed in range(first, first + seeds)
+        for name, objective in zip(names, objectives, strict=True)
+    ]
+
+
+def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
+    """Return every n-th job from the i-th on, for a shard written "i/n".
+
+    >>> shard_of([1, 2, 3, 4, 5], "2/3")
+    [2, 5]
+
+    Raises:
+      InputError: it is not written so.
+    """
+    if shard is None:
+        return list(jobs)
+    found = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise InputError(f"--shard is {shard!r}; want I/N with I from 1 to N, as 3/16")
+    return list(jobs[int(found[1]) - 1 :: int(found[2])])
+
+
+def train_all(
+    jobs: Sequence[Job], progress: TrainingProgress, *, overwrite: bool = False
+) -> None:
+    """Train what is not finished; what was cut off goes on where it was.
+
+    A run that diverges is recorded as one and the next begins.
+
+    Args:
+      jobs: the runs.
+      progress: shows where they stand.
+      overwrite: train again what is there.
+
+    Raises:
+      InputError: a folder holds a run of other settings: seen before any is trained.
+      Stopped: a signal asked for it.
+    """
+    runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
+    overall = progress.begin("all runs", len(jobs), status="")
+    for run, job in zip(runs, jobs, strict=True):
+        told = f"{job.loss} seed {job.seed}"
+        if run.continues and run.diverged() is not None:
+            progress.say(f"{told}: diverged before, see {job.folder}; not tried again")
+        else:
+            if run.continues and run.is_finished:
+                progress.say(f"{told}: used again from {job.folder}")
+            try:
+                train(job.experiment, run, progress)
+            except Diverged as error:
+                progress.say(f"{told}: diverged: {error}")
+        progress.advance(overall)

@@ -1,0 +1,409 @@
+"""Significance, against plain loops, enumeration, published tables and integrals."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from dicejax.metrics.significance import (
+    CrossedDifference,
+    Summary,
+    approximate_randomisation,
+    holm,
+    over_seeds,
+    power,
+    randomisation,
+    score,
+    seeds_and_items,
+    seeds_needed,
+    verdict,
+)
+
+unhurried = settings(deadline=None)
+
+
+def counts(seed, seeds=3, sentences=12, classes=2):
+    """2 TP and predicted + gold per sentence, with sentences that hold nothing."""
+    rng = np.random.default_rng(seed)
+    shape = (2, seeds, sentences, classes)
+    gold, wrong = rng.poisson(1, shape), rng.poisson(0.5, shape)
+    right = rng.binomial(gold, 0.6)
+    return np.stack([2 * right, gold + right + wrong], -1)
+
+
+def score_by_loops(sentences):
+    """Score of [N, C, 2]."""
+    classes = len(sentences[0])
+    total = 0.0
+    for c in range(classes):
+        numerator = sum(float(s[c][0]) for s in sentences)
+        denominator = sum(float(s[c][1]) for s in sentences)
+        total += numerator / denominator if denominator else 0.0
+    return total / classes
+
+
+def mean_difference(ours, baseline):
+    return sum(
+        score_by_loops(o) - score_by_loops(b)
+        for o, b in zip(ours, baseline, strict=True)
+    ) / len(ours)
+
+
+# Scores and their description
+
+
+def test_score_equals_loops_over_any_leading_axes():
+    runs = counts(0)
+    got = score(runs)
+    assert got.shape == (2, 3)
+    for i, j in itertools.product(range(2), range(3)):
+        assert got[i, j] == pytest.approx(score_by_loops(runs[i, j]), abs=1e-15)
+    assert score(runs[0, 0]) == got[0, 0]
+
+
+def test_a_class_that_is_nowhere_scores_0():
+    assert score([[[2, 2], [0, 0]]]) == 0.5
+
+
+def test_accuracy_of_truth_values():
+    right = np.array([True, False, True, True])
+    assert score(np.stack([right, np.ones(4, bool)], -1)[:, None]) == 0.75
+
+
+@pytest.mark.parametrize(
+    ("scores", "wanted"),
+    [
+        ([], Summary(0, None, None, None, None, None, 2)),
+        ([0.5], Summary(1, 0.5, None, 0.5, 0.5, 0.5, 2)),
+        ([0.5, 0.75, 1.0, 0.75], Summary(4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2)),
+    ],
+)
+def test_summary(scores, wanted):
+    assert Summary.of(scores, diverged=2) == wanted
+
+
+# Over seeds
+
+
+def test_over_seeds_equals_scipys_paired_t_test():
+    ours, baseline = np.random.default_rng(1).random((2, 7))
+    got = over_seeds(ours, baseline, level=0.1)
+    wanted = stats.ttest_rel(ours, baseline)
+    interval = wanted.confidence_interval(0.9)
+    assert got.p_value == pytest.approx(wanted.pvalue, rel=1e-12)
+    assert (got.low, got.high) == pytest.approx((interval.low, interval.high))
+    assert (got.seeds, got.mean) == (7, pytest.approx((ours - baseline).mean()))
+    assert got.sd == pytest.approx(np.std(ours - baseline, ddof=1))
+
+
+def test_equal_scores_are_no_evidence():
+    assert over_seeds([0.5, 0.6], [0.5, 0.6]).p_value == 1
+
+
+def power_by_integral(seeds, effect, level):
+    """Integrate the normal tails over the distribution of the sample's deviation."""
+    freedom = seeds - 1
+    critical = stats.t.isf(level / 2, freedom)
+    shift = effect * math.sqrt(seeds)
+
+    def tails(u):
+        limit = critical * u
+        found = stats.norm.sf(limit - shift) + stats.norm.cdf(-limit - shift)
+        return found * stats.chi2.pdf(freedom * u * u, freedom) * 2 * freedom * u
+
+    return integrate.quad(tails, 0, 8, epsabs=1e-12, limit=200)[0]
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 5, 10, 30])
+@pytest.mark.parametrize("effect", [0.1, -0.7, 1.5])
+@pytest.mark.parametrize("level", [0.05, 0.01])
+def test_power_equals_an_integral(seeds, effect, level):
+    got = power(seeds, 3 * effect, 3.0, level=level)
+    assert got == pytest.approx(power_by_integral(seeds, effect, level), abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("effect", "wanted", "its_power"),
+    [(0.2, 199, 0.8017), (0.5, 34, 0.8078), (0.8, 15, 0.8213)],
+)
+def test_seeds_needed_equals_g_power(effect, wanted, its_power):
+    assert seeds_needed(-effect, 1.0) == wanted
+    assert power(wanted, effect, 1.0) == pytest.approx(its_power, abs=5e-5)
+
+
+@unhurried
+@given(st.floats(0.05, 5), st.sampled_from([0.5, 0.8, 0.95]))
+def test_seeds_needed_is_the_smallest_number(effect, wanted):
+    got = seeds_needed(effect, 1.0, wanted=wanted)
+    assert power(got, effect, 1.0) >= wanted
+    assert got == 2 or power(got - 1, effect, 1.0) < wanted
+
+
+def test_seeds_needed_at_the_ends():
+    assert seeds_needed(0.0, 0.0) is None
+    assert seeds_needed(1e-6, 1.0) is None
+    assert seeds_needed(0.5, 1.0, most=33) is None
+    assert seeds_needed(0.5, 1.0, most=34) == 34
+    assert seeds_needed(0.01, 0.0) == 2
+    assert seeds_needed(1.0, 1e-3) == 2
+    assert power(5, 0.0, 1.0) == 0.05
+
+
+# Approximate randomisation
+
+
+def randomisation_by_enumeration(ours, baseline):
+    """The share of all 2^N ways to swap that differ at least as much."""
+    observed = abs(mean_difference(ours, baseline))
+    reached = 0
+    ways = list(itertools.product([False, True], repeat=ours.shape[1]))
+    for way in ways:
+        swap = np.array(way)[None, :, None, None]
+        a, b = np.where(swap, baseline, ours), np.where(swap, ours, baseline)
+        reached += abs(mean_difference(a, b)) >= observed - 1e-12
+    return reached / len(ways)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("chunk", [2**22, 50])
+def test_approximate_randomisation_equals_enumeration(seed, chunk, monkeypatch):
+    monkeypatch.setattr(randomisation, "_CHUNK", chunk)
+    ours, baseline = counts(seed, seeds=2, sentences=8)
+    exact = randomisation_by_enumeration(ours, baseline)
+    got = approximate_randomisation(ours, baseline, resamples=20_000)
+    four_errors = 4 * math.sqrt(exact * (1 - exact) / 20_000)
+    assert abs(got - exact) <= four_errors + 1 / 20_000
+
+
+def test_approximate_randomisation_is_deterministic_and_never_0():
+    ours, baseline = counts(5, sentences=40)
+    first = approximate_randomisation(ours, baseline, resamples=500, seed=3)
+    assert first == approximate_randomisation(ours, baseline, resamples=500, seed=3)
+    others = {
+        approximate_randomisation(ours, baseline, resamples=500, seed=s)
+        for s in range(5)
+    }
+    assert len(others) > 1
+    right = np.ones((1, 60, 1, 2))
+    assert approximate_randomisation(right, right * [0, 1], resamples=99) == 0.01
+    assert approximate_randomisation(right, right, resamples=99) == 1
+
+
+# Seeds and sentences
+
+
+def crossed_by_loops(ours, baseline):
+    """Variances of the mean: of seeds, of sentences in common, of sentences alone."""
+    seeds, sentences = ours.shape[:2]
+    pseudo = np.empty((seeds, sentences))
+    for s in range(seeds):
+        whole = score_by_loops(ours[s]) - score_by_loops(baseline[s])
+        for n in range(sentences):
+            left = [i for i in range(sentences) if i != n]
+            without = score_by_loops(ours[s, left]) - score_by_loops(baseline[s, left])
+            pseudo[s, n] = sentences * whole - (sentences - 1) * without
+        pseudo[s] += whole - pseudo[s].mean()  # the score itself, not the jackknife's
+    of_seed, of_sentence = pseudo.mean(1), pseudo.mean(0)
+    rest = 0.0
+    for s, n in itertools.product(range(seeds), range(sentences)):
+        rest += (pseudo[s, n] - of_seed[s] - of_sentence[n] + pseudo.mean()) ** 2
+    a = sentences * stats.tvar(of_seed)
+    b = seeds * stats.tvar(of_sentence)
+    e = rest / ((seeds - 1) * (sentences - 1))
+    cells = seeds * sentences
+    return a / cells, max(b - e, 0) / cells, b / cells
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_seeds_and_items_equals_loops(seed):
+    ours, baseline = counts(seed, seeds=4, sentences=30)
+    of_seeds, of_sentences, alone = crossed_by_loops(ours, baseline)
+    got = seeds_and_items(ours, baseline, level=0.1)
+    mean = mean_difference(ours, baseline)
+    t_seeds, t_sentences = stats.t.isf(0.05, 3) ** 2, stats.t.isf(0.05, 29) ** 2
+    half = math.sqrt(
+        max(t_seeds * of_seeds + t_sentences * of_sentences, t_sentences * alone)
+    )
+    assert (got.low, got.mean, got.high) == pytest.approx(
+        (mean - half, mean, mean + half), abs=1e-12
+    )
+    assert got.seed_error == pytest.approx(math.sqrt(of_seeds), rel=1e-9)
+    assert got.sentence_error == pytest.approx(math.sqrt(of_sentences), rel=1e-9)
+    assert (got.seeds, got.sentences, got.level) == (4, 30, 0.1)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_p_value_is_the_level_at_which_the_interval_ends_at_0(seed):
+    ours, baseline = counts(seed, seeds=4, sentences=30)
+    p_value = seeds_and_items(ours, baseline).p_value
+    got = seeds_and_items(ours, baseline, level=p_value)
+    end = min(abs(got.low), abs(got.high))
+    assert end == pytest.approx(0, abs=1e-9 * (got.high - got.low))
+
+
+def test_roles_can_be_exchanged():
+    ours, baseline = counts(7)
+    there, back = seeds_and_items(ours, baseline), seeds_and_items(baseline, ours)
+    assert (there.mean, there.low, there.high) == (-back.mean, -back.high, -back.low)
+    assert there.p_value == back.p_value
+
+
+def test_without_seeds_the_error_is_that_of_a_bootstrap_of_sentences():
+    one = counts(8, seeds=1, sentences=300)
+    ours, baseline = np.repeat(one, 4, axis=1)  # 4 seeds that give the same outputs
+    got = seeds_and_items(ours, baseline)
+    rng = np.random.default_rng(0)
+    weights = rng.multinomial(300, np.full(300, 1 / 300), 4000).astype(float)
+    sums = np.einsum("rn,mnck->mrck", weights, one[:, 0])
+    scores = (sums[..., 0] / sums[..., 1]).mean(-1)
+    # Sampling error of a deviation from 4000: 1 / sqrt(8000), four times.
+    assert got.seed_error == 0
+    assert got.sentence_error == pytest.approx((scores[0] - scores[1]).std(), rel=0.045)
+
+
+def test_coarse_scores_that_agree_by_chance_are_not_sure():
+    """Two seeds, each one of 40 sentences better, but not the same one."""
+    right = np.zeros((2, 40, 1), bool)
+    right[:, :20] = True
+    better = right.copy()
+    better[0, 30] = better[1, 35] = True
+    ones = np.ones_like(right)
+    ours, baseline = np.stack([better, ones], -1), np.stack([right, ones], -1)
+    assert over_seeds(score(ours), score(baseline)).p_value == 0
+    assert seeds_and_items(ours, baseline).p_value > 0.15
+
+
+def test_the_same_runs_are_no_evidence():
+    ours = counts(9)[0]
+    got = seeds_and_items(ours, ours)
+    assert (got.mean, got.low, got.high, got.p_value) == (0, 0, 0, 1)
+
+
+def test_a_difference_beyond_doubt_has_a_p_value_that_is_a_number():
+    rng = np.random.default_rng(0)
+    right = rng.random((2, 10, 3000, 1)) < np.array([0.99, 0.01])[:, None, None, None]
+    got = seeds_and_items(*np.stack([right, np.ones_like(right)], -1))
+    assert 0 <= got.p_value < 1e-12
+    everything = np.ones((2, 5, 1, 2))
+    assert seeds_and_items(everything, everything * [0, 1]).p_value == 0
+
+
+# Several losses, and words
+
+
+def holm_by_closure(p_values):
+    """Holm's procedure is the closed test of Bonferroni's: all subsets, tried."""
+    adjusted = []
+    for i in range(len(p_values)):
+        rest = [p for j, p in enumerate(p_values) if j != i]
+        tests = [
+            min(1.0, (size + 1) * min((p_values[i], *others)))
+            for size in range(len(rest) + 1)
+            for others in itertools.combinations(rest, size)
+        ]
+        adjusted.append(max(tests))
+    return adjusted
+
+
+def test_holm_by_hand():
+    # Sorted: 4 x 0.005, 3 x 0.01, 2 x 0.03, 1 x 0.04 (less than the one before).
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.4, 0.9, 0.6]).tolist() == [1, 1, 1]
+    assert holm([0.04]).tolist() == [0.04]
+    assert holm([]).tolist() == []
+
+
+@unhurried
+@given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.05, 1]), max_size=7))
+def test_holm_equals_the_closed_test(p_values):
+    assert holm(p_values) == pytest.approx(holm_by_closure(p_values), abs=1e-15)
+
+
+def difference(mean, low, high, p_value, level=0.05):
+    return CrossedDifference(mean, low, high, p_value, level, 5, 900, 0.001, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("found", "adjusted", "outcome", "sentence"),
+    [
+        (
+            difference(0.0012, -0.003, 0.0055, 0.6),
+            1.0,
+            "no evidence",
+            "no evidence of a difference (+0.12, 95 % interval -0.30 to +0.55)",
+        ),
+        (
+            difference(-0.0012, -0.003, 0.0055, 0.6, level=0.1),
+            None,
+            "no evidence",
+            "no evidence of a difference (-0.12, 90 % interval -0.30 to +0.55)",
+        ),
+        (
+            difference(0.0062, 0.0031, 0.0093, 0.01),
+            0.05,
+            "better",
+            "better by 0.62 (0.31 to 0.93)",
+        ),
+        (
+            difference(-0.0062, -0.0093, -0.0031, 0.01),
+            None,
+            "worse",
+            "worse by 0.62 (0.31 to 0.93)",
+        ),
+        (
+            difference(0.0062, 0.0001, 0.0123, 0.04),
+            0.2,
+            "no evidence",
+            "no evidence of a difference among so many "
+            "(+0.62, 95 % interval +0.01 to +1.23)",
+        ),
+        (None, None, "unknown", "one seed: no statement possible"),
+    ],
+)
+def test_verdict(found, adjusted, outcome, sentence):
+    got = verdict(found, adjusted)
+    assert (got.outcome, str(got)) == (outcome, sentence)
+
+
+# What is refused
+
+RUNS = np.ones((3, 6, 1, 2))
+NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: score([1.0, 2.0]), r"shape \(2,\), not \[\.\.\., N, C, 2\]"),
+        (lambda: score(np.ones((0, 1, 2))), "shape"),
+        (lambda: score(NAN), "not finite"),
+        (lambda: Summary.of([0.5, math.nan]), "not finite"),
+        (lambda: Summary.of([[0.5]]), r"not \[S\]"),
+        (lambda: over_seeds([0.5, 0.6], [0.5]), r"\(2,\) and baseline \(1,\)"),
+        (lambda: over_seeds([0.5], [0.5]), "1 paired seeds; it takes at least 2"),
+        (lambda: over_seeds([0.5, math.inf], [0.5, 0.5]), "not finite"),
+        (lambda: power(1, 1.0, 1.0), "at least 2"),
+        (lambda: power(5, math.nan, 1.0), "the difference is nan"),
+        (lambda: seeds_needed(1.0, -1.0), "its deviation -1.0"),
+        (lambda: seeds_and_items(RUNS, RUNS[:, :5]), r"\(3, 5, 1, 2\)"),
+        (lambda: seeds_and_items(RUNS, RUNS[:2]), r"\(2, 6, 1, 2\)"),
+        (lambda: seeds_and_items(RUNS[0], RUNS[0]), r"not \[S, N, C, 2\]"),
+        (lambda: seeds_and_items(RUNS[:1], RUNS[:1]), "1 paired seeds"),
+        (lambda: seeds_and_items(RUNS[:, :1], RUNS[:, :1]), "1 sentence"),
+        (lambda: seeds_and_items(RUNS, NAN), "baseline hold numbers that are not"),
+        (lambda: approximate_randomisation(RUNS, RUNS[:, :5]), "shape"),
+        (lambda: approximate_randomisation(NAN, RUNS), "ours hold numbers that are"),
+        (lambda: holm([0.1, 1.1]), "1.1 is no p-value"),
+        (lambda: holm([math.nan]), "nan is no p-value"),
+        (lambda: holm(0.1), r"not \[m\]"),
+    ],
+)
+def test_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

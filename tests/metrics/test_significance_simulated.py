@@ -1,0 +1,206 @@
+"""Do the statistics hold? Runs drawn from a model whose true scores are known.
+
+A rate of 5 % among 2,000 is found above 131 (6.55 %) with a probability below 0.1 %:
+`most_of(2000)`. Every limit here comes from such binomial errors.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from dicejax.metrics.significance import (
+    approximate_randomisation,
+    holm,
+    over_seeds,
+    power,
+    score,
+    seeds_and_items,
+    seeds_needed,
+    verdict,
+)
+
+RECALL, SPURIOUS = 0.6, 0.4  # of the baseline; wrong spans per gold span
+
+
+def most_of(trials, rate=0.05):
+    """What a true rate exceeds in one of a thousand samples at most."""
+    return stats.binom.ppf(0.999, trials, rate)
+
+
+def least_of(trials, rate):
+    return stats.binom.ppf(0.001, trials, rate)
+
+
+def runs(rng, seeds, sentences, gains, *, seed_sd, sentence_sd=0.0, spans=(1.0,)):
+    """F1 counts, [system, S, N, C, 2], each system's recall better by its gain.
+
+    Recall has an effect of the seed that systems share, one of seed and system, and one
+    of sentence and system, and counts are binomial. The number of gold spans in a
+    sentence is negative binomial, with the mean `spans` per class.
+    """
+    systems, classes = len(gains), len(spans)
+    gold = rng.poisson(rng.gamma(1.0, spans, (sentences, classes)))
+    recall = (
+        RECALL
+        + np.reshape(gains, (-1, 1, 1))
+        + rng.normal(0, seed_sd, (1, seeds, 1))
+        + rng.normal(0, seed_sd, (systems, seeds, 1))
+        + rng.uniform(-1, 1, (systems, 1, sentences)) * sentence_sd * math.sqrt(3)
+    )
+    gold = np.broadcast_to(gold, (systems, seeds, sentences, classes))
+    right = rng.binomial(gold, np.clip(recall, 0, 1)[..., None])
+    wrong = rng.poisson(SPURIOUS * np.asarray(spans), gold.shape)
+    return np.stack([2 * right, gold + right + wrong], -1)
+
+
+def true_score(gain, seed_sd):
+    """F1 over all sentences, and its mean over all seeds by Gauss-Hermite."""
+    points, weights = np.polynomial.hermite_e.hermegauss(40)
+    recall = RECALL + gain + math.sqrt(2) * seed_sd * points
+    return np.average(2 * recall / (1 + recall + SPURIOUS), weights=weights)
+
+
+NO_DIFFERENCE = [
+    # seeds, seed_sd, sentence_sd, gold spans per class
+    pytest.param(2, 0.03, 0.2, (1.0,), id="2-seeds"),
+    pytest.param(3, 0.0, 0.0, (1.0,), id="3-seeds-only-noise"),
+    pytest.param(3, 0.05, 0.0, (1.0,), id="3-seeds-that-matter"),
+    pytest.param(3, 0.03, 0.25, (1.0,), id="3-seeds-and-sentences"),
+    pytest.param(5, 0.05, 0.0, (1.0,), id="5-seeds-that-matter"),
+    pytest.param(5, 0.03, 0.25, (1.0,), id="5-seeds-and-sentences"),
+    pytest.param(5, 0.02, 0.2, (1.0, 0.2, 0.03), id="5-seeds-macro-rare-class"),
+    pytest.param(10, 0.0, 0.25, (1.0,), id="10-seeds-only-sentences"),
+    pytest.param(10, 0.05, 0.2, (1.0,), id="10-seeds-and-sentences"),
+]
+
+
+@pytest.mark.parametrize(("seeds", "seed_sd", "sentence_sd", "spans"), NO_DIFFERENCE)
+def test_false_verdicts_are_at_most_5_percent(seeds, seed_sd, sentence_sd, spans):
+    rng = np.random.default_rng(seeds)
+    false = 0
+    for _ in range(2000):
+        baseline, ours = runs(
+            rng,
+            seeds,
+            200,
+            (0, 0),
+            seed_sd=seed_sd,
+            sentence_sd=sentence_sd,
+            spans=spans,
+        )
+        false += verdict(seeds_and_items(ours, baseline)).outcome != "no evidence"
+    print(f"false verdicts: {false / 20:.2f} %")
+    assert false <= most_of(2000)
+
+
+@pytest.mark.parametrize("seeds", [3, 5])
+def test_false_verdicts_on_any_of_three_losses_are_at_most_5_percent(seeds):
+    rng = np.random.default_rng(seeds)
+    false = 0
+    for _ in range(2000):
+        baseline, *losses = runs(
+            rng, seeds, 200, (0, 0, 0, 0), seed_sd=0.04, sentence_sd=0.1
+        )
+        found = [seeds_and_items(ours, baseline) for ours in losses]
+        adjusted = holm([one.p_value for one in found])
+        outcomes = map(verdict, found, adjusted)
+        false += any(one.outcome != "no evidence" for one in outcomes)
+    print(f"a false verdict among three: {false / 20:.2f} %")
+    assert false <= most_of(2000)
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10])
+@pytest.mark.parametrize("sentence_sd", [0.0, 0.25])
+def test_intervals_over_seeds_and_sentences_cover_the_truth(seeds, sentence_sd):
+    rng = np.random.default_rng(seeds)
+    gain, seed_sd = 0.05, 0.04
+    truth = true_score(gain, seed_sd) - true_score(0.0, seed_sd)
+    covered, means, variances = 0, [], []
+    for _ in range(2000):
+        baseline, ours = runs(
+            rng, seeds, 200, (0, gain), seed_sd=seed_sd, sentence_sd=sentence_sd
+        )
+        found = seeds_and_items(ours, baseline)
+        covered += found.low <= truth <= found.high
+        means.append(found.mean)
+        variances.append(found.seed_error**2 + found.sentence_error**2)
+    print(f"covered: {covered / 20:.2f} %")
+    assert 0.93 <= covered / 2000 <= 0.99
+    assert covered >= least_of(2000, 0.95)
+    # Deviations of a variance of 2000 means, and of 2000 variances of S seeds.
+    four_errors = 4 * math.sqrt(2 / 2000 + 2 / (seeds - 1) / 2000)
+    assert np.mean(variances) == pytest.approx(np.var(means), rel=four_errors)
+
+
+DIFFERENCES = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "of skewed scores": lambda rng, shape: (
+        rng.gamma(1.5, size=shape) - rng.gamma(1.5, size=shape)
+    ),
+    "heavy tails": lambda rng, shape: rng.standard_t(3, size=shape),
+    "of scores that go up to a limit": lambda rng, shape: (
+        rng.beta(8, 1, size=shape) - rng.beta(8, 1, size=shape)
+    ),
+}
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+@pytest.mark.parametrize("draw", DIFFERENCES.values(), ids=DIFFERENCES)
+def test_intervals_over_seeds_cover_the_truth(seeds, draw):
+    rng = np.random.default_rng(seeds)
+    differences = 0.3 + draw(rng, (2000, seeds))
+    found = [over_seeds(one, np.zeros(seeds)) for one in differences]
+    covered = sum(one.low <= 0.3 <= one.high for one in found)
+    print(f"covered: {covered / 20:.2f} %")
+    assert 0.93 <= covered / 2000 <= 0.99
+
+
+def test_no_percentile_bootstrap_covers_the_truth_with_few_seeds():
+    """Even the whole range of resampled means does not: why `over_seeds` has none."""
+    differences = np.random.default_rng(0).normal(size=(2000, 3))
+    covered = (differences.min(1) <= 0) & (differences.max(1) >= 0)
+    assert covered.sum() <= most_of(2000, 0.75)
+
+
+def test_approximate_randomisation_rejects_5_percent_for_the_same_outputs():
+    rng = np.random.default_rng(0)
+    p_values = [
+        approximate_randomisation(*runs(rng, 1, 200, (0, 0), seed_sd=0), resamples=199)
+        for _ in range(2000)
+    ]
+    rejected = sum(p <= 0.05 for p in p_values)
+    print(f"rejected: {rejected / 20:.2f} %")
+    assert least_of(2000, 0.05) <= rejected <= most_of(2000)
+
+
+@pytest.mark.parametrize("effect", [0.9, 1.6])
+def test_seeds_needed_see_the_difference_as_often_as_wanted(effect):
+    rng = np.random.default_rng(0)
+    seeds = seeds_needed(effect, 1.0)
+    for many in (seeds - 1, seeds):
+        drawn = rng.normal(effect, 1, (2000, many))
+        seen = sum(over_seeds(d, np.zeros(many)).p_value <= 0.05 for d in drawn)
+        expected = power(many, effect, 1.0)
+        assert (expected >= 0.8) == (many == seeds)
+        assert least_of(2000, expected) <= seen <= most_of(2000, expected)
+
+
+@pytest.mark.parametrize("seeds", [5, 10])
+def test_where_seeds_matter_most_verdicts_have_the_power_of_the_paired_test(seeds):
+    rng = np.random.default_rng(seeds)
+    gain = {5: 0.12, 10: 0.07}[seeds]
+    better, found = 0, []
+    for _ in range(1000):
+        baseline, ours = runs(rng, seeds, 400, (0, gain), seed_sd=0.05)
+        found.append(over_seeds(score(ours), score(baseline)))
+        better += verdict(seeds_and_items(ours, baseline)).outcome == "better"
+    mean = np.mean([one.mean for one in found])
+    sd = math.sqrt(np.mean([one.sd**2 for one in found]))
+    expected = power(seeds, mean, sd)
+    print(f"better: {better / 10:.1f} %, expected {100 * expected:.1f} %")
+    assert 0.5 < expected < 0.9
+    assert least_of(1000, expected) <= better <= most_of(1000, expected)
