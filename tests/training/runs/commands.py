@@ -1,0 +1,95 @@
+"""Trainings as processes of their own, and what they leave behind."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import jax
+import numpy as np
+from etils import epath
+
+from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.runs.run import Run
+
+QUICKSTART = Path(__file__).parents[3] / "experiments" / "quickstart.py"
+# What takes no part in the result, such as the speed.
+TIMES = ("tokens_per_s", "wait_share", "memory_gib")
+SMALL = {
+    "--data.train": 160,
+    "--data.dev": 20,
+    "--data.test": 20,
+    "--training.epochs": 4,
+    "--training.log_every": 1,
+    "--training.sentences_per_update": 10,
+    "--recording.checkpoint_every": 3,
+}
+
+
+def command(out, **more):
+    flags = SMALL | {"--out": out} | more
+    words = [str(word) for pair in flags.items() for word in pair]
+    start = "from dicejax.cli import main; main()"
+    return [sys.executable, "-c", start, "train", str(QUICKSTART), *words]
+
+
+def begin(out, cache, **more):
+    environment = os.environ | {
+        "DICEJAX_HUGE_PAGES": "0",  # no second start, so that the process is known
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+    return subprocess.Popen(
+        command(out, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+
+
+def finished(out, cache, **more):
+    process = begin(out, cache, **more)
+    printed, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors[-3000:]
+    return printed + errors
+
+
+def records(out):
+    lines = (out / "metrics.jsonl").read_text().splitlines()
+    return [
+        {name: value for name, value in json.loads(line).items() if name not in TIMES}
+        for line in lines
+    ]
+
+
+def weights(out, which):
+    run = Run.open(str(out))
+    return restore_params(epath.Path(out) / "checkpoints", run.network(), which)
+
+
+def same_end(out, wanted):
+    assert records(out) == records(wanted)
+    for which in ("best", "last"):
+        (step, ours), (other, theirs) = weights(out, which), weights(wanted, which)
+        assert step == other
+        for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+            np.testing.assert_array_equal(a, b)
+    ours, theirs = (json.loads((f / "result.json").read_text()) for f in (out, wanted))
+    for name in ("test", "test_at_last_step", "best_step", "best_dev_score"):
+        assert ours[name] == theirs[name]
+
+
+def leaves(tree):
+    return jax.tree.leaves(tree)
+
+
+def wait_for_step(out, step, process):
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        file = out / "metrics.jsonl"
+        if file.exists() and file.read_text().count("\n") >= step:
+            return
+        time.sleep(0.005)

@@ -1,0 +1,113 @@
+"""Two processes that share a training give what one gives, and survive a kill."""
+
+import json
+import os
+import socket
+import subprocess
+
+import pytest
+
+from .commands import command, finished, records, same_end, wait_for_step
+
+PROCESSES = 2
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("compiled")
+
+
+def begin_together(out, devices, **more):
+    """Start the processes of one training, each with so many devices."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port = found.getsockname()[1]
+    begun = []
+    for index in range(PROCESSES):
+        flags = {
+            "--processes.coordinator": f"127.0.0.1:{port}",
+            "--processes.count": PROCESSES,
+            "--processes.index": index,
+        }
+        begun.append(
+            subprocess.Popen(
+                command(out, **flags, **more),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                env=os.environ
+                | {"DICEJAX_HUGE_PAGES": "0", "JAX_NUM_CPU_DEVICES": str(devices)},
+            )
+        )
+    return begun
+
+
+def finished_together(out, devices, **more):
+    begun = begin_together(out, devices, **more)
+    printed = [process.communicate(timeout=600) for process in begun]
+    assert [process.returncode for process in begun] == [0, 0], printed
+    return printed
+
+
+def result(out):
+    return json.loads((out / "result.json").read_text())
+
+
+# Easy and short, so that the test score is neither 0 nor 1 after few steps.
+LEARNT = {
+    "--data.train": 1600,
+    "--data.dev": 50,
+    "--data.test": 200,
+    "--data.o_per_entity": 5,
+    "--data.ambiguous_names": 10,
+    "--data.common_words": 40,
+    "--training.epochs": 5,
+    "--training.sentences_per_update": 64,
+    "--optimizer.learning_rate": 4e-3,
+}
+
+
+@pytest.mark.slow
+def test_eight_devices_of_two_processes_end_with_the_score_of_one(cache, tmp_path):
+    finished(tmp_path / "one", cache, **LEARNT)
+    printed = finished_together(tmp_path / "two", 4, **LEARNT)
+    one, two = result(tmp_path / "one"), result(tmp_path / "two")
+    assert two["devices"] == 8 and one["devices"] == 1
+    assert 0.2 < one["test"]["f1"] < 1
+    assert two["test"]["f1"] == pytest.approx(one["test"]["f1"], abs=0.005)
+    pairs = zip(records(tmp_path / "one"), records(tmp_path / "two"), strict=True)
+    for ours, theirs in list(pairs)[:20]:
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
+    # One of them speaks for both.
+    assert "F1" in printed[0][0] and "F1" not in printed[1][0]
+
+
+SHORT = {"--training.epochs": 2}
+
+
+def pytest_generate_tests(metafunc):
+    if "killed" in metafunc.fixturenames:
+        every = metafunc.config.getoption("exhaustive")
+        metafunc.parametrize("killed", (0, 1) if every else (1,))
+
+
+@pytest.mark.slow
+def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
+    out = tmp_path / "killed"
+    begun = begin_together(out, 1, **SHORT)
+    wait_for_step(out, 10, begun[0])
+    begun[killed].kill()
+    other = begun[1 - killed]
+    _, said = other.communicate(timeout=300)
+    begun[killed].communicate()
+    assert other.returncode not in (0, None), said
+    printed = finished_together(out, 1, **SHORT)
+    assert "going on from step" in printed[0][1]
+    same_end(out, uninterrupted)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "together"
+    finished_together(out, 1, **SHORT)
+    return out
