@@ -1,0 +1,1 @@
+"""A run's folder: settings, checkpoints, how far it got."""
