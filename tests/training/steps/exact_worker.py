@@ -101,8 +101,6 @@ class OneOf(Objective):
     Compiling the encoder is what the test costs; this way it is done once for all.
     """
 
-    short_name = "one_of"
-
     parts: tuple[Objective, ...] = ()
 
     def __call__(self, outputs, targets, state=(), progress=0.0):
