@@ -21,12 +21,21 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 
 def pytest_addoption(parser):
-    """Offer what takes half an hour."""
+    """Offer what takes an hour."""
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="check exactness in every combination of devices, processes and parts",
+        help="every combination of devices, processes and forms, not a choice of them",
     )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out what is marked as one of many combinations, unless asked for all."""
+    if config.getoption("exhaustive"):
+        return
+    left = [item for item in items if item.get_closest_marker("exhaustive")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if item not in set(left)]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -82,7 +82,13 @@ def trainer(request, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", by_short_name())
+@pytest.mark.parametrize(
+    "loss",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if number % 3 else [])
+        for number, name in enumerate(by_short_name())
+    ],
+)
 def test_every_loss_that_fits_trains_two_steps(trainer, loss):
     try:
         trainer.two_steps(by_short_name()[loss]())

@@ -34,9 +34,18 @@ def records(project, out="run"):
         ["--training.batching", "buckets", "--training.buckets", "2"],
         ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
         ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
-        ["--rule", "lamb", "--optimizer.learning_rate", "3e-2"],
-        ["--rule", "lion", "--optimizer.learning_rate", "3e-3"],
-        ["--rule", "adafactor", "--optimizer.learning_rate", "3e-2"],
+        pytest.param(
+            ["--rule", "lamb", "--optimizer.learning_rate", "3e-2"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--rule", "lion", "--optimizer.learning_rate", "3e-3"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--rule", "adafactor", "--optimizer.learning_rate", "3e-2"],
+            marks=pytest.mark.exhaustive,
+        ),
     ],
     ids=lambda flags: " ".join(flags[:2]),
 )

@@ -123,11 +123,16 @@ EXPECTED = {
 
 
 # XLNet's head is for XLNet.
-CASES = [
+ALL_CASES = [
     (name, vocabulary, form)
     for name, vocabulary in EXPECTED
     for form in FORMS
     if "head" not in form or "xlnet" in vocabulary
+]
+# Every third has each data set, vocabulary and form.
+CASES = [
+    pytest.param(*case, marks=[pytest.mark.exhaustive] if number % 3 else [])
+    for number, case in enumerate(ALL_CASES)
 ]
 
 

@@ -42,7 +42,13 @@ def planned(**flags):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's record")
 @pytest.mark.parametrize(
     "flags",
-    [{}, {"--mesh.data": 1, "--mesh.fsdp": 4}, {"--training.micro_batches": 4}],
+    [
+        {},
+        pytest.param(
+            {"--mesh.data": 1, "--mesh.fsdp": 4}, marks=pytest.mark.exhaustive
+        ),
+        pytest.param({"--training.micro_batches": 4}, marks=pytest.mark.exhaustive),
+    ],
     ids=["plain", "fsdp", "micro-batches"],
 )
 def test_the_plan_is_what_the_kernel_counts(flags):

@@ -67,7 +67,7 @@ LEARNT = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_eight_devices_of_two_processes_end_with_the_score_of_one(cache, tmp_path):
     finished(tmp_path / "one", cache, **LEARNT)
     printed = finished_together(tmp_path / "two", 4, **LEARNT)
@@ -85,13 +85,8 @@ def test_eight_devices_of_two_processes_end_with_the_score_of_one(cache, tmp_pat
 SHORT = {"--training.epochs": 2}
 
 
-def pytest_generate_tests(metafunc):
-    if "killed" in metafunc.fixturenames:
-        every = metafunc.config.getoption("exhaustive")
-        metafunc.parametrize("killed", (0, 1) if every else (1,))
-
-
 @pytest.mark.slow
+@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.exhaustive)])
 def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
     out = tmp_path / "killed"
     begun = begin_together(out, 1, **SHORT)

@@ -34,12 +34,13 @@ def uninterrupted(tmp_path_factory, cache):
 
 
 @pytest.mark.slow
-def test_twenty_kills_change_nothing(uninterrupted, cache, tmp_path):
+@pytest.mark.parametrize("wanted", [6, pytest.param(20, marks=pytest.mark.exhaustive)])
+def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
     out, rng, kills = tmp_path / "killed", random.Random(0), 0
     steps = len(records(uninterrupted))
     # Half of them a moment after a step, checkpoints being written; half at any time
     # since the program was started.
-    while kills < 20:
+    while kills < wanted:
         process = begin(out, cache)
         if kills % 2:
             wait_for_step(out, rng.randrange(1, steps), process)
@@ -58,7 +59,10 @@ def test_twenty_kills_change_nothing(uninterrupted, cache, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "number",
+    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)],
+)
 def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
     out = tmp_path / "stopped"
     process = begin(out, cache, **{"--recording.checkpoint_every": 1000})
@@ -74,7 +78,14 @@ def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "flip",
+        pytest.param("cut", marks=pytest.mark.exhaustive),
+        pytest.param("remove", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_damaged_checkpoint_falls_back(uninterrupted, cache, tmp_path, damage):
     out = tmp_path / "damaged"
     process = begin(out, cache)
