@@ -116,6 +116,7 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
         from dicejax.analysis import comparison
+        from dicejax.metrics.scores import heading
         from dicejax.training.logs.progress import TrainingProgress
 
         if self.seeds < 1:
@@ -130,6 +131,10 @@ class Compare:
             comparison.train_all(mine, progress, overwrite=self.overwrite)
         rows = comparison.evaluated(jobs, out)
         Console().print(comparison.table(rows, self.settings.name))
+        metric = heading(self.settings.task.headline)
+        print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
+        for line in comparison.remarks(rows):
+            print(f"  {line}")
         print(f"runs in {out}")
 
 

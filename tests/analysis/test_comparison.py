@@ -116,10 +116,10 @@ def test_diverged_and_missing_runs_are_counted_and_left_out_in_pairs(runs, tmp_p
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
     assert rows["dice"].against.seeds == (0, 3, 4)
     assert rows["focal"].against.seeds == (0, 1, 3, 4)
-    shown = comparison.table(list(rows.values()), "some").columns[-1]
-    remarks = list(shown.cells)
-    assert remarks[0] == "1 of 5 not finished"
-    assert remarks[1].endswith("; 1 of 5 diverged")
+    ce, dice, focal = comparison.remarks(list(rows.values()))
+    assert ce == "ce: 1 of 5 not finished"
+    assert dice.startswith("dice: no evidence") and dice.endswith("; 1 of 5 diverged")
+    assert focal == f"focal: {rows['focal'].against.verdict}"
 
 
 def test_one_seed_is_no_statement(tmp_path):

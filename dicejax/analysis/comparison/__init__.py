@@ -11,9 +11,17 @@ from dicejax.analysis.comparison.jobs import BASELINE, Job, jobs_of, shard_of, t
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
 from dicejax.analysis.comparison.statistics import Row, rows_of
-from dicejax.analysis.comparison.table import table
+from dicejax.analysis.comparison.table import remarks, table
 
-__all__ = ["evaluated", "jobs_of", "names_of", "shard_of", "table", "train_all"]
+__all__ = [
+    "evaluated",
+    "jobs_of",
+    "names_of",
+    "remarks",
+    "shard_of",
+    "table",
+    "train_all",
+]
 
 
 def evaluated(jobs: Sequence[Job], folder: str) -> list[Row]:
