@@ -13,7 +13,9 @@ from safetensors.numpy import load_file, save_file
 
 from dicejax import config
 from dicejax.cli import run
+from dicejax.cli.choices import objective_named
 from dicejax.data import tokenize
+from dicejax.objectives import SelfAdjustingDice
 
 from .small_project import CORPUS, fails
 
@@ -141,6 +143,12 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run of other settings")
 
 
+def test_a_loss_takes_settings_after_its_name():
+    loss = objective_named("dsc:alpha=1,squared=false,over=token")
+    assert loss == SelfAdjustingDice(alpha=1.0, squared=False, over="token")
+    assert objective_named("hard_negatives:minimum=3").minimum == 3
+
+
 def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, capsys):
     text = CORPUS.replace("B-LOC", "B-ORG").replace("I-LOC", "I-ORG")
     (project / "data/test.txt").write_text(text)
@@ -241,6 +249,15 @@ def test_the_installed_command_trains_on_eight_devices(project):
         ),
         (["train", "mine.py", "--data.dir", "nowhere"], ["nowhere: no such folder"]),
         (["compare", "mine.py", "--losses", "ce", "ce"], ["named twice"]),
+        (
+            ["compare", "mine.py", "--losses", "dsc:alfa=1"],
+            ["loss dsc has no 'alfa'", "did you mean alpha?"],
+        ),
+        (
+            ["compare", "mine.py", "--losses", "dsc:alpha=high"],
+            ["loss dsc: alpha=high cannot be read; want float"],
+        ),
+        (["compare", "mine.py", "--shard", "3/2"], ["--shard is '3/2'; want I/N"]),
         (
             ["train", "mine.py", "--loss", "focal", "--objective.gamma", "-1"],
             ["objective focal: gamma is -1.0 but must be in [0, inf)"],

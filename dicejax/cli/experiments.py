@@ -94,8 +94,9 @@ class Compare:
       file: the experiment file; run with it and --help to see its values.
       out: folder of all runs; runs/NAME unless given.
       overwrite: train again what the folder holds.
-      losses: the losses to compare, at their defaults; the experiment names some.
-        Cross-entropy always takes part.
+      losses: the losses to compare, at their defaults but for what is named after a
+        colon (dsc:alpha=1,smooth=0.01); the experiment names some. Cross-entropy
+        always takes part.
       seeds: runs per loss.
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
         jobs that share the folder.
