@@ -1,6 +1,7 @@
 """Reading: windows lose nothing, decoding is exact, what cannot be given is counted."""
 
 import dataclasses
+import itertools
 import json
 import re
 
@@ -20,11 +21,8 @@ from dicejax.tasks.task import IGNORED
 
 from ..data import made
 
-FORMS = [
-    {"form": "positions"},
-    {"form": "sigmoid"},
-    {"form": "positions", "head": "xlnet"},
-]
+FORMS = [{"form": "positions"}, {"form": "sigmoid"}]
+FORMS += [{"form": "positions", "head": "xlnet"}]
 CONTEXT = "the cat in New York sang and the cafe in Zurich costs 1,000 a world"
 
 
@@ -122,17 +120,12 @@ EXPECTED = {
 }
 
 
-# XLNet's head is for XLNet.
-ALL_CASES = [
-    (name, vocabulary, form)
-    for name, vocabulary in EXPECTED
-    for form in FORMS
-    if "head" not in form or "xlnet" in vocabulary
-]
-# Every third has each data set, vocabulary and form.
+# XLNet's head is for XLNet. Every third has each data set, vocabulary and form.
+CASES = [case for case in itertools.product(EXPECTED, FORMS) if "head" not in case[1]]
+CASES += [((name, "xlnet-base-cased"), FORMS[2]) for name in DATA]
 CASES = [
-    pytest.param(*case, marks=[pytest.mark.exhaustive] if number % 3 else [])
-    for number, case in enumerate(ALL_CASES)
+    pytest.param(*case, form, marks=[pytest.mark.exhaustive] if number % 3 else [])
+    for number, (case, form) in enumerate(CASES)
 ]
 
 

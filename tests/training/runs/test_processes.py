@@ -85,8 +85,8 @@ def test_eight_devices_of_two_processes_end_with_the_score_of_one(cache, tmp_pat
 SHORT = {"--training.epochs": 2}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("killed", [1, pytest.param(0, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("killed", [0, 1])
 def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
     out = tmp_path / "killed"
     begun = begin_together(out, 1, **SHORT)
