@@ -46,16 +46,10 @@ def really_added(experiment: config.Experiment) -> int:
     mesh = experiment.mesh.make()
     setup = prepare(experiment, warn=print)
     batches, objective = setup.batches(mesh), setup.objective()
-    fixed = {
-        "network": setup.network,
-        "optimizer": experiment.optimizer,
-        "task": experiment.task,
-        "micro_batches": experiment.training.micro_batches,
-        "mesh": mesh,
-    }
+    settings = setup.step_settings(mesh)
     state = setup.initial_state(objective, mesh, len(batches))
     first = global_batch(batches[0].arrays, mesh)
-    compiled = train_step.lower(state, first, objective, **fixed).compile()
+    compiled = train_step.lower(state, first, objective, **settings).compile()
     del state, first
     forget_highest()
     before = resident("VmRSS")

@@ -15,6 +15,7 @@ from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
 from dicejax.data.tags import Scheme
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
+from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks.spans import f1_shares, lost_to_length, show_spans
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import IGNORED, Item, Outputs
@@ -117,14 +118,15 @@ class WordTagging(TokenTask):
     ) -> np.ndarray:
         """Twice the right labels, and those given plus those of the gold."""
         del labels
-        pairs = [
-            (
-                2 * sum(map(str.__eq__, one.labels, words)),
-                sum(label != NONE for label in words) + len(one.labels),
+        counts = [
+            TypeCounts(
+                sum(map(str.__eq__, one.labels, words)),
+                sum(label != NONE for label in words),
+                len(one.labels),
             )
             for one, words in zip(examples, predictions, strict=True)
         ]
-        return np.array(pairs, float).reshape(-1, 1, 2)
+        return f1_shares(counts)
 
     def warnings(
         self,

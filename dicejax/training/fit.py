@@ -102,7 +102,7 @@ class Fit:
 
     def _steps(self, state: TrainState, begin: int):
         """Yield each step's number, batch, what it and those before gave, the state."""
-        experiment = self.setup.experiment
+        settings = self.setup.step_settings(self.mesh)
         # On the devices already, so that no step sends anything but its batch.
         objective = replicate(self.setup.objective(), self.mesh)
         rows = self.batches.rows
@@ -119,16 +119,7 @@ class Fit:
                 jax.block_until_ready(state.step)
                 self.meter.pause()
             with jax.transfer_guard("allow" if is_new else "disallow"):
-                state, metrics = train_step(
-                    state,
-                    arrays,
-                    objective,
-                    network=self.setup.network,
-                    optimizer=experiment.optimizer,
-                    task=experiment.task,
-                    micro_batches=experiment.training.micro_batches,
-                    mesh=self.mesh,
-                )
+                state, metrics = train_step(state, arrays, objective, **settings)
             self.meter.count(batch.tokens, batch.places)
             if is_new:
                 compiled.add(shape)

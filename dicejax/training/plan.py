@@ -117,18 +117,8 @@ def _named(shape: MeshShape) -> int:
 def _compiled(
     setup: Setup, mesh: Mesh, state: Any, batch: Any, objective: Any
 ) -> jax.stages.Compiled:
-    training = setup.experiment.training
-    lowered = train_step.lower(
-        state,
-        batch,
-        objective,
-        network=setup.network,
-        optimizer=setup.experiment.optimizer,
-        task=setup.experiment.task,
-        micro_batches=training.micro_batches,
-        mesh=mesh,
-    )
-    return lowered.compile()
+    settings = setup.step_settings(mesh)
+    return train_step.lower(state, batch, objective, **settings).compile()
 
 
 def _bytes_per_device(tree: Any) -> int:

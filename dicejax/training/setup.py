@@ -186,6 +186,16 @@ class Setup:
             )
         return parts
 
+    def step_settings(self, mesh: Mesh) -> dict[str, Any]:
+        """Return what a step is compiled for, as `train_step` names it."""
+        return {
+            "network": self.network,
+            "optimizer": self.experiment.optimizer,
+            "task": self.experiment.task,
+            "micro_batches": self.experiment.training.micro_batches,
+            "mesh": mesh,
+        }
+
     def predictor(self, mesh: jax.sharding.Mesh) -> Predictor:
         """Return what predicts with this network."""
         return Predictor(

@@ -75,15 +75,11 @@ def same_end(out, wanted):
     for which in ("best", "last"):
         (step, ours), (other, theirs) = weights(out, which), weights(wanted, which)
         assert step == other
-        for a, b in zip(leaves(ours), leaves(theirs), strict=True):
+        for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
             np.testing.assert_array_equal(a, b)
     ours, theirs = (json.loads((f / "result.json").read_text()) for f in (out, wanted))
     for name in ("test", "test_at_last_step", "best_step", "best_dev_score"):
         assert ours[name] == theirs[name]
-
-
-def leaves(tree):
-    return jax.tree.leaves(tree)
 
 
 def wait_for_step(out, step, process):

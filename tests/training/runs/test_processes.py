@@ -2,11 +2,11 @@
 
 import json
 import os
-import socket
 import subprocess
 
 import pytest
 
+from ..ports import free_port
 from .commands import command, finished, records, same_end, wait_for_step
 
 PROCESSES = 2
@@ -19,10 +19,7 @@ def cache(tmp_path_factory):
 
 def begin_together(out, devices, **more):
     """Start the processes of one training, each with so many devices."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
-    begun = []
+    port, begun = free_port(), []
     for index in range(PROCESSES):
         flags = {
             "--processes.coordinator": f"127.0.0.1:{port}",

@@ -172,20 +172,13 @@ def together(params, batch, rng, *, network, mesh, micro_batches, one_pass):
     def numbered(number):
         loss = of_batch(network, one_of, (number, one_of.initial_state()), rng, mesh)
         gradient = loss.gradient(params, batch, micro_batches=micro_batches)
-        return gradient, gradient.objective_state[1]
+        return (gradient.loss, gradient.gradients), gradient.objective_state[1]
 
-    every, states = jax.lax.map(
-        lambda n: as_pair(numbered(n)), jax.numpy.arange(len(looped))
-    )
+    every, states = jax.lax.map(numbered, jnp.arange(len(looped)))
     for number, name in enumerate(looped):
         own = jax.tree.map(lambda x, n=number: x[n], (every, states[number]))
         found[name] = (*own[0], jax.tree.leaves(own[1]))
     return found
-
-
-def as_pair(both):
-    gradient, states = both
-    return (gradient.loss, gradient.gradients), states
 
 
 def main():

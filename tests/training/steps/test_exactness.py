@@ -3,7 +3,6 @@
 import itertools
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 
 from dicejax.training.steps.accumulation import LossOfBatch
 
+from ..ports import free_port
 from . import exact_worker
 
 WORKER = Path(__file__).with_name("exact_worker.py")
@@ -47,12 +47,6 @@ def pytest_generate_tests(metafunc):
         [(*key, value) for key, value in cells.items()],
         ids=[f"{precision}-{processes}" for precision, processes in cells],
     )
-
-
-def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
 
 
 def computed(jobs, folder, processes=1, devices=1):
