@@ -18,6 +18,7 @@ from tyro.conf import AvoidSubcommands
 from dicejax import __version__, config
 from dicejax.cli.choices import hint, objective_named, optimizer_named
 from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
+from dicejax.cli.quiet import quieten
 from dicejax.cli.runs import Evaluate, Export, Predict
 from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.memory import use_huge_pages
@@ -40,6 +41,7 @@ Command = Train | Compare | Evaluate | Predict | Profile | Plan | Export
 def main() -> None:
     """Run the command line of this process."""
     use_huge_pages()
+    quieten()
     sys.exit(run(sys.argv[1:]))
 
 
