@@ -103,7 +103,7 @@ class Classification(Task):
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
         """Each sequence chooses one class."""
-        return {HEAD: Target("classes", tuple(labels))}
+        return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
     def layout(self, tokenizer: Tokenizer) -> Layout:
         """Return what the arrays of an item are, and what fills a packed row."""

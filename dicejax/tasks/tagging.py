@@ -11,7 +11,7 @@ from dicejax.data import tags
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.tags import Scheme
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs
+from dicejax.tasks.task import IGNORED, Item, Outputs, Target
 from dicejax.tasks.tokens import HEAD, TokenTask, encode_words, word_labels
 
 
@@ -29,6 +29,10 @@ class Tagging(TokenTask, SpanTask):
         """Return every tag of the types that occur, "O" first."""
         types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Each token chooses one tag, "O" where it is in no span."""
+        return {HEAD: Target("classes", tuple(labels), has_negative=True)}
 
     def encode(
         self,

@@ -52,10 +52,12 @@ class Target(NamedTuple):
         `[..., T]`, the label is a place in the row.
       classes: their names, the negative one first where there is one; those that are
         "yes_or_no" have none. Empty for positions.
+      has_negative: whether the first class says that there is nothing to find.
     """
 
     kind: Literal["classes", "yes_or_no", "positions"]
     classes: tuple[str, ...] = ()
+    has_negative: bool = False
 
 
 @jax.tree_util.register_dataclass

@@ -68,7 +68,8 @@ class TwoPointerNER(SpanTask):
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
         """Each token chooses one class as a start and one as an end."""
-        return {name: Target("classes", tuple(labels)) for name in ("start", "end")}
+        target = Target("classes", tuple(labels), has_negative=True)
+        return {name: target for name in ("start", "end")}
 
     def layout(self, tokenizer: Tokenizer) -> Layout:
         """Return what the arrays of an item are, and what fills a packed row."""

@@ -19,6 +19,7 @@ from dicejax.training.devices.sharding import global_batch, replicate, rows_here
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.logs.throughput import Throughput
+from dicejax.training.prediction import Search
 from dicejax.training.runs.checkpoint import Checkpoints
 from dicejax.training.runs.run import Run
 from dicejax.training.runs.signals import Stopped, StopRequest
@@ -212,9 +213,14 @@ class Fit:
 
     def find(self, params: Params, split: str, **options: Any) -> list[Any]:
         """Return what the task finds in each example of a split."""
+        (found,) = self.search(params, split, **options).found
+        return found
+
+    def search(self, params: Params, split: str, **options: Any) -> Search:
+        """Search a split, as `Predictor.search` does."""
         data = self.setup.data
         examples, items = getattr(data.corpus, split), data.items[split]
-        return self._predict(params, examples, items, **options)
+        return self._predict.search(params, examples, items, **options)
 
     def score(
         self, found: list[Any], split: str, threshold: float | None = None

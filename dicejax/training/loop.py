@@ -158,8 +158,11 @@ def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
     task, steps, standing = fit.task, len(fit.batches), fit.standing
     folder, network = fit.run.checkpoints, fit.setup.network
     best_step, best = restore_params(folder, network, "best", fit.mesh)
-    found = fit.find(best, "test")
+    search = fit.search(best, "test", counted=True)
+    (found,) = search.found
     _keep_shares(fit, found)
+    if is_first():
+        fit.run.write_score_counts(search.counts)
     chosen = last = fit.score(found, "test")
     if best_step < steps:
         last = fit.score(fit.find(state.weights, "test"), "test")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
@@ -20,6 +21,23 @@ from dicejax.training.devices.sharding import global_batch, rows_here, to_host
 from dicejax.training.steps.step import predict_step
 
 ROWS = 16
+
+Shift = Mapping[str, np.ndarray]
+"""What is added to the logits, `[C]` by output."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """What was found in a split.
+
+    Attributes:
+      found: for each shift, what `Task.decode` finds in each example.
+      counts: int `[C, 2, BINS]` by output, as `metrics.score_counts` has them; empty
+        unless asked for.
+    """
+
+    found: list[list[Any]]
+    counts: dict[str, np.ndarray]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,28 +79,59 @@ class Predictor:
           items: what they were encoded as.
           between: called before each batch; what it raises ends the search.
         """
-        waiting: dict[int, dict[int, Any]] = {}
-        wanted = Counter(item.example for item in items)
-        found: list[Any] = [None] * len(examples)
-        for place, outputs in self._outputs(params, items, between):
-            example = items[place].example
-            parts = waiting.setdefault(example, {})
-            parts[place] = outputs
-            # Decoded as soon as it is whole: numbers for pairs of tokens are many.
-            if len(parts) == wanted[example]:
-                found[example] = self.task.decode(
-                    examples[example],
-                    [items[one] for one in sorted(parts)],
-                    [parts[one] for one in sorted(parts)],
-                    self.labels,
-                )
-                del waiting[example]
+        (found,) = self.search(params, examples, items, between=between).found
         return found
 
+    def search(
+        self,
+        params: Params,
+        examples: Sequence[Any],
+        items: Sequence[Item],
+        *,
+        shifts: Sequence[Shift] = ({},),
+        counted: bool = False,
+        between: Callable[[], None] = lambda: None,
+    ) -> Search:
+        """Do what a call does, for several shifts of the logits, and count scores.
+
+        Args:
+          params: of the network.
+          examples: as the task knows them.
+          items: what they were encoded as.
+          shifts: what is added to logits, `[C]` by output; the network runs once.
+          counted: whether scores are counted; those of positions have no classes.
+          between: called before each batch; what it raises ends the search.
+        """
+        waiting: dict[int, dict[int, list[Any]]] = {}
+        wanted = Counter(item.example for item in items)
+        result = Search([[None] * len(examples) for _ in shifts], {})
+        outputs = self._outputs(params, items, shifts, counted, result.counts, between)
+        for place, given in outputs:
+            example = items[place].example
+            parts = waiting.setdefault(example, {})
+            parts[place] = given
+            # Decoded as soon as it is whole: numbers for pairs of tokens are many.
+            if len(parts) == wanted[example]:
+                for number, found in enumerate(result.found):
+                    found[example] = self.task.decode(
+                        examples[example],
+                        [items[one] for one in sorted(parts)],
+                        [parts[one][number] for one in sorted(parts)],
+                        self.labels,
+                    )
+                del waiting[example]
+        return result
+
     def _outputs(
-        self, params: Params, items: Sequence[Item], between: Callable[[], None]
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield the place of each item and what the network gives for it."""
+        self,
+        params: Params,
+        items: Sequence[Item],
+        shifts: Sequence[Shift],
+        counted: bool,
+        counts: dict[str, np.ndarray],
+        between: Callable[[], None],
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """Yield the place of each item and what is given for it; add to the counts."""
         plan = packing_plan(
             [len(item) for item in items],
             row_length=self.row_length,
@@ -94,29 +143,35 @@ class Predictor:
             plan=plan,
             multiple_of=batch_parts(self.mesh),
         )
+        targets = self.task.targets(self.labels).items() if counted else ()
+        settings = {
+            "network": self.network,
+            "task": self.task,
+            "counted": tuple(one for one in targets if one[1].kind != "positions"),
+        }
         here = rows_here(batches.rows, self.mesh)
         # One batch behind: the device computes the next while the host decodes.
-        pending: tuple[Packed, Predicted] | None = None
+        pending: tuple[Packed, Any] | None = None
         for batch in itertools.chain(batches.iterate(rows_here=here), [None]):
             following = None
             if batch is not None:
                 between()
                 arrays = global_batch(batch.arrays, self.mesh, batches.rows)
-                following = (
-                    batch,
-                    predict_step(params, arrays, network=self.network, task=self.task),
-                )
+                following = (batch, predict_step(params, arrays, shifts, **settings))
             if pending is not None:
-                yield from _cut(pending[0], to_host(pending[1], self.mesh), items)
+                predicted, of_batch = to_host(pending[1], self.mesh)
+                yield from _cut(pending[0], predicted, items)
+                for name, number in of_batch.items():
+                    counts[name] = counts.get(name, 0) + number.astype(np.int64)
             pending = following
 
 
 def _cut(
-    batch: Packed, predicted: Predicted, items: Sequence[Item]
-) -> Iterator[tuple[int, Any]]:
+    batch: Packed, predicted: Sequence[Predicted], items: Sequence[Item]
+) -> Iterator[tuple[int, list[Any]]]:
     for row, places in enumerate(batch.rows):
         start = 0
         for number, place in enumerate(places):
             end = start + len(items[place])
-            yield place, predicted.item(row, number, start, end)
+            yield place, [one.item(row, number, start, end) for one in predicted]
             start = end

@@ -14,6 +14,7 @@ from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Objective
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train
+from dicejax.training.runs.checkpoint import only_weights_stay
 from dicejax.training.runs.run import Run
 
 BASELINE = CrossEntropy()
@@ -95,7 +96,8 @@ def train_all(
 ) -> None:
     """Train what is not finished; what was cut off goes on where it was.
 
-    A run that diverges is recorded as one and the next begins.
+    A run that diverges is recorded as one and the next begins. Of a finished one only
+    the best weights stay.
 
     Args:
       jobs: the runs.
@@ -116,7 +118,9 @@ def train_all(
             if run.continues and run.is_finished:
                 progress.say(f"{told}: used again from {job.folder}")
             try:
-                train(job.experiment, run, progress)
+                result = train(job.experiment, run, progress)
+                # Of many runs the optimizers' states would fill the disk.
+                only_weights_stay(run.checkpoints, result["best_step"])
             except Diverged as error:
                 progress.say(f"{told}: diverged: {error}")
         progress.advance(overall)

@@ -243,6 +243,22 @@ def restore_params(
     return step, params
 
 
+def only_weights_stay(folder: epath.Path, step: int) -> None:
+    """Delete all checkpoints of a finished run but the weights of one.
+
+    What is left is a third of one checkpoint, enough to evaluate, predict and export.
+
+    Args:
+      folder: the run's `checkpoints`.
+      step: of the checkpoint whose weights stay.
+    """
+    for place in folder.iterdir() if folder.exists() else ():
+        if place.name != str(step):
+            place.rmtree() if place.is_dir() else place.unlink()
+        elif (place / "rest").exists():
+            (place / "rest").rmtree()
+
+
 def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     """The weights that predict, and everything else by its path.
 

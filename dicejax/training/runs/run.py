@@ -9,6 +9,7 @@ tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 checkpoints/      the last states and the best
 test_shares.npz   what each test example adds to the headline, see `Task.shares`
+test_scores.npz   how sure the network was of what in test, see `metrics.score_counts`
 result.json       the final scores; written last, so it marks a finished run
 diverged.json     instead of it: why training was given up
 """
@@ -19,6 +20,7 @@ import dataclasses
 import io
 import json
 import zipfile
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ from dicejax.models.network import Network
 
 RESULT = "result.json"
 SHARES = "test_shares.npz"
+SCORE_COUNTS = "test_scores.npz"
 DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 
@@ -164,9 +167,7 @@ class Run:
 
     def write_shares(self, shares: np.ndarray) -> None:
         """Keep what each test example adds to the headline, `[N, C, 2]`."""
-        content = io.BytesIO()
-        np.savez_compressed(content, shares=shares)
-        (self.path / SHARES).write_bytes(content.getvalue())
+        self._write_arrays(SHARES, {"shares": shares})
 
     def shares(self) -> np.ndarray:
         """Return what each test example adds to the headline, `[N, C, 2]`.
@@ -174,10 +175,30 @@ class Run:
         Raises:
           InputError: the run has none, or the file cannot be read.
         """
-        file = self.path / SHARES
+        return self._arrays(SHARES, "shares")["shares"]
+
+    def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
+        """Keep counts of the scores on test, `[C, 2, BINS]` by output."""
+        self._write_arrays(SCORE_COUNTS, counts)
+
+    def score_counts(self) -> dict[str, np.ndarray]:
+        """Return counts of the scores on test, `[C, 2, BINS]` by output.
+
+        Raises:
+          InputError: the run has none, or the file cannot be read.
+        """
+        return self._arrays(SCORE_COUNTS)
+
+    def _write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        content = io.BytesIO()
+        np.savez_compressed(content, **arrays)
+        (self.path / name).write_bytes(content.getvalue())
+
+    def _arrays(self, name: str, *wanted: str) -> dict[str, np.ndarray]:
+        file = self.path / name
         try:
             with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as found:
-                return found["shares"]
+                return {key: found[key] for key in wanted or found.files}
         except FileNotFoundError as error:
             raise InputError(
                 f"{file}: missing; train the run again with --overwrite"

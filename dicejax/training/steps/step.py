@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import Mesh
 
+from dicejax.metrics.score_counts import count_scores
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.tasks import Predicted, Task
+from dicejax.tasks import Predicted, Target, Task
 from dicejax.training.devices.sharding import shardings
 from dicejax.training.optimizers import Optimizer
 from dicejax.training.steps.accumulation import LossOfBatch
@@ -106,12 +107,46 @@ def train_step(
     return state, metrics
 
 
-@functools.partial(jax.jit, static_argnames=("network", "task"))
+@functools.partial(jax.jit, static_argnames=("network", "task", "counted"))
 def predict_step(
-    params: Params, batch: Batch, *, network: Network, task: Task
-) -> Predicted:
-    """Return what the task's decoding needs of the logits of a batch."""
-    return task.predicted(network.apply(params, batch), batch)
+    params: Params,
+    batch: Batch,
+    shifts: Sequence[Mapping[str, Array]] = ({},),
+    *,
+    network: Network,
+    task: Task,
+    counted: tuple[tuple[str, Target], ...] = (),
+) -> tuple[list[Predicted], dict[str, Array]]:
+    """Return what the task's decoding needs of the logits of a batch.
+
+    Args:
+      params: of the network.
+      batch: int `[B, T]` arrays, inputs and labels by name.
+      shifts: what is added to the logits of some outputs, float `[C]` by name; for each
+        the decoding is prepared once, and the network runs once for all.
+      network: the architecture.
+      task: what is looked for.
+      counted: outputs whose scores are counted, each with its target.
+
+    Returns:
+      What decoding needs, for each of the shifts; and int `[C, 2, BINS]` counts of
+      scores by output, as `metrics.score_counts` has them, of the logits as they are.
+    """
+    outputs = network.apply(params, batch)
+    predicted = [
+        task.predicted(
+            {name: x + shift.get(name, 0.0) for name, x in outputs.items()}, batch
+        )
+        for shift in shifts
+    ]
+    if not counted:
+        return predicted, {}
+    logits, labels = task.loss_inputs(outputs, batch)
+    counts = {
+        name: count_scores(logits[name], labels[name], kind=target.kind)
+        for name, target in counted
+    }
+    return predicted, counts
 
 
 def _where(finite: Array, new: TrainState, old: TrainState) -> Any:

@@ -130,7 +130,7 @@ def test_a_schedule_follows_the_steps(network, batch):
 
 def test_prediction_is_the_argmax_of_the_logits(network, batch):
     params = network.init(jax.random.key(0))
-    found = predict_step(params, batch, network=network, task=Tagging())
+    (found,), _ = predict_step(params, batch, network=network, task=Tagging())
     logits = network.apply(params, batch)["tags"]
     np.testing.assert_array_equal(found.tokens["tags"], np.argmax(logits, axis=-1))
 

@@ -1,0 +1,193 @@
+"""How sure the network was of what: counts by log-odds, from which curves follow.
+
+Counts of parts of a data set add up to those of the whole, so they are gathered batch
+by batch on the devices; precision-recall curves, thresholds and calibration follow from
+them on the host without the scores themselves.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+LIMIT = 16.0
+"""Log-odds beyond which all count as one: a probability of 1e-7 from the end."""
+WIDTH = 1 / 16
+"""Width of a bin of log-odds: at most 0.0157 of probability."""
+BINS = int(2 * LIMIT / WIDTH)
+
+
+def count_scores(
+    logits: Array,
+    labels: Array,
+    *,
+    kind: Literal["classes", "yes_or_no"],
+    where: Array | None = None,
+) -> Array:
+    """Count elements by class, by truth, and by the log-odds of their probability.
+
+        z_c = log(p_c / (1 - p_c)),  p = softmax(logits)   or  sigmoid, for yes or no
+
+    >>> counts = count_scores(jnp.array([[2.0, 0.0]]), jnp.array([0]), kind="classes")
+    >>> counts.shape, int(counts.sum()), int(counts[0, 1, 288])
+    ((2, 2, 512), 2, 1)
+
+    Args:
+      logits: `[..., C]`.
+      labels: int `[...]` of one class, or `[..., C]` of 0 and 1; negative ones are left
+        out.
+      kind: which of these.
+      where: bool, the shape of the labels; False leaves out.
+
+    Returns:
+      int `[C, 2, BINS]`: elements of other classes, and of this one, by their log-odds
+      from -LIMIT to LIMIT; those beyond count in the outermost bins.
+    """
+    logits = logits.astype(jnp.float32)
+    classes = logits.shape[-1]
+    known = labels >= 0 if where is None else (labels >= 0) & where
+    if kind == "classes":
+        gold = labels[..., None] == jnp.arange(classes)
+        known = jnp.broadcast_to(known[..., None], gold.shape)
+        log_odds = _log_odds(logits)
+    else:
+        gold, log_odds = labels == 1, logits
+    place = jnp.floor((log_odds + LIMIT) / WIDTH)
+    place = jnp.clip(jnp.nan_to_num(place), 0, BINS - 1).astype(jnp.int32)
+    column = jnp.broadcast_to(jnp.arange(classes), gold.shape)
+    empty = jnp.zeros((classes, 2, BINS), jnp.int32)
+    return empty.at[column, gold.astype(jnp.int32), place].add(known.astype(jnp.int32))
+
+
+def _log_odds(logits: Array) -> Array:
+    """Each class against all others, `z_c - logsumexp(the others)`.
+
+    What is left of the sum without one class is no difference of rounded numbers: it
+    holds the largest term still, or, for the likeliest class, is summed anew.
+    """
+    is_top = jnp.arange(logits.shape[-1]) == logits.argmax(axis=-1, keepdims=True)
+    top = logits.max(axis=-1, keepdims=True)
+    terms = jnp.exp(logits - top)
+    rest = jnp.where(is_top, 1.0, terms.sum(axis=-1, keepdims=True) - terms)
+    below = jax.nn.logsumexp(
+        jnp.where(is_top, -jnp.inf, logits), axis=-1, keepdims=True
+    )
+    return logits - jnp.where(is_top, below, top + jnp.log(rest))
+
+
+@dataclasses.dataclass(frozen=True)
+class Curve:
+    """What a threshold on the probability gives, for all thresholds.
+
+    Attributes:
+      thresholds: float `[BINS]`, from low to high; an element counts as predicted where
+        its probability is not below.
+      predicted: how many are.
+      correct: how many of these are right.
+      actual: how many there are to find.
+    """
+
+    thresholds: np.ndarray
+    predicted: np.ndarray
+    correct: np.ndarray
+    actual: int
+
+    @property
+    def precision(self) -> np.ndarray:
+        """Correct / predicted, in [0, 1]; 1 where nothing is predicted."""
+        return _share(self.correct, self.predicted, otherwise=1.0)
+
+    @property
+    def recall(self) -> np.ndarray:
+        """Correct / actual, in [0, 1]; 0 where there is nothing to find."""
+        return _share(self.correct, np.full_like(self.correct, self.actual))
+
+    @property
+    def f1(self) -> np.ndarray:
+        """2 correct / (predicted + actual), in [0, 1]."""
+        return _share(2 * self.correct, self.predicted + self.actual)
+
+    @property
+    def average_precision(self) -> float:
+        """The sum of precision times the recall gained, from the highest threshold."""
+        recall, precision = self.recall[::-1], self.precision[::-1]
+        return float(np.sum(np.diff(recall, prepend=0.0) * precision))
+
+
+def curve(counts: np.ndarray) -> Curve:
+    """Return precision and recall for every threshold at the edge of a bin.
+
+    >>> counts = np.zeros((1, 2, BINS), int)
+    >>> counts[0, 0, 100], counts[0, 1, 300] = 3, 1
+    >>> found = curve(counts)
+    >>> float(found.f1.max()), found.average_precision, float(found.precision[0])
+    (1.0, 1.0, 0.25)
+
+    Args:
+      counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
+    """
+    of_all = np.asarray(counts).sum(axis=0)
+    above = of_all[:, ::-1].cumsum(axis=-1)[:, ::-1]
+    edges = -LIMIT + WIDTH * np.arange(BINS)
+    thresholds = 1 / (1 + np.exp(-edges))
+    thresholds[0] = 0.0  # the lowest bin holds everything below, too
+    return Curve(thresholds, above.sum(axis=0), above[1], int(of_all[1].sum()))
+
+
+def reliability(counts: np.ndarray, bins: int = 15) -> list[tuple[float, float, int]]:
+    """Compare probabilities with how often they come true, in bins of equal width.
+
+    >>> counts = np.zeros((1, 2, BINS), int)
+    >>> counts[0, 0, 256], counts[0, 1, 256] = 1, 3
+    >>> [(round(p, 2), share, n) for p, share, n in reliability(counts)]
+    [(0.51, 0.75, 4)]
+
+    Args:
+      counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
+      bins: of probability.
+
+    Returns:
+      For each bin that holds any: the mean probability, the share that came true, how
+      many. The probability of an element is taken to be that of the middle of its bin
+      of log-odds.
+    """
+    of_all = np.asarray(counts).sum(axis=0)
+    middle = 1 / (1 + np.exp(LIMIT - WIDTH * (np.arange(BINS) + 0.5)))
+    place = np.minimum((middle * bins).astype(int), bins - 1)
+    number = of_all.sum(axis=0)
+    sums = [
+        np.bincount(place, weights=weights, minlength=bins)
+        for weights in (number * middle, of_all[1], number)
+    ]
+    return [
+        (float(total / n), float(true / n), int(n))
+        for total, true, n in zip(*sums, strict=True)
+        if n
+    ]
+
+
+def calibration_error(counts: np.ndarray, bins: int = 15) -> float:
+    """The expected calibration error over all classes, in [0, 1].
+
+        sum_b n_b / N |share that came true_b - mean probability_b|
+
+    Source: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation
+    3, with one class against the others each (Kull et al., NeurIPS 2019). It depends on
+    the number of bins.
+
+    Args:
+      counts: int `[C, 2, BINS]`, as `count_scores` gives them.
+      bins: of probability.
+    """
+    found = reliability(counts, bins)
+    gaps = sum(n * abs(share - p) for p, share, n in found)
+    return gaps / max(sum(n for *_, n in found), 1)
+
+
+def _share(of: np.ndarray, whole: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
+    return np.where(whole > 0, of / np.maximum(whole, 1), otherwise)
