@@ -1,4 +1,4 @@
-"""The command `dicejax`: train, evaluate, predict, compare, profile, plan, export.
+"""The command `dicejax`: train, compare, report, evaluate, predict, profile and more.
 
 Every command that takes an experiment file can override any leaf of the experiment:
 `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
@@ -19,6 +19,7 @@ from dicejax import __version__, config
 from dicejax.cli.choices import hint, objective_named, optimizer_named
 from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
 from dicejax.cli.quiet import quieten
+from dicejax.cli.report import Report
 from dicejax.cli.runs import Evaluate, Export, Predict
 from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.memory import use_huge_pages
@@ -29,13 +30,14 @@ COMMANDS = {
     "evaluate": Evaluate,
     "predict": Predict,
     "compare": Compare,
+    "report": Report,
     "profile": Profile,
     "plan": Plan,
     "export": Export,
 }
 
 
-Command = Train | Compare | Evaluate | Predict | Profile | Plan | Export
+Command = Train | Compare | Report | Evaluate | Predict | Profile | Plan | Export
 
 
 def main() -> None:

@@ -116,7 +116,7 @@ class Compare:
 
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
-        from dicejax.analysis import comparison
+        from dicejax.analysis import comparison, report
         from dicejax.metrics.scores import heading
         from dicejax.training.logs.progress import TrainingProgress
 
@@ -136,7 +136,7 @@ class Compare:
         print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
         for line in comparison.remarks(rows):
             print(f"  {line}")
-        print(f"runs in {out}")
+        print(f"runs in {out}, report in {report.write(rows, out)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -26,6 +26,7 @@ from dicejax.training.logs.throughput import Throughput
 from dicejax.training.runs.checkpoint import Checkpoints, restore_params
 from dicejax.training.runs.run import Run
 from dicejax.training.runs.standing import Standing
+from dicejax.training.runs.versions import versions
 from dicejax.training.setup import Setup, prepare
 from dicejax.training.steps.state import TrainState
 
@@ -174,6 +175,8 @@ def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
         **{name: round(value, 4) for name, value in fit.meter.values().items()},
         "share_filled": round(fit.batches.share_filled, 4),
         "devices": fit.mesh.size,
+        "device_kind": fit.mesh.devices.flat[0].device_kind,
+        "versions": versions(),
         "best_step": best_step,
         "headline": task.headline,
         "test_data": _checksum(fit.setup, "test"),

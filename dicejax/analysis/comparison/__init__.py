@@ -12,6 +12,7 @@ from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
+from dicejax.errors import InputError
 
 __all__ = [
     "evaluated",
@@ -24,21 +25,34 @@ __all__ = [
 ]
 
 
-def evaluated(jobs: Sequence[Job], folder: str) -> list[Row]:
+def evaluated(
+    jobs: Sequence[Job], folder: str, *, baseline: str | None = None
+) -> list[Row]:
     """Read what became of the runs, compare, and write `folder/comparison.json`.
 
+    Args:
+      jobs: all runs.
+      folder: made where it is missing.
+      baseline: the loss that the others are compared with; cross-entropy unless given.
+
     Raises:
-      InputError: runs cannot be read or compared.
+      InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
-    (baseline,) = names_of([BASELINE])
+    baseline = baseline or names_of([BASELINE])[0]
     rows = rows_of(outcomes, baseline)
     content = {
         "baseline": baseline,
         "headline": jobs[0].experiment.task.headline,
         "losses": {row.loss: row.to_json() for row in rows},
     }
-    file = epath.Path(folder) / "comparison.json"
-    file.write_text(json.dumps(content, indent=2) + "\n")
+    path = epath.Path(folder)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        (path / "comparison.json").write_text(json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot be written to: {error.strerror or error}"
+        ) from error
     return rows

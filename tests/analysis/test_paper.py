@@ -2,42 +2,18 @@
 
 import collections
 import dataclasses
-import doctest
 import json
-import runpy
-import types
-from pathlib import Path
 
 import pytest
 
-from dicejax import config, objectives
-from dicejax.errors import InputError
-
-FILE = Path(__file__).parents[1] / "experiments" / "paper.py"
-paper = types.SimpleNamespace(**runpy.run_path(str(FILE)))
+from dicejax import objectives
+from dicejax.analysis import paper
 
 HALF_A_DIGIT = 0.005
 
 
 def names(row):
     return row.table, row.dataset, row.model, row.loss
-
-
-def test_its_examples_hold():
-    examples = doctest.DocTestFinder(exclude_empty=True)
-    module = types.ModuleType("paper", paper.__doc__)
-    found = examples.find(module, globs=vars(paper).copy())
-    for name in ("rows", "best", "baseline"):
-        function = getattr(paper, name)
-        found += examples.find(function, name, module=False, globs=vars(paper).copy())
-    assert sum(len(test.examples) for test in found) == 5
-    for test in found:
-        assert doctest.DocTestRunner().run(test).failed == 0, test.name
-
-
-def test_it_is_not_an_experiment():
-    with pytest.raises(InputError, match="defines no get_config"):
-        config.load(FILE)
 
 
 def test_every_table_has_its_rows():

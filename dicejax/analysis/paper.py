@@ -1,7 +1,7 @@
-r"""The scores that others report, as data to put beside ours. Not an experiment.
+r"""The scores that others report, as data to put beside ours.
 
-Rows are named as this folder names things: `dataset` is the experiment's name, `loss`
-the name that `--losses` takes. Numbers are percent, as printed.
+Rows are named as `experiments/` names things: `dataset` is the experiment's name,
+`loss` the name that `--losses` takes. Numbers are percent, as printed.
 
 >>> best("conll03").loss, best("conll03")["f1"]
 ('dsc', 93.33)
@@ -15,6 +15,8 @@ text has no table on data sets, so `COUNTS` holds what its sentences give; its T
 holds formulas. English tagging and the QQP ablation are only in the later ACL edition,
 known here through a quotation (`Source.read_from`) that ends before two cells.
 """
+
+from __future__ import annotations
 
 import dataclasses
 import re
@@ -197,8 +199,7 @@ SOURCES = {
     "cluener": Source(
         "qingkongzhiqian, NER_loss_compare, and the article on it",
         "the README's picture of results",
-        "the picture, read off by eye (PRIOR_ART.md, 3.1); the article's text has no"
-        " numbers",
+        "the picture, read off by eye; the article's text has no numbers",
         "development set, entity-level micro F1, one run each; BERT with two pointers",
     ),
 }

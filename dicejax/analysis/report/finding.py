@@ -1,0 +1,134 @@
+"""From run folders to the comparison that they are of."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from etils import epath
+
+from dicejax import config
+from dicejax.analysis.comparison.jobs import Job
+from dicejax.analysis.comparison.naming import names_of
+from dicejax.errors import InputError
+from dicejax.training.runs.run import EXPERIMENT, Run
+
+TUNING = "tuning"
+"""The folder of a comparison's trials, which are no runs of it; beside tuning.json."""
+
+
+def jobs_from(paths: Sequence[str]) -> list[Job]:
+    """Return the runs in folders, as those of one comparison, by loss and seed.
+
+    A seed that some losses have and others lack is a run that is missing.
+
+    Args:
+      paths: run folders, or folders that hold some at any depth.
+
+    Raises:
+      InputError: there are none, two are of the same loss and seed, or they differ in
+        more than loss and seed; for tuned ones, the learning rate may differ too.
+    """
+    runs = [run for path in paths for run in _runs_in(path)]
+    runs = list({str(run.path): run for run in runs}.values())
+    if not runs:
+        raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
+    experiments = [run.experiment() for run in runs]
+    _require_alike(runs, experiments)
+    names = dict.fromkeys(one.objective for one in experiments)
+    names = dict(zip(names, names_of(list(names)), strict=True))
+    jobs: dict[tuple[str, int], Job] = {}
+    for run, experiment in zip(runs, experiments, strict=True):
+        name = run.path.parent.name if _is_tuned(run) else names[experiment.objective]
+        job = Job(name, experiment, str(run.path))
+        known = jobs.setdefault((job.loss, job.seed), job)
+        if known is not job:
+            raise InputError(
+                f"{job.folder}: is {job.loss} with seed {job.seed}, as {known.folder} "
+                "is; name one of them"
+            )
+    return [one for _, one in sorted((jobs | _missing(jobs)).items())]
+
+
+def common_folder(paths: Sequence[str]) -> str:
+    """Return the deepest folder that holds all of these, or is the only one.
+
+    >>> common_folder(["runs/mine/ce", "runs/mine/dice/seed-0"])
+    'runs/mine'
+    """
+    folders = [epath.Path(path) for path in paths]
+    found = folders[0]
+    while not all(one.is_relative_to(found) for one in folders):
+        found = found.parent
+    return str(found)
+
+
+def _runs_in(path: str) -> Iterator[Run]:
+    folder = epath.Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{path}: no such folder")
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        if (here / EXPERIMENT).exists():
+            yield Run(here)
+            continue
+        has_trials = (here / f"{TUNING}.json").exists()
+        waiting += sorted(
+            one
+            for one in here.iterdir()
+            if one.is_dir()
+            and not one.name.startswith(".")
+            and not (has_trials and one.name == TUNING)
+        )
+
+
+def _is_tuned(run: Run) -> bool:
+    """Whether the run's comparison chose its settings by trials."""
+    return (run.path.parent.parent / f"{TUNING}.json").exists()
+
+
+def _require_alike(
+    runs: Sequence[Run], experiments: Sequence[config.Experiment]
+) -> None:
+    first = experiments[0]
+    for run, experiment in zip(runs[1:], experiments[1:], strict=True):
+        training = dataclasses.replace(experiment.training, seed=first.training.seed)
+        alike = dataclasses.replace(
+            experiment,
+            objective=first.objective,
+            compared=first.compared,
+            training=training,
+        )
+        free = "optimizer.learning_rate " if _is_tuned(run) else None
+        changes = [
+            change
+            for change in config.differences(first, alike)
+            if free is None or not change.startswith(free)
+        ]
+        if changes:
+            raise InputError(
+                f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
+                f"{'; '.join(changes)}; their scores cannot be compared"
+            )
+
+
+def _missing(jobs: dict[tuple[str, int], Job]) -> dict[tuple[str, int], Job]:
+    """The runs that would make the comparison whole, where they would be."""
+    of_loss = {job.loss: job for job in jobs.values()}
+    seeds = {seed for _, seed in jobs}
+    return {
+        (loss, seed): _with_seed(job, seed)
+        for loss, job in of_loss.items()
+        for seed in seeds
+        if (loss, seed) not in jobs
+    }
+
+
+def _with_seed(job: Job, seed: int) -> Job:
+    training = dataclasses.replace(job.experiment.training, seed=seed)
+    return Job(
+        job.loss,
+        dataclasses.replace(job.experiment, training=training),
+        str(epath.Path(job.folder).parent / f"seed-{seed}"),
+    )
