@@ -63,7 +63,7 @@ def axis_for(
 
     >>> axis = axis_for([83.2, 91.9], "F1")
     >>> axis.low, axis.high, axis.ticks
-    (82.0, 92.0, (82.0, 84.0, 86.0, 88.0, 90.0, 92.0))
+    (80.0, 95.0, (80.0, 85.0, 90.0, 95.0))
 
     Args:
       values: none is as 0 and 1.
@@ -78,7 +78,7 @@ def axis_for(
         # No spread: something to see on both sides.
         low, high = low - max(abs(low), 1) * 0.01, high + max(abs(high), 1) * 0.01
     rough = (high - low) / wanted
-    unit = 10 ** math.floor(math.log10(rough))
+    unit = 10.0 ** math.floor(math.log10(rough))
     step = next(n * unit for n in (1, 2, 5, 10) if n * unit >= rough * 0.999)
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
     ticks = [round(n * step, 10) for n in range(first, last + 1)]

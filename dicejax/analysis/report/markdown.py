@@ -43,7 +43,8 @@ def _section(section: Section) -> Iterator[str]:
         yield from (f"### {plain(drawing.title)}", "", plain(drawing.caption), "")
         yield from ("The picture is in report.html.", "")
     for name, code in section.code:
-        yield from (f"{plain(name)}:", "", "```", *code.splitlines(), "```", "")
+        fence = _fence(code)
+        yield from (f"{plain(name)}:", "", fence, *code.splitlines(), fence, "")
 
 
 def _table(table: Table) -> Iterator[str]:
@@ -56,6 +57,12 @@ def _table(table: Table) -> Iterator[str]:
 
 def _line(cells: tuple[str, ...], *, raw: bool = False) -> str:
     return f"| {' | '.join(cell if raw else plain(cell) for cell in cells)} |"
+
+
+def _fence(code: str) -> str:
+    """More backticks than there are together in what they enclose."""
+    longest = max(map(len, re.findall("`+", code)), default=0)
+    return "`" * max(3, longest + 1)
 
 
 def plain(text: str) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import jinja2
+from markupsafe import Markup
 
 from dicejax.analysis.report.chart import Panel, Point
 from dicejax.analysis.report.document import Document
@@ -27,7 +29,12 @@ def _templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"share": share, "points": points, "summary": summary}
+    found.filters |= {
+        "share": share,
+        "points": points,
+        "summary": summary,
+        "breaking": breaking,
+    }
     found.globals["marks"] = _MARKS
     return found
 
@@ -54,3 +61,12 @@ def summary(panel: Panel) -> str:
     """Say what a panel shows, for those who do not see it."""
     axes = f"{panel.y.label} by {panel.x.label}"
     return f"{panel.told}; {axes}" if panel.told else axes
+
+
+def breaking(text: str) -> Markup:
+    """Let a name break where one of its settings or words ends.
+
+    >>> breaking("dsc-stop_gradient<b>")
+    Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
+    """
+    return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", text))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dicejax import config
 from dicejax.analysis.comparison.statistics import Row
-from dicejax.analysis.report.document import Section
+from dicejax.analysis.report.document import Section, Table
 from dicejax.analysis.report.material import Material
 from dicejax.config import Experiment
 
@@ -132,12 +132,16 @@ def section(rerun: Rerun) -> Section:
             "they were relative, the command is to be given in the same place.",
             *(f"{one}." for one in rerun.special),
         ),
-        items=(
-            *(f"{name}: {value}" for name, value in rerun.facts),
-            *(f"run: {folder}" for folder in rerun.folders),
+        tables=(
+            Table(
+                caption="What the runs were made with",
+                columns=("what", "value"),
+                rows=rerun.facts,
+            ),
         ),
         code=(
             ("Command", rerun.command),
+            ("Folders of the runs", "\n".join(rerun.folders)),
             ("Experiment", config.to_json(rerun.experiment)),
         ),
     )

@@ -1,0 +1,76 @@
+"""A page of HTML as a test reads it: elements with attributes, texts, tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from html.parser import HTMLParser
+
+VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
+
+
+@dataclasses.dataclass
+class Element:
+    """An element, what it has, and what is in it."""
+
+    name: str
+    attributes: dict[str, str | None]
+    inner: list[Element | str]
+
+    @property
+    def text(self) -> str:
+        """All text in it."""
+        parts = (one if isinstance(one, str) else one.text for one in self.inner)
+        return "".join(parts)
+
+    def all(self, *names: str) -> list[Element]:
+        """The elements of these names in it, in their order; of all without a name."""
+        found = []
+        for one in self.inner:
+            if isinstance(one, Element):
+                found += [one] if not names or one.name in names else []
+                found += one.all(*names)
+        return found
+
+
+class _Reader(HTMLParser):
+    def __init__(self):
+        super().__init__(convert_charrefs=True)
+        self.root = Element("", {}, [])
+        self.open = [self.root]
+
+    def handle_starttag(self, tag, attrs):
+        names = [name for name, _ in attrs]
+        assert len(set(names)) == len(names), f"<{tag}> has an attribute twice"
+        element = Element(tag, dict(attrs), [])
+        self.open[-1].inner.append(element)
+        if tag not in VOID:
+            self.open.append(element)
+
+    def handle_startendtag(self, tag, attrs):
+        self.open[-1].inner.append(Element(tag, dict(attrs), []))
+
+    def handle_endtag(self, tag):
+        assert self.open[-1].name == tag, f"<{self.open[-1].name}> ends as <{tag}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.open[-1].inner.append(data)
+
+
+def read(text: str) -> Element:
+    """Read a page; every element must be closed by its own name."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    assert reader.open == [reader.root]
+    return reader.root
+
+
+def tables(page: Element) -> dict[str, list[list[str]]]:
+    """The cells of all tables by caption, the headings first."""
+    return {
+        table.all("caption")[0].text: [
+            [cell.text for cell in row.all("th", "td")] for row in table.all("tr")
+        ]
+        for table in page.all("table")
+    }
