@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
@@ -140,6 +141,12 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     again = capsys.readouterr()
     assert again.err.count("used again") == 4 and "epoch 1" not in again.err
     assert again.out == said.out
+    assert "report in runs/small/report.html" in said.out
+    page = (project / "runs/small/report.html").read_bytes()
+    assert run(["report", "runs/small"]) == 0
+    assert (project / "runs/small/report.html").read_bytes() == page
+    record = (project / "runs/small/report.md").read_text()
+    assert f"| version of jax | {jax.__version__} |" in record
     fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run of other settings")
 
 
@@ -308,7 +315,7 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
 
 
 @pytest.mark.parametrize(
-    "command", ["", "train", "evaluate", "predict", "compare", "profile"]
+    "command", ["", "train", "evaluate", "predict", "compare", "report", "profile"]
 )
 def test_help_tells_what_a_command_is_for(capsys, command):
     with pytest.raises(SystemExit) as stop:
@@ -321,6 +328,7 @@ def test_help_tells_what_a_command_is_for(capsys, command):
         "evaluate": "--split",
         "predict": "one or more examples",
         "compare": "runs per loss",
+        "report": "--baseline",
         "profile": "how imbalanced a data set is",
     }
     assert wanted[command] in said

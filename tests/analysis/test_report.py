@@ -269,7 +269,9 @@ def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
         if one.loss == "ce"
     ]
     report.write(rows_of([*outcomes, *control], "ce"), str(tmp_path))
-    found = tables(read((tmp_path / "report.html").read_text()))
+    html, _ = texts(tmp_path)
+    assert "1 loss and 1 control beside ce" in html
+    found = tables(read(html))
     assert "ce + tuned threshold" in table(found, HEADLINE)
     assert "ce + tuned threshold" in table(found, "F1 of each run")
     assert set(table(found, "Average precision")) == {"ce", "dice"}
@@ -288,11 +290,20 @@ def test_runs_without_counts_are_named(tmp_path):
 
 
 def test_pictures_of_gradients_and_lines_on_tuning_have_their_place(tmp_path):
-    drawing = report.Drawing(title="Norms", caption="By <layer>.", svg="<svg id='g'/>")
+    svg = '<?xml version="1.0"?><!DOCTYPE svg><svg><g id="g"/><use href="#g"/></svg>'
+    drawing = report.Drawing(title="Norms", caption="By <layer>.", svg=svg)
     jobs = made(tmp_path, LOSSES, 2)
-    written(jobs, tmp_path, drawings=[drawing], tuning=["8 trials for each loss"])
+    written(jobs, tmp_path, drawings=[drawing] * 2, tuning=["8 trials for each loss"])
     html, text = texts(tmp_path)
-    assert "<svg id='g'/>" in html and "By &lt;layer&gt;." in html
+    assert "xml" not in html and html.count("DOCTYPE") == 1
+    page = read(html)
+    uses = [use for one in page.all("div") for use in one.all("use")]
+    names = [use.attributes["href"] for use in uses if "drawing" in str(use)]
+    assert names == ["#gradients-drawing-1-g", "#gradients-drawing-2-g"]
+    assert {name[1:] for name in names} < {
+        one.attributes.get("id") for one in page.all("g")
+    }
+    assert "By &lt;layer&gt;." in html
     assert "<li>8 trials for each loss</li>" in html
     assert "### Norms" in text and "- 8 trials for each loss" in text
     titles = [one.text for one in read(html).all("h2")]
@@ -323,3 +334,40 @@ def test_eleven_losses_of_ten_seeds_stay_small(tmp_path):
     losses = [Tversky(alpha=round(0.05 * n, 2)) for n in range(1, 11)]
     written(made(tmp_path, (CrossEntropy(), *losses), 10), tmp_path)
     assert (tmp_path / "report.html").stat().st_size < 1_000_000
+
+
+def test_a_loss_that_always_diverges_stays_in_sight(tmp_path):
+    jobs = made(tmp_path, LOSSES, 2)
+    for job in jobs:
+        if job.loss == "dice":
+            (epath.Path(job.folder) / "result.json").unlink()
+            Run(epath.Path(job.folder)).write_diverged("no finite loss")
+    written(jobs, tmp_path)
+    html, _ = texts(tmp_path)
+    cells = table(tables(read(html)), HEADLINE)["dice"]
+    assert (cells["n"], cells["mean"], cells["diverged"]) == ("0", "-", "2")
+    assert "2 losses beside ce" in html
+    assert Dice() in config.load(tmp_path / "rerun.py").compared
+
+
+def luminance(colour):
+    """WCAG 2.2, relative luminance of #rrggbb."""
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [
+        p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts
+    ]
+    return float(np.dot(linear, (0.2126, 0.7152, 0.0722)))
+
+
+def test_colours_stand_out_in_light_and_dark(told):
+    _, _, page = told
+    (style,) = page.all("style")
+    blocks = re.findall(r":root \{(.*?)\}", style.text, re.DOTALL)
+    assert len(blocks) == 3  # light, dark, print
+    for block in blocks:
+        colours = dict(re.findall(r"--(\w+): (#\w{6})", block))
+        for back in ("page", "box"):
+            for name in ("text", "soft", "loss", "base", "rule", "good", "bad"):
+                pair = sorted((luminance(colours[name]), luminance(colours[back])))
+                contrast = (pair[1] + 0.05) / (pair[0] + 0.05)
+                assert contrast >= 4.5, (name, back, contrast)

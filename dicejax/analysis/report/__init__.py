@@ -116,16 +116,23 @@ def _document(
         rerun_section(rerun),
         scores.reading(baseline),
     ]
-    others = len(rows) - 1
     return Document(
         title=f"{rerun.experiment.name}: does the loss help?",
-        about=f"{heading(headline)} on test of {others} "
-        f"{'loss' if others == 1 else 'losses and controls'} beside {baseline}: the "
-        "same data order, the same initial weights, the same budget.",
+        about=f"{heading(headline)} on test of {_counted(materials)} beside "
+        f"{baseline}: the same data order, the same initial weights, the same budget.",
         warnings=tuple(scores.warnings_of(rows)),
         claims=tuple(scores.claims_of(rows)),
         sections=tuple(one for one in rooms if _has_content(one)),
     )
+
+
+def _counted(materials: Sequence[Material]) -> str:
+    losses = sum(m.has_runs for m in materials[1:])
+    controls = len(materials) - 1 - losses
+    told = f"{losses} {'loss' if losses == 1 else 'losses'}"
+    if controls:
+        told += f" and {controls} {'control' if controls == 1 else 'controls'}"
+    return told
 
 
 def _drawn(

@@ -76,7 +76,8 @@ def axis_for(
     low, high = min(values), max(values)
     if high - low < 1e-9:
         # No spread: something to see on both sides.
-        low, high = low - max(abs(low), 1) * 0.01, high + max(abs(high), 1) * 0.01
+        room = 0.05 * abs(low) or 0.5
+        low, high = low - room, high + room
     rough = (high - low) / wanted
     unit = 10.0 ** math.floor(math.log10(rough))
     step = next(n * unit for n in (1, 2, 5, 10) if n * unit >= rough * 0.999)

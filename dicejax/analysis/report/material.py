@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from etils import epath
 
+from dicejax.analysis.comparison.outcomes import Outcome
 from dicejax.analysis.comparison.statistics import Row
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.training.logs.metrics_log import FILE as METRICS
-from dicejax.training.runs.run import SCORE_COUNTS, Run
+from dicejax.training.runs.run import EXPERIMENT, SCORE_COUNTS, Run
 
 Curve = tuple[tuple[int, float], ...]
 """Pairs of a step and a number."""
@@ -27,7 +28,8 @@ class Material:
 
     Attributes:
       loss: its name.
-      experiment: of its first run; None where the loss has no runs of its own.
+      has_runs: whether it has runs of its own, finished or not.
+      experiment: of its first run; None where none has begun.
       dev: by seed, the headline on dev.
       training: by seed, the training loss.
       counts: by output and seed, int `[C, 2, BINS]` of all classes but the negative
@@ -37,6 +39,7 @@ class Material:
     """
 
     loss: str
+    has_runs: bool = True
     experiment: Experiment | None = None
     dev: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
     training: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
@@ -60,21 +63,24 @@ def gathered(rows: Sequence[Row]) -> list[Material]:
     """
     found, taken = [], set()
     for row in rows:
-        runs = {
-            one.seed: Run(epath.Path(one.folder))
-            for one in row.outcomes
-            if one.result and one.folder not in taken
-        }
-        taken |= {one.folder for one in row.outcomes}
-        found.append(_of_runs(row, runs))
+        folders = {one.folder: one for one in row.outcomes if one.folder not in taken}
+        taken |= set(folders)
+        found.append(_of_row(row, list(folders.values())))
     return found
 
 
-def _of_runs(row: Row, runs: Mapping[int, Run]) -> Material:
+def _of_row(row: Row, outcomes: Sequence[Outcome]) -> Material:
     classes = _classes(row)
-    if not runs:
-        return Material(loss=row.loss, classes=classes)
-    headline = next(one for one in row.outcomes if one.result).result["headline"]
+    begun = {
+        one.seed: run
+        for one in outcomes
+        if ((run := Run(epath.Path(one.folder))).path / EXPERIMENT).exists()
+    }
+    if not begun:
+        return Material(loss=row.loss, has_runs=bool(outcomes), classes=classes)
+    runs = {one.seed: begun[one.seed] for one in outcomes if one.result}
+    experiment = next(iter(begun.values())).experiment()
+    headline = experiment.task.headline
     records = {seed: _records(run) for seed, run in runs.items()}
     counted = {seed: run for seed, run in runs.items() if _has_counts(run)}
     counts = collections.defaultdict(dict)
@@ -83,7 +89,7 @@ def _of_runs(row: Row, runs: Mapping[int, Run]) -> Material:
             counts[output][seed] = number
     return Material(
         loss=row.loss,
-        experiment=next(iter(runs.values())).experiment(),
+        experiment=experiment,
         dev={seed: _curve(of, f"dev/{headline}") for seed, of in records.items()},
         training={seed: _curve(of, "loss") for seed, of in records.items()},
         counts=dict(counts),

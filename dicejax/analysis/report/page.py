@@ -70,3 +70,13 @@ def breaking(text: str) -> Markup:
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
     """
     return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", text))
+
+
+def inline(svg: str, key: str) -> Markup:
+    """Take a file of SVG into a page: no prologue, and names that no other picture has.
+
+    >>> inline('<?xml version="1.0"?><svg><g id="a"/><use href="#a"/></svg>', "fig")
+    Markup('<svg><g id="fig-a"/><use href="#fig-a"/></svg>')
+    """
+    element = svg[svg.index("<svg") :]
+    return Markup(re.sub(r"""(\bid=["']|href=["']#|url\(#)""", rf"\1{key}-", element))
