@@ -34,6 +34,7 @@ def _templates() -> jinja2.Environment:
         "points": points,
         "summary": summary,
         "breaking": breaking,
+        "inline": inline,
     }
     found.globals["marks"] = _MARKS
     return found
