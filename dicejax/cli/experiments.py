@@ -98,6 +98,9 @@ class Compare:
         colon (dsc:alpha=1,smooth=0.01); the experiment names some. Cross-entropy
         always takes part.
       seeds: runs per loss.
+      controls: put beside the losses what costs little: cross-entropy with class
+        weights, and cross-entropy whose decisions are moved after training, by logit
+        adjustment and by a threshold, both chosen on dev.
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
         jobs that share the folder.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
@@ -110,6 +113,7 @@ class Compare:
     overwrite: bool = False
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seeds: int = 2
+    controls: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     scratch: bool = False
     settings: Overrides = GENERIC
@@ -125,11 +129,15 @@ class Compare:
         objectives = self.settings.compared
         if self.losses:
             objectives = tuple(objective_named(name) for name in self.losses)
+        if self.controls:
+            objectives = comparison.with_baselines(objectives, self.settings.task)
         out = self.out or f"runs/{self.settings.name}"
         jobs = comparison.jobs_of(self.settings, objectives, self.seeds, out)
         mine = comparison.shard_of(jobs, self.shard)
         with TrainingProgress(console) as progress:
             comparison.train_all(mine, progress, overwrite=self.overwrite)
+            if self.controls:
+                comparison.control_all(mine, progress.say)
         rows = comparison.evaluated(jobs, out)
         Console().print(comparison.table(rows, self.settings.name))
         metric = heading(self.settings.task.headline)

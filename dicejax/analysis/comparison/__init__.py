@@ -7,13 +7,22 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from dicejax.analysis.comparison.jobs import BASELINE, Job, jobs_of, shard_of, train_all
+from dicejax.analysis.comparison.controls import control_all, control_outcomes
+from dicejax.analysis.comparison.jobs import (
+    BASELINE,
+    Job,
+    jobs_of,
+    shard_of,
+    train_all,
+    with_baselines,
+)
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
 
 __all__ = [
+    "control_all",
     "evaluated",
     "jobs_of",
     "names_of",
@@ -21,6 +30,7 @@ __all__ = [
     "shard_of",
     "table",
     "train_all",
+    "with_baselines",
 ]
 
 
@@ -33,7 +43,8 @@ def evaluated(jobs: Sequence[Job], folder: str) -> list[Row]:
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
     (baseline,) = names_of([BASELINE])
-    rows = rows_of(outcomes, baseline)
+    standard = [one for one in outcomes if one.loss == baseline]
+    rows = rows_of(outcomes + control_outcomes(standard), baseline)
     content = {
         "baseline": baseline,
         "headline": jobs[0].experiment.task.headline,
