@@ -75,13 +75,13 @@ _SMOOTH = Range(
     low=0.01,
     high=10.0,
     scale="log",
-    why="in units of counts: from next to nothing to some elements; the paper has 1",
+    why="in counts: from next to none to some elements; Li et al. 2020 have 1",
 )
 _SHARE_OF_ERRORS = Range(
     low=0.1,
     high=0.9,
     rest="beta",
-    why="the paper's own ablation, in which beta is 1 - alpha",
+    why="what Li et al. 2020 try, with beta 1 - alpha",
 )
 _TAU = Range(
     low=0.0, high=2.0, why="from cross-entropy's 0 to twice what balances the classes"
@@ -177,7 +177,7 @@ SPACES: Mapping[type[Objective], Mapping[str, Range]] = types.MappingProxyType(
                 low=0.0, high=2.0, why="from no focusing to twice the usual 1"
             ),
             "margin": Range(
-                low=0.0, high=0.2, why="above it negatives in doubt would be left out"
+                low=0.0, high=0.2, why="above, negatives in doubt are left out"
             ),
         },
         objectives.ZLPR: {},
@@ -188,7 +188,10 @@ SPACES: Mapping[type[Objective], Mapping[str, Range]] = types.MappingProxyType(
                 why="where weights rise: they are of shares in [0, 1]",
             ),
             "kappa": Range(
-                low=0.01, high=0.5, scale="log", why="ten times either way of the usual"
+                low=0.005,
+                high=0.5,
+                scale="log",
+                why="ten times either way of the usual",
             ),
             "scale": Range(
                 low=1.0,
@@ -203,8 +206,8 @@ SPACES: Mapping[type[Objective], Mapping[str, Range]] = types.MappingProxyType(
                 low=0.01,
                 high=1.0,
                 scale="log",
-                why="from the scripts of the paper to its eq. 11; above, positives are "
-                "trained to under 0.5",
+                why="from the scripts of Li et al. 2020 to their eq. 11 as written; above, "
+                "positives are trained to under 0.5",
             ),
             "smooth": _SMOOTH,
         },
@@ -241,7 +244,7 @@ SPACES: Mapping[type[Objective], Mapping[str, Range]] = types.MappingProxyType(
                 low=0.5,
                 high=10.0,
                 scale="log",
-                why="steeper, and an element one logit away has no slope",
+                why="above, an element one logit away has next to no slope",
             ),
             "offset": Range(
                 low=-2.0, high=2.0, why="in units of logits, to either side"
