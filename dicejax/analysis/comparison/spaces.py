@@ -206,8 +206,8 @@ SPACES: Mapping[type[Objective], Mapping[str, Range]] = types.MappingProxyType(
                 low=0.01,
                 high=1.0,
                 scale="log",
-                why="from the scripts of Li et al. 2020 to their eq. 11 as written; above, "
-                "positives are trained to under 0.5",
+                why="from the scripts of Li et al. 2020 to their eq. 11 as written; "
+                "above, positives are trained to under 0.5",
             ),
             "smooth": _SMOOTH,
         },
