@@ -254,7 +254,7 @@ def _trials_of(
         experiment = _of_trial(spaces.with_values(given, values))
         place = _place(folder, loss, number)
         run = Run.create(place, experiment, overwrite=overwrite)
-        told = f"{loss} trial {number + 1} of {trials}"
+        told = f"{loss} trial-{number}, {number + 1} of {trials}"
         if run.continues and _is_over(place):
             told += f", used again from {place}"
         else:
