@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
@@ -34,8 +35,15 @@ __all__ = [
 ]
 
 
-def evaluated(jobs: Sequence[Job], folder: str) -> list[Row]:
+def evaluated(
+    jobs: Sequence[Job], folder: str, tuning: Mapping[str, Any] | None = None
+) -> list[Row]:
     """Read what became of the runs, compare, and write `folder/comparison.json`.
+
+    Args:
+      jobs: all runs.
+      folder: of the comparison.
+      tuning: how the settings were chosen, if they were, as `tuning.json` has it.
 
     Raises:
       InputError: runs cannot be read or compared.
@@ -50,6 +58,8 @@ def evaluated(jobs: Sequence[Job], folder: str) -> list[Row]:
         "headline": jobs[0].experiment.task.headline,
         "losses": {row.loss: row.to_json() for row in rows},
     }
+    if tuning is not None:
+        content["tuning"] = tuning
     file = epath.Path(folder) / "comparison.json"
     file.write_text(json.dumps(content, indent=2) + "\n")
     return rows
