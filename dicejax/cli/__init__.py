@@ -1,4 +1,4 @@
-"""The command `dicejax`: train, compare, report, evaluate, predict, profile and more.
+"""The command `dicejax`: init, train, compare, report, evaluate, predict and others.
 
 Every command that takes an experiment file can override any leaf of the experiment:
 `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
@@ -18,6 +18,7 @@ from tyro.conf import AvoidSubcommands
 from dicejax import __version__, config
 from dicejax.cli.choices import hint, objective_named, optimizer_named
 from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
+from dicejax.cli.init import Init
 from dicejax.cli.quiet import quieten
 from dicejax.cli.report import Report
 from dicejax.cli.runs import Evaluate, Export, Predict
@@ -26,6 +27,7 @@ from dicejax.training.devices.memory import use_huge_pages
 from dicejax.training.runs.signals import Stopped
 
 COMMANDS = {
+    "init": Init,
     "train": Train,
     "evaluate": Evaluate,
     "predict": Predict,
@@ -37,7 +39,7 @@ COMMANDS = {
 }
 
 
-Command = Train | Compare | Report | Evaluate | Predict | Profile | Plan | Export
+Command = Init | Train | Compare | Report | Evaluate | Predict | Profile | Plan | Export
 
 
 def main() -> None:

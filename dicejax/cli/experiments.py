@@ -97,9 +97,17 @@ class Compare:
       losses: the losses to compare, at their defaults but for what is named after a
         colon (dsc:alpha=1,smooth=0.01); the experiment names some. Cross-entropy
         always takes part.
-      seeds: runs per loss.
+      seeds: runs per loss; 0 with --tune to tune and stop there.
+      tune: trials per loss, cross-entropy too, before the comparison: of the learning
+        rate and of the loss's own numbers that are not named in --losses, the first as
+        given. The best on dev is compared; test is not looked at. Trials have the
+        seed 1000000, which no run of the comparison has.
+      controls: put beside the losses what costs little: cross-entropy with class
+        weights, and cross-entropy whose decisions are moved after training, by logit
+        adjustment and by a threshold, both chosen on dev.
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
-        jobs that share the folder.
+        jobs that share the folder. Shards make no trials: with --tune they want a
+        tuning that is done, by --tune N --seeds 0 without --shard.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
       settings: the experiment.
@@ -110,6 +118,8 @@ class Compare:
     overwrite: bool = False
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seeds: int = 2
+    tune: int = 0
+    controls: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     scratch: bool = False
     settings: Overrides = GENERIC
@@ -117,26 +127,47 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all and print the table."""
         from dicejax.analysis import comparison, report
+        from dicejax.analysis.comparison import tuning
         from dicejax.metrics.scores import heading
         from dicejax.training.logs.progress import TrainingProgress
 
-        if self.seeds < 1:
+        if self.seeds < (0 if self.tune else 1):
             raise InputError(f"--seeds is {self.seeds}; want at least 1")
         objectives = self.settings.compared
         if self.losses:
             objectives = tuple(objective_named(name) for name in self.losses)
+        if self.controls:
+            objectives = comparison.with_baselines(objectives, self.settings.task)
         out = self.out or f"runs/{self.settings.name}"
-        jobs = comparison.jobs_of(self.settings, objectives, self.seeds, out)
-        mine = comparison.shard_of(jobs, self.shard)
+        jobs = comparison.jobs_of(self.settings, objectives, max(self.seeds, 1), out)
+        comparison.shard_of(jobs, self.shard)  # refuses before anything is trained
         with TrainingProgress(console) as progress:
-            comparison.train_all(mine, progress, overwrite=self.overwrite)
-        rows = comparison.evaluated(jobs, out)
-        Console().print(comparison.table(rows, self.settings.name))
-        metric = heading(self.settings.task.headline)
-        print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
-        for line in comparison.remarks(rows):
-            print(f"  {line}")
-        print(f"runs in {out}, report in {report.write(rows, out)}")
+            tuned = tuning.tune(
+                jobs,
+                self.tune,
+                out,
+                progress,
+                overwrite=self.overwrite,
+                may_train=self.shard is None,
+            )
+            jobs = tuning.applied(jobs, tuned)
+            if self.seeds:
+                mine = comparison.shard_of(jobs, self.shard)
+                comparison.train_all(mine, progress, overwrite=self.overwrite)
+                if self.controls:
+                    comparison.control_all(mine, progress.say)
+        if self.seeds:
+            rows = comparison.evaluated(jobs, out, tuning.to_json(tuned))
+            Console().print(comparison.table(rows, self.settings.name))
+            metric = heading(self.settings.task.headline)
+            print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
+            for line in comparison.remarks(rows):
+                print(f"  {line}")
+        for line in tuning.remarks(tuned):
+            print(line)
+        print(f"runs in {out}")
+        if self.seeds:
+            print(f"report in {report.write(rows, out)}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -32,7 +32,11 @@ class Report:
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
         from dicejax.analysis import comparison, report
-        from dicejax.analysis.report.finding import common_folder, jobs_from
+        from dicejax.analysis.report.finding import (
+            common_folder,
+            jobs_from,
+            tuning_of,
+        )
 
         if not self.runs:
             raise InputError("report wants folders of runs: none is named")
@@ -44,7 +48,7 @@ class Report:
                 f"takes another: {', '.join(losses)}"
             )
         out = self.out or common_folder(self.runs)
-        rows = comparison.evaluated(jobs, out, baseline=self.baseline)
+        rows = comparison.evaluated(jobs, out, tuning_of(jobs), baseline=self.baseline)
         for line in comparison.remarks(rows):
             print(line)
         print(f"report in {report.write(rows, out)}")

@@ -32,7 +32,11 @@ from dicejax.training.steps.state import TrainState
 
 
 def train(
-    experiment: Experiment, run: Run, progress: TrainingProgress
+    experiment: Experiment,
+    run: Run,
+    progress: TrainingProgress,
+    *,
+    scores_test: bool = True,
 ) -> dict[str, Any]:
     """Train, keep the best and the last checkpoints, and score the test split.
 
@@ -43,6 +47,8 @@ def train(
       experiment: what to train.
       run: its folder, as `Run.create` gives it.
       progress: shows where the run stands.
+      scores_test: whether the test split is predicted at all. A run that only helps to
+        choose settings leaves it alone.
 
     Returns:
       What `result.json` holds: test scores at the best and the last checkpoint, the
@@ -51,12 +57,13 @@ def train(
 
     Raises:
       InputError: data or weights cannot be used, and nothing has been written; or a
-        checkpoint cannot be written.
+        checkpoint cannot be written; or the run is finished without the test scores
+        that are wanted.
       Stopped: a signal asked for it; the state is saved.
       Diverged: too many steps in a row had no finite loss or gradient.
     """
     if run.continues and run.is_finished:
-        return run.result()
+        return _found(run, scores_test)
     mesh = experiment.mesh.make()
     if experiment.recording.wandb_project is not None:
         require_wandb()
@@ -91,10 +98,23 @@ def train(
                 run.write_diverged(str(error))
             raise
         checkpoints.close()
-        result = _score(fit, state)
+        result = _told(fit)
+        if scores_test:
+            result |= _score(fit, state)
     if is_first():
         run.write_result(result)
     meet("the result is there")
+    return result
+
+
+def _found(run: Run, scores_test: bool) -> dict[str, Any]:
+    """Return what a finished run holds."""
+    result = run.result()
+    if scores_test and "test" not in result:
+        raise InputError(
+            f"{run.path}: a trial of tuning, never scored on test; name another folder"
+            " with --out, or replace it with --overwrite"
+        )
     return result
 
 
@@ -154,9 +174,26 @@ def _meter(setup: Setup, mesh: jax.sharding.Mesh, standing: Standing) -> Through
     return meter
 
 
+def _told(fit: Fit) -> dict[str, Any]:
+    """Tell how training went, without the test split."""
+    standing = fit.standing
+    return {
+        "steps": len(fit.batches),
+        "best_dev_score": standing.best_dev_score,
+        "last_dev_score": standing.dev_score,
+        "skipped": standing.skipped,
+        **{name: round(value, 4) for name, value in fit.meter.values().items()},
+        "share_filled": round(fit.batches.share_filled, 4),
+        "devices": fit.mesh.size,
+        "device_kind": fit.mesh.devices.flat[0].device_kind,
+        "versions": versions(),
+        "headline": fit.task.headline,
+    }
+
+
 def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
     """Score test with the best and the last checkpoint, and tune what there is."""
-    task, steps, standing = fit.task, len(fit.batches), fit.standing
+    task, steps = fit.task, len(fit.batches)
     folder, network = fit.run.checkpoints, fit.setup.network
     best_step, best = restore_params(folder, network, "best", fit.mesh)
     search = fit.search(best, "test", counted=True)
@@ -168,17 +205,7 @@ def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
     if best_step < steps:
         last = fit.score(fit.find(state.weights, "test"), "test")
     result = {
-        "steps": steps,
-        "best_dev_score": standing.best_dev_score,
-        "last_dev_score": standing.dev_score,
-        "skipped": standing.skipped,
-        **{name: round(value, 4) for name, value in fit.meter.values().items()},
-        "share_filled": round(fit.batches.share_filled, 4),
-        "devices": fit.mesh.size,
-        "device_kind": fit.mesh.devices.flat[0].device_kind,
-        "versions": versions(),
         "best_step": best_step,
-        "headline": task.headline,
         "test_data": _checksum(fit.setup, "test"),
         "test": chosen.to_json(),
         "test_at_last_step": last.to_json(),

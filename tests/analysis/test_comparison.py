@@ -174,6 +174,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
             (run.path / "experiment.json").write_text(config.to_json(experiment))
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
+        return {"best_step": 1}
 
     monkeypatch.setattr("dicejax.analysis.comparison.jobs.train", train)
     found = jobs(tmp_path, seeds=1)

@@ -178,7 +178,7 @@ def test_what_comes_from_data_is_text(tmp_path):
     )
     elsewhere = tmp_path / "elsewhere"
     rows = comparison.evaluated(jobs, str(elsewhere))
-    report.write(rows, str(elsewhere), tuning=[SCRIPT])
+    report.write(rows, str(elsewhere))
     html, text = texts(elsewhere)
     page = read(html)
     assert not page.all("script") and "<script" not in html
@@ -289,29 +289,57 @@ def test_runs_without_counts_are_named(tmp_path):
     assert set(table(tables(read(html)), "Average precision")) == {"ce", "focal"}
 
 
-def test_pictures_of_gradients_and_lines_on_tuning_have_their_place(tmp_path):
+def test_pictures_of_gradients_have_their_place(tmp_path):
     svg = '<?xml version="1.0"?><!DOCTYPE svg><svg><g id="g"/><use href="#g"/></svg>'
     drawing = report.Drawing(title="Norms", caption="By <layer>.", svg=svg)
     jobs = made(tmp_path, LOSSES, 2)
-    written(jobs, tmp_path, drawings=[drawing] * 2, tuning=["8 trials for each loss"])
+    written(jobs, tmp_path, drawings=[drawing] * 2)
     html, text = texts(tmp_path)
     assert "xml" not in html and html.count("DOCTYPE") == 1
     page = read(html)
     uses = [use for one in page.all("div") for use in one.all("use")]
     names = [use.attributes["href"] for use in uses if "drawing" in str(use)]
     assert names == ["#gradients-drawing-1-g", "#gradients-drawing-2-g"]
-    assert {name[1:] for name in names} < {
+    assert {name[1:] for name in names} == {
         one.attributes.get("id") for one in page.all("g")
     }
     assert "By &lt;layer&gt;." in html
-    assert "<li>8 trials for each loss</li>" in html
-    assert "### Norms" in text and "- 8 trials for each loss" in text
+    assert "### Norms" in text
     titles = [one.text for one in read(html).all("h2")]
-    assert (
-        titles.index("Gradients")
-        < titles.index("Tuning")
-        < titles.index("To run it again")
-    )
+    assert titles.index("Gradients") < titles.index("To run it again")
+
+
+def test_what_tuning_chose_is_told(tmp_path):
+    rate = "optimizer.learning_rate"
+    trials = [
+        {"status": "finished", "dev": 0.5, "values": {rate: 0.001}},
+        {"status": "diverged", "dev": None, "values": {rate: 0.5}},
+        {"status": "finished", "dev": 0.625, "values": {rate: 0.002}},
+    ]
+    losses = {
+        "focal": {"varied": {}, "trials": trials, "chosen": 2},
+        "ce": {"varied": {}, "trials": trials[:2], "chosen": 0},
+    }
+    tuning = {"trials": 3, "headline": "f1", "losses": losses}
+    jobs = made(tmp_path, LOSSES, 2)
+    rows = comparison.evaluated(jobs, str(tmp_path), tuning)
+    report.write(rows, str(tmp_path))
+    html, text = texts(tmp_path)
+    for found in (tables(read(html)), markdown_tables(text)):
+        cells = table(found, "What was chosen on dev")
+        assert list(cells) == ["ce", "focal"]
+        assert list(cells["ce"].values()) == [
+            "learning_rate 0.001 (as given)",
+            "50.00",
+            "50.00",
+            "1",
+        ]
+        assert list(cells["focal"].values()) == [
+            "learning_rate 0.002",
+            "62.50",
+            "50.00",
+            "1",
+        ]
 
 
 def test_the_file_to_run_it_again_is_the_same_comparison(tmp_path):

@@ -99,12 +99,16 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
         assert "optimizer.learning_rate was" in refused(capsys, tmp_path)
         return
     # Trials are no runs of the comparison, and its losses are called as it calls them.
-    (tmp_path / "tuning.json").write_text("{}")
+    trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
+    focal = {"varied": {}, "trials": trials, "chosen": 0}
+    tuning = {"trials": 1, "headline": "f1", "losses": {"focal": focal}}
+    (tmp_path / "tuning.json").write_text(json.dumps(tuning))
     shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
     shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
     assert run(["report", str(tmp_path)]) == 0
     content = json.loads((tmp_path / "comparison.json").read_text())
     assert list(content["losses"]) == ["ce", "dice", "focal"]
+    assert content["tuning"] == tuning
     (differs,) = content["rerun"]["differences"]
     assert differs.startswith("focal has settings of its own: optimizer.learning_rate")
 

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
-from dicejax.analysis.comparison.jobs import BASELINE, Job, jobs_of, shard_of, train_all
+from dicejax.analysis.comparison.controls import control_all, control_outcomes
+from dicejax.analysis.comparison.jobs import (
+    BASELINE,
+    Job,
+    jobs_of,
+    shard_of,
+    train_all,
+    with_baselines,
+)
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
 from dicejax.analysis.comparison.statistics import Row, rows_of
@@ -15,6 +24,7 @@ from dicejax.analysis.comparison.table import remarks, table
 from dicejax.errors import InputError
 
 __all__ = [
+    "control_all",
     "evaluated",
     "jobs_of",
     "names_of",
@@ -22,17 +32,23 @@ __all__ = [
     "shard_of",
     "table",
     "train_all",
+    "with_baselines",
 ]
 
 
 def evaluated(
-    jobs: Sequence[Job], folder: str, *, baseline: str | None = None
+    jobs: Sequence[Job],
+    folder: str,
+    tuning: Mapping[str, Any] | None = None,
+    *,
+    baseline: str | None = None,
 ) -> list[Row]:
     """Read what became of the runs, compare, and write `folder/comparison.json`.
 
     Args:
       jobs: all runs.
-      folder: made where it is missing.
+      folder: of the comparison; made where it is missing.
+      tuning: how the settings were chosen, if they were, as `tuning.json` has it.
       baseline: the loss that the others are compared with; cross-entropy unless given.
 
     Raises:
@@ -40,13 +56,17 @@ def evaluated(
     """
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
-    baseline = baseline or names_of([BASELINE])[0]
-    rows = rows_of(outcomes, baseline)
+    (standard,) = names_of([BASELINE])
+    baseline = baseline or standard
+    controlled = [one for one in outcomes if one.loss == standard]
+    rows = rows_of(outcomes + control_outcomes(controlled), baseline)
     content = {
         "baseline": baseline,
         "headline": jobs[0].experiment.task.headline,
         "losses": {row.loss: row.to_json() for row in rows},
     }
+    if tuning is not None:
+        content["tuning"] = tuning
     path = epath.Path(folder)
     try:
         path.mkdir(parents=True, exist_ok=True)

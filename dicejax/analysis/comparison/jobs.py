@@ -11,7 +11,8 @@ from etils import epath
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
-from dicejax.objectives import CrossEntropy, Objective
+from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy
+from dicejax.tasks import Task
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train
 from dicejax.training.runs.checkpoint import only_weights_stay
@@ -40,6 +41,24 @@ class Job:
         return self.experiment.training.seed
 
 
+def with_baselines(
+    objectives: Sequence[Objective], task: Task | None = None
+) -> tuple[Objective, ...]:
+    """Put cross-entropy first where it is missing, and that with class weights last.
+
+    Args:
+      objectives: what to compare.
+      task: where it is given and its labels are of classes, cross-entropy with class
+        weights takes part; positions have no weights.
+    """
+    if BASELINE not in objectives:
+        objectives = (BASELINE, *objectives)
+    if task is None or any(isinstance(o, WeightedCrossEntropy) for o in objectives):
+        return tuple(objectives)
+    of_classes = all(one.kind != "positions" for one in task.targets(()).values())
+    return (*objectives, *([WeightedCrossEntropy()] if of_classes else []))
+
+
 def jobs_of(
     experiment: Experiment, objectives: Sequence[Objective], seeds: int, folder: str
 ) -> list[Job]:
@@ -56,8 +75,7 @@ def jobs_of(
     Raises:
       InputError: two objectives have the same name.
     """
-    if BASELINE not in objectives:
-        objectives = (BASELINE, *objectives)
+    objectives = with_baselines(objectives)
     names, first = names_of(objectives), experiment.training.seed
     return [
         Job(

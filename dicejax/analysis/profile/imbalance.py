@@ -6,8 +6,8 @@ nothing that was cut off or whose label training does not know.
 An output as a whole is summed up by one of four rules:
 
 - "negative class": one class of several, and the first is the negative one. That is so
-  where it is called "O" or "none" and occurs in the training split, and where there are
-  two classes. The first class : all others.
+  where the task says so and it occurs in the training split, and where there are two
+  classes. The first class : all others.
 - "most and least": one class of several, none of them negative. The most frequent : the
   least frequent, of those that occur in the split.
 - "yes or no": each class by itself. The noes : the yeses, of all classes together.
@@ -29,7 +29,6 @@ from dicejax.losses import class_weights
 from dicejax.tasks import Item, Target, Task
 
 Rule = Literal["negative class", "most and least", "yes or no", "positions"]
-NEGATIVE_NAMES = ("O", "none")
 OTHER_PIECES = "other pieces"
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,
@@ -151,7 +150,7 @@ def _rule(target: Target, counts: np.ndarray | None) -> Rule:
         return "positions"
     if target.kind == "yes_or_no":
         return "yes or no"
-    named = target.classes[0] in NEGATIVE_NAMES and counts[0] > 0
+    named = target.has_negative and counts[0] > 0
     return "negative class" if named or len(counts) == 2 else "most and least"
 
 

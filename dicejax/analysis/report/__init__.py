@@ -25,6 +25,7 @@ from dicejax.analysis.report.page import page
 from dicejax.analysis.report.rerun import FILE as RERUN
 from dicejax.analysis.report.rerun import Rerun, experiment_file, rerun_of
 from dicejax.analysis.report.rerun import section as rerun_section
+from dicejax.analysis.report.tuning import tuning_section
 from dicejax.errors import InputError
 from dicejax.metrics.scores import heading
 
@@ -36,7 +37,6 @@ def write(
     folder: str,
     *,
     drawings: Sequence[Drawing] = (),
-    tuning: Sequence[str] = (),
 ) -> str:
     """Write the report of a comparison, and complete its `comparison.json`.
 
@@ -46,7 +46,6 @@ def write(
       rows: as `comparison.evaluated` returns them.
       folder: of the comparison.
       drawings: pictures of gradients.
-      tuning: lines on how settings were chosen.
 
     Returns:
       Where the page is.
@@ -60,11 +59,12 @@ def write(
     runs = [one for row in rows for one in row.outcomes]
     folders = dict.fromkeys(shown(one.folder, path) for one in runs)
     rerun = rerun_of(rows, materials, tuple(folders))
-    document = _document(rows, materials, rerun, drawings, tuning)
     file = path / "comparison.json"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    tuning = tuning_section(known.get("tuning"))
+    document = _document(rows, materials, rerun, drawings, tuning)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        known = json.loads(file.read_text()) if file.exists() else {}
         content = numbers.completed(known, rows, materials, document, rerun)
         for run in (run for one in content["losses"].values() for run in one["runs"]):
             run["folder"] = shown(run["folder"], path)
@@ -94,7 +94,7 @@ def _document(
     materials: Sequence[Material],
     rerun: Rerun,
     drawings: Sequence[Drawing],
-    tuning: Sequence[str],
+    tuning: Section,
 ) -> Document:
     test = next(one for row in rows for one in row.outcomes if one.result).result
     headline, baseline = test["headline"], rows[0].loss
@@ -111,7 +111,7 @@ def _document(
         _drawn("calibration", "Calibration", figures.calibration(own), _uncounted(own)),
         _drawn("classes", "Rare and frequent classes", figures.by_class(materials)),
         Section(key="gradients", title="Gradients", drawings=tuple(drawings)),
-        Section(key="tuning", title="Tuning", items=tuple(tuning)),
+        tuning,
         *beside_paper(rows, materials, headline),
         rerun_section(rerun),
         scores.reading(baseline),

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from etils import epath
 
 from dicejax import config
+from dicejax.analysis.comparison import tuning
 from dicejax.analysis.comparison.jobs import Job
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.errors import InputError
 from dicejax.training.runs.run import EXPERIMENT, Run
-
-TUNING = "tuning"
-"""The folder of a comparison's trials, which are no runs of it; beside tuning.json."""
 
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:
@@ -39,7 +39,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
     names = dict(zip(names, names_of(list(names)), strict=True))
     jobs: dict[tuple[str, int], Job] = {}
     for run, experiment in zip(runs, experiments, strict=True):
-        name = run.path.parent.name if _is_tuned(run) else names[experiment.objective]
+        name = run.path.parent.name if _record(run) else names[experiment.objective]
         job = Job(name, experiment, str(run.path))
         known = jobs.setdefault((job.loss, job.seed), job)
         if known is not job:
@@ -48,6 +48,27 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
                 "is; name one of them"
             )
     return [one for _, one in sorted((jobs | _missing(jobs)).items())]
+
+
+def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
+    """Return how the settings of runs were chosen; None where they were not.
+
+    Raises:
+      InputError: they were chosen in several ways, or a record cannot be read.
+    """
+    found = {
+        str(path) for job in jobs if (path := _record(Run(epath.Path(job.folder))))
+    }
+    if len(found) > 1:
+        raise InputError(
+            f"{', '.join(sorted(found))}: runs of several tunings cannot be compared"
+        )
+    for file in found:
+        try:
+            return json.loads(epath.Path(file).read_text())
+        except json.JSONDecodeError as error:
+            raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
+    return None
 
 
 def common_folder(paths: Sequence[str]) -> str:
@@ -73,19 +94,20 @@ def _runs_in(path: str) -> Iterator[Run]:
         if (here / EXPERIMENT).exists():
             yield Run(here)
             continue
-        has_trials = (here / f"{TUNING}.json").exists()
+        has_trials = (here / tuning.FILE).exists()
         waiting += sorted(
             one
             for one in here.iterdir()
             if one.is_dir()
             and not one.name.startswith(".")
-            and not (has_trials and one.name == TUNING)
+            and not (has_trials and one.name == tuning.TRIALS)
         )
 
 
-def _is_tuned(run: Run) -> bool:
-    """Whether the run's comparison chose its settings by trials."""
-    return (run.path.parent.parent / f"{TUNING}.json").exists()
+def _record(run: Run) -> epath.Path | None:
+    """The file of the trials by which the run's comparison chose its settings."""
+    file = run.path.parent.parent / tuning.FILE
+    return file if file.exists() else None
 
 
 def _require_alike(
@@ -100,7 +122,7 @@ def _require_alike(
             compared=first.compared,
             training=training,
         )
-        free = "optimizer.learning_rate " if _is_tuned(run) else None
+        free = "optimizer.learning_rate " if _record(run) else None
         changes = [
             change
             for change in config.differences(first, alike)

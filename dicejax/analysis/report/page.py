@@ -16,13 +16,13 @@ _MARKS = {"better": "▲", "worse": "▼", "no evidence": "≈", "unknown": "?"}
 
 def page(document: Document) -> str:
     """Write a report as HTML; every text is escaped."""
-    return _templates().get_template("report.html").render(document=document)
+    return _templates().get_template("page.html.jinja").render(document=document)
 
 
 @functools.cache
 def _templates() -> jinja2.Environment:
     found = jinja2.Environment(
-        loader=jinja2.PackageLoader("dicejax.analysis.report"),
+        loader=jinja2.PackageLoader("dicejax.analysis.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

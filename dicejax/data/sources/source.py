@@ -16,7 +16,7 @@ from dicejax.errors import InputError
 Examples = tuple[Any, ...]
 
 # Last part of the seed of each kind of draw, so that none repeats another's.
-_HOLD_OUT, _SAMPLE = 1, 2
+_HOLD_OUT, _SAMPLE, _HOLD_OUT_TEST = 1, 2, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,9 +59,11 @@ class FileSource(Source):
         file, NAME.gz is taken where there is no NAME.
       dev: file name of the split that selects the best checkpoint; None holds a part
         of the training split out.
-      test: file name of the split that is reported; None takes the dev split, whose
-        score then flatters.
+      test: file name of the split that is reported; None holds a part of the training
+        split out too or, where `test_share` is 0, takes the dev split, whose score then
+        flatters.
       dev_share: the share of the training split that is held out where `dev` is None.
+      test_share: the share that is held out where `test` is None.
       max_train: take so many training examples, drawn at random; None takes all.
       max_dev: the same of the dev split.
       max_test: the same of the test split.
@@ -75,6 +77,7 @@ class FileSource(Source):
     dev: str | None = "dev.txt"
     test: str | None = "test.txt"
     dev_share: float = 0.1
+    test_share: float = 0.0
     max_train: int | None = None
     max_dev: int | None = None
     max_test: int | None = None
@@ -86,6 +89,11 @@ class FileSource(Source):
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
+        if not 0 <= self.test_share < 1 - self.dev_share:
+            raise ValueError(
+                f"test_share is {self.test_share} beside a dev_share of "
+                f"{self.dev_share}; want what leaves some for train, 0 included"
+            )
         for name in ("max_train", "max_dev", "max_test"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}; want at least 1")
@@ -126,28 +134,37 @@ class FileSource(Source):
             )
         notes: list[str] = []
         train = self._split(folder, self.train, notes)
-        if self.dev is None:
-            train, dev = self._held_out(train)
-            notes.append(
-                f"dev: {len(dev)} {self.several} of {self.train}, drawn at random; the "
-                "rest is train"
-            )
-        else:
+        test: Examples | None = None
+        if self.test is not None:
+            test = self._split(folder, self.test, notes)
+        elif self.test_share:
+            train, test = self._held_out(train, self.test_share, "test")
+            notes.append(f"test: {self._told(test)}")
+        if self.dev is not None:
             dev = self._split(folder, self.dev, notes)
-        if self.test is None:
+        else:
+            # Of what is left, but as large a part of the whole as was asked for.
+            share = self.dev_share / (1 - (self.test is None) * self.test_share)
+            train, dev = self._held_out(train, share, "dev")
+            notes.append(f"dev: {self._told(dev)}")
+        if test is None:
             test = dev
             notes.append(
                 "test: the same as dev, which selects the checkpoint: its score "
                 "flatters"
             )
-        else:
-            test = self._split(folder, self.test, notes)
         splits = {"train": train, "dev": dev, "test": test}
         drawn = [
             self._sample(name, number, examples, notes)
             for number, (name, examples) in enumerate(splits.items())
         ]
         return Corpus(*drawn, tuple(notes))
+
+    def _told(self, held_out: Examples) -> str:
+        return (
+            f"{len(held_out)} {self.several} of {self.train}, drawn at random; the "
+            "rest is train"
+        )
 
     def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
@@ -163,21 +180,24 @@ class FileSource(Source):
             notes += [f"{path}: {one}" for one in told]
         return tuple(examples)
 
-    def _held_out(self, examples: Examples) -> tuple[Examples, Examples]:
+    def _held_out(
+        self, examples: Examples, share: float, split: Literal["dev", "test"]
+    ) -> tuple[Examples, Examples]:
         """Part examples into those to keep and those to hold out, units kept whole."""
         units = [
             number if (unit := self.unit(example)) is None else unit
             for number, example in enumerate(examples)
         ]
         distinct = list(dict.fromkeys(units))
-        random = np.random.default_rng((self.sample_seed, _HOLD_OUT))
+        draw = _HOLD_OUT if split == "dev" else _HOLD_OUT_TEST
+        random = np.random.default_rng((self.sample_seed, draw))
         order = random.permutation(len(distinct))
-        count = min(max(1, round(self.dev_share * len(order))), len(order) - 1)
+        count = min(max(1, round(share * len(order))), len(order) - 1)
         out = {distinct[place] for place in order[:count]}
         if not out:
             raise InputError(
                 f"{self.dir}: {self.train} holds too few {self.several} to hold some "
-                "out for dev"
+                f"out for {split}"
             )
         pairs = list(zip(examples, units, strict=True))
         return (

@@ -10,6 +10,8 @@ wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if
 checkpoints/      the last states and the best
 test_shares.npz   what each test example adds to the headline, see `Task.shares`
 test_scores.npz   how sure the network was of what in test, see `metrics.score_counts`
+controls.json     scores of moved decisions, see `analysis.comparison.controls`; and
+controls.npz      what each test example adds to them
 result.json       the final scores; written last, so it marks a finished run
 diverged.json     instead of it: why training was given up
 """
@@ -37,6 +39,8 @@ from dicejax.models.network import Network
 RESULT = "result.json"
 SHARES = "test_shares.npz"
 SCORE_COUNTS = "test_scores.npz"
+CONTROLS = "controls.json"
+CONTROL_SHARES = "controls.npz"
 DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 
@@ -156,9 +160,7 @@ class Run:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the final scores in one move, so that they are whole or absent."""
-        partial = self.path / (RESULT + ".partial")
-        partial.write_text(json.dumps(result, indent=2) + "\n")
-        partial.replace(self.path / RESULT)
+        self._write_whole(RESULT, result)
         (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:
@@ -188,6 +190,28 @@ class Run:
           InputError: the run has none, or the file cannot be read.
         """
         return self._arrays(SCORE_COUNTS)
+
+    def write_controls(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep scores of moved decisions by name, each with an array of `shares`."""
+        shares = {name: one["shares"] for name, one in controls.items()}
+        self._write_arrays(CONTROL_SHARES, shares)
+        rest = {
+            name: {key: value for key, value in one.items() if key != "shares"}
+            for name, one in controls.items()
+        }
+        self._write_whole(CONTROLS, rest)
+
+    def controls(self) -> dict[str, dict[str, Any]] | None:
+        """Return what `write_controls` kept; None where there is nothing.
+
+        Raises:
+          InputError: a file cannot be read.
+        """
+        if not (self.path / CONTROLS).exists():
+            return None
+        controls = self._read(CONTROLS)
+        shares = self._arrays(CONTROL_SHARES, *controls)
+        return {name: one | {"shares": shares[name]} for name, one in controls.items()}
 
     def _write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         content = io.BytesIO()
@@ -241,6 +265,11 @@ class Run:
             heads=experiment.task.heads(self.labels()),
             precision=experiment.training.precision,
         )
+
+    def _write_whole(self, name: str, content: Any) -> None:
+        partial = self.path / (name + ".partial")
+        _write(partial, content)
+        partial.replace(self.path / name)
 
     def _read(self, name: str) -> Any:
         file = self.path / name

@@ -82,6 +82,23 @@ def test_shares_are_checked(value):
         LabelFirstFiles(dir="x", max_dev=0)
 
 
+def test_a_test_split_is_held_out_before_dev(tmp_path):
+    corpus = label_first(tmp_path, dev=None, test=None, dev_share=0.2, test_share=0.3)
+    splits = (corpus.train, corpus.dev, corpus.test)
+    assert [len(split) for split in splits] == [50, 20, 30]
+    lines = [example.line for split in splits for example in split]
+    assert len(set(lines)) == 100
+    assert [note.split(",")[0] for note in corpus.notes] == [
+        "test: 30 sentences of train.txt",
+        "dev: 20 sentences of train.txt",
+    ]
+    with pytest.raises(ValueError, match="test_share is 0"):
+        LabelFirstFiles(dir="x", test_share=0.9)
+    # A file of its own is taken whole, whatever the share.
+    own = label_first(tmp_path, dev=None, dev_share=0.2, test_share=0.3)
+    assert (len(own.train), len(own.dev), len(own.test)) == (80, 20, 100)
+
+
 def test_too_little_to_hold_out_is_said(tmp_path):
     (tmp_path / "train.txt").write_text("1 one\n")
     with pytest.raises(InputError, match="holds too few sentences to hold some out"):

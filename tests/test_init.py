@@ -1,0 +1,162 @@
+"""`dicejax init` looks at data of one's own and writes a file that loads."""
+
+import json
+
+import pytest
+
+from dicejax import config
+from dicejax.analysis import starter
+from dicejax.cli import run
+from dicejax.data.sources import ConllFiles, ConlluFiles, LabelFirstFiles
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice
+from dicejax.tasks import Classification, QuestionAnswering, Tagging, WordTagging
+
+from .small_project import CORPUS, fails
+
+
+def begun(folder, kind, data, *words):
+    assert run(["init", kind, str(folder), "--data", str(data), *words]) == 0
+    return config.load(folder / "experiment.py")
+
+
+@pytest.fixture
+def conll(tmp_path):
+    file = tmp_path / "my.conll"
+    # A bystander in between, so that what is outside outnumbers what is inside.
+    file.write_text((CORPUS + "\nthe NN O\n" * 12) * 10)
+    return file
+
+
+def test_one_file_is_parted_and_looked_at(tmp_path, conll):
+    experiment = begun(tmp_path / "mine", "ner", conll)
+    assert experiment.name == "mine" and experiment.task == Tagging()
+    assert experiment.encoder.path == "bert-base-cased"
+    corpus = experiment.data.load()
+    whole = ConllFiles(dir=str(tmp_path), train="my.conll", test=None, dev=None).load()
+    total = len(whole.train) + len(whole.dev)
+    for held_out in (corpus.dev, corpus.test):
+        assert len(held_out) == pytest.approx(0.15 * total, abs=1)
+    assert len(corpus.train) + len(corpus.dev) + len(corpus.test) == total
+    lines = [{s.line for s in split} for split in (corpus.train, corpus.dev)]
+    assert not lines[0] & lines[1] and not lines[0] & {s.line for s in corpus.test}
+    text = (tmp_path / "mine" / "experiment.py").read_text()
+    outside = sum(len(s.words) - sum(e.end - e.start for e in s.spans)
+                  for s in corpus.train)  # fmt: skip
+    inside = sum(e.end - e.start for s in corpus.train for e in s.spans)
+    assert f"{outside:,} O beside {inside:,} all others" in text
+    assert f"{outside / inside:.1f} negatives to a" in text
+    assert CrossEntropy() in experiment.compared
+    assert any(isinstance(loss, SelfAdjustingDice) for loss in experiment.compared)
+
+
+def test_what_is_written_trains(tmp_path, conll, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    begun(tmp_path / "mine", "ner", conll, "--encoder", "scratch")
+    words = ["train", "mine/experiment.py", "--training.epochs", "1", "--out", "r"]
+    assert run(words) == 0
+    assert (tmp_path / "r" / "result.json").exists()
+
+
+def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    row = (
+        "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n2\truns\t_\tVERB\tVB\t_\t1\tx\t_\t_\n\n"
+    )
+    for name in ("xx-ud-train.conllu", "xx-ud-dev.conllu", "xx-ud-test.conllu"):
+        (data / name).write_text(row * 20)
+    experiment = begun(tmp_path / "pos", "pos", data)
+    assert experiment.task == WordTagging()
+    source = experiment.data
+    assert isinstance(source, ConlluFiles)
+    assert (source.train, source.dev, source.test) == (
+        "xx-ud-train.conllu",
+        "xx-ud-dev.conllu",
+        "xx-ud-test.conllu",
+    )
+    assert source.dev_share == 0.1 and source.test_share == 0.0
+
+
+def test_columns_of_texts_are_found_and_an_unlabelled_test_is_left_out(tmp_path):
+    rows = "".join(f"good {n}\t{n % 5 == 0:d}\n" for n in range(100))
+    (tmp_path / "train.tsv").write_text("Sentence\tlabel\n" + rows)
+    (tmp_path / "dev.tsv").write_text("Sentence\tlabel\n" + rows)
+    (tmp_path / "test.tsv").write_text("index\tSentence\n0\tgood\n")
+    experiment = begun(tmp_path / "texts", "classification", tmp_path)
+    assert experiment.task == Classification()
+    source = experiment.data
+    assert (source.first, source.second, source.label) == ("Sentence", None, "label")
+    assert source.test is None and source.test_share == 0.15
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("question1\tquestion2\tclass\n" + "a\tb\t1\nc\td\t0\n" * 20)
+    source = begun(tmp_path / "pairs", "classification", pairs).data
+    assert (source.first, source.second) == ("question1", "question2")
+    plain = tmp_path / "plain.txt"
+    plain.write_text("1 fine\n0 bad\n" * 20)
+    balanced = begun(tmp_path / "plain", "classification", plain)
+    assert isinstance(balanced.data, LabelFirstFiles)
+    # Nothing is imbalanced there, so no such loss is proposed.
+    assert CrossEntropy(label_smoothing=0.1) in balanced.compared
+
+
+def test_reading_has_no_classes(tmp_path):
+    answer = [{"text": "Ada", "answer_start": 0}]
+    paragraphs = [
+        {
+            "context": f"Ada slept {n} hours.",
+            "qas": [{"id": str(n), "question": "Who?", "answers": answer}],
+        }
+        for n in range(20)
+    ]
+    (tmp_path / "own.json").write_text(
+        json.dumps({"data": [{"paragraphs": paragraphs}]})
+    )
+    experiment = begun(tmp_path / "qa", "qa", tmp_path / "own.json")
+    assert isinstance(experiment.task, QuestionAnswering)
+    assert len(experiment.compared) == 2
+
+
+def test_names_are_data_and_no_code(tmp_path):
+    folder = tmp_path / 'a"""\nimport os #\\'
+    folder.mkdir()
+    (folder / 'it\'s "mine".conll').write_text(CORPUS * 5)
+    experiment = begun(folder / "mine", "ner", folder / 'it\'s "mine".conll')
+    assert experiment.data.dir == str(folder)
+    assert experiment.data.train == 'it\'s "mine".conll'
+    text = (folder / "mine" / "experiment.py").read_text()
+    assert "\nimport os" not in text
+
+
+@pytest.mark.parametrize(
+    ("text", "model"),
+    [
+        ("the cat sat on a mat", "bert-base-cased"),
+        ("他去台湾了", "bert-base-chinese"),
+        ("Die Straße läuft über grüne Hügel", "bert-base-multilingual-cased"),
+        ("кошка сидит", "bert-base-multilingual-cased"),
+    ],
+)
+def test_the_encoder_is_of_the_script(text, model):
+    assert starter.suggestions._pretrained([text]) == model
+
+
+def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):
+    mine = tmp_path / "mine"
+    missing = ["init", "ner", str(mine), "--data", str(tmp_path / "none")]
+    fails(capsys, missing, "no such file or folder")
+    (tmp_path / "empty").mkdir()
+    fails(capsys, [*missing[:-1], str(tmp_path / "empty")], "holds no train file")
+    (tmp_path / "odd.tsv").write_text("a\tb\n1\t2\n")
+    odd = ["init", "classification", str(mine), "--data", str(tmp_path / "odd.tsv")]
+    fails(capsys, odd, "odd.tsv:1", "do not say which")
+    (tmp_path / "bad.conll").write_text("Ada X-PER B-PER\nonly\n")
+    fails(capsys, [*missing[:-1], str(tmp_path / "bad.conll")], "bad.conll:2")
+    assert not mine.exists()
+    begun(mine, "ner", conll)
+    before = (mine / "experiment.py").read_text()
+    capsys.readouterr()  # what was said of the splits
+    fails(capsys, [*missing[:-1], str(conll)], "is there already", "--overwrite")
+    assert (mine / "experiment.py").read_text() == before
+    begun(mine, "ner", conll, "--overwrite", "--encoder", "scratch")
+    assert "ScratchEncoder" in (mine / "experiment.py").read_text()
+    assert [one.name for one in mine.iterdir()] == ["experiment.py"]
