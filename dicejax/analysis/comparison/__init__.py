@@ -21,7 +21,7 @@ from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
-from dicejax.errors import InputError
+from dicejax.analysis.whole import write_whole
 
 __all__ = [
     "control_all",
@@ -67,12 +67,6 @@ def evaluated(
     }
     if tuning is not None:
         content["tuning"] = tuning
-    path = epath.Path(folder)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        (path / "comparison.json").write_text(json.dumps(content, indent=2) + "\n")
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written to: {error.strerror or error}"
-        ) from error
+    text = json.dumps(content, indent=2) + "\n"
+    write_whole(epath.Path(folder), "comparison.json", text)
     return rows

@@ -26,7 +26,7 @@ from dicejax.analysis.report.rerun import FILE as RERUN
 from dicejax.analysis.report.rerun import Rerun, experiment_file, rerun_of
 from dicejax.analysis.report.rerun import section as rerun_section
 from dicejax.analysis.report.tuning import tuning_section
-from dicejax.errors import InputError
+from dicejax.analysis.whole import write_whole
 from dicejax.metrics.scores import heading
 
 __all__ = ["Drawing", "write"]
@@ -63,19 +63,17 @@ def write(
     known = json.loads(file.read_text()) if file.exists() else {}
     tuning = tuning_section(known.get("tuning"))
     document = _document(rows, materials, rerun, drawings, tuning)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        content = numbers.completed(known, rows, materials, document, rerun)
-        for run in (run for one in content["losses"].values() for run in one["runs"]):
-            run["folder"] = shown(run["folder"], path)
-        (path / RERUN).write_text(experiment_file(rerun.experiment))
-        file.write_text(json.dumps(content, indent=2) + "\n")
-        (path / "report.md").write_text(markdown(document), encoding="utf-8")
-        (path / "report.html").write_text(page(document), encoding="utf-8")
-    except OSError as error:
-        raise InputError(
-            f"{folder}: cannot be written to: {error.strerror or error}"
-        ) from error
+    content = numbers.completed(known, rows, materials, document, rerun)
+    for run in (run for one in content["losses"].values() for run in one["runs"]):
+        run["folder"] = shown(run["folder"], path)
+    files = {
+        RERUN: experiment_file(rerun.experiment),
+        "comparison.json": json.dumps(content, indent=2) + "\n",
+        "report.md": markdown(document),
+        "report.html": page(document),
+    }
+    for name, text in files.items():
+        write_whole(path, name, text)
     return str(path / "report.html")
 
 
