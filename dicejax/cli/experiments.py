@@ -100,6 +100,9 @@ class Compare:
       seeds: runs per loss.
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
         jobs that share the folder.
+      stack: how many runs that differ in seed or hyper-parameters one program steps:
+        a number, off for one after the other, auto for as many as gain by it and fit
+        into memory.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
       settings: the experiment.
@@ -111,6 +114,7 @@ class Compare:
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     seeds: int = 2
     shard: Annotated[str | None, arg(metavar="I/N")] = None
+    stack: Annotated[str, arg(metavar="N|auto|off")] = "auto"
     scratch: bool = False
     settings: Overrides = GENERIC
 
@@ -129,7 +133,12 @@ class Compare:
         jobs = comparison.jobs_of(self.settings, objectives, self.seeds, out)
         mine = comparison.shard_of(jobs, self.shard)
         with TrainingProgress(console) as progress:
-            comparison.train_all(mine, progress, overwrite=self.overwrite)
+            comparison.train_all(
+                mine,
+                progress,
+                overwrite=self.overwrite,
+                stack=comparison.stack_named(self.stack),
+            )
         rows = comparison.evaluated(jobs, out)
         Console().print(comparison.table(rows, self.settings.name))
         metric = heading(self.settings.task.headline)

@@ -63,6 +63,19 @@ class Setup:
     network: Network
     weights: Weights | None = None
 
+    def of_run(self, experiment: Experiment) -> Setup:
+        """Return what another run on the same data and network is made of.
+
+        Args:
+          experiment: differs in objective, seed or optimizer alone.
+
+        Raises:
+          InputError: the objective does not fit the task.
+        """
+        setup = dataclasses.replace(self, experiment=experiment)
+        setup.objective()  # what is wrong with it is said before anything is written
+        return setup
+
     def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
         """Draw parameters, or take them from the encoder's folder where it has them.
 

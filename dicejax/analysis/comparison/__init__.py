@@ -10,6 +10,7 @@ from etils import epath
 from dicejax.analysis.comparison.jobs import BASELINE, Job, jobs_of, shard_of, train_all
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
+from dicejax.analysis.comparison.stacks import stack_named
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
 
@@ -19,6 +20,7 @@ __all__ = [
     "names_of",
     "remarks",
     "shard_of",
+    "stack_named",
     "table",
     "train_all",
 ]
