@@ -177,7 +177,7 @@ def _begin(
     objective, steps = setup.objective(), len(batches)
     data = checksum(setup, "train")
     if run.continues:
-        like = placed(setup.abstract_state(objective, steps), mesh)
+        like = placed(setup.abstract_state(objective), mesh)
         found = checkpoints.restore(like, lambda text: progress.say(f"note: {text}"))
         if found is not None:
             standing = Standing.from_json(found.notes)

@@ -17,6 +17,7 @@ from dicejax.config import Experiment, Recording, ScratchEncoder, Training
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
+from dicejax.training.devices.sharding import path_name
 from dicejax.training.fit import Fit
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train, train_stack
@@ -94,9 +95,17 @@ def files(folder):
 
 
 def last_weights(folder):
+    """The last weights by their paths, but for biases of keys.
+
+    These add one number to all scores of a query, which the softmax takes away again:
+    their gradient is 0 but for rounding, which Adam makes a step of full length.
+    """
     run = Run.open(str(folder))
     step, params = restore_params(epath.Path(run.checkpoints), run.network(), "last")
-    return step, jax.tree.leaves(params)
+    leaves = jax.tree_util.tree_leaves_with_path(params)
+    named = {path_name(path): leaf for path, leaf in leaves}
+    del named["encoder/layers/key/bias"]
+    return step, named
 
 
 def same_end(ours, theirs):
@@ -105,7 +114,7 @@ def same_end(ours, theirs):
     assert [sorted(record) for record in one] == [sorted(record) for record in other]
     for name in ("step", "epoch", "sentences", "skipped"):
         assert [r[name] for r in one] == [r[name] for r in other]
-    np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0, atol=1e-4)
+    np.testing.assert_allclose(losses(ours), losses(theirs), rtol=0, atol=1e-5)
     one, other = (json.loads((f / "result.json").read_text()) for f in (ours, theirs))
     assert list(one) == list(other)
     for name in ("steps", "test", "test_at_last_step", "best_step", "test_data"):
@@ -113,8 +122,8 @@ def same_end(ours, theirs):
     np.testing.assert_array_equal(*(Run.open(str(f)).shares() for f in (ours, theirs)))
     (step, ours), (wanted, theirs) = last_weights(ours), last_weights(theirs)
     assert step == wanted
-    for one, other in zip(ours, theirs, strict=True):
-        np.testing.assert_allclose(one, other, rtol=0, atol=2e-3)
+    for name, one in ours.items():
+        np.testing.assert_allclose(one, theirs[name], rtol=0, atol=1e-4, err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +264,7 @@ def test_the_memory_of_one_step_tells_that_of_many():
     mesh = SMALL.mesh.make(jax.devices()[:1])
     one, runs = planned(setup, mesh), 4
     batch = setup.batches(mesh)[0].arrays
-    state = setup.abstract_state(setup.objective(), 10)
+    state = setup.abstract_state(setup.objective())
     settings = setup.step_settings(mesh)
     del settings["mesh"]
 
