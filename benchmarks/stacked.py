@@ -45,11 +45,12 @@ class Settings:
     """
 
     runs: int = 8
-    steps: int = 10
-    rounds: int = 5
+    steps: int = 5
+    rounds: int = 3
     sizes: tuple[tuple[int, int, int, int], ...] = (
         (16, 1, 32, 2),
         (32, 1, 32, 8),
+        (32, 1, 64, 16),
         (32, 2, 64, 16),
         (64, 2, 64, 16),
         (64, 2, 128, 32),

@@ -14,9 +14,10 @@ from etils import epath
 from rich.console import Console
 
 from dicejax.config import Experiment, Recording, ScratchEncoder, Training
-from dicejax.data.sources import SyntheticNER
+from dicejax.data.sources import LabelFirstFiles, SyntheticNER
 from dicejax.errors import Diverged
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
+from dicejax.tasks import Classification
 from dicejax.training.devices.sharding import path_name
 from dicejax.training.fit import Fit
 from dicejax.training.logs.progress import TrainingProgress
@@ -30,6 +31,8 @@ from dicejax.training.runs.signals import Stopped
 from dicejax.training.setup import describe
 from dicejax.training.steps.stack import train_steps
 from dicejax.training.steps.step import train_step
+
+from ..tiny import fitting
 
 SEEDS = range(8)
 # What takes no part in the result, such as the speed.
@@ -257,6 +260,27 @@ def test_a_run_that_diverges_is_recorded_and_the_others_go_on(separate, tmp_path
     np.testing.assert_allclose(
         losses(folders[1]), losses(separate[1]), rtol=0, atol=1e-5
     )
+
+
+def test_room_for_more_sequences_changes_no_loss(tmp_path):
+    """Rows of some seeds hold more sequences, for which all in a stack have room."""
+    task = Classification()
+    experiment = dataclasses.replace(
+        SMALL, task=task, data=fitting(LabelFirstFiles(dir=""), task, tmp_path)
+    )
+    setup = describe(experiment, warn=lambda text: None)
+    mesh, objective = experiment.mesh.make(jax.devices()[:1]), setup.objective()
+    own, found = setup.batches(mesh), []
+    for batches in (own, own.holding(own.sequences + 1)):
+        state = setup.initial_state(objective, mesh, len(own))
+        arrays = batches[0].arrays
+        found.append(train_step(state, arrays, objective, **setup.step_settings(mesh)))
+    (_, metrics), (_, others) = found
+    for name, value in metrics.items():
+        np.testing.assert_allclose(value, others[name], rtol=1e-6, atol=0)
+    for name in ("summary_positions", "label"):
+        shapes = {batches[0].arrays[name].shape for batches in (own, own.holding(9))}
+        assert len(shapes) == 2
 
 
 def test_the_memory_of_one_step_tells_that_of_many():
