@@ -21,6 +21,9 @@ from dicejax.models.heads import Head
 IGNORED = -100
 """The label of what the loss leaves out."""
 
+NEGATIVE_NAMES = ("O", "none")
+"""What a first class is called that stands for nothing being there."""
+
 Outputs = Mapping[str, np.ndarray]
 """What the network gave for one item, by name; see `Predicted`."""
 
@@ -56,6 +59,19 @@ class Target(NamedTuple):
 
     kind: Literal["classes", "yes_or_no", "positions"]
     classes: tuple[str, ...] = ()
+
+    @property
+    def has_negative(self) -> bool:
+        """Whether labels are positive or negative: for classes, the first is negative.
+
+        >>> Target("classes", ("O", "B-LOC", "I-LOC")).has_negative
+        True
+        >>> Target("classes", ("ADJ", "NOUN", "VERB")).has_negative
+        False
+        """
+        if self.kind != "classes":
+            return self.kind == "yes_or_no"
+        return len(self.classes) == 2 or self.classes[0] in NEGATIVE_NAMES
 
 
 @jax.tree_util.register_dataclass

@@ -16,6 +16,7 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
 from dicejax.training.devices.processes import is_first
 from dicejax.training.devices.sharding import global_batch, replicate, rows_here
+from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.logs.throughput import Throughput
@@ -64,6 +65,13 @@ class Fit:
         self.name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
         self._predict = self.setup.predictor(self.mesh)
         self._stop = StopRequest()
+        self._gradients = Collector(
+            self.setup,
+            self.run.path,
+            self.mesh,
+            after_step=self.standing.step,
+            say=self.progress.say,
+        )
 
     def finish(self, state: TrainState) -> TrainState:
         """Take all steps that are left.
@@ -77,7 +85,7 @@ class Fit:
         ends = set(self.batches.epoch_ends())
         task = self.progress.begin(self.name, steps)
         self.progress.move(task, begin)
-        with self._stop:
+        with self._stop, self._gradients:
             if begin in ends and not self.standing.evaluated:
                 self._end_epoch(task, begin, self.batches[begin - 1], state)
             for step, batch, metrics, now in self._steps(state, begin):
@@ -118,6 +126,7 @@ class Fit:
             if is_new:  # compiling is not timed
                 jax.block_until_ready(state.step)
                 self.meter.pause()
+            self._gradients.look(step, state, arrays, objective, self.meter)
             with jax.transfer_guard("allow" if is_new else "disallow"):
                 state, metrics = train_step(state, arrays, objective, **settings)
             self.meter.count(batch.tokens, batch.places)
@@ -131,6 +140,7 @@ class Fit:
 
     def _collect(self, step: int, given: list[dict[str, jax.Array]]) -> None:
         """Wait for the steps given so far, and note what they gave."""
+        self._gradients.write()
         most = self.setup.experiment.training.most_skipped
         for number, metrics in enumerate(jax.device_get(given), step - len(given) + 1):
             self.standing.note({name: value.item() for name, value in metrics.items()})
@@ -184,6 +194,7 @@ class Fit:
 
     def _save(self, state: TrainState, score: float | None = None) -> None:
         self.log.flush()
+        self._gradients.flush()
         self.checkpoints.save(self.standing.step, state, score, self.standing.to_json())
 
     def _look_for_stop(self) -> None:

@@ -27,9 +27,9 @@ import numpy as np
 
 from dicejax.losses import class_weights
 from dicejax.tasks import Item, Target, Task
+from dicejax.tasks.task import NEGATIVE_NAMES
 
 Rule = Literal["negative class", "most and least", "yes or no", "positions"]
-NEGATIVE_NAMES = ("O", "none")
 OTHER_PIECES = "other pieces"
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,

@@ -5,6 +5,7 @@ labels.json       the labels the network chooses from
 encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
+analysis.jsonl    what the gradients of some steps were like, if asked
 tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 checkpoints/      the last states and the best
