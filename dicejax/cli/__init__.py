@@ -1,4 +1,4 @@
-"""The command `dicejax`: train, evaluate, predict, compare, profile, plan, export.
+"""The command `dicejax`: from training to figures of its gradients.
 
 Every command that takes an experiment file can override any leaf of the experiment:
 `dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
@@ -18,7 +18,7 @@ from tyro.conf import AvoidSubcommands
 from dicejax import __version__, config
 from dicejax.cli.choices import hint, objective_named, optimizer_named
 from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
-from dicejax.cli.runs import Evaluate, Export, Predict
+from dicejax.cli.runs import Evaluate, Export, Plot, Predict
 from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.memory import use_huge_pages
 from dicejax.training.runs.signals import Stopped
@@ -31,10 +31,11 @@ COMMANDS = {
     "profile": Profile,
     "plan": Plan,
     "export": Export,
+    "plot": Plot,
 }
 
 
-Command = Train | Compare | Evaluate | Predict | Profile | Plan | Export
+Command = Train | Compare | Evaluate | Predict | Profile | Plan | Export | Plot
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ SHARE = 0.5
 """And at least this share of them dead, or saturated."""
 
 MEANING = {
-    "dead": f"pull less than {DEAD_SHARE:.0%} of the mean element",
+    "dead": f"get less than {DEAD_SHARE:.0%} of cross-entropy's gradient",
     "saturated": f"have less than {1 - SATURATED:.1%} for their own class",
 }
 
@@ -23,9 +23,9 @@ class Alarm:
     """What is wrong with a group of an output at a step.
 
     Attributes:
-      kind: "dead": hard elements have no gradient to learn from. "saturated": hard
-        elements are so wrong that losses which are flat there never find them.
-        "not finite": gradients are infinite or not numbers.
+      kind: "dead": hard elements have next to no gradient to learn from. "saturated":
+        they are so wrong that losses which are flat there never find them. "not
+        finite": gradients are infinite or not numbers.
       group: name of the group; empty where all are meant.
       number: of elements that it holds for.
       of: of so many.
@@ -51,7 +51,7 @@ def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
     ...     "saturated": [0, 2], "not_finite": 0}
     >>> for alarm in alarms_of(record, groups):
     ...     print(alarm)
-    dead: 6 of 8 hard elements of PER pull less than 1% of the mean element
+    dead: 6 of 8 hard elements of PER get less than 1% of cross-entropy's gradient
     """
     found = []
     if record["not_finite"]:

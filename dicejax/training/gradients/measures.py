@@ -31,7 +31,7 @@ NORM_DECADES = (-6, 2)
 NORM_BINS = 4 * (NORM_DECADES[1] - NORM_DECADES[0])
 HARD = 0.5
 DEAD_SHARE = 0.01
-"""A hard element is dead whose pull is less than this share of the mean pull."""
+"""A hard element is dead that pulls less than this share of its h, cross-entropy's."""
 SATURATED = 0.999
 """A hard element is saturated that is at least as wrong as this."""
 
@@ -121,7 +121,7 @@ class Measures:
       norms: `[G, 2, NORM_BINS]`, elements by log10 g over NORM_DECADES, easy ones and
         hard ones; what is beyond lies in the last bins.
       hard: `[G]`, hard elements.
-      dead: `[G]`, of them those with a pull under DEAD_SHARE times the mean of all.
+      dead: `[G]`, of them those with g under DEAD_SHARE times h.
       saturated: `[G]`, of them those with h of at least SATURATED.
       not_finite: elements whose pull is infinite or not a number; it counts as 0.
     """
@@ -144,7 +144,6 @@ def measure(elements: Elements, groups: Groups) -> Measures:
     finite = jnp.isfinite(elements.pull)
     pull = jnp.where(elements.where & finite, elements.pull, 0)
     is_hard = elements.where & (elements.hardness >= HARD)
-    mean = jnp.sum(pull) / jnp.maximum(jnp.sum(weight), 1)
 
     def by_group(values: Array) -> Array:
         return _sums(values.astype(weight.dtype), elements.group, number)
@@ -166,7 +165,7 @@ def measure(elements: Elements, groups: Groups) -> Measures:
             number, 2, NORM_BINS
         ),
         hard=by_group(is_hard),
-        dead=by_group(is_hard & (pull < DEAD_SHARE * mean)),
+        dead=by_group(is_hard & (pull < DEAD_SHARE * elements.hardness)),
         saturated=by_group(is_hard & (elements.hardness >= SATURATED)),
         not_finite=jnp.sum(elements.where & ~finite),
     )
