@@ -137,7 +137,7 @@ class Plot:
       out: folder for the figures; "figures" in the run's unless given.
       losses: compare the gradients of these losses with that of soft F1 at the end of
         this run, at their defaults but for what is named after a colon
-        (dsc:alpha=1,smooth=0.01). Reads the data again, and writes agreement.json.
+        (dsc:alpha=1,smooth=0.01). Reads the data again, and writes losses.json.
       checkpoint: for these, the checkpoint with the best dev score, or the last.
       batches: for these, how many of the training batches.
     """

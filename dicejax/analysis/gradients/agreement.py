@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dicejax.errors import InputError
@@ -134,12 +135,14 @@ def table(agreements: Agreements) -> Table:
     """Return a table: a row for each loss, output and average."""
     shown = Table(
         title=f"{HEADLINE}, step {agreements.step}",
-        caption=f"mean ± sd over {agreements.batches} training batches; "
-        "head: with respect to the head's parameters",
+        caption=f"mean ± sd over {agreements.batches} training batches; head: "
+        "with respect to the head's parameters, of a batch and of all added; "
+        "positives: their share of the gradient",
+        box=SIMPLE_HEAD,
     )
-    shown.add_column("loss")
-    for heading in ("F1", "logits", "head", "head, all batches", "to positives"):
-        shown.add_column(heading, justify="right")
+    shown.add_column("loss", no_wrap=True)
+    for heading in ("F1", "logits", "head", "all", "positives"):
+        shown.add_column(heading, justify="right", no_wrap=True)
     several = len({one.output for one in agreements.found}) > 1
     for one in agreements.found:
         share = one.share_of_positives

@@ -157,7 +157,8 @@ class FigureOne:
 
 def figure_one(alpha: float, points: int = 256) -> FigureOne:
     """Return the line of the paper's Figure 1 for an alpha."""
-    p = probabilities(points)
+    # As the loss sees them: near 1 the rounding to float32 would be that of 1 - p.
+    p = probabilities(points).astype(np.float32).astype(float)
     curve = of_loss("self_adjusting_dice", one_element, alpha=alpha, smooth=0.0)
     # L = 1 - 2f / (f + 1), so -dL/dp / 2 is the derivative of f / (1 + f).
     derivative = -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2
@@ -182,6 +183,22 @@ def crossing(x: np.ndarray, y: np.ndarray) -> float | None:
     one = places[0]
     share = y[one] / (y[one] - y[one + 1])
     return float(x[one] + share * (x[one + 1] - x[one]))
+
+
+def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
+    """Return where a line with these slopes is first lowest, between its ends.
+
+    Slopes that are nothing but rounding change their sign for no reason.
+
+    >>> lowest(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, 5.0]))
+    0.25
+    """
+    noise = 1e-6 * np.abs(slopes).max()
+    places = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))
+    if not places.size:
+        return None
+    here = slice(places[0], places[0] + 2)
+    return crossing(x[here], slopes[here])
 
 
 def _others(size: int) -> Array:

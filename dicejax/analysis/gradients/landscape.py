@@ -10,9 +10,9 @@ import numpy as np
 from dicejax.analysis import figures
 from dicejax.analysis.gradients.curves import (
     Curve,
-    crossing,
     evaluate,
     figure_one,
+    lowest,
     probabilities,
 )
 
@@ -105,7 +105,7 @@ def draw_rows(
             loss, slope = panels[2 * row : 2 * row + 2]
             loss.plot(p, values[row], **look, label=one.label)
             slope.plot(p, slopes[row], **look)
-            best = crossing(p, slopes[row]) if mark_best else None
+            best = lowest(p, slopes[row]) if mark_best else None
             if best is not None:
                 mark(loss, best, np.interp(best, p, values[row]), look["color"])
                 mark(slope, best, 0, look["color"])

@@ -59,7 +59,7 @@ def write(
       folder: made if it does not exist; what it has of these names is replaced.
       objective: of the run, drawn over probability.
       histories: what was measured in it.
-      agreements: of losses, if they were compared; written as agreement.json too.
+      agreements: of losses, if they were compared; written as losses.json too.
 
     Raises:
       InputError: a file cannot be written.
@@ -71,7 +71,7 @@ def write(
         if agreements is not None:
             content |= files_of([("losses", draw_agreements(agreements))])
             text = json.dumps(agreements.to_json(), indent=2) + "\n"
-            content["agreement.json"] = text.encode()
+            content["losses.json"] = text.encode()
     figures.write(path, content)
     return list(content)
 
