@@ -14,7 +14,6 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dicejax.errors import InputError
-from dicejax.models.network import Params
 from dicejax.objectives import Objective
 from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import global_batch, replicate, to_host
@@ -161,7 +160,7 @@ def table(agreements: Agreements) -> Table:
 class _Looker:
     setup: Setup
     mesh: Mesh
-    params: Params
+    params: dict[str, Any]
     pieces: jax.Array
     progress: float
 
@@ -269,7 +268,7 @@ def _agreement(
     output: Output,
     average: str,
     seen: Sequence[dict[str, Seen]],
-    gradients: dict[str, Params],
+    gradients: dict[str, Any],
 ) -> Agreement:
     parts = [one[output.name] for one in seen]
     pull = sum(part.measures.pull for part in parts)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from dicejax.analysis import figures
@@ -85,7 +87,7 @@ def files_of(named: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
     }
 
 
-def look(histories: Iterable[History]):
+def look(histories: Iterable[History]) -> AbstractContextManager[None]:
     """Draw with the settings of these figures, and all characters of their names."""
     texts = [name for history in histories for name in history.groups.names]
     return figures.look(texts, SETTINGS)
@@ -100,10 +102,13 @@ def drawn(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
 
 
 def as_element(svg: bytes) -> str:
-    """Return an SVG without what stands before its root, as HTML takes it.
+    """Return an SVG as a page with several takes it: without what precedes its root.
 
-    >>> as_element(b'<?xml version="1.0"?><svg></svg>')
-    '<svg></svg>'
+    Names that Matplotlib counts up, of which no use is made, would stand there twice;
+    those that are used are made of what they name.
+
+    >>> as_element(b'<?xml version="1.0"?><svg><g id="axes_1"/><g id="p0a"/></svg>')
+    '<svg><g/><g id="p0a"/></svg>'
     """
     text = svg.decode()
-    return text[text.index("<svg") :]
+    return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text[text.index("<svg") :])
