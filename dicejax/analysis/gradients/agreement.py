@@ -26,8 +26,6 @@ from dicejax.training.runs.run import Run
 from dicejax.training.setup import Setup, describe
 from dicejax.training.steps.accumulation import LossOfBatch
 
-HEADLINE = "cosine of the gradients of loss and soft F1"
-
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
@@ -131,23 +129,27 @@ def agreements(
 
 
 def table(agreements: Agreements) -> Table:
-    """Return a table: a row for each loss, output and average."""
+    """Return a table: a row for each loss and output, of the headline's average."""
+    headlines = {}
+    for one in agreements.found:
+        headlines.setdefault((one.loss, one.output), one)
+    of = " and ".join(dict.fromkeys(one.average for one in headlines.values()))
     shown = Table(
-        title=f"{HEADLINE}, step {agreements.step}",
+        title=f"cosine of the gradients of loss and soft F1 ({of}), "
+        f"step {agreements.step}",
         caption=f"mean ± sd over {agreements.batches} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
         "positives: their share of the gradient",
         box=SIMPLE_HEAD,
     )
     shown.add_column("loss", no_wrap=True)
-    for heading in ("F1", "logits", "head", "all", "positives"):
+    for heading in ("logits", "head", "all", "positives"):
         shown.add_column(heading, justify="right", no_wrap=True)
     several = len({one.output for one in agreements.found}) > 1
-    for one in agreements.found:
+    for one in headlines.values():
         share = one.share_of_positives
         shown.add_row(
-            one.loss,
-            f"{one.output}, {one.average}" if several else one.average,
+            f"{one.loss}, {one.output}" if several else one.loss,
             _spread(one.logits),
             _spread(one.heads),
             f"{one.heads_of_all:.3f}",

@@ -10,6 +10,7 @@ import numpy as np
 from dicejax.analysis import figures
 from dicejax.analysis.gradients.agreement import Agreements
 from dicejax.analysis.gradients.history import History, share
+from dicejax.training.gradients.alarms import FEWEST
 from dicejax.training.gradients.measures import NORM_BINS, NORM_DECADES
 
 if TYPE_CHECKING:
@@ -133,13 +134,11 @@ def draw_alarms(history: History) -> Figure:
             key: np.array([history.sums[key][part, group].sum() for part in parts])
             for key in ("count", "hard", "dead", "saturated")
         }
-        for axes, above, below in zip(
-            panels,
-            ("hard", "dead", "saturated"),
-            ("count", "hard", "hard"),
-            strict=True,
-        ):
-            axes.plot(steps, _ratio(sums[above], sums[below]), **look)
+        panels[0].plot(steps, _ratio(sums["hard"], sums["count"]), **look)
+        # Of fewer a share says nothing; they raise no alarm either.
+        hard = np.where(sums["hard"] >= FEWEST, sums["hard"], 0)
+        for axes, kind in zip(panels[1:], ("dead", "saturated"), strict=True):
+            axes.plot(steps, _ratio(sums[kind], hard), marker=".", **look)
     panels[0].set(title="hard: h of a half or more", ylabel="share of the elements")
     panels[1].set(title="dead: under 1% of cross-entropy's", ylabel="share of the hard")
     panels[2].set(title="saturated: h over 0.999", ylabel="share of the hard")
