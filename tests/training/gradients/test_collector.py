@@ -40,6 +40,7 @@ def programs(monkeypatch):
     return texts
 
 
+@pytest.mark.slow
 def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs):
     assert run([*TRAIN, "--out", "without"]) == 0
     without = list(programs)
@@ -103,6 +104,7 @@ def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
     assert lines(project / "run")[0]["step"] == 8
 
 
+@pytest.mark.slow
 def test_alarms_are_told_once_and_kept(project, capsys):
     # Dice of one class is flat where nothing is right yet: far from the border.
     flags = ["--loss", "dsc", "--optimizer.learning_rate", "0.1"]
