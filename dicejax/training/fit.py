@@ -115,6 +115,11 @@ class Fit:
             if is_new:  # compiling is not timed
                 jax.block_until_ready(self._state.step)
                 self._each_meter("pause")
+            if self._alone:
+                member = self.members[0]
+                member.gradients.look(
+                    step, self._state, arrays, objective, member.meter
+                )
             with jax.transfer_guard("allow" if is_new else "disallow"):
                 self._state, metrics = take(self._state, arrays, objective, **settings)
             for member, batch in zip(self.members, taken, strict=True):
@@ -198,7 +203,7 @@ class Fit:
             yield
         finally:
             for member in self._going_on:
-                member.log.close(failed=True)
+                member.close_logs(failed=True)
 
 
 def _last_before(step: int, members: Sequence[Member]) -> tuple[Packed | None, ...]:

@@ -16,6 +16,7 @@ from dicejax.training.devices.model_flops import attended_length, flops_per_toke
 from dicejax.training.devices.processes import is_first, meet
 from dicejax.training.devices.sharding import placed
 from dicejax.training.fit import Fit
+from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.boards import Board, WeightsAndBiases, require_wandb
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
@@ -174,6 +175,13 @@ class _Begun:
             self.run,
             self.batches,
             _log(self.setup.experiment, self.run, self.standing),
+            Collector(
+                self.setup,
+                self.run.path,
+                mesh,
+                after_step=self.standing.step,
+                say=progress.say,
+            ),
             self.checkpoints,
             progress,
             _meter(self.setup, mesh, self.standing),

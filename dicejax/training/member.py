@@ -15,6 +15,7 @@ from dicejax.errors import Diverged
 from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
 from dicejax.training.devices.processes import is_first
+from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.logs.throughput import Throughput
@@ -35,6 +36,7 @@ class Member:
       run: its folder.
       batches: of all steps.
       log: takes a line for some steps.
+      gradients: looks at those of some steps; not in a stack.
       checkpoints: take the state of some.
       progress: shows where it stands.
       meter: measures its speed.
@@ -49,6 +51,7 @@ class Member:
     run: Run
     batches: Batches
     log: MetricsLog | NoLog
+    gradients: Collector
     checkpoints: Checkpoints
     progress: TrainingProgress
     meter: Throughput
@@ -93,6 +96,7 @@ class Member:
         Raises:
           Diverged: too many in a row had no finite loss or gradient.
         """
+        self.gradients.write()
         most = self.setup.experiment.training.most_skipped
         first = self.standing.step - len(self._given) + 1
         for number, metrics in enumerate(jax.device_get(self._given), first):
@@ -159,6 +163,7 @@ class Member:
 
     def _save(self, state: TrainState, score: float | None = None) -> None:
         self.log.flush()
+        self.gradients.flush()
         self._saved = self.standing.step
         self.checkpoints.save(self._saved, state, score, self.standing.to_json())
 
@@ -166,8 +171,13 @@ class Member:
         """Note how it ended, and close its files."""
         self.outcome = outcome
         self.checkpoints.close()
-        self.log.close(failed=isinstance(outcome, Diverged))
+        self.close_logs(failed=isinstance(outcome, Diverged))
         self.progress.end(self._line)
+
+    def close_logs(self, *, failed: bool) -> None:
+        """Write what is left in the files that grow with the steps, and close them."""
+        self.log.close(failed=failed)
+        self.gradients.close()
 
     def _give_up(self, step: int) -> None:
         """Keep the batch of a step for inspection, and end the run."""

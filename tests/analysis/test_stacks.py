@@ -108,9 +108,15 @@ def test_several_devices_go_one_by_one(monkeypatch):
         list(stacks.in_turn(jobs(), 2))
 
 
-def test_weights_and_biases_goes_one_by_one():
-    recording = dataclasses.replace(EXPERIMENT.recording, wandb_project="mine")
-    experiment = dataclasses.replace(EXPERIMENT, recording=recording)
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"recording": config.Recording(wandb_project="mine")},
+        {"analysis": config.Analysis(every=50)},
+    ],
+)
+def test_what_takes_one_run_at_a_time_goes_one_by_one(own):
+    experiment = dataclasses.replace(EXPERIMENT, **own)
     found = jobs(experiment=experiment)
     assert list(stacks.in_turn(found, "auto")) == [[job] for job in found]
     with pytest.raises(InputError, match="takes one run at a time"):

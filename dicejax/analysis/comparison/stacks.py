@@ -87,17 +87,24 @@ def _size(experiment: Experiment, stack: StackSize, there: int) -> int:
         return 1
     if stack != "auto":
         return stack
-    wandb = experiment.recording.wandb_project is not None
-    return 1 if wandb else stack_size(experiment)
+    return 1 if _one_by_one(experiment) else stack_size(experiment)
+
+
+def _one_by_one(experiment: Experiment) -> str | None:
+    """What of an experiment asks for one run at a time, in words."""
+    if experiment.recording.wandb_project is not None:
+        return "Weights & Biases (--recording.wandb_project)"
+    if experiment.analysis.every:
+        return "the analysis of gradients (--analysis.every)"
+    return None
 
 
 def _require_stackable(experiment: Experiment, stack: StackSize) -> None:
     if stack in ("auto", "off", 1):
         return
-    if experiment.recording.wandb_project is not None:
+    if (reason := _one_by_one(experiment)) is not None:
         raise InputError(
-            f"--stack {stack}: Weights & Biases takes one run at a time; leave --stack "
-            "or --recording.wandb_project out"
+            f"--stack {stack}: {reason} takes one run at a time; leave one of them out"
         )
     devices = experiment.mesh.make().size
     if devices > 1:
