@@ -23,7 +23,15 @@ ALLOWED = {
         "training.devices.mesh",
         "training.optimizers",
     },
-    "training": {"config", "data", "metrics", "models", "objectives", "tasks"},
+    "training": {
+        "config",
+        "data",
+        "losses",
+        "metrics",
+        "models",
+        "objectives",
+        "tasks",
+    },
     "analysis": {
         "config",
         "data",

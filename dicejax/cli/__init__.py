@@ -21,7 +21,7 @@ from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
 from dicejax.cli.init import Init
 from dicejax.cli.quiet import quieten
 from dicejax.cli.report import Report
-from dicejax.cli.runs import Evaluate, Export, Predict
+from dicejax.cli.runs import Evaluate, Export, Plot, Predict
 from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.memory import use_huge_pages
 from dicejax.training.runs.signals import Stopped
@@ -36,10 +36,22 @@ COMMANDS = {
     "profile": Profile,
     "plan": Plan,
     "export": Export,
+    "plot": Plot,
 }
 
 
-Command = Init | Train | Compare | Report | Evaluate | Predict | Profile | Plan | Export
+Command = (
+    Init
+    | Train
+    | Compare
+    | Report
+    | Evaluate
+    | Predict
+    | Profile
+    | Plan
+    | Export
+    | Plot
+)
 
 
 def main() -> None:

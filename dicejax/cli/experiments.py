@@ -108,6 +108,9 @@ class Compare:
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
         jobs that share the folder. Shards make no trials: with --tune they want a
         tuning that is done, by --tune N --seeds 0 without --shard.
+      stack: how many runs that differ in seed or hyper-parameters one program steps:
+        a number, off for one after the other, auto for as many as gain by it and fit
+        into memory.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
       settings: the experiment.
@@ -121,6 +124,7 @@ class Compare:
     tune: int = 0
     controls: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
+    stack: Annotated[str, arg(metavar="N|auto|off")] = "auto"
     scratch: bool = False
     settings: Overrides = GENERIC
 
@@ -153,7 +157,12 @@ class Compare:
             jobs = tuning.applied(jobs, tuned)
             if self.seeds:
                 mine = comparison.shard_of(jobs, self.shard)
-                comparison.train_all(mine, progress, overwrite=self.overwrite)
+                comparison.train_all(
+                    mine,
+                    progress,
+                    overwrite=self.overwrite,
+                    stack=comparison.stack_named(self.stack),
+                )
                 if self.controls:
                     comparison.control_all(mine, progress.say)
         if self.seeds:

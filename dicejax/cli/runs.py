@@ -1,4 +1,4 @@
-"""The commands that take a finished run: evaluate, predict, export."""
+"""The commands that take a run: evaluate, predict, export, plot."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError
 
@@ -121,3 +122,54 @@ class Export:
             self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
         )
         print(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plot:
+    """Draw what the gradients of a run were like, and which losses point where F1 does.
+
+    Of a run trained with --analysis.every, finished or not: the density of gradient
+    norms, the share of each class, the agreement with soft F1 and alarms, over the
+    training. Figures are SVG and PNG.
+
+    Args:
+      run: the run's folder.
+      out: folder for the figures; "figures" in the run's unless given.
+      losses: compare the gradients of these losses with that of soft F1 at the end of
+        this run, at their defaults but for what is named after a colon
+        (dsc:alpha=1,smooth=0.01). Reads the data again, and writes losses.json.
+      checkpoint: for these, the checkpoint with the best dev score, or the last.
+      batches: for these, how many of the training batches.
+    """
+
+    run: RunFolder
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    checkpoint: Literal["best", "last"] = "best"
+    batches: int = 20
+
+    def __call__(self, console: Console) -> None:
+        """Draw, and print what was compared."""
+        from dicejax.analysis import figures
+        from dicejax.analysis.comparison import names_of
+        from dicejax.analysis.gradients import agreement, history, plot
+        from dicejax.training.runs.run import Run
+
+        if self.batches < 1:
+            raise InputError(f"--batches is {self.batches}; want at least 1")
+        figures.require_matplotlib("plot")
+        run, losses = Run.at(self.run), [objective_named(name) for name in self.losses]
+        found = None
+        if losses:
+            named = dict(zip(names_of(losses), losses, strict=True))
+            warn = noting(console)
+            found = agreement.agreements(
+                self.run, named, which=self.checkpoint, batches=self.batches, warn=warn
+            )
+        measured = history.has_history(run) or not losses
+        histories = history.read(run) if measured else ()
+        out = self.out or str(run.path / "figures")
+        files = plot.write(out, run.experiment().objective, histories, found)
+        if found is not None:
+            Console().print(agreement.table(found))
+        print(f"{len(files)} files in {out}")

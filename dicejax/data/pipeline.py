@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -66,6 +67,7 @@ class Batches:
 
     Attributes:
       rows: of each batch, empty ones counted.
+      sequences: for which a row has room, where an array has a place for each.
 
     Raises:
       ValueError: the plan is for another number of examples.
@@ -87,10 +89,22 @@ class Batches:
         self._examples = examples
         self._layout = layout
         self._plan = plan
-        self._sequences = plan.sequences
+        self.sequences = plan.sequences
 
     def __len__(self) -> int:
         return len(self._plan)
+
+    def holding(self, sequences: int) -> Batches:
+        """Return the same batches with room for more sequences in a row.
+
+        Raises:
+          ValueError: it is less room than a row needs.
+        """
+        if sequences < self.sequences:
+            raise ValueError(f"a row holds {self.sequences} sequences, not {sequences}")
+        wider = copy.copy(self)
+        wider.sequences = sequences
+        return wider
 
     def __getitem__(self, step: int) -> Packed:
         return self.part(step, 0, self.rows)
@@ -118,7 +132,7 @@ class Batches:
             [[self._examples[item] for item in row] for row in here],
             width,
             self._layout,
-            sequences=self._sequences,
+            sequences=self.sequences,
         )
         if plan.weights is not None:
             first, last = (bounds[min(row, len(rows))] for row in (start, stop))
@@ -126,7 +140,7 @@ class Batches:
                 plan.weights[first:last],
                 [len(row) for row in here],
                 arrays["segment_ids"],
-                self._sequences,
+                self.sequences,
             )
         return Packed(
             arrays,

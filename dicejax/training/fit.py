@@ -1,236 +1,242 @@
-"""The loop over the steps of a run, which can end at any of them and go on."""
+"""The loop over the steps of runs, which can end at any of them and go on."""
 
 from __future__ import annotations
 
-import dataclasses
-import io
-from collections.abc import Mapping
-from typing import Any
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax
 import numpy as np
 
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
-from dicejax.metrics.scores import Scores, heading
-from dicejax.models.network import Params
-from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.processes import is_first, meet
 from dicejax.training.devices.sharding import global_batch, replicate, rows_here
-from dicejax.training.logs.metrics_log import MetricsLog, NoLog
-from dicejax.training.logs.progress import TrainingProgress
-from dicejax.training.logs.throughput import Throughput
-from dicejax.training.prediction import Search
-from dicejax.training.runs.checkpoint import Checkpoints
-from dicejax.training.runs.run import Run
+from dicejax.training.member import Member
+from dicejax.training.result import result_of
 from dicejax.training.runs.signals import Stopped, StopRequest
-from dicejax.training.runs.standing import Standing
-from dicejax.training.setup import Setup
+from dicejax.training.steps.stack import stacked, train_steps, unstacked
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import train_step
 
+Taken = tuple[Packed, ...]
+Fed = Iterator[tuple[Taken, Mapping[str, jax.Array]]]
 
-class _StoppedInEvaluation(Exception):
+
+class _AskedToStop(Exception):
     pass
 
 
-@dataclasses.dataclass
 class Fit:
-    """A run under way.
+    """Runs under way: one, or several that one program steps together.
 
-    Attributes:
-      setup: what it is made of.
-      run: its folder.
-      mesh: the devices.
-      batches: of all steps.
-      log: takes a line for some steps.
-      checkpoints: take the state of some.
-      progress: shows where it stands.
-      meter: measures its speed.
-      standing: where it stands.
+    All of them stand at the same step. One that is over, because it has fewer steps or
+    was given up, keeps its place in the program, where it costs what it would have cost
+    had it gone on.
+
+    Args:
+      members: the runs, with their places where there are several; they differ in
+        nothing that a step is compiled for.
+      mesh: the devices; one, where there are several runs.
     """
 
-    setup: Setup
-    run: Run
-    mesh: jax.sharding.Mesh
-    batches: Batches
-    log: MetricsLog | NoLog
-    checkpoints: Checkpoints
-    progress: TrainingProgress
-    meter: Throughput
-    standing: Standing = dataclasses.field(default_factory=Standing)
-
-    def __post_init__(self):
-        experiment = self.setup.experiment
-        self.task = experiment.task
-        self.name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
-        self._predict = self.setup.predictor(self.mesh)
+    def __init__(self, members: Sequence[Member], mesh: jax.sharding.Mesh):
+        self.members = tuple(members)
+        self._mesh = mesh
+        self._begin = members[0].standing.step
         self._stop = StopRequest()
+        self._state: TrainState | None = None
 
-    def finish(self, state: TrainState) -> TrainState:
-        """Take all steps that are left.
+    def finish(self, states: list[TrainState]) -> None:
+        """Take all steps that are left and score the runs, each when it ends.
+
+        Args:
+          states: of the runs; the list is emptied, that they are not there twice.
 
         Raises:
-          Stopped: a signal asked for it; the state is saved.
-          Diverged: too many steps in a row had no finite loss or gradient.
+          Stopped: a signal asked for it; the states are saved.
           InputError: a checkpoint cannot be written.
         """
-        steps, begin = len(self.batches), self.standing.step
-        ends = set(self.batches.epoch_ends())
-        task = self.progress.begin(self.name, steps)
-        self.progress.move(task, begin)
-        with self._stop:
-            if begin in ends and not self.standing.evaluated:
-                self._end_epoch(task, begin, self.batches[begin - 1], state)
-            for step, batch, metrics, now in self._steps(state, begin):
-                state = now
-                due = step % self.setup.experiment.training.log_every == 0
-                if due or step in ends:
-                    self._collect(step, metrics)
-                stop = self._stop.after(step)
-                if step in ends and not stop:
-                    self._end_epoch(task, step, batch, state)
-                elif due and step not in ends:
-                    self._write(task, step, batch)
-                every = self.setup.experiment.recording.checkpoint_every
-                if stop or (step % every == 0 and step not in ends):
-                    self._collect(step, metrics)
-                    self.standing.evaluated = step not in ends
-                    self._save(state)
-                if stop:
+        self._state = states[0] if self._alone else stacked(states, self._mesh)
+        states.clear()
+        begin = self._begin
+        with self._stop, self._logs_closed():
+            late = [one for one in self.members if not one.standing.evaluated]
+            if not self._end_epochs(begin, late, _last_before(begin, self.members)):
+                self._end_here(begin)
+            for step, batches in self._steps():
+                if not self._settle(step, batches):
                     self._end_here(step)
-        self.progress.end(task)
-        return state
+            if self._stop.number is not None:  # asked while the last was written
+                self._end_here(max(one.standing.step for one in self.members))
 
-    def _steps(self, state: TrainState, begin: int):
-        """Yield each step's number, batch, what it and those before gave, the state."""
-        settings = self.setup.step_settings(self.mesh)
+    def _settle(self, step: int, batches: Taken) -> bool:
+        """Do all that is to be done after a step; returns whether to go on."""
+        for member in self._going_on:
+            if member.is_due(step) or step in member.ends:
+                self._collect(member)
+        stop = self._stop.after(step)
+        due = self._going_on
+        ending = [member for member in due if step in member.ends]
+        for member, batch in zip(self.members, batches, strict=True):
+            if member in due and member not in ending and member.is_due(step):
+                member.write(step, batch)
+        stop = stop or not self._end_epochs(step, ending, batches)
+        for member in self._going_on:
+            if stop or member.is_kept(step):
+                self._collect(member)
+        for member in self._going_on:
+            if stop or member.is_kept(step):
+                member.keep(self._state_of(member))
+        return not stop
+
+    def _steps(self) -> Iterator[tuple[int, Taken]]:
+        """Take the steps; yield the number of each and the batches of the runs."""
+        settings = self.members[0].setup.step_settings(self._mesh)
         # On the devices already, so that no step sends anything but its batch.
-        objective = replicate(self.setup.objective(), self.mesh)
-        rows = self.batches.rows
-        batches = self.batches.iterate(begin, rows_here=rows_here(rows, self.mesh))
-        given: list[dict[str, jax.Array]] = []
+        objectives = [member.setup.objective() for member in self.members]
+        if self._alone:
+            take, objective = train_step, replicate(objectives[0], self._mesh)
+        else:
+            take, objective = train_steps, stacked(objectives, self._mesh)
+            del settings["mesh"]
+        feed = _fed_alone if self._alone else _fed_together
+        batches = feed([one.batches for one in self.members], self._begin, self._mesh)
         compiled: set[tuple[int, ...]] = set()
-        for step in range(begin + 1, len(self.batches) + 1):
-            with self.meter.waiting():
-                batch = next(batches)
-            arrays = global_batch(batch.arrays, self.mesh, rows)
+        step = self._begin
+        while self._going_on:
+            with contextlib.ExitStack() as waiting:
+                for member in self._going_on:
+                    waiting.enter_context(member.meter.waiting())
+                taken, arrays = next(batches)
+            step += 1
             shape = arrays["input_ids"].shape
             is_new = shape not in compiled
             if is_new:  # compiling is not timed
-                jax.block_until_ready(state.step)
-                self.meter.pause()
+                jax.block_until_ready(self._state.step)
+                self._each_meter("pause")
+            if self._alone:
+                member = self.members[0]
+                member.gradients.look(
+                    step, self._state, arrays, objective, member.meter
+                )
             with jax.transfer_guard("allow" if is_new else "disallow"):
-                state, metrics = train_step(state, arrays, objective, **settings)
-            self.meter.count(batch.tokens, batch.places)
+                self._state, metrics = take(self._state, arrays, objective, **settings)
+            for member, batch in zip(self.members, taken, strict=True):
+                if member.goes_on:
+                    member.meter.count(batch.tokens, batch.places)
+                    member.take(step, metrics)
             if is_new:
                 compiled.add(shape)
                 jax.block_until_ready(metrics)
-                self.meter.resume()
-            given.append(metrics)
-            self.standing.step = step
-            yield step, batch, given, state
+                self._each_meter("resume")
+            yield step, taken
 
-    def _collect(self, step: int, given: list[dict[str, jax.Array]]) -> None:
-        """Wait for the steps given so far, and note what they gave."""
-        most = self.setup.experiment.training.most_skipped
-        for number, metrics in enumerate(jax.device_get(given), step - len(given) + 1):
-            self.standing.note({name: value.item() for name, value in metrics.items()})
-            if self.standing.skipped_in_a_row >= most:
-                self._give_up(number)
-        given.clear()
-        self.meter.pause()
-        self.standing.throughput = self.meter.state()
-        self.meter.resume()
-
-    def _write(self, task: Any, step: int, batch: Packed, **scores: float) -> None:
-        """Write the line of a step."""
-        values = self.standing.record(step, batch)
-        speed = self.meter.values()
-        rounded = {name: round(value, 4) for name, value in speed.items()}
-        self.log.write(step, **values, **rounded, **scores)
-        self.progress.update(
-            task,
-            step,
-            loss=values["loss"],
-            score=self.standing.dev_score,
-            headline=self.task.headline,
-            tokens_per_s=speed["tokens_per_s"],
-            skipped=self.standing.skipped,
-            wait_share=speed["wait_share"],
-        )
-
-    def _end_epoch(
-        self, task: Any, step: int, batch: Packed, state: TrainState
-    ) -> None:
-        """Score dev, write the line of the step and a checkpoint."""
-        self.meter.pause()
+    def _end_epochs(self, step: int, ending: Sequence[Member], batches: Taken) -> bool:
+        """Score dev, and test at the end; returns whether no stop was asked for."""
+        if self._stop.number is not None:
+            return False
+        last = [one for one in self._going_on if step == len(one.batches)]
+        if not ending and not last:
+            return True
+        self._each_meter("pause")  # its last step is everyone's: nothing is under way
         try:
-            found = self.find(state.weights, "dev", between=self._look_for_stop)
-        except _StoppedInEvaluation:
-            self.standing.evaluated = False
-            self._save(state)
-            self._end_here(step)
-        scores = self.score(found, "dev")
-        score = scores.values[self.task.headline]
-        self.standing.scored(score)
-        self._write(task, step, batch, **flat("dev", scores))
-        loss = self.standing.mean_of_epoch()
-        self._save(state, score)
-        self.progress.say(
-            f"{self.name}  epoch {batch.epoch + 1}  mean loss {loss:.4f}  "
-            f"dev {heading(self.task.headline)} {100 * score:.2f}  "
-            f"{self.meter.values()['tokens_per_s']:,.0f} tokens/s"
-        )
-        self.meter.resume()
+            for member, batch in zip(self.members, batches, strict=True):
+                if member in ending:
+                    state = self._state_of(member)
+                    member.end_epoch(step, batch, state, self._look_for_stop)
+            for member in last:
+                self._finish(member)
+        except _AskedToStop:
+            return False
+        self._each_meter("resume")
+        return True
 
-    def _save(self, state: TrainState, score: float | None = None) -> None:
-        self.log.flush()
-        self.checkpoints.save(self.standing.step, state, score, self.standing.to_json())
+    def _finish(self, member: Member) -> None:
+        """Score the test split and write the result."""
+        member.checkpoints.wait()
+        state = self._state_of(member)
+        result = result_of(member, state, self._mesh, self._look_for_stop)
+        if is_first():
+            member.run.write_result(result)
+        meet("the result is there")
+        member.end(result)
+
+    def _collect(self, member: Member) -> None:
+        try:
+            member.collect()
+        except Diverged as error:
+            if is_first():
+                member.run.write_diverged(str(error))
+            member.end(error)
+
+    def _end_here(self, step: int) -> None:
+        for member in self._going_on:
+            member.checkpoints.wait()
+        raise Stopped(step, self._stop.number)
 
     def _look_for_stop(self) -> None:
         if self._stop.number is not None:
-            raise _StoppedInEvaluation
+            raise _AskedToStop
 
-    def _end_here(self, step: int) -> None:
-        self.checkpoints.wait()
-        raise Stopped(step, self._stop.number)
+    def _each_meter(self, what: str) -> None:
+        for member in self._going_on:
+            getattr(member.meter, what)()
 
-    def _give_up(self, step: int) -> None:
-        """Keep the batch of a step for inspection, and end the run."""
-        most = self.setup.experiment.training.most_skipped
-        first = step - most + 1
-        file = self.run.path / f"not_finite_step_{first}.npz"
-        if is_first():
-            content = io.BytesIO()
-            np.savez_compressed(content, **self.batches[first - 1].arrays)
-            file.write_bytes(content.getvalue())
-        raise Diverged(
-            f"{self.run.path}: no finite loss or gradient in {most} steps in a row, "
-            f"{first} to {step}; the batch of step {first} is in {file.name}; try a "
-            "lower --optimizer.learning_rate or --training.precision bfloat16, with "
-            "--overwrite"
-        )
+    def _state_of(self, member: Member) -> TrainState:
+        if self._alone:
+            return self._state
+        return unstacked(self._state, np.int32(member.place))
 
-    def find(self, params: Params, split: str, **options: Any) -> list[Any]:
-        """Return what the task finds in each example of a split."""
-        (found,) = self.search(params, split, **options).found
-        return found
+    @property
+    def _alone(self) -> bool:
+        return len(self.members) == 1
 
-    def search(self, params: Params, split: str, **options: Any) -> Search:
-        """Search a split, as `Predictor.search` does."""
-        data = self.setup.data
-        examples, items = getattr(data.corpus, split), data.items[split]
-        return self._predict.search(params, examples, items, **options)
+    @property
+    def _going_on(self) -> list[Member]:
+        return [member for member in self.members if member.goes_on]
 
-    def score(
-        self, found: list[Any], split: str, threshold: float | None = None
-    ) -> Scores:
-        """Score what was found in a split."""
-        data = self.setup.data
-        examples = getattr(data.corpus, split)
-        return self.task.score_found(examples, found, data.labels, threshold)
+    @contextlib.contextmanager
+    def _logs_closed(self) -> Iterator[None]:
+        """Close the logs of the runs that are not over when something ends the loop."""
+        try:
+            yield
+        finally:
+            for member in self._going_on:
+                member.close_logs(failed=True)
 
 
-def flat(split: str, scores: Scores) -> Mapping[str, float]:
-    """Name the scores of a split as the boards group them."""
-    return {f"{split}/{name}": value for name, value in scores.values.items()}
+def _last_before(step: int, members: Sequence[Member]) -> tuple[Packed | None, ...]:
+    """The batch of a step of each run; there is none before the first."""
+    return tuple(one.batches[step - 1] if step else None for one in members)
+
+
+def _fed_alone(batches: Sequence[Batches], begin: int, mesh: jax.sharding.Mesh) -> Fed:
+    """Yield the batches of one run, and their arrays on the mesh."""
+    (own,) = batches
+    for batch in own.iterate(begin, rows_here=rows_here(own.rows, mesh)):
+        yield (batch,), global_batch(batch.arrays, mesh, own.rows)
+
+
+def _fed_together(
+    batches: Sequence[Batches], begin: int, mesh: jax.sharding.Mesh
+) -> Fed:
+    """Yield the batches of each run, and their arrays on a new first axis.
+
+    All have room for as many sequences as any has in a row. What has come to its end
+    gives its last batch again. Runs of one order of data share their batches.
+    """
+    room = max(one.sequences for one in batches)
+    feeds = {
+        one: one.holding(room).iterate(min(begin, len(one) - 1), threads=1)
+        for one in dict.fromkeys(batches)
+    }
+    last: dict[Batches, Packed] = {}
+    while True:
+        last = {one: next(feed, last.get(one)) for one, feed in feeds.items()}
+        taken = tuple(last[one] for one in batches)
+        arrays = {
+            name: np.stack([batch.arrays[name] for batch in taken])
+            for name in taken[0].arrays
+        }
+        yield taken, replicate(arrays, mesh)

@@ -1,16 +1,13 @@
-"""Train one experiment from start to end, or from where it was cut off to the end."""
+"""Train experiments from start to end, or from where they were cut off to the end."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import jax
-import numpy as np
 
 from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches
@@ -19,14 +16,16 @@ from dicejax.training.devices.model_flops import attended_length, flops_per_toke
 from dicejax.training.devices.processes import is_first, meet
 from dicejax.training.devices.sharding import placed
 from dicejax.training.fit import Fit
+from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.boards import Board, WeightsAndBiases, require_wandb
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.logs.throughput import Throughput
-from dicejax.training.runs.checkpoint import Checkpoints, restore_params
+from dicejax.training.member import Member
+from dicejax.training.result import checksum
+from dicejax.training.runs.checkpoint import Checkpoints
 from dicejax.training.runs.run import Run
 from dicejax.training.runs.standing import Standing
-from dicejax.training.runs.versions import versions
 from dicejax.training.setup import Setup, prepare
 from dicejax.training.steps.state import TrainState
 
@@ -64,47 +63,133 @@ def train(
     """
     if run.continues and run.is_finished:
         return _found(run, scores_test)
-    mesh = experiment.mesh.make()
-    if experiment.recording.wandb_project is not None:
+    (outcome,) = train_stack([experiment], [run], progress, scores_test=scores_test)
+    if isinstance(outcome, Diverged):
+        raise outcome
+    return outcome
+
+
+def train_stack(
+    experiments: Sequence[Experiment],
+    runs: Sequence[Run],
+    progress: TrainingProgress,
+    *,
+    scores_test: bool = True,
+) -> list[dict[str, Any] | Diverged]:
+    """Train several runs as `train` does each, in one program.
+
+    Those that were cut off at one step go on together, those at another step after
+    them. A run that was begun in a stack can be continued alone, and the other way
+    round. One that diverges is recorded, and the others go on.
+
+    Args:
+      experiments: what to train; they differ in the seed and in numbers of the
+        objective, in nothing else, see `analysis.comparison.stacks`.
+      runs: their folders, unfinished.
+      progress: shows where the runs stand.
+      scores_test: whether the test split is predicted at all.
+
+    Returns:
+      For each run what `result.json` holds, or why it was given up.
+
+    Raises:
+      InputError: data or weights cannot be used, and nothing has been written; or a
+        checkpoint cannot be written.
+      Stopped: a signal asked for it; the states are saved.
+    """
+    mesh = experiments[0].mesh.make()
+    if experiments[0].recording.wandb_project is not None:
         require_wandb()
-    setup = prepare(experiment, warn=lambda text: progress.say(f"note: {text}"))
-    batches = setup.batches(mesh)
+    first = prepare(experiments[0], warn=lambda text: progress.say(f"note: {text}"))
+    setups = [first, *map(first.of_run, experiments[1:])]
+    # The seed decides on the order of the data: runs of one seed share their batches.
+    of_seed: dict[int, Batches] = {}
+    for setup in setups:
+        seed = setup.experiment.training.seed
+        if seed not in of_seed:
+            of_seed[seed] = setup.batches(mesh)
     meet("before anything is written")
-    data = setup.data
-    if is_first() and not run.continues:
-        run.write_setup(experiment, data.labels, setup.network.encoder, data.tokenizer)
+    for setup, run in zip(setups, runs, strict=True):
+        if is_first() and not run.continues:
+            data = setup.data
+            network = setup.network.encoder
+            run.write_setup(setup.experiment, data.labels, network, data.tokenizer)
     meet("the run's folder is there")
-    recording = experiment.recording
-    checkpoints = Checkpoints(
-        run.checkpoints, keep_last=recording.keep_last, keep_best=recording.keep_best
-    )
-    state, standing = _begin(setup, mesh, batches, checkpoints, run, progress)
-    fit = Fit(
-        setup,
-        run,
-        mesh,
-        batches,
-        _log(experiment, run, standing),
-        checkpoints,
-        progress,
-        _meter(setup, mesh, standing),
-        standing,
-    )
-    with fit.log:
-        try:
-            state = fit.finish(state)
-        except Diverged as error:
-            if is_first():
-                run.write_diverged(str(error))
-            raise
-        checkpoints.close()
-        result = _told(fit)
-        if scores_test:
-            result |= _score(fit, state)
-    if is_first():
-        run.write_result(result)
-    meet("the result is there")
-    return result
+    begun = [
+        _Begun.of(setup, run, mesh, of_seed[setup.experiment.training.seed], progress)
+        for setup, run in zip(setups, runs, strict=True)
+    ]
+    outcomes: dict[int, dict[str, Any] | Diverged] = {}
+    for step in sorted({one.standing.step for one in begun}):
+        together = [one for one in begun if one.standing.step == step]
+        members = [
+            one.member(
+                mesh, progress, place if len(together) > 1 else None, scores_test
+            )
+            for place, one in enumerate(together)
+        ]
+        Fit(members, mesh).finish([one.state for one in together])
+        outcomes |= {
+            id(one): member.outcome
+            for one, member in zip(together, members, strict=True)
+        }
+    return [outcomes[id(one)] for one in begun]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Begun:
+    """A run at its last checkpoint, or at its beginning."""
+
+    setup: Setup
+    run: Run
+    batches: Batches
+    checkpoints: Checkpoints
+    state: TrainState
+    standing: Standing
+
+    @classmethod
+    def of(
+        cls,
+        setup: Setup,
+        run: Run,
+        mesh: jax.sharding.Mesh,
+        batches: Batches,
+        progress: TrainingProgress,
+    ) -> _Begun:
+        kept = setup.experiment.recording
+        checkpoints = Checkpoints(
+            run.checkpoints, keep_last=kept.keep_last, keep_best=kept.keep_best
+        )
+        found = _begin(setup, mesh, batches, checkpoints, run, progress)
+        return cls(setup, run, batches, checkpoints, *found)
+
+    def member(
+        self,
+        mesh: jax.sharding.Mesh,
+        progress: TrainingProgress,
+        place: int | None,
+        scores_test: bool,
+    ) -> Member:
+        return Member(
+            self.setup,
+            self.run,
+            self.batches,
+            _log(self.setup.experiment, self.run, self.standing),
+            Collector(
+                self.setup,
+                self.run.path,
+                mesh,
+                after_step=self.standing.step,
+                say=progress.say,
+            ),
+            self.checkpoints,
+            progress,
+            _meter(self.setup, mesh, self.standing),
+            self.setup.predictor(mesh),
+            self.standing,
+            place,
+            scores_test,
+        )
 
 
 def _found(run: Run, scores_test: bool) -> dict[str, Any]:
@@ -128,9 +213,9 @@ def _begin(
 ) -> tuple[TrainState, Standing]:
     """Return the state at the last checkpoint, or at the beginning."""
     objective, steps = setup.objective(), len(batches)
-    data = _checksum(setup, "train")
+    data = checksum(setup, "train")
     if run.continues:
-        like = placed(setup.abstract_state(objective, steps), mesh)
+        like = placed(setup.abstract_state(objective), mesh)
         found = checkpoints.restore(like, lambda text: progress.say(f"note: {text}"))
         if found is not None:
             standing = Standing.from_json(found.notes)
@@ -142,15 +227,6 @@ def _begin(
             progress.say(f"going on from step {standing.step} of {steps}")
             return found.state, standing
     return setup.initial_state(objective, mesh, steps), Standing(data=data)
-
-
-def _checksum(setup: Setup, split: str) -> int:
-    """A number that changes with the examples of a split, as the network sees them."""
-    value = 0
-    for item in setup.data.items[split]:
-        for name in sorted(item.arrays):
-            value = zlib.crc32(np.ascontiguousarray(item.arrays[name]), value)
-    return value
 
 
 def _log(experiment: Experiment, run: Run, standing: Standing) -> MetricsLog | NoLog:
@@ -172,68 +248,3 @@ def _meter(setup: Setup, mesh: jax.sharding.Mesh, standing: Standing) -> Through
     if standing.throughput:
         meter.restore(standing.throughput)
     return meter
-
-
-def _told(fit: Fit) -> dict[str, Any]:
-    """Tell how training went, without the test split."""
-    standing = fit.standing
-    return {
-        "steps": len(fit.batches),
-        "best_dev_score": standing.best_dev_score,
-        "last_dev_score": standing.dev_score,
-        "skipped": standing.skipped,
-        **{name: round(value, 4) for name, value in fit.meter.values().items()},
-        "share_filled": round(fit.batches.share_filled, 4),
-        "devices": fit.mesh.size,
-        "device_kind": fit.mesh.devices.flat[0].device_kind,
-        "versions": versions(),
-        "headline": fit.task.headline,
-    }
-
-
-def _score(fit: Fit, state: TrainState) -> dict[str, Any]:
-    """Score test with the best and the last checkpoint, and tune what there is."""
-    task, steps = fit.task, len(fit.batches)
-    folder, network = fit.run.checkpoints, fit.setup.network
-    best_step, best = restore_params(folder, network, "best", fit.mesh)
-    search = fit.search(best, "test", counted=True)
-    (found,) = search.found
-    _keep_shares(fit, found)
-    if is_first():
-        fit.run.write_score_counts(search.counts)
-    chosen = last = fit.score(found, "test")
-    if best_step < steps:
-        last = fit.score(fit.find(state.weights, "test"), "test")
-    result = {
-        "best_step": best_step,
-        "test_data": _checksum(fit.setup, "test"),
-        "test": chosen.to_json(),
-        "test_at_last_step": last.to_json(),
-    }
-    if task.tunes_threshold:
-        result |= _with_tuned_threshold(fit, best, found)
-    return result
-
-
-def _keep_shares(fit: Fit, found: Sequence[Any]) -> None:
-    """Keep what each test example adds to the headline, where that is a sum at all."""
-    data, task = fit.setup.data, fit.task
-    decided = [task.decide(one) for one in found]
-    with contextlib.suppress(InputError):  # told by what wants to compare runs
-        shares = task.shares(data.corpus.test, decided, data.labels)
-        if is_first():
-            fit.run.write_shares(shares)
-
-
-def _with_tuned_threshold(
-    fit: Fit, params: Any, found: Sequence[Any]
-) -> dict[str, Any]:
-    """Tune the threshold on dev, and score what was found in test with it."""
-    data = fit.setup.data
-    tuned = fit.task.tune(data.corpus.dev, fit.find(params, "dev"), data.labels)
-    fit.progress.say(f"threshold tuned on dev: {tuned}")
-    scores = fit.score(found, "test", tuned.threshold)
-    return {
-        "threshold": dataclasses.asdict(tuned),
-        "test_with_tuned_threshold": scores.to_json(),
-    }

@@ -58,9 +58,13 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
       InputError: data or tokenizer cannot be used, or the mesh does not fit.
     """
     mesh = _mesh(experiment, warn)
-    setup = describe(experiment, warn)
+    return planned(describe(experiment, warn), mesh)
+
+
+def planned(setup: Setup, mesh: Mesh) -> Plan:
+    """Compile the step of a run for a mesh and ask how much memory it takes."""
     batches, objective = setup.batches(mesh), setup.objective()
-    state = placed(setup.abstract_state(objective, len(batches)), mesh)
+    state = placed(setup.abstract_state(objective), mesh)
     rows = by_rows(mesh)
     batch = {
         name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)

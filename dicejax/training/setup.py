@@ -29,8 +29,10 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
 from dicejax.training.devices.mesh import batch_parts
-from dicejax.training.devices.sharding import put, shardings
+from dicejax.training.devices.sharding import put
+from dicejax.training.optimizers import Optimizer
 from dicejax.training.prediction import Predictor
+from dicejax.training.steps.initial import abstract_state, creating, drawing
 from dicejax.training.steps.state import TrainState
 
 Warn = Callable[[str], None]
@@ -63,22 +65,28 @@ class Setup:
     network: Network
     weights: Weights | None = None
 
+    def of_run(self, experiment: Experiment) -> Setup:
+        """Return what another run on the same data and network is made of.
+
+        Args:
+          experiment: differs in objective, seed or optimizer alone.
+
+        Raises:
+          InputError: the objective does not fit the task.
+        """
+        setup = dataclasses.replace(self, experiment=experiment)
+        setup.objective()  # what is wrong with it is said before anything is written
+        return setup
+
     def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
         """Draw parameters, or take them from the encoder's folder where it has them.
 
         Each device draws or is sent the part that it holds.
         """
-        init, weights = self.network.init, self.weights
+        weights = self.weights
         if weights is None:
-            places = shardings(jax.eval_shape(init, key), mesh)
-            return jax.jit(init, out_shardings=places)(key)
-
-        def heads(key: jax.Array) -> Params:
-            drawn = init(key)["heads"]
-            return {"heads": {name: drawn[name] for name in weights.new_heads}}
-
-        places = shardings(jax.eval_shape(heads, key), mesh)
-        drawn = jax.jit(heads, out_shardings=places)(key)
+            return drawing(self.network, mesh)(key)
+        drawn = drawing(self.network, mesh, tuple(weights.new_heads))(key)
         read = dataclasses.replace(weights, params=put(weights.params, mesh))
         return read.over(drawn)
 
@@ -86,29 +94,15 @@ class Setup:
         """Return the state before the first of so many steps."""
         keys = jax.random.split(jax.random.key(self.experiment.training.seed))
         params = self.initial_params(keys[0], mesh)
-        places = shardings(self.abstract_state(objective, steps), mesh)
-        create = jax.jit(self._state(objective, steps), out_shardings=places)
-        return create(params, keys[1])
+        create = creating(*self._made_of(objective), mesh)
+        return create(params, keys[1], steps)
 
-    def abstract_state(self, objective: Objective, steps: int) -> TrainState:
+    def abstract_state(self, objective: Objective) -> TrainState:
         """Return the shapes of a state."""
-        params = jax.eval_shape(self.network.init, jax.random.key(0))
-        return jax.eval_shape(self._state(objective, steps), params, jax.random.key(0))
+        return abstract_state(*self._made_of(objective))
 
-    def _state(
-        self, objective: Objective, steps: int
-    ) -> Callable[[Params, jax.Array], TrainState]:
-        def create(params: Params, rng: jax.Array) -> TrainState:
-            return TrainState.create(
-                params,
-                self.experiment.optimizer,
-                total_steps=steps,
-                rng=rng,
-                objective_state=objective.initial_state(),
-                precision=self.experiment.training.precision,
-            )
-
-        return create
+    def _made_of(self, objective: Objective) -> tuple[Network, Optimizer, Objective]:
+        return self.network, self.experiment.optimizer, objective
 
     def objective(self) -> Objective:
         """Return the objective with what it needs of the task and the training data.

@@ -19,6 +19,7 @@ from dicejax.analysis.comparison.jobs import (
 )
 from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
+from dicejax.analysis.comparison.stacks import stack_named
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
 from dicejax.analysis.whole import write_whole
@@ -30,6 +31,7 @@ __all__ = [
     "names_of",
     "remarks",
     "shard_of",
+    "stack_named",
     "table",
     "train_all",
     "with_baselines",

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from etils import epath
 
 from dicejax.analysis.comparison.naming import names_of
+from dicejax.analysis.comparison.stacks import StackSize, in_turn
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy
 from dicejax.tasks import Task
 from dicejax.training.logs.progress import TrainingProgress
-from dicejax.training.loop import train
+from dicejax.training.loop import train, train_stack
 from dicejax.training.runs.checkpoint import only_weights_stay
 from dicejax.training.runs.run import Run
 
@@ -110,7 +112,11 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
 
 
 def train_all(
-    jobs: Sequence[Job], progress: TrainingProgress, *, overwrite: bool = False
+    jobs: Sequence[Job],
+    progress: TrainingProgress,
+    *,
+    overwrite: bool = False,
+    stack: StackSize = "off",
 ) -> None:
     """Train what is not finished; what was cut off goes on where it was.
 
@@ -121,24 +127,58 @@ def train_all(
       jobs: the runs.
       progress: shows where they stand.
       overwrite: train again what is there.
+      stack: how many runs one program steps, see `stacks.in_turn`.
 
     Raises:
       InputError: a folder holds a run of other settings: seen before any is trained.
       Stopped: a signal asked for it.
     """
-    runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
+    runs = {
+        job.folder: Run.create(job.folder, job.experiment, overwrite=overwrite)
+        for job in jobs
+    }
     overall = progress.begin("all runs", len(jobs), status="")
-    for run, job in zip(runs, jobs, strict=True):
-        told = f"{job.loss} seed {job.seed}"
+    left = []
+    for job in jobs:
+        run = runs[job.folder]
         if run.continues and run.diverged() is not None:
-            progress.say(f"{told}: diverged before, see {job.folder}; not tried again")
+            told = f"diverged before, see {job.folder}; not tried again"
+        elif run.continues and run.is_finished:
+            told = f"used again from {job.folder}"
+            _slim(run, run.result())
         else:
-            if run.continues and run.is_finished:
-                progress.say(f"{told}: used again from {job.folder}")
-            try:
-                result = train(job.experiment, run, progress)
-                # Of many runs the optimizers' states would fill the disk.
-                only_weights_stay(run.checkpoints, result["best_step"])
-            except Diverged as error:
-                progress.say(f"{told}: diverged: {error}")
+            left.append(job)
+            continue
+        progress.say(f"{_told(job)}: {told}")
         progress.advance(overall)
+    for together in in_turn(left, stack):
+        _train(together, [runs[job.folder] for job in together], progress)
+        for _ in together:
+            progress.advance(overall)
+
+
+def _train(
+    jobs: Sequence[Job], runs: Sequence[Run], progress: TrainingProgress
+) -> None:
+    """Train one run, or several by one program; those that diverge are told."""
+    if len(jobs) > 1:
+        outcomes = train_stack([job.experiment for job in jobs], runs, progress)
+    else:
+        try:
+            outcomes = [train(jobs[0].experiment, runs[0], progress)]
+        except Diverged as error:
+            outcomes = [error]
+    for job, run, outcome in zip(jobs, runs, outcomes, strict=True):
+        if isinstance(outcome, Diverged):
+            progress.say(f"{_told(job)}: diverged: {outcome}")
+        else:
+            _slim(run, outcome)
+
+
+def _slim(run: Run, result: Mapping[str, Any]) -> None:
+    """Of many runs the optimizers' states would fill the disk."""
+    only_weights_stay(run.checkpoints, result["best_step"])
+
+
+def _told(job: Job) -> str:
+    return f"{job.loss} seed {job.seed}"

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import math
-import warnings
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from etils import epath
 
+from dicejax.analysis import figures
 from dicejax.analysis.profile.imbalance import LabelCount
 from dicejax.analysis.profile.lengths import Lengths, Padding
 from dicejax.analysis.profile.measure import Profile, to_json
-from dicejax.errors import InputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette: told apart with every kind of colour vision.
 _NEGATIVE, _POSITIVE, _MARK = "#9A9A9A", "#0072B2", "#D55E00"
 _SETTINGS = {
-    "svg.hashsalt": "dicejax",
-    "svg.fonttype": "path",
-    "font.size": 9,
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
     "grid.alpha": 0.3,
-    "grid.linewidth": 0.6,
     "axes.axisbelow": True,
 }
 # Of more labels than these those that occur are drawn: the most frequent, the rarest.
@@ -49,17 +38,8 @@ def prepare(folder: str) -> None:
     Raises:
       InputError: Matplotlib is missing, or the folder cannot be made.
     """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(
-            "--out: the picture needs Matplotlib: pip install matplotlib, or leave "
-            "--out away"
-        ) from error
-    try:
-        epath.Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be made a folder: {error}") from error
+    figures.require_matplotlib("--out, for its picture,")
+    figures.make_folder(folder)
 
 
 def write(profile: Profile, split: str, folder: str) -> None:
@@ -73,24 +53,13 @@ def write(profile: Profile, split: str, folder: str) -> None:
     Raises:
       InputError: a file cannot be written.
     """
-    import matplotlib as mpl
-
     texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
     content = {"profile.json": (to_json(profile) + "\n").encode()}
-    with mpl.rc_context(_SETTINGS | _fonts([profile.name, *texts])), _any_glyph():
+    with figures.look([profile.name, *texts], _SETTINGS):
         figure = draw(profile, split)
-        for kind, options in {
-            "png": {"dpi": 150},
-            "svg": {"metadata": {"Date": None}},
-        }.items():
-            buffer = io.BytesIO()
-            figure.savefig(buffer, format=kind, **options)
-            content[f"profile.{kind}"] = buffer.getvalue()
-    try:
-        for name, data in content.items():
-            (epath.Path(folder) / name).write_bytes(data)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written to: {error}") from error
+        for kind in ("png", "svg"):
+            content[f"profile.{kind}"] = figures.rendered(figure, kind)
+    figures.write(epath.Path(folder), content)
 
 
 def draw(profile: Profile, split: str) -> Figure:
@@ -111,7 +80,9 @@ def draw(profile: Profile, split: str) -> Figure:
     ]
     height = max(4.4, 1.2 + 0.21 * min(len(bars), _MOST))
     figure = Figure(figsize=(10, height), layout="constrained")
-    figure.suptitle(_plain(f"{profile.name}, {split}"), x=0.01, ha="left", size=13)
+    figure.suptitle(
+        figures.plain(f"{profile.name}, {split}"), x=0.01, ha="left", size=13
+    )
     left, right = figure.add_gridspec(1, 2, width_ratios=(1, 1))
     _draw_labels(figure.add_subplot(left), bars)
     if shown.lengths and shown.padding:
@@ -143,7 +114,7 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, LabelCount]]) -> None:
     axes.set_xlim(10**first, 10 ** (first + (last - first) / 0.84))
     for place, count in zip(places, counts, strict=True):
         axes.text(max(count, 0.5) * 1.12, place, f"{count:,}", va="center", size=7.5)
-    names = [_plain(_short(name)) for name, _ in bars]
+    names = [figures.plain(_short(name)) for name, _ in bars]
     axes.set_yticks(places, names, size=8)
     axes.set_ylim(max(len(bars), _FEWEST) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -201,48 +172,3 @@ def _name(output: str, label: str) -> str:
 
 def _short(text: str) -> str:
     return text if len(text) <= _SHORTENED else f"{text[: _SHORTENED - 1]}…"
-
-
-def _plain(text: str) -> str:
-    """Matplotlib takes what stands between two dollar signs for a formula."""
-    return text.replace("$", r"\$")
-
-
-def _fonts(texts: Iterable[str]) -> dict[str, list[str]]:
-    """The default font, and one that has the characters it lacks, if any does."""
-    from matplotlib import font_manager
-
-    fonts = font_manager.fontManager
-    default = font_manager.findfont(font_manager.FontProperties())
-    missing = _lacking(default, {c for text in texts for c in text if c.isprintable()})
-    if not missing:
-        return {}
-    best, fewest = None, missing
-    # Last Resort has every character, as a box.
-    real = [entry for entry in fonts.ttflist if "Last Resort" not in entry.name]
-    for entry in sorted(real, key=lambda e: (e.name, e.weight != 400)):
-        lacking = _lacking(entry.fname, missing)
-        if len(lacking) < len(fewest):
-            best, fewest = entry.name, lacking
-        if not fewest:
-            break
-    families = [font_manager.FontProperties(fname=default).get_name()]
-    return {"font.family": families + ([best] if best else [])}
-
-
-def _lacking(path: str, characters: set[str]) -> set[str]:
-    from matplotlib.font_manager import get_font
-
-    try:
-        font = get_font(path)
-    except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
-        return characters
-    return {c for c in characters if not font.get_char_index(ord(c))}
-
-
-@contextlib.contextmanager
-def _any_glyph() -> Iterator[None]:
-    """Draw a box for a character that no font has, without a warning for each."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield

@@ -5,6 +5,7 @@ labels.json       the labels the network chooses from
 encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
+analysis.jsonl    what the gradients of some steps were like, if asked
 tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 checkpoints/      the last states and the best
@@ -97,15 +98,25 @@ class Run:
         return dataclasses.replace(run, continues=True)
 
     @classmethod
+    def at(cls, path: str) -> Run:
+        """Return the folder of a run, finished or not.
+
+        Raises:
+          InputError: there is none.
+        """
+        run = cls(epath.Path(path))
+        if not (run.path / EXPERIMENT).exists():
+            raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
+        return run
+
+    @classmethod
     def open(cls, path: str) -> Run:
         """Return the folder of a finished run.
 
         Raises:
           InputError: there is no run, or it did not finish.
         """
-        run = cls(epath.Path(path))
-        if not (run.path / EXPERIMENT).exists():
-            raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
+        run = cls.at(path)
         if not run.is_finished:
             raise InputError(
                 f"{path}: the run did not finish (no {RESULT}); go on with the command "

@@ -116,6 +116,17 @@ class LossOfBatch:
             return self._in_one_pass(params, batch, parts, scale)
         return self._cut_at_logits(params, batch, parts, scale)
 
+    def outputs(
+        self, params: Params, batch: Batch, *, micro_batches: int = 1
+    ) -> dict[str, Array]:
+        """Return the logits of the whole batch by name, computed in parts."""
+        if self.mesh is not None:
+            params = tables_gathered(params, self.mesh)
+        if micro_batches == 1:
+            return self._outputs(params, batch, _row_numbers(batch))
+        parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)
+        return _joined(lax.map(lambda part: self._outputs(params, *part), parts))
+
     def of_outputs(self, outputs: Mapping[str, Array], batch: Batch) -> Array:
         """Return the loss of logits by name."""
         return self._of_outputs(outputs, batch, 1.0)[1][0]

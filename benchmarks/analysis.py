@@ -1,0 +1,85 @@
+"""What looking at gradients costs: one look beside one step, and every 50th.
+
+Steps and looks are taken in turn on the batches of an experiment, so that what else the
+machine does falls on both. A look is all that a run pays for: the program, its results
+brought to the host, the record written to the file. Compiling is told apart.
+
+usage:    python benchmarks/analysis.py EXPERIMENT.py [--any.setting VALUE]
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import sys
+import tempfile
+import time
+
+import jax
+import tyro
+from etils import epath
+
+from dicejax import config
+from dicejax.training.devices.sharding import global_batch, replicate
+from dicejax.training.gradients.collector import Collector
+from dicejax.training.logs.throughput import Throughput
+from dicejax.training.setup import prepare
+from dicejax.training.steps.step import train_step
+
+ROUNDS = 20
+EVERY = 50
+LIMIT = 0.03
+
+
+def main() -> None:
+    """Time both in turn and print them."""
+    file, *overrides = sys.argv[1:]
+    experiment = tyro.cli(
+        tyro.conf.AvoidSubcommands[config.Experiment],
+        default=config.load(file),
+        args=overrides,
+    )
+    analysis = config.Analysis(every=1)
+    experiment = dataclasses.replace(experiment, analysis=analysis)
+    mesh = experiment.mesh.make()
+    setup = prepare(experiment, warn=print)
+    batches = setup.batches(mesh)
+    objective = replicate(setup.objective(), mesh)
+    state = setup.initial_state(objective, mesh, len(batches))
+    settings, meter = setup.step_settings(mesh), Throughput([])
+    times: dict[str, list[float]] = {"step": [], "look": []}
+    with tempfile.TemporaryDirectory() as folder:
+        collector = Collector(
+            setup, epath.Path(folder), mesh, after_step=0, say=lambda text: None
+        )
+        with contextlib.closing(collector):
+            for step in range(1, min(ROUNDS, len(batches)) + 2):
+                batch = global_batch(batches[step - 1].arrays, mesh, batches.rows)
+                begin = time.perf_counter()
+                collector.look(step, state, batch, objective, meter)
+                collector.write()
+                times["look"].append(time.perf_counter() - begin)
+                begin = time.perf_counter()
+                state, metrics = train_step(state, batch, objective, **settings)
+                jax.block_until_ready((state, metrics))
+                times["step"].append(time.perf_counter() - begin)
+    print(f"{batch['input_ids'].shape} places, {len(times['look']) - 1} rounds")
+    print(f"{'':6} {'compiled in s':>14} {'median ms':>10} {'min ms':>8}")
+    for name, (first, *rest) in times.items():
+        middle, least = statistics.median(rest), min(rest)
+        print(f"{name:6} {first:14.1f} {1e3 * middle:10.1f} {1e3 * least:8.1f}")
+    pairs = zip(times["look"][1:], times["step"][1:], strict=True)
+    ratio = statistics.median(look / step for look, step in pairs)
+    least = min(times["look"][1:]) / min(times["step"][1:])
+    for name, one in (("by pairs", ratio), ("by minima", least)):
+        cost = one / EVERY
+        print(
+            f"{name}: a look is {one:.2f} of a step; every {EVERY}: {cost:.2%} of the "
+            f"time, limit {LIMIT:.0%}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Asks a finished run which losses point where F1 points, on batches of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from dicejax.errors import InputError
+from dicejax.objectives import Objective
+from dicejax.training.devices.mesh import MeshShape
+from dicejax.training.devices.sharding import global_batch, replicate, to_host
+from dicejax.training.gradients.collector import outputs_of
+from dicejax.training.gradients.pieces import kinds_of
+from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, look
+from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
+from dicejax.training.runs.checkpoint import Which, restore_params
+from dicejax.training.runs.run import Run
+from dicejax.training.setup import Setup, describe
+from dicejax.training.steps.accumulation import LossOfBatch
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """How near the gradient of one loss is to that of one soft F1.
+
+    Attributes:
+      loss: its name.
+      output: of the network.
+      average: "micro" or "macro", of the classes.
+      logits: the cosine with respect to the logits, of each batch.
+      heads: with respect to the heads' parameters, of each batch.
+      heads_of_all: the same of the gradients summed over the batches: what is left
+        where batches contradict each other.
+      share_of_positives: the share of the gradient that positives have, where there
+        are negatives.
+    """
+
+    loss: str
+    output: str
+    average: str
+    logits: list[float]
+    heads: list[float]
+    heads_of_all: float
+    share_of_positives: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreements:
+    """The agreement of several losses at one checkpoint.
+
+    Attributes:
+      step: of the checkpoint.
+      batches: how many batches the data set had for this.
+      found: for each loss, output and average.
+    """
+
+    step: int
+    batches: int
+    found: tuple[Agreement, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return dataclasses.asdict(self)
+
+
+def agreements(
+    folder: str,
+    losses: dict[str, Objective],
+    *,
+    which: Which = "best",
+    batches: int = 20,
+    warn: Callable[[str], None] = print,
+) -> Agreements:
+    r"""Compare the gradients of losses with that of soft F1, at a checkpoint of a run.
+
+    The data set is the first training batches of the run. F1's counts are of all of
+    them at the same parameters, without dropout; the slope at each batch is that of
+    `dicejax.training.gradients.soft_f1`, with the counts of all the others fixed. For
+    the gradients :math:`g_b` of a loss and :math:`h_b` of 1 - soft F1 at batch b
+
+    .. math:: \cos(g_b, h_b), \qquad
+        \cos\left(\sum_b g_b, \sum_b h_b\right)
+
+    1 is a loss that points where F1 does, 0 one that does not care. A loss with a state
+    begins with its first, a schedule stands where the checkpoint was taken.
+
+    Args:
+      folder: of a finished run.
+      losses: by the name that they are shown by.
+      which: the checkpoint.
+      batches: how many of the run's training batches, at most an epoch's.
+      warn: is told what the user should know.
+
+    Raises:
+      InputError: the run, its data or a loss cannot be used.
+    """
+    run = Run.open(folder)
+    experiment = run.experiment()
+    setup = describe(experiment, warn)
+    if setup.data.labels != run.labels():
+        raise InputError(f"{folder}: its data has other labels now than it had then")
+    mesh = MeshShape().make(jax.local_devices())
+    step, params = restore_params(run.checkpoints, setup.network, which, mesh)
+    asked = {name: _objective(setup, loss) for name, loss in losses.items()}
+    arrays = _batches(setup, mesh, batches)
+    look_at = _Looker(
+        setup=setup,
+        mesh=mesh,
+        params=params,
+        pieces=replicate(kinds_of(setup.data.tokenizer), mesh),
+        progress=step / run.result()["steps"],
+    )
+    found = [
+        one
+        for name, objective in asked.items()
+        for one in look_at.agreements_of(name, objective, arrays)
+    ]
+    if not found:
+        raise InputError(f"{folder}: its outputs are positions, which have no classes")
+    return Agreements(step, len(arrays), tuple(found))
+
+
+def table(agreements: Agreements) -> Table:
+    """Return a table: a row for each loss and output, of the headline's average."""
+    headlines = {}
+    for one in agreements.found:
+        headlines.setdefault((one.loss, one.output), one)
+    of = " and ".join(dict.fromkeys(one.average for one in headlines.values()))
+    shown = Table(
+        title=f"cosine of the gradients of loss and soft F1 ({of}), "
+        f"step {agreements.step}",
+        caption=f"mean ± sd over {agreements.batches} training batches; head: "
+        "with respect to the head's parameters, of a batch and of all added; "
+        "positives: their share of the gradient",
+        box=SIMPLE_HEAD,
+    )
+    shown.add_column("loss", no_wrap=True)
+    for heading in ("logits", "head", "all", "positives"):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    several = len({one.output for one in agreements.found}) > 1
+    for one in headlines.values():
+        share = one.share_of_positives
+        shown.add_row(
+            f"{one.loss}, {one.output}" if several else one.loss,
+            _spread(one.logits),
+            _spread(one.heads),
+            f"{one.heads_of_all:.3f}",
+            "" if share is None else f"{share:.1%}",
+        )
+    return shown
+
+
+@dataclasses.dataclass(frozen=True)
+class _Looker:
+    setup: Setup
+    mesh: Mesh
+    params: dict[str, Any]
+    pieces: jax.Array
+    progress: float
+
+    def agreements_of(
+        self, name: str, objective: Objective, batches: Sequence[Batch]
+    ) -> list[Agreement]:
+        task, data = self.setup.experiment.task, self.setup.data
+        in_layout = task.layout(data.tokenizer).tokens
+        outputs = outputs_of(task, data.labels, objective, in_layout)
+        objective = replicate(objective, self.mesh)
+        counts = [self._counts(batch, outputs) for batch in batches]
+        whole = functools.reduce(_plus, counts)
+        seen, gradients = [], None
+        for batch, own in zip(batches, counts, strict=True):
+            former = jax.tree.map(lambda a, b: a - b, whole, own)
+            found = self._look(batch, former, objective, outputs)
+            parts = {one: found[one].head_gradients for one in found}
+            gradients = parts if gradients is None else _plus(gradients, parts)
+            slim = {
+                one: dataclasses.replace(value, head_gradients=None)
+                for one, value in found.items()
+            }
+            seen.append(to_host(slim, self.mesh))
+        return [
+            _agreement(name, output, average, seen, gradients[output.name])
+            for output in outputs
+            for average in averages(output.groups)
+        ]
+
+    def _loss(self, objective: Objective) -> LossOfBatch:
+        return LossOfBatch(
+            network=self.setup.network,
+            task=self.setup.experiment.task,
+            objective=objective,
+            objective_state=objective.initial_state(),
+            progress=self.progress,
+            mesh=self.mesh,
+        )
+
+    def _look(
+        self,
+        batch: Batch,
+        former: Counts,
+        objective: Objective,
+        outputs: tuple[Output, ...],
+    ) -> dict[str, Seen]:
+        micro_batches = self.setup.experiment.training.micro_batches
+
+        def found(params, batch, former, objective, pieces):
+            return look(
+                self._loss(objective),
+                params,
+                batch,
+                former,
+                pieces,
+                outputs,
+                micro_batches,
+                keep_head_gradients=True,
+            )
+
+        return self._compiled(found, ("look", outputs))(
+            self.params, batch, former, objective, self.pieces
+        )
+
+    def _counts(self, batch: Batch, outputs: tuple[Output, ...]) -> Counts:
+        task, settings = self.setup.experiment.task, self.setup.experiment.training
+
+        def found(params, batch):
+            loss = self._loss(self.setup.experiment.objective)
+            logits = loss.outputs(params, batch, micro_batches=settings.micro_batches)
+            logits, labels = task.loss_inputs(logits, batch)
+            return {
+                one.name: counts_of(logits[one.name], labels[one.name], one.groups)
+                for one in outputs
+            }
+
+        return self._compiled(found, ("counts", outputs))(self.params, batch)
+
+    @functools.cached_property
+    def _programs(self) -> dict[Any, Callable]:
+        return {}
+
+    def _compiled(self, function: Callable, key: Any) -> Callable:
+        """Return what is compiled of a function the first time."""
+        return self._programs.setdefault(key, jax.jit(function))
+
+
+def _objective(setup: Setup, loss: Objective) -> Objective:
+    """Return a loss with what it needs of the run's task and data."""
+    experiment = dataclasses.replace(setup.experiment, objective=loss)
+    return dataclasses.replace(setup, experiment=experiment).objective()
+
+
+def _batches(setup: Setup, mesh: Mesh, most: int) -> list[Batch]:
+    batches = setup.batches(mesh)
+    number = min(most, batches.epoch_ends()[0])
+    return [
+        global_batch(batches[place].arrays, mesh, batches.rows)
+        for place in range(number)
+    ]
+
+
+def _agreement(
+    loss: str,
+    output: Output,
+    average: str,
+    seen: Sequence[dict[str, Seen]],
+    gradients: dict[str, Any],
+) -> Agreement:
+    parts = [one[output.name] for one in seen]
+    pull = sum(part.measures.pull for part in parts)
+    share = float(1 - pull[0] / pull.sum()) if pull.sum() else 0.0
+    return Agreement(
+        loss=loss,
+        output=output.name,
+        average=average,
+        logits=[float(part.cosine[average]) for part in parts],
+        heads=[float(part.cosine_heads[average]) for part in parts],
+        heads_of_all=float(cosine(gradients["loss"], gradients[average])),
+        share_of_positives=share if output.groups.has_negative else None,
+    )
+
+
+def _plus(one: Any, other: Any) -> Any:
+    return jax.tree.map(jax.numpy.add, one, other)
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"

@@ -1,0 +1,228 @@
+"""Collects what is seen of the gradients of a run, in analysis.jsonl.
+
+A record has the number of its step and, for each output that is looked at, the sums of
+`measures.Measures`, those by kind of piece, soft counts and F1, cosines, alarms. Each
+step stands there once, however often the run was cut off.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from etils import epath
+from jax.sharding import Mesh
+
+from dicejax.losses import OverlapCounts
+from dicejax.objectives import Objective
+from dicejax.tasks import Task
+from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.sharding import replicate
+from dicejax.training.gradients.alarms import alarms_of
+from dicejax.training.gradients.measures import Groups
+from dicejax.training.gradients.pieces import KINDS, kinds_of
+from dicejax.training.gradients.probe import Counts, Output, Seen, look_at_step
+from dicejax.training.gradients.soft_f1 import no_counts
+from dicejax.training.logs.lines import json_line, lines_of
+from dicejax.training.logs.throughput import Throughput
+from dicejax.training.setup import Setup
+from dicejax.training.steps.state import TrainState
+
+FILE = "analysis.jsonl"
+DIGITS = 5
+
+
+class Collector:
+    """Looks at the gradients of the first step and of every n-th, and records them.
+
+    Args:
+      setup: what the run is made of.
+      folder: the run's.
+      mesh: the devices.
+      after_step: the step that the run goes on from, 0 for a new one; records of later
+        ones are dropped.
+      say: is told of alarms, each the first time.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        folder: epath.Path,
+        mesh: Mesh,
+        *,
+        after_step: int,
+        say: Callable[[str], None],
+    ):
+        self._every = setup.experiment.analysis.every
+        self._say = say
+        self._mesh, self._file = mesh, folder / FILE
+        self._lines = None
+        self._pending: list[tuple[int, dict[str, Seen]]] = []
+        self._compiled: set[tuple[int, ...]] = set()
+        self._alarmed: set[tuple[str, str, str]] = set()
+        if not self._every:
+            return
+        task, labels = setup.experiment.task, setup.data.labels
+        tokenizer = setup.data.tokenizer
+        in_layout = task.layout(tokenizer).tokens
+        self._outputs = outputs_of(task, labels, setup.objective(), in_layout)
+        left = set(task.targets(labels)) - {one.name for one in self._outputs}
+        if left and not after_step:
+            names = ", ".join(sorted(left))
+            say(f"note: analysis leaves out {names}: positions, or no loss reads it")
+        self._settings = setup.step_settings(mesh) | {"outputs": self._outputs}
+        del self._settings["optimizer"]
+        self._pieces = replicate(kinds_of(tokenizer), mesh)
+        counts = counts_in(self._file, after_step, self._outputs)
+        self._counts = replicate(counts, mesh)
+        if is_first():
+            self._lines = lines_of(self._file, after_step)
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        if self._lines is not None:
+            self._lines.close()
+
+    def look(
+        self,
+        step: int,
+        state: TrainState,
+        batch: Mapping[str, jax.Array],
+        objective: Objective,
+        meter: Throughput,
+    ) -> None:
+        """Look at the gradient of a step that is about to be taken, if it is its turn.
+
+        Args:
+          step: its number, from 1.
+          state: before it.
+          batch: on the devices.
+          objective: likewise.
+          meter: does not count the time of compilation.
+        """
+        if not self._every or (step % self._every and step != 1) or not self._outputs:
+            return
+        shape = batch["input_ids"].shape
+        is_new = shape not in self._compiled
+        if is_new:
+            jax.block_until_ready(state.step)
+            meter.pause()
+        seen = look_at_step(
+            state, batch, objective, self._counts, self._pieces, **self._settings
+        )
+        self._counts = {name: one.counts for name, one in seen.items()}
+        self._pending.append((step, seen))
+        if is_new:
+            self._compiled.add(shape)
+            jax.block_until_ready(seen)
+            meter.resume()
+
+    def write(self) -> None:
+        """Wait for what was seen, and record it."""
+        pending, self._pending = self._pending, []
+        for step, seen in pending:
+            record = {name: _record(one) for name, one in jax.device_get(seen).items()}
+            for output in self._outputs:
+                self._look_for_alarms(step, output, record[output.name])
+            if self._lines is not None:
+                self._lines.append(json_line(step, {"outputs": record}))
+
+    def flush(self) -> None:
+        """Bring the records to where they outlive the machine."""
+        if self._lines is not None:
+            self._lines.flush()
+
+    def _look_for_alarms(
+        self, step: int, output: Output, record: dict[str, Any]
+    ) -> None:
+        found = alarms_of(record, output.groups)
+        record["alarms"] = [[alarm.kind, alarm.group] for alarm in found]
+        for alarm in found:
+            key = (output.name, alarm.kind, alarm.group)
+            if key not in self._alarmed:
+                self._alarmed.add(key)
+                self._say(f"step {step}, gradient of {output.name}: {alarm}")
+
+
+def outputs_of(
+    task: Task,
+    labels: Sequence[str],
+    objective: Objective,
+    in_layout: Mapping[str, int],
+) -> tuple[Output, ...]:
+    """Return the outputs that can be looked at: read by the loss, of no positions.
+
+    Args:
+      task: that has them.
+      labels: as its `label_names` gives them.
+      objective: which reads what it names.
+      in_layout: names of the arrays with one number a token.
+    """
+    read = {leaf.output for leaf in objective.leaves()}
+    return tuple(
+        Output(name, Groups.of(target), name in in_layout)
+        for name, target in task.targets(labels).items()
+        if name in read and target.kind != "positions"
+    )
+
+
+def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
+    """Return the soft counts of the last record up to a step; zeros without one."""
+    kept: dict[str, Any] = {}
+    if step and file.exists():
+        for line in file.read_bytes().split(b"\n"):
+            try:
+                record = json.loads(line)
+            except ValueError:  # torn
+                continue
+            if record["step"] <= step:
+                kept = record["outputs"]
+    found = {}
+    for output in outputs:
+        classes = len(output.groups.names) - output.groups.yes_or_no
+        counts = no_counts(classes)
+        if output.name in kept:
+            read = kept[output.name]["counts"]
+            counts = OverlapCounts(
+                **{
+                    name: jnp.asarray(value, jnp.float32)
+                    for name, value in read.items()
+                }
+            )
+        found[output.name] = counts
+    return found
+
+
+def _record(seen: Seen) -> dict[str, Any]:
+    """Write what was seen as JSON has it; soft counts as they are, others rounded."""
+    measures = {
+        name: _rounded(getattr(seen.measures, name))
+        for name in seen.measures.__dataclass_fields__
+    }
+    counts = {
+        name: getattr(seen.counts, name).tolist()
+        for name in seen.counts.__dataclass_fields__
+    }
+    record = measures | {"counts": counts}
+    if seen.kinds is not None:
+        kinds = {name: _rounded(values) for name, values in seen.kinds.items()}
+        record["kinds"] = {
+            kind: {name: values[place] for name, values in kinds.items()}
+            for place, kind in enumerate(KINDS)
+        }
+    for name in ("soft_f1", "cosine", "cosine_heads"):
+        values = getattr(seen, name)
+        record[name] = {key: _rounded(value) for key, value in values.items()}
+    return record
+
+
+def _rounded(values: np.ndarray) -> Any:
+    """Return numbers of few digits, whole ones without a point."""
+    if np.ndim(values):
+        return [_rounded(value) for value in values]
+    number = float(f"{float(values):.{DIGITS}g}")
+    return int(number) if number.is_integer() else number

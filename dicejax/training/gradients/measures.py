@@ -1,0 +1,205 @@
+"""What the gradient of a loss with respect to its logits is like, as sums that add up.
+
+An element is what has one label: a token or a sequence where one class of several is
+chosen, an entry of it where each class is a yes or no. Of an element
+
+    h = 1 - p_y            how wrong it is, in [0, 1]: the length of the gradient of its
+                           own cross-entropy in the binary form, GHM's gradient norm
+    g = N ||dL/dz||        how much it pulls, with N the labelled elements of the batch:
+                           for a mean of cross-entropies ||p - y||, on any batch
+
+It is hard for h >= 1/2 (for two classes: decided wrongly) and easy otherwise. Sums are
+kept by group: the classes, or the noes of all classes and the yeses of each. Under
+`jit` they are global, over all devices; elements without a label take part in none.
+
+Source: Li et al., AAAI 2019 (https://arxiv.org/abs/1811.05181), for h and its density.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses.softmax_sums import label_sums
+from dicejax.tasks import Target
+
+HARDNESS_BINS = 20
+NORM_DECADES = (-6, 2)
+NORM_BINS = 4 * (NORM_DECADES[1] - NORM_DECADES[0])
+HARD = 0.5
+DEAD_SHARE = 0.01
+"""A hard element is dead that pulls less than this share of its h, cross-entropy's."""
+SATURATED = 0.999
+"""A hard element is saturated that is at least as wrong as this."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Groups:
+    """The groups that the elements of an output fall into.
+
+    Attributes:
+      names: of each.
+      has_negative: whether the first is of negatives.
+      yes_or_no: whether each class is a yes or no by itself.
+
+    >>> Groups.of(Target("yes_or_no", ("start of PER", "start of LOC"))).names
+    ('no', 'start of PER', 'start of LOC')
+    """
+
+    names: tuple[str, ...]
+    has_negative: bool
+    yes_or_no: bool
+
+    @classmethod
+    def of(cls, target: Target) -> Groups:
+        """Return those of an output whose labels are no positions."""
+        if target.kind == "yes_or_no":
+            return cls(("no", *(target.classes or ("yes",))), True, True)
+        return cls(target.classes, target.has_negative, False)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Elements:
+    """The elements of a batch, in the shape of their labels.
+
+    Attributes:
+      group: int, which group each is of; 0 where there is no label.
+      where: bool, whether there is one.
+      hardness: h, 0 where there is none.
+      pull: g, of those without a label too, where it ought to be 0.
+    """
+
+    group: Array
+    where: Array
+    hardness: Array
+    pull: Array
+
+
+def elements_of(
+    logits: Array, labels: Array, gradient: Array, groups: Groups
+) -> Elements:
+    """Take a batch apart.
+
+    Args:
+      logits: `[..., C]`.
+      labels: int `[...]`, or 0 and 1 `[..., C]` for yes or no; negative: left out.
+      gradient: of the loss, like the logits.
+      groups: of the output.
+    """
+    classes = logits.shape[-1]
+    where = (labels >= 0) & (labels < (2 if groups.yes_or_no else classes))
+    known = jnp.where(where, labels, 0)
+    if groups.yes_or_no:
+        away = jnp.where(known == 1, -logits, logits)
+        hardness = jax.nn.sigmoid(away)
+        group = known * (1 + jnp.arange(classes))
+        norm = jnp.abs(gradient)
+    else:
+        log_p = jax.nn.log_softmax(logits)
+        of_gold = jnp.take_along_axis(log_p, known[..., None], axis=-1)[..., 0]
+        hardness = -jnp.expm1(of_gold)
+        group = known
+        norm = _length(gradient)
+    pull = jnp.sum(where) * norm
+    return Elements(group, where, jnp.where(where, hardness, 0), pull)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Measures:
+    """Sums over the elements of a batch; G groups.
+
+    Attributes:
+      count: `[G]`, elements.
+      pull: `[G]`, the sum of g.
+      hardness: `[G, HARDNESS_BINS]`, elements by h, from 0 to 1.
+      hardness_pull: the same of g.
+      norms: `[G, 2, NORM_BINS]`, elements by log10 g over NORM_DECADES, easy ones and
+        hard ones; what is beyond lies in the last bins.
+      hard: `[G]`, hard elements.
+      dead: `[G]`, of them those with g under DEAD_SHARE times h.
+      saturated: `[G]`, of them those with h of at least SATURATED.
+      not_finite: elements whose pull is infinite or not a number; it counts as 0.
+    """
+
+    count: Array
+    pull: Array
+    hardness: Array
+    hardness_pull: Array
+    norms: Array
+    hard: Array
+    dead: Array
+    saturated: Array
+    not_finite: Array
+
+
+def measure(elements: Elements, groups: Groups) -> Measures:
+    """Sum up the elements of a batch."""
+    number = len(groups.names)
+    weight = elements.where.astype(elements.pull.dtype)
+    finite = jnp.isfinite(elements.pull)
+    pull = jnp.where(elements.where & finite, elements.pull, 0)
+    is_hard = elements.where & (elements.hardness >= HARD)
+
+    def by_group(values: Array) -> Array:
+        return _sums(values.astype(weight.dtype), elements.group, number)
+
+    def by(bins: int, bin_of: Array, values: Array) -> Array:
+        cells = elements.group * bins + bin_of
+        return _sums(values, cells, number * bins).reshape(number, bins)
+
+    hardness_bin = _bin(elements.hardness, HARDNESS_BINS)
+    low, high = NORM_DECADES
+    decades = jnp.log10(jnp.where(pull > 0, pull, 10.0**low))
+    norm_bin = _bin((decades - low) / (high - low), NORM_BINS)
+    return Measures(
+        count=by_group(weight),
+        pull=by_group(pull),
+        hardness=by(HARDNESS_BINS, hardness_bin, weight),
+        hardness_pull=by(HARDNESS_BINS, hardness_bin, pull),
+        norms=by(2 * NORM_BINS, is_hard * NORM_BINS + norm_bin, weight).reshape(
+            number, 2, NORM_BINS
+        ),
+        hard=by_group(is_hard),
+        dead=by_group(is_hard & (pull < DEAD_SHARE * elements.hardness)),
+        saturated=by_group(is_hard & (elements.hardness >= SATURATED)),
+        not_finite=jnp.sum(elements.where & ~finite),
+    )
+
+
+def by_kind(elements: Elements, kinds: Array, number: int) -> dict[str, Array]:
+    """Sum up the places of a batch by kind.
+
+    Args:
+      elements: `[B, T]`, or `[B, T, C]` for yes or no.
+      kinds: int `[B, T]`, less than `number`.
+      number: of kinds.
+
+    Returns:
+      `[number]` each: `places`, the `labelled` elements in them, and their `pull`,
+      with that of elements without a label.
+    """
+    beyond = tuple(range(kinds.ndim, elements.where.ndim))
+    pull = jnp.where(jnp.isfinite(elements.pull), elements.pull, 0).sum(axis=beyond)
+    labelled = elements.where.sum(axis=beyond).astype(pull.dtype)
+    of = {"places": jnp.ones_like(pull), "labelled": labelled, "pull": pull}
+    return {name: _sums(values, kinds, number) for name, values in of.items()}
+
+
+def _length(gradient: Array) -> Array:
+    """Return the norm over the last axis, of components whose squares are too small."""
+    largest = jnp.max(jnp.abs(gradient), axis=-1, keepdims=True)
+    scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
+    return scale[..., 0] * jnp.sqrt(jnp.sum((gradient / scale) ** 2, axis=-1))
+
+
+def _bin(share: Array, bins: int) -> Array:
+    return jnp.clip(jnp.floor(share * bins), 0, bins - 1).astype(jnp.int32)
+
+
+def _sums(values: Array, cells: Array, number: int) -> Array:
+    return label_sums(values, cells, number, tuple(range(cells.ndim)))

@@ -1,0 +1,210 @@
+"""Looks at the gradient of one step: a program of its own, beside that of the step.
+
+The loss is differentiated with respect to the logits, which costs a forward pass and
+little more, and the heads' parameters, which are small. The step itself is not touched:
+its program is the same whether anybody looks or not.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jax import Array
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from dicejax.losses import OverlapCounts
+from dicejax.models.network import Network, Params
+from dicejax.objectives import Objective
+from dicejax.tasks import Task
+from dicejax.training.gradients.measures import (
+    Elements,
+    Groups,
+    Measures,
+    by_kind,
+    elements_of,
+    measure,
+)
+from dicejax.training.gradients.pieces import KINDS
+from dicejax.training.gradients.soft_f1 import (
+    FADING,
+    averages,
+    cosine,
+    counts_of,
+    descent,
+)
+from dicejax.training.steps.accumulation import LossOfBatch
+from dicejax.training.steps.state import TrainState
+from dicejax.training.steps.weighting import weighted
+
+Batch = Mapping[str, Array]
+Counts = dict[str, OverlapCounts]
+
+
+@dataclasses.dataclass(frozen=True)
+class Output:
+    """An output that is looked at.
+
+    Attributes:
+      name: of the output.
+      groups: of its elements.
+      of_tokens: whether it has labels for each token.
+    """
+
+    name: str
+    groups: Groups
+    of_tokens: bool
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Seen:
+    """What was seen of one output at one step.
+
+    Attributes:
+      measures: sums over its elements.
+      kinds: sums by kind of piece, in the order of `KINDS`; None for what is not of
+        tokens.
+      counts: soft counts of this batch, and of former ones as they fade.
+      soft_f1: of these counts, by average.
+      cosine: between the gradients of the loss and of 1 - soft F1, with respect to the
+        logits, by average.
+      cosine_heads: the same with respect to the parameters of the heads.
+      head_gradients: those two gradients, where they were asked for: that of the loss
+        as "loss", the others by average.
+    """
+
+    measures: Measures
+    kinds: dict[str, Array] | None
+    counts: OverlapCounts
+    soft_f1: dict[str, Array]
+    cosine: dict[str, Array]
+    cosine_heads: dict[str, Array]
+    head_gradients: dict[str, Params] | None = None
+
+
+@functools.partial(
+    jax.jit, static_argnames=("network", "task", "outputs", "micro_batches", "mesh")
+)
+def look_at_step(
+    state: TrainState,
+    batch: Batch,
+    objective: Objective,
+    counts: Counts,
+    pieces: Array,
+    *,
+    network: Network,
+    task: Task,
+    outputs: tuple[Output, ...],
+    micro_batches: int = 1,
+    mesh: Mesh | None = None,
+) -> dict[str, Seen]:
+    """Look at the gradient that a training step is about to take.
+
+    It is the one of the step: of the same parameters, batch and dropout.
+
+    Args:
+      state: before the step; it is not given up.
+      batch: int `[B, T]` arrays, inputs and labels by name.
+      objective: a pytree; its hyper-parameters are traced.
+      counts: what was counted so far, by output.
+      pieces: int `[V]`, the kind of each piece of the vocabulary.
+      network: the architecture.
+      task: makes of outputs and batch what the objective reads.
+      outputs: those to look at.
+      micro_batches: parts that the forward pass is cut into to save memory.
+      mesh: the devices, where parameters are split over them.
+
+    Returns:
+      What was seen, by output; every process has all of it.
+    """
+    loss = LossOfBatch(
+        network=network,
+        task=task,
+        objective=objective,
+        objective_state=state.objective_state,
+        progress=state.step / state.total_steps,
+        rng=jax.random.fold_in(state.rng, state.step),
+        mesh=mesh,
+    )
+    former = jax.tree.map(lambda one: FADING * one, counts)
+    found = look(loss, state.params, batch, former, pieces, outputs, micro_batches)
+    if mesh is not None:
+        everywhere = NamedSharding(mesh, P())
+        found = jax.lax.with_sharding_constraint(found, everywhere)
+    return found
+
+
+def look(
+    loss: LossOfBatch,
+    params: Params,
+    batch: Batch,
+    former: Counts,
+    pieces: Array,
+    outputs: tuple[Output, ...],
+    micro_batches: int = 1,
+    *,
+    keep_head_gradients: bool = False,
+) -> dict[str, Seen]:
+    """Look at the gradient of a loss at a batch.
+
+    Args:
+      loss: of a task.
+      params: of its network.
+      batch: arrays whose first axis is that of the rows.
+      former: soft counts of other batches, by output.
+      pieces: int `[V]`, the kind of each piece of the vocabulary.
+      outputs: those to look at.
+      micro_batches: parts that the forward pass is cut into.
+      keep_head_gradients: return them too.
+    """
+
+    def logits_of(heads: Params) -> tuple[dict[str, Array], Any]:
+        whole = params | {"heads": heads}
+        found = loss.outputs(whole, batch, micro_batches=micro_batches)
+        logits, labels = loss.task.loss_inputs(found, batch)
+        return dict(logits), dict(labels)
+
+    def value(logits: dict[str, Array]) -> Array:
+        state, progress = loss.objective_state, loss.progress
+        return loss.objective(weighted(logits, batch), labels, state, progress)[0]
+
+    logits, pull, labels = jax.vjp(logits_of, params["heads"], has_aux=True)
+    gradients = jax.grad(value)(logits)
+    nothing = jax.tree.map(lambda x: 0 * x, gradients)
+    seen = {}
+    for output in outputs:
+        name, groups = output.name, output.groups
+        parts = logits[name], labels[name], gradients[name]
+        elements = elements_of(*parts, groups)
+
+        def to_heads(gradient: Array, name: str = name) -> Params:
+            return pull(nothing | {name: gradient})[0]
+
+        of_loss = to_heads(gradients[name])
+        scores, near, near_heads, kept = {}, {}, {}, {"loss": of_loss}
+        for average in averages(groups):
+            scores[average], wanted = descent(*parts[:2], former[name], groups, average)
+            near[average] = cosine(gradients[name], wanted)
+            kept[average] = to_heads(wanted)
+            near_heads[average] = cosine(of_loss, kept[average])
+        seen[name] = Seen(
+            measures=measure(elements, groups),
+            kinds=_kinds(elements, batch, pieces) if output.of_tokens else None,
+            counts=former[name] + counts_of(*parts[:2], groups),
+            soft_f1=scores,
+            cosine=near,
+            cosine_heads=near_heads,
+            head_gradients=kept if keep_head_gradients else None,
+        )
+    return seen
+
+
+def _kinds(elements: Elements, batch: Batch, pieces: Array) -> dict[str, Array]:
+    real = batch["segment_ids"] > 0
+    kinds = jax.numpy.where(real, pieces[batch["input_ids"]], KINDS.index("padding"))
+    return by_kind(elements, kinds, len(KINDS))

@@ -1,0 +1,130 @@
+r"""The gradient of the data set's soft F1, and how near another one points to it.
+
+The F1 of a data set is of counts over all its batches, so its slope at one batch takes
+the counts of the others as they are. With former batches counted in
+:math:`I', P', Y'` (true positives, predicted, actual: soft counts, sums of
+probabilities) and this one in :math:`I(z), P(z), Y`:
+
+.. math::
+    F_\mathrm{micro} = \frac{2 \sum_c (I'_c + I_c)}
+        {\sum_c (P'_c + P_c + Y'_c + Y_c)}, \qquad
+    \frac{\partial F}{\partial z} = \frac{2}{D} \frac{\partial I}{\partial z}
+        - \frac{F}{D} \frac{\partial P}{\partial z}
+
+with D the denominator and c over the positive classes; macro, the mean of the same
+quotient of each class that has gold in any batch. Where no class is negative micro F1
+is accuracy, and macro alone is taken.
+
+While a run goes on, the former counts are those of the steps looked at before, which
+fade by `FADING` from one to the next, since the network changes: about the last ten
+count.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.losses import OverlapCounts, overlap_counts
+from dicejax.training.gradients.measures import Groups
+
+FADING = 0.9
+Average = Literal["micro", "macro"]
+
+
+def averages(groups: Groups) -> tuple[Average, ...]:
+    """Return the kinds of F1 that say something of an output, the headline first."""
+    return ("micro", "macro") if groups.has_negative else ("macro",)
+
+
+def counts_of(logits: Array, labels: Array, groups: Groups) -> OverlapCounts:
+    """Count a batch softly: `[C]` each, over all its labelled elements."""
+    where = labels >= 0
+    if groups.yes_or_no:  # a mask is of whole elements there, -100 of entries
+        labels, where = jnp.where(where, labels, -100), None
+    return overlap_counts(logits, labels, where=where, multi_label=groups.yes_or_no)
+
+
+def no_counts(classes: int) -> OverlapCounts:
+    """Return the counts of no batch."""
+    zeros = jnp.zeros(classes)
+    return OverlapCounts(intersection=zeros, predicted=zeros, actual=zeros)
+
+
+def soft_f1(counts: OverlapCounts, groups: Groups, average: Average) -> Array:
+    """Return the F1 of counts, a scalar; 0 where nothing is predicted and nothing is.
+
+    >>> groups = Groups(("O", "PER"), has_negative=True, yes_or_no=False)
+    >>> ten = jnp.array([50.0, 10.0])
+    >>> counts = OverlapCounts(
+    ...     intersection=jnp.array([45.0, 6.0]), predicted=ten, actual=ten)
+    >>> round(float(soft_f1(counts, groups, "micro")), 3)
+    0.6
+    """
+    if groups.has_negative and not groups.yes_or_no:
+        counts = jax.tree.map(lambda one: one[1:], counts)
+    has_gold = counts.actual > 0
+    if average == "micro":
+        counts = jax.tree.map(jnp.sum, counts)
+    sizes = counts.predicted + counts.actual
+    scores = 2 * counts.intersection / jnp.where(sizes > 0, sizes, 1)
+    if average == "micro":
+        return scores
+    return jnp.sum(jnp.where(has_gold, scores, 0)) / jnp.maximum(jnp.sum(has_gold), 1)
+
+
+def descent(
+    logits: Array,
+    labels: Array,
+    former: OverlapCounts,
+    groups: Groups,
+    average: Average,
+) -> tuple[Array, Array]:
+    """Return the soft F1 with this batch, and the gradient of one minus it.
+
+    Args:
+      logits: `[..., C]`.
+      labels: as the groups have them.
+      former: the counts of other batches.
+      groups: of the output.
+      average: of the classes.
+
+    Returns:
+      A scalar; and the gradient like the logits: a loss whose gradient has the same
+      direction raises F1 as fast as any.
+    """
+
+    def loss(logits: Array) -> Array:
+        counts = former + counts_of(logits, labels, groups)
+        return 1 - soft_f1(counts, groups, average)
+
+    value, gradient = jax.value_and_grad(loss)(logits)
+    return 1 - value, gradient
+
+
+def cosine(one: Any, other: Any) -> Array:
+    """Return the cosine of the angle between two trees of arrays; 0 for one of zeros.
+
+    >>> print(cosine({"a": jnp.array([3e-30, 0.0])}, {"a": jnp.array([1.0, 1.0])}))
+    0.70710677
+    """
+    one, other = _scaled(one), _scaled(other)
+    lengths = jnp.sqrt(_dot(one, one)) * jnp.sqrt(_dot(other, other))
+    return _dot(one, other) / jnp.where(lengths > 0, lengths, 1)
+
+
+def _dot(one: Any, other: Any) -> Array:
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b), one, other)
+    return sum(jax.tree.leaves(products))
+
+
+def _scaled(tree: Any) -> Any:
+    """Scale to a largest entry of 1: squares of small gradients are no numbers."""
+    tree = jax.tree.map(lambda x: x.astype(jnp.float32), tree)
+    leaves = [jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]
+    largest = jnp.max(jnp.stack(leaves))
+    scale = jnp.where(largest > 0, largest, 1)
+    return jax.tree.map(lambda x: x / scale, tree)

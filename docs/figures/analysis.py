@@ -1,0 +1,70 @@
+"""Draws what `docs/analysis.md` shows, from runs made with the page's own commands.
+
+    python docs/figures/analysis.py [--folder FOLDER] [--runs FOLDER] [--SETTING VALUE]
+
+Two trainings of the quickstart experiment, some minutes each; runs that are there
+already are used again. The same version of Matplotlib draws the same bytes of them.
+"""
+
+import argparse
+from pathlib import Path
+
+from dicejax.analysis import figures
+from dicejax.analysis.gradients import plot
+from dicejax.analysis.gradients.figures_of_run import SETTINGS
+from dicejax.analysis.gradients.landscape import draw_figure_one
+from dicejax.cli import run
+
+EXPERIMENT = str(Path(__file__).parents[2] / "experiments" / "quickstart.py")
+RUNS = {
+    "ce": ["--loss", "ce"],
+    "dsc": ["--loss", "dsc", "--objective.smooth", "0.01"],
+}
+COMPARED = ["ce", "focal", "dice:smooth=0.01", "dsc:smooth=0.01", "soft_f1:smooth=0.01"]
+SHOWN = {"ce": ("density", "shares"), "dsc": ("density", "alarms", "agreement")}
+
+
+def train(runs: Path, more: list[str]) -> None:
+    """Trains the runs of the page, each line of which is one of its commands."""
+    for name, words in RUNS.items():
+        out = ["--out", str(runs / name), "--analysis.every", "10"]
+        done(["train", EXPERIMENT, *words, *out, *more])
+
+
+def done(argv: list[str]) -> None:
+    """Runs a command."""
+    status = run(argv)
+    if status:
+        raise SystemExit(status)
+
+
+def draw(folder: Path, runs: Path) -> None:
+    """Writes the figures of the page into a folder."""
+    with figures.look(settings=SETTINGS):
+        figure, (axes,) = figures.panels(1, 1, width=4.6)
+        draw_figure_one(axes)
+        axes.legend()
+        (folder / "figure_1.svg").write_bytes(figures.rendered(figure, "svg"))
+    for name, shown in SHOWN.items():
+        svgs = plot.svgs_of_run(str(runs / name))
+        for one in shown:
+            (folder / f"{name}_{one}.svg").write_text(svgs[one])
+    drawn = runs / "drawn"
+    done(["plot", str(runs / "ce"), "--out", str(drawn), "--losses", *COMPARED])
+    (folder / "losses.svg").write_bytes((drawn / "losses.svg").read_bytes())
+
+
+def main() -> None:
+    """Reads the command line, trains and draws."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    here = Path(__file__).parent / "analysis"
+    parser.add_argument("--folder", type=Path, default=here)
+    parser.add_argument("--runs", type=Path, default=Path("runs/analysis"))
+    arguments, more = parser.parse_known_args()
+    arguments.folder.mkdir(parents=True, exist_ok=True)
+    train(arguments.runs, more)
+    draw(arguments.folder, arguments.runs)
+
+
+if __name__ == "__main__":
+    main()

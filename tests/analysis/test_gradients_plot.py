@@ -1,0 +1,165 @@
+"""`dicejax plot` as a person uses it, and the figures for a page."""
+
+import dataclasses
+import json
+import sys
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from dicejax.analysis.gradients import agreement, history, plot
+from dicejax.cli import run
+from dicejax.errors import InputError
+from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
+from dicejax.training.runs.run import Run
+
+from ..small_project import fails
+
+TRAIN = ["train", "mine.py", "--training.epochs", "3", "--analysis.every", "1"]
+OVER_TIME = ["density", "norms", "shares", "agreement", "alarms"]
+
+
+def written(folder):
+    return {one.name for one in folder.iterdir()}
+
+
+@pytest.mark.slow
+def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
+    assert run([*TRAIN, "--out", "run"]) == 0
+    capsys.readouterr()
+    assert run(["plot", "run"]) == 0
+    assert "12 files in run/figures" in capsys.readouterr().out
+    kinds = {
+        f"{name}.{kind}" for name in [*OVER_TIME, "loss"] for kind in ("svg", "png")
+    }
+    assert written(project / "run/figures") == kinds
+    for name in kinds:
+        content = (project / "run/figures" / name).read_bytes()
+        if name.endswith("png"):
+            assert content.startswith(b"\x89PNG")
+        else:
+            assert ElementTree.fromstring(content).tag.endswith("svg")
+
+    argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
+    assert run([*argv, "--out", "there", "--checkpoint", "last"]) == 0
+    said = capsys.readouterr().out
+    assert "soft_f1-smooth=0" in said and "(micro)" in said
+    assert "3 training batches" in said
+    assert {"losses.json", "losses.svg", "density.svg"} <= written(project / "there")
+    found = json.loads((project / "there/losses.json").read_text())
+    assert found["batches"] == 3
+    assert {one["loss"] for one in found["found"]} >= {"ce"}
+    assert all(len(one["logits"]) == 3 for one in found["found"])
+
+    _figures_for_a_page()
+    _measured_numbers(project)
+    _agreement_of_known_losses()
+    _bad_input(project, capsys)
+
+
+def _figures_for_a_page():
+    svgs = plot.svgs_of_run("run")
+    assert list(svgs) == OVER_TIME
+    assert svgs == plot.svgs_of_run("run")  # the same bytes each time
+    for svg in svgs.values():
+        assert svg.startswith("<svg") and ElementTree.fromstring(svg).tag.endswith(
+            "svg"
+        )
+
+
+def _measured_numbers(project):
+    """The history has the numbers of the file."""
+    (one,) = history.read(Run.at("run"))
+    text = (project / "run/analysis.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in text]
+    assert one.groups.names[0] == "O" and one.groups.has_negative
+    assert one.steps.tolist() == [record["step"] for record in records]
+    pulls = np.array([record["outputs"]["tags"]["pull"] for record in records])
+    np.testing.assert_allclose(one.share_of_pull(), pulls.sum(0) / pulls.sum())
+    assert one.sums["norms"].shape == (len(records), len(one.groups.names), 2, 32)
+    assert list(one.cosine) == ["micro", "macro"]
+
+
+def _agreement_of_known_losses():
+    """Soft F1 of the only batch points to itself, minus it the other way."""
+    headline = SoftF1(average="micro", exclude_class=0, smooth=0.0)
+    asked = {
+        "itself": headline,
+        "against": WeightedSum(parts=(headline,), weights=(-1.0,)),
+        "ce": CrossEntropy(),
+    }
+    found = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
+    by_name = {(one.loss, one.average): one for one in found.found}
+    for loss, wanted in (("itself", 1.0), ("against", -1.0)):
+        one = by_name[loss, "micro"]
+        assert one.logits == [pytest.approx(wanted, abs=1e-4)]
+        assert one.heads == [pytest.approx(wanted, abs=1e-4)]
+        assert one.heads_of_all == pytest.approx(wanted, abs=1e-4)
+    assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
+    assert 0 < by_name["ce", "micro"].share_of_positives < 1
+    # With counts of more batches the F1 of one alone is another direction.
+    only = {"itself": headline}
+    more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
+    one = more.found[0]
+    assert 0.5 < min(one.logits) < 1 - 1e-6
+
+
+def _bad_input(project, capsys):
+    fails(capsys, ["plot", "nowhere"], "nowhere: holds no run")
+    fails(capsys, ["plot", "run", "--losses", "dicee"], "did you mean dice?")
+    fails(capsys, ["plot", "run", "--batches", "0"], "--batches is 0; want at least 1")
+    fails(
+        capsys, ["plot", "run", "--out", "mine.py"], "mine.py: cannot be made a folder"
+    )
+    file = project / "run/analysis.jsonl"
+    content = file.read_bytes()
+    file.write_bytes(content + b'{"step": 99, "outp')  # torn: the rest is drawn
+    assert len(history.read(Run.at("run"))[0].steps) == content.count(b"\n")
+    file.write_bytes(b'{"step": 1}\n' + content)
+    fails(capsys, ["plot", "run"], "analysis.jsonl: damaged")
+    file.write_bytes(b"")
+    fails(capsys, ["plot", "run"], "holds nothing")
+    file.unlink()
+    fails(capsys, ["plot", "run"], "train with --analysis.every 50", "--losses")
+
+
+def test_names_of_any_script_can_be_drawn(tmp_path):
+    """Groups are called what the labels are called; a history of one step is drawn."""
+    names = ("O", "$x$", "体育", "Ω_{2}")
+    made = _history(names, steps=1)
+    with plot.look([made]):
+        content = plot.files_of(plot.drawn((made,)))
+    assert len(content) == 2 * len(OVER_TIME)
+    several = [dataclasses.replace(made, output=name) for name in ("start", "end")]
+    with plot.look(several):
+        files = [name for name, _ in plot.drawn(tuple(several))]
+    assert files[0] == "start-density" and files[-1] == "end-alarms"
+
+
+def _history(names, steps):
+    rng, groups = np.random.default_rng(0), len(names)
+    shapes = {"hardness": (20,), "hardness_pull": (20,), "norms": (2, 32)}
+    sums = {
+        name: rng.random((steps, groups, *shapes.get(name, ())))
+        for name in history._SUMS
+    }
+    series = {"micro": rng.random(steps), "macro": rng.random(steps)}
+    return history.History(
+        output="tags",
+        groups=history.Groups(names, has_negative=True, yes_or_no=False),
+        steps=np.arange(steps),
+        sums=sums,
+        kinds={},
+        soft_f1=series,
+        cosine=series,
+        cosine_heads=series,
+        alarms=[],
+    )
+
+
+def test_without_matplotlib_it_says_what_to_install(project, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    fails(capsys, ["plot", "run"], "pip install matplotlib")
+    with pytest.raises(InputError, match="needs Matplotlib"):
+        plot.svgs_of_run("run")

@@ -1,0 +1,175 @@
+"""Which runs of a comparison are trained together, and that it ends the same."""
+
+import dataclasses
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from dicejax import config
+from dicejax.analysis import comparison
+from dicejax.analysis.comparison import stacks
+from dicejax.cli import run
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import InputError
+from dicejax.objectives import Dice, Focal, SelfAdjustingDice
+from dicejax.training.setup import describe
+from dicejax.training.stack_size import CPU_GAINS_UP_TO, stack_size, step_flops
+
+from ..small_project import fails
+
+EXPERIMENT = config.Experiment(
+    name="some",
+    data=SyntheticNER(train=40, dev=4, test=4),
+    encoder=config.ScratchEncoder(
+        hidden_size=16, num_hidden_layers=1, intermediate_size=32, num_attention_heads=2
+    ),
+    training=config.Training(sentences_per_update=4, row_length=32),
+)
+LOSSES = (Dice(), SelfAdjustingDice(alpha=0.01), SelfAdjustingDice(alpha=1.0), Focal())
+
+
+def jobs(seeds=2, experiment=EXPERIMENT):
+    return comparison.jobs_of(experiment, LOSSES, seeds, "folder")
+
+
+def told(found):
+    return [[(job.loss, job.seed) for job in together] for together in found]
+
+
+def test_runs_of_one_program_are_taken_together_the_first_first():
+    assert told(stacks.in_turn(jobs(), 3)) == [
+        [("ce", 0), ("ce", 1)],
+        [("dice", 0), ("dice", 1)],
+        [("dsc", 0), ("dsc-alpha=1.0", 0), ("dsc", 1)],
+        [("focal", 0), ("focal", 1)],
+        [("dsc-alpha=1.0", 1)],
+    ]
+
+
+@pytest.mark.parametrize("stack", ["off", 1])
+def test_without_stacks_the_order_is_kept(stack):
+    found = jobs()
+    assert list(stacks.in_turn(found, stack)) == [[job] for job in found]
+
+
+def test_what_a_step_is_compiled_for_is_not_stacked():
+    changes = {
+        "training": {"precision": "bfloat16"},
+        "optimizer": {"learning_rate": 1e-3},
+        "encoder": {"dropout": 0.5},
+    }
+    program = stacks.program_of(EXPERIMENT)
+    for name, change in changes.items():
+        part = dataclasses.replace(getattr(EXPERIMENT, name), **change)
+        other = dataclasses.replace(EXPERIMENT, **{name: part})
+        assert stacks.program_of(other) != program, name
+    squared = dataclasses.replace(EXPERIMENT, objective=Dice(squared=True))
+    plain = dataclasses.replace(EXPERIMENT, objective=Dice(squared=False))
+    assert stacks.program_of(squared) != stacks.program_of(plain)
+
+
+def test_seeds_with_batches_of_several_widths_are_not_stacked():
+    training = dataclasses.replace(EXPERIMENT.training, batching="buckets")
+    experiment = dataclasses.replace(EXPERIMENT, training=training)
+    found = told(stacks.in_turn(jobs(experiment=experiment), 8))
+    assert [("dsc", 0), ("dsc-alpha=1.0", 0)] in found
+    assert all(len({seed for _, seed in together}) == 1 for together in found)
+
+
+def test_auto_stacks_small_steps_on_a_cpu_and_no_large_ones():
+    assert stack_size(EXPERIMENT) > 1
+    wide = dataclasses.replace(
+        EXPERIMENT.encoder, hidden_size=128, num_hidden_layers=2, intermediate_size=512
+    )
+    training = dataclasses.replace(
+        EXPERIMENT.training, sentences_per_update=32, row_length=128
+    )
+    large = dataclasses.replace(EXPERIMENT, encoder=wide, training=training)
+    assert stack_size(large) == 1
+    found = [step_flops(describe(one, print)) for one in (EXPERIMENT, large)]
+    assert found[0] < CPU_GAINS_UP_TO < found[1]
+    # Forward and backward: 6 operations for each entry of a layer's kernels and token.
+    rows = describe(large, print).batches(large.mesh.make()).rows
+    kernels = 2 * (4 * 128**2 + 2 * 128 * 512)
+    assert found[1] == pytest.approx(6 * kernels * rows * 128, rel=0.1)
+
+
+def test_several_devices_go_one_by_one(monkeypatch):
+    mesh = SimpleNamespace(size=2)
+    monkeypatch.setattr(config.MeshShape, "make", lambda self: mesh)
+    assert stack_size(EXPERIMENT) == 1
+    with pytest.raises(InputError, match="a stack is for one device and the mesh has"):
+        list(stacks.in_turn(jobs(), 2))
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"recording": config.Recording(wandb_project="mine")},
+        {"analysis": config.Analysis(every=50)},
+    ],
+)
+def test_what_takes_one_run_at_a_time_goes_one_by_one(own):
+    experiment = dataclasses.replace(EXPERIMENT, **own)
+    found = jobs(experiment=experiment)
+    assert list(stacks.in_turn(found, "auto")) == [[job] for job in found]
+    with pytest.raises(InputError, match="takes one run at a time"):
+        list(stacks.in_turn(found, 2))
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "all", "2.5"])
+def test_another_word_is_one_line(project, capsys, wrong):
+    argv = ["compare", "mine.py", f"--stack={wrong}"]
+    fails(capsys, argv, "--stack is", "want a number from 1, auto or off")
+    assert not (project / "runs").exists()
+
+
+def compared(stack):
+    argv = ["compare", "mine.py", "--losses", "focal", "--seeds", "2"]
+    argv += ["--stack", stack, "--out", f"of-{stack}", "--training.epochs", "3"]
+    return [*argv, "--recording.checkpoint_every", "2", "--training.log_every", "1"]
+
+
+def killed_at_a_step(argv, folders, step):
+    """Begin a comparison in a process, and kill it when all runs have this line."""
+    words = [sys.executable, "-c", "from dicejax.cli import main; main()", *argv]
+    environment = os.environ | {"DICEJAX_HUGE_PAGES": "0"}
+    process = subprocess.Popen(words, env=environment, stderr=subprocess.PIPE)
+    logs = [folder / "metrics.jsonl" for folder in folders]
+    deadline = time.monotonic() + 240
+    while time.monotonic() < deadline and process.poll() is None:
+        if all(log.exists() and log.read_text().count("\n") >= step for log in logs):
+            break
+        time.sleep(0.005)
+    process.kill()
+    process.communicate()
+    assert all(log.exists() for log in logs)
+
+
+@pytest.mark.slow
+def test_a_comparison_in_stacks_that_is_killed_says_the_same(project, capsys):
+    assert run(compared("off")) == 0
+    alone = capsys.readouterr().out
+    seeds = [project / "of-2" / "ce" / f"seed-{seed}" for seed in (0, 1)]
+    killed_at_a_step(compared("2"), seeds, 4)
+    assert not any((folder / "result.json").exists() for folder in seeds)
+    assert run(compared("2")) == 0
+    printed = capsys.readouterr()
+    assert printed.out.replace("of-2", "of-off") == alone
+    assert "going on from step" in printed.err
+    found = json.loads((project / "of-2/comparison.json").read_text())
+    assert set(found["losses"]) == {"ce", "focal"}
+    for folder in seeds:
+        lines = (folder / "metrics.jsonl").read_text().splitlines()
+        steps = [json.loads(line)["step"] for line in lines]
+        assert steps == list(range(1, len(steps) + 1))
+    # What is finished is used again, however it was trained.
+    shutil.copytree(project / "of-2", project / "of-off", dirs_exist_ok=True)
+    assert run(compared("off")) == 0
+    assert capsys.readouterr().err.count("used again") == 4

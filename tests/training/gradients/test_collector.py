@@ -1,0 +1,151 @@
+"""What a run leaves in analysis.jsonl, and that it leaves the training alone."""
+
+import json
+import shutil
+import signal
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.cli import run
+from dicejax.config import Analysis
+from dicejax.training import fit
+from dicejax.training.gradients.collector import FILE
+
+TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
+
+
+TIMES = ("tokens_per_s", "wait_share", "memory_gib")
+
+
+def lines(out, file=FILE):
+    return [json.loads(line) for line in (out / file).read_text().splitlines()]
+
+
+def timeless(record):
+    return {name: value for name, value in record.items() if name not in TIMES}
+
+
+@pytest.fixture
+def programs(monkeypatch):
+    """The text of each step's program, as it is given to the compiler."""
+    texts, real = [], fit.train_step
+
+    def lowered(*inputs, **fixed):
+        texts.append(real.lower(*inputs, **fixed).as_text())
+        return real(*inputs, **fixed)
+
+    monkeypatch.setattr(fit, "train_step", lowered)
+    return texts
+
+
+@pytest.mark.slow
+def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs):
+    assert run([*TRAIN, "--out", "without"]) == 0
+    without = list(programs)
+    assert not (project / "without" / FILE).exists()
+    programs.clear()
+    assert run([*TRAIN, "--out", "with", "--analysis.every", "3"]) == 0
+    assert len(programs) == len(without) > 10
+    assert programs == without
+
+    ours, theirs = (
+        lines(project / name, "metrics.jsonl") for name in ("with", "without")
+    )
+    assert [timeless(one) for one in ours] == [timeless(one) for one in theirs]
+    records = lines(project / "with")
+    steps = ours[-1]["step"]
+    assert [one["step"] for one in records] == [1, *range(3, steps + 1, 3)]
+    for record in records:
+        seen = record["outputs"]["tags"]
+        assert sum(map(sum, seen["hardness"])) == sum(seen["count"]) > 0
+        assert seen["kinds"]["padding"]["pull"] == 0
+        assert -1 <= seen["cosine"]["micro"] <= 1
+    # It learns its corpus: soft F1 rises, elements become easy.
+    first, last = (records[place]["outputs"]["tags"] for place in (0, -1))
+    assert sum(first["hard"]) > 0.4 * sum(first["count"])
+    assert sum(last["hard"]) < 0.1 * sum(last["count"])
+    assert last["soft_f1"]["micro"] > first["soft_f1"]["micro"]
+
+
+def test_a_run_that_was_cut_off_has_each_step_once(project):
+    flags = [*TRAIN, "--analysis.every", "2", "--recording.checkpoint_every", "5"]
+    flags += ["--recording.keep_last", "99", "--out", "run"]
+    assert run(flags) == 0
+    folder = project / "run"
+    whole = (folder / FILE).read_bytes()
+    steps = [one["step"] for one in lines(folder)]
+    assert steps == [1, *range(2, steps[-1] + 1, 2)]
+    # As a kill leaves it: the last checkpoint is an early one, later steps are there.
+    (folder / "result.json").unlink()
+    for saved in (folder / "checkpoints").iterdir():
+        if saved.name.isdigit() and int(saved.name) > 5:
+            shutil.rmtree(saved)
+    with open(folder / FILE, "ab") as file:
+        file.write(b'{"step": 99, "outp')
+    assert run(flags) == 0
+    assert (folder / FILE).read_bytes() == whole
+
+
+def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
+    real, calls = fit.train_step, []
+
+    def stopping(*inputs, **fixed):
+        calls.append(1)
+        if len(calls) == 7:
+            signal.raise_signal(signal.SIGTERM)
+        return real(*inputs, **fixed)
+
+    flags = [*TRAIN, "--out", "run"]
+    monkeypatch.setattr(fit, "train_step", stopping)
+    assert run(flags) == 128 + signal.SIGTERM
+    assert run([*flags, "--analysis.every", "4"]) == 0
+    assert lines(project / "run")[0]["step"] == 8
+
+
+@pytest.mark.slow
+def test_alarms_are_told_once_and_kept(project, capsys):
+    # Dice of one class is flat where nothing is right yet: far from the border.
+    flags = ["--loss", "dsc", "--optimizer.learning_rate", "0.1"]
+    assert run([*TRAIN, *flags, "--out", "run", "--analysis.every", "1"]) == 0
+    said = capsys.readouterr().err
+    records = lines(project / "run")
+    kept = {
+        tuple(alarm) for one in records for alarm in one["outputs"]["tags"]["alarms"]
+    }
+    assert kept
+    for kind, group in kept:
+        told = [
+            line
+            for line in said.splitlines()
+            if f"{kind}: " in line and f"hard elements of {group} " in line
+        ]
+        assert len(told) == 1, (kind, group, said)
+
+
+def test_positions_are_left_out_with_a_note(project, tmp_path, capsys):
+    from dicejax.objectives import CrossEntropy
+    from dicejax.tasks import QuestionAnswering, Tagging
+    from dicejax.training.gradients.collector import outputs_of
+
+    task = QuestionAnswering(form="positions")
+    loss = CrossEntropy().reading(tuple(task.targets(())), task.loss_weights)
+    assert outputs_of(task, (), loss, {}) == ()
+    labels = ("O", "B-PER")
+    (found,) = outputs_of(
+        Tagging(), labels, CrossEntropy(output="tags"), {"tags": -100}
+    )
+    assert found.of_tokens and found.groups.names == labels
+    assert outputs_of(Tagging(), labels, CrossEntropy(output="other"), {}) == ()
+
+
+def test_a_negative_interval_is_refused():
+    with pytest.raises(ValueError, match="every is -1"):
+        Analysis(every=-1)
+
+
+def test_records_hold_numbers_that_json_has(project):
+    assert run([*TRAIN, "--out", "run", "--analysis.every", "5"]) == 0
+    for leaf in jax.tree.leaves(lines(project / "run")):
+        assert isinstance(leaf, str) or np.isfinite(leaf)

@@ -1,0 +1,145 @@
+"""What is summed up of a gradient, beside the same in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.special import expit, softmax
+
+from dicejax.objectives import CrossEntropy
+from dicejax.tasks import Target
+from dicejax.training.gradients.alarms import alarms_of
+from dicejax.training.gradients.measures import (
+    HARDNESS_BINS,
+    NORM_BINS,
+    NORM_DECADES,
+    Elements,
+    Groups,
+    by_kind,
+    elements_of,
+    measure,
+)
+
+TAGS = Groups.of(Target("classes", ("O", "PER", "LOC"), has_negative=True))
+POINTERS = Groups.of(Target("yes_or_no", ("start", "end")))
+
+
+def batch(kind, seed=0):
+    """Logits, labels with some left out, and the gradient of cross-entropy."""
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(scale=3, size=(4, 9, 3 if kind == "tags" else 2))
+    shape = logits.shape[:-1] if kind == "tags" else logits.shape
+    labels = rng.integers(0, logits.shape[-1], shape)
+    labels[rng.random(shape) < 0.3] = -100
+    loss = CrossEntropy().loss
+    gradient = jax.grad(loss)(jnp.asarray(logits, jnp.float32), labels)
+    return logits, labels, gradient
+
+
+def in_numpy(kind, logits, labels):
+    """h, N times the length of the gradient, and the group of labelled elements."""
+    seen = labels >= 0
+    if kind == "tags":
+        away = softmax(logits, axis=-1) - np.eye(3)[np.maximum(labels, 0)]
+        lengths = np.sqrt((away**2).sum(axis=-1))
+        p = np.take_along_axis(
+            softmax(logits, axis=-1), np.maximum(labels, 0)[..., None], -1
+        )[..., 0]
+        return (1 - p)[seen], lengths[seen], labels[seen]
+    lengths = np.abs(expit(logits) - labels)
+    group = np.where(labels == 1, [1, 2], 0)
+    return lengths[seen], lengths[seen], group[seen]
+
+
+@pytest.mark.parametrize(("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)])
+def test_sums_are_those_of_numpy(kind, groups):
+    logits, labels, gradient = batch(kind)
+    found = measure(elements_of(jnp.asarray(logits), labels, gradient, groups), groups)
+    hardness, pull, group = in_numpy(kind, logits, labels)
+    assert len(hardness) > 20
+    for number in range(3):
+        here = group == number
+        hard = hardness[here] >= 0.5
+        assert found.count[number] == here.sum()
+        assert found.hard[number] == hard.sum()
+        np.testing.assert_allclose(found.pull[number], pull[here].sum(), rtol=1e-5)
+        for values, weights in (("hardness", None), ("hardness_pull", pull[here])):
+            wanted, _ = np.histogram(
+                hardness[here], HARDNESS_BINS, (0, 1), weights=weights
+            )
+            np.testing.assert_allclose(
+                getattr(found, values)[number], wanted, rtol=1e-5, atol=1e-6
+            )
+        for side, chosen in enumerate((~hard, hard)):
+            decades = np.log10(pull[here][chosen])
+            wanted, _ = np.histogram(decades, NORM_BINS, NORM_DECADES)
+            np.testing.assert_array_equal(found.norms[number, side], wanted)
+    assert found.not_finite == 0 and not found.dead.any()
+
+
+def test_a_mean_of_cross_entropies_pulls_alike_on_any_batch():
+    # N in the definition: twice the elements, the same mean of pulls.
+    logits, labels, gradient = batch("tags")
+    once = measure(elements_of(jnp.asarray(logits), labels, gradient, TAGS), TAGS)
+    twice = [np.concatenate([x, x]) for x in (logits, labels)]
+    gradient = jax.grad(CrossEntropy().loss)(
+        jnp.asarray(twice[0], jnp.float32), twice[1]
+    )
+    found = measure(elements_of(jnp.asarray(twice[0]), twice[1], gradient, TAGS), TAGS)
+    np.testing.assert_allclose(found.pull, 2 * once.pull, rtol=1e-5)
+
+
+def test_what_has_no_label_takes_no_part_whatever_is_there():
+    logits, labels, gradient = batch("tags")
+    spoilt = np.where((labels < 0)[..., None], np.nan, np.asarray(gradient))
+    for wrong in (spoilt, gradient):
+        found = measure(elements_of(jnp.asarray(logits), labels, wrong, TAGS), TAGS)
+        assert found.count.sum() == (labels >= 0).sum()
+        assert jnp.isfinite(found.pull).all() and found.not_finite == 0
+
+
+def test_lengths_whose_squares_are_too_small_are_right():
+    gradient = jnp.array([[3e-30, 4e-30, 0.0]])
+    found = elements_of(jnp.zeros((1, 3)), jnp.array([1]), gradient, TAGS)
+    np.testing.assert_allclose(found.pull, [5e-30], rtol=1e-6)
+
+
+def test_dead_saturated_and_infinite_elements_are_counted_and_told():
+    # Five of PER: all so wrong as to be saturated, four of them nearly without pull.
+    pull = jnp.array([0.9, 1e-4, 1e-4, 9e-3, 0.0, 0.4, jnp.inf])
+    hardness = jnp.array([0.9995] * 5 + [0.4, 0.6])
+    group = jnp.array([1, 1, 1, 1, 1, 0, 0])
+    elements = Elements(group, jnp.ones(7, bool), hardness, pull)
+    found = measure(elements, TAGS)
+    assert found.hard.tolist() == [1, 5, 0]
+    assert found.dead.tolist() == [1, 4, 0]  # what is not finite counts as no pull
+    assert found.saturated.tolist() == [0, 5, 0]
+    assert found.not_finite == 1
+    record = jax.tree.map(np.asarray, vars(found))
+    told = [(alarm.kind, alarm.group) for alarm in alarms_of(record, TAGS)]
+    assert told == [("not finite", ""), ("dead", "PER"), ("saturated", "PER")]
+    # Less than five hard elements, or less than half of them: no alarm.
+    few = record | {"hard": [0, 4, 9], "dead": [0, 4, 4], "saturated": [0, 4, 4]}
+    assert [a.kind for a in alarms_of(few | {"not_finite": 0}, TAGS)] == []
+
+
+@pytest.mark.parametrize(("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)])
+def test_kinds_of_pieces_share_the_whole_gradient(kind, groups):
+    logits, labels, gradient = batch(kind)
+    elements = elements_of(jnp.asarray(logits), labels, gradient, groups)
+    kinds = np.random.default_rng(1).integers(0, 4, (4, 9))
+    found = by_kind(elements, jnp.asarray(kinds), 4)
+    pull = np.asarray(elements.pull).reshape(4, 9, -1).sum(axis=-1)
+    seen = (labels >= 0).reshape(4, 9, -1).sum(axis=-1)
+    for number in range(4):
+        assert found["places"][number] == (kinds == number).sum()
+        assert found["labelled"][number] == seen[kinds == number].sum()
+        np.testing.assert_allclose(
+            found["pull"][number], pull[kinds == number].sum(), rtol=1e-5
+        )
+
+
+def test_groups_have_the_negative_first():
+    assert TAGS.has_negative and POINTERS.names == ("no", "start", "end")
+    parts_of_speech = Groups.of(Target("classes", ("ADJ", "NOUN", "VERB")))
+    assert not parts_of_speech.has_negative

@@ -1,0 +1,68 @@
+"""Every kind of output is looked at, and what is counted are its labels."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax import config
+from dicejax.config import Analysis
+from dicejax.objectives import CrossEntropy
+from dicejax.training.devices.mesh import MeshShape
+from dicejax.training.devices.sharding import global_batch, replicate
+from dicejax.training.gradients.collector import Collector
+from dicejax.training.logs.throughput import Throughput
+from dicejax.training.setup import prepare
+
+from ...shrinking import ROOT, shrunk
+
+# What is looked at, and how many groups it has; positions are not.
+KINDS = {
+    "ner/conll03": ({}, {"tags": 5}),
+    "ner/cluener": ({}, None),
+    "ner/conll03_mrc": ({"match_width": 8}, {"start": 2, "end": 2, "match": 2}),
+    "qa/squad1": ({}, {"start": 2, "end": 2}),
+    "qa/squad1 positions": ({"form": "positions"}, {}),
+    "paraphrase/mrpc": ({}, {"label": 2}),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_counted_are_the_labels(name, tmp_path):
+    changes, wanted = KINDS[name]
+    experiment = config.load(ROOT / f"{name.split()[0]}.py")
+    task = dataclasses.replace(experiment.task, **changes)
+    experiment = dataclasses.replace(experiment, task=task, objective=CrossEntropy())
+    experiment = dataclasses.replace(
+        shrunk(experiment, tmp_path), analysis=Analysis(every=1)
+    )
+    setup = prepare(experiment, warn=lambda text: None)
+    mesh = MeshShape().make(jax.devices()[:1])
+    batches, said = setup.batches(mesh), []
+    objective = replicate(setup.objective(), mesh)
+    state = setup.initial_state(objective, mesh, len(batches))
+    collector = Collector(setup, tmp_path, mesh, after_step=0, say=said.append)
+    batch = global_batch(batches[0].arrays, mesh)
+    collector.look(1, state, batch, objective, Throughput([]))
+    collector.close()
+    if not wanted and wanted is not None:
+        assert not collector._pending and any("positions" in text for text in said)
+        return
+    ((_, seen),) = jax.device_get(collector._pending)
+    if wanted is not None:
+        found = {name: len(one.measures.count) for name, one in seen.items()}
+        assert found == wanted
+    for output, one in seen.items():
+        measures = one.measures
+        if output in batches[0].arrays:
+            labels = batches[0].arrays[output]
+            assert measures.count.sum() == (labels >= 0).sum() > 0
+            assert measures.count[0] == (labels == 0).sum()
+        assert 0 < measures.pull.sum() < np.inf and not measures.not_finite
+        assert all(-1 <= value <= 1 for value in one.cosine.values())
+        if one.kinds is not None:
+            np.testing.assert_allclose(
+                one.kinds["pull"].sum(), measures.pull.sum(), rtol=1e-4
+            )
