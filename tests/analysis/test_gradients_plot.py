@@ -8,9 +8,13 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
+from dicejax.analysis.comparison.outcomes import Outcome
+from dicejax.analysis.comparison.statistics import Row
 from dicejax.analysis.gradients import agreement, history, plot
+from dicejax.analysis.report.gradients import drawings_of
 from dicejax.cli import run
 from dicejax.errors import InputError
+from dicejax.metrics.significance import Summary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.training.runs.run import Run
 
@@ -53,6 +57,7 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
     assert all(len(one["logits"]) == 3 for one in found["found"])
 
     _figures_for_a_page()
+    _figures_of_a_comparison()
     _measured_numbers(project)
     _agreement_of_known_losses()
     _bad_input(project, capsys)
@@ -66,6 +71,25 @@ def _figures_for_a_page():
         assert svg.startswith("<svg") and ElementTree.fromstring(svg).tag.endswith(
             "svg"
         )
+
+
+def _figures_of_a_comparison():
+    """Each loss has those of its first run that was looked at; a control has none."""
+    looked_at = Run.at("run")
+    result = looked_at.result()
+    runs = [
+        Outcome("ce", 0, "none", "missing"),
+        Outcome("ce", 1, "run", "finished", result),
+        Outcome("ce", 2, "run", "finished", result),
+    ]
+    control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
+    rows = [
+        Row(loss, tuple(of_row), Summary.of([], 0), None)
+        for loss, of_row in (("ce", runs), ("ce + x", [control]))
+    ]
+    found = drawings_of(rows)
+    assert [one.title for one in found] == [f"ce, seed 1: {name}" for name in OVER_TIME]
+    assert [one.svg for one in found] == list(plot.svgs_of_run("run").values())
 
 
 def _measured_numbers(project):

@@ -20,7 +20,7 @@ def table(rows: Sequence[Row], title: str) -> Table:
     seeds = max(len(row.outcomes) for row in rows)
     what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
     out = Table(title=title, caption=f"test split, {what}", box=SIMPLE_HEAD)
-    out.add_column("loss", no_wrap=True)
+    out.add_column("loss")
     for name in scores:
         out.add_column(heading(name), justify="right", no_wrap=True)
     for row in rows:

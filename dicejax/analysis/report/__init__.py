@@ -19,6 +19,7 @@ from dicejax.analysis.comparison.statistics import Row
 from dicejax.analysis.report import figures, numbers, scores
 from dicejax.analysis.report.beside_paper import beside_paper
 from dicejax.analysis.report.document import Document, Drawing, Section
+from dicejax.analysis.report.gradients import drawings_of
 from dicejax.analysis.report.markdown import markdown
 from dicejax.analysis.report.material import Material, gathered
 from dicejax.analysis.report.page import page
@@ -36,7 +37,7 @@ def write(
     rows: Sequence[Row],
     folder: str,
     *,
-    drawings: Sequence[Drawing] = (),
+    drawings: Sequence[Drawing] | None = None,
 ) -> str:
     """Write the report of a comparison, and complete its `comparison.json`.
 
@@ -45,7 +46,7 @@ def write(
     Args:
       rows: as `comparison.evaluated` returns them.
       folder: of the comparison.
-      drawings: pictures of gradients.
+      drawings: pictures of gradients; None takes those of the runs.
 
     Returns:
       Where the page is.
@@ -62,6 +63,7 @@ def write(
     file = path / "comparison.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     tuning = tuning_section(known.get("tuning"))
+    drawings = drawings_of(rows) if drawings is None else drawings
     document = _document(rows, materials, rerun, drawings, tuning)
     content = numbers.completed(known, rows, materials, document, rerun)
     for run in (run for one in content["losses"].values() for run in one["runs"]):
