@@ -152,7 +152,7 @@ def play(page: str, folder: Path) -> int:
 def execute(block: Block, names: dict[str, object]) -> None:
     """Run a block of Python; of one with prompts, hold what it shows against it."""
     if ">>>" not in block.text:
-        exec(compile(block.text, block.where, "exec"), names)
+        exec(compile(block.text, block.where, "exec", dont_inherit=True), names)
         return
     example = doctest.DocTestParser().get_doctest(
         block.text, names, block.where, block.where, 0
