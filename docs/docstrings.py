@@ -1,0 +1,47 @@
+"""How the site reads docstrings: doctests as code, formulas as formulas.
+
+The plugin for Python loads it as an extension of Griffe. In the source a docstring is
+for `help()`, where Markdown's fences and dollars would be noise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from typing import Any
+
+import griffe
+
+_FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
+_DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
+_EXAMPLE = re.compile(r"^Example:\n(?=[ ]+>>>)", re.MULTILINE)
+
+
+class Docstrings(griffe.Extension):
+    """Turns what docstrings hold beside Google's sections into Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **rest: Any) -> None:
+        """Rewrite the docstring of a module, class, function or attribute."""
+        del rest
+        if obj.docstring is None:
+            return
+        if obj.is_function and obj.path.startswith("dicejax.losses."):
+            # Importing a loss adds the arguments that all of them share.
+            module = importlib.import_module(obj.module.path)
+            completed = inspect.getdoc(getattr(module, obj.name, None))
+            obj.docstring.value = completed or obj.docstring.value
+        obj.docstring.value = as_markdown(obj.docstring.value)
+
+
+def as_markdown(docstring: str) -> str:
+    """Return a docstring whose examples and formulas are Markdown's."""
+    text = _FORMULA.sub(
+        lambda found: f"$$\n{' '.join(found[1].split())}\n$$\n", docstring
+    )
+    return _DOCTEST.sub(_fenced, _EXAMPLE.sub("", text))
+
+
+def _fenced(found: re.Match[str]) -> str:
+    lines = [line.removeprefix(found[1]) for line in found[0].splitlines()]
+    return "\n".join(["```pycon", *lines, "```", ""])

@@ -1,0 +1,279 @@
+"""Reads the pages that people copy from, and does what they say.
+
+A page is played from top to bottom in one folder that has what its reader has: the
+repository's experiments, data, an encoder, a finished run. Files that it shows with a
+title are written, Python is executed, commands are run as they stand, but smaller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+
+from dicejax import config
+from dicejax.cli import parse, run
+from dicejax.data.sources import SyntheticNER
+from dicejax.models import huggingface
+from dicejax.models.bert import BertConfig
+from dicejax.models.network import Network
+
+from . import newcomer, tiny
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    "README.md",
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
+]
+
+# Names that a page takes from the text around it, and does not define.
+PREAMBLES = {
+    "README.md": """
+import jax.numpy as jnp
+logits = jnp.array([[2.0, 0.0, -1.0], [1.0, 0.5, 0.0], [0.0, 3.0, 0.0]])
+labels = jnp.array([0, 2, -100])
+"""
+}
+
+# What makes a command quick. Flags in the first table are added to whatever trains or
+# counts; those of the others take the place of the page's own values.
+SMALLER = {
+    "--training.epochs": "1",
+    "--training.row_length": "64",
+    "--training.sentences_per_update": "4",
+}
+SMALLER_SCRATCH = {
+    "--encoder.hidden_size": "16",
+    "--encoder.num_hidden_layers": "1",
+    "--encoder.num_attention_heads": "2",
+    "--encoder.intermediate_size": "32",
+}
+SMALLER_SYNTHETIC = {"--data.train": "24", "--data.dev": "8", "--data.test": "8"}
+FEWER = {"--seeds": "1", "--tune": "1"}
+
+# The controls are one more training; the newcomer's path has them.
+WITHOUT_CONTROLS = "--no_controls"
+
+TAKES_EXPERIMENTS = ("train", "compare", "profile", "plan")
+SHELL = {"|", ";", ">", ">>", "<", "&"}
+
+# Commands of dicejax that are not run but parsed, so that their flags are known.
+PARSED = {
+    "--processes.coordinator": "waits for a second process: two are run by "
+    "tests/training/runs/test_processes.py"
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+      where: page and line, for messages.
+      language: what stands behind the fence.
+      title: the file that it shows, if any.
+      text: what stands between the fences.
+    """
+
+    where: str
+    language: str
+    title: str | None
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """Find the fenced blocks of a page, in their order."""
+    found, opened, lines = [], None, []
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = re.match(r'\s*```(\w*)(?:\s+title="([^"]+)")?\s*$', line)
+        if fence and opened is None:
+            opened, lines = (number, *fence.groups()), []
+        elif fence:
+            start, language, title = opened
+            content = "".join(one + "\n" for one in lines)
+            found.append(Block(f"{page}:{start}", language, title, content))
+            opened = None
+        elif opened is not None:
+            lines.append(line)
+        assert not line.lstrip().startswith("```") or fence, f"{page}:{number}: {line}"
+    assert opened is None, f"{page}: a fence is not closed"
+    return found
+
+
+def commands(block: Block) -> Iterator[list[str]]:
+    """Yield the words of each command of a block."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        assert not SHELL & set(words), f"{block.where}: only && joins commands here"
+        while "&&" in words:
+            place = words.index("&&")
+            yield words[:place]
+            words = words[place + 1 :]
+        if words:
+            yield words
+
+
+def play(page: str, folder: Path) -> int:
+    """Do what a page says in a folder that `prepare` has made.
+
+    Returns:
+      How many commands and blocks of Python there were.
+    """
+    names: dict[str, object] = {"__name__": "__page__"}
+    exec(PREAMBLES.get(page, ""), names)
+    done = 0
+    with np.printoptions():  # a page sets its own
+        for block in blocks(page):
+            if block.title is not None:
+                (folder / block.title).write_text(block.text, encoding="utf-8")
+            elif block.language == "python":
+                execute(block, names)
+                done += 1
+            elif block.language == "bash":
+                for words in commands(block):
+                    perform(words, block.where)
+                    done += 1
+    return done
+
+
+def execute(block: Block, names: dict[str, object]) -> None:
+    """Run a block of Python; of one with prompts, hold what it shows against it."""
+    if ">>>" not in block.text:
+        exec(compile(block.text, block.where, "exec", dont_inherit=True), names)
+        return
+    example = doctest.DocTestParser().get_doctest(
+        block.text, names, block.where, block.where, 0
+    )
+    said: list[str] = []
+    result = doctest.DocTestRunner().run(example, out=said.append, clear_globs=False)
+    names.update(example.globs)
+    assert result.failed == 0, "".join(said)
+
+
+def perform(words: list[str], where: str) -> None:
+    """Run a command in the working folder, or check it by the rule that it has.
+
+    Raises:
+      AssertionError: it fails, or is of a kind that has no rule.
+    """
+    told = f"{where}: {shlex.join(words)}"
+    if words[0] == "dicejax":
+        small = smaller(words[1:])
+        if PARSED.keys() & set(words):
+            assert parse(small) is not None, told
+            return
+        status = run(small)
+        assert status == 0, f"{told}\nrun as: dicejax {shlex.join(small)}"
+    elif words[:2] == ["pip", "install"]:
+        check_installs(words[2:], told)
+    elif words[0] == "pytest":  # this very command is how the tests are run
+        ours = (ROOT / ".ci/run").read_text()
+        assert shlex.join(words) in ours, f"{told}: .ci/run does not run it"
+    else:
+        raise AssertionError(
+            f"{told}: no rule in tests/documented.py runs or checks it"
+        )
+
+
+def check_installs(words: list[str], told: str) -> None:
+    """Hold the extras that an installation names against those that there are.
+
+    A test installs nothing; `.ci/run` does, into a fresh environment.
+    """
+    assert words[0] == "-e", told
+    named = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[1])
+    assert named and len(words) == 2, told
+    setup = (ROOT / "setup.cfg").read_text()
+    options = setup.partition("[options.extras_require]")[2].partition("\n[")[0]
+    extras = set(re.findall(r"^(\w+) =", options, re.MULTILINE))
+    assert set((named[1] or "test").split(",")) <= extras, told
+
+
+def smaller(words: list[str]) -> list[str]:
+    """Return a command of dicejax that does the same in a moment.
+
+    The experiment file is named as on the page; `FOLDER` becomes the one that has its
+    data, written when it is asked for.
+    """
+    words = list(words)
+    for flag, value in FEWER.items():
+        if flag in words:
+            words[words.index(flag) + 1] = value
+    if words[0] not in TAKES_EXPERIMENTS:
+        return words
+    if "EXPERIMENT.py" in words:
+        words[words.index("EXPERIMENT.py")] = "experiments/quickstart.py"
+    (file,) = [word for word in words if word.endswith(".py")]
+    experiment = config.load(file)
+    if "--data.dir" in words:
+        place = words.index("--data.dir") + 1
+        if words[place] == "FOLDER":
+            words[place] = data_for(experiment)
+    flags = dict(SMALLER)
+    if isinstance(experiment.data, SyntheticNER):
+        flags |= SMALLER_SYNTHETIC
+    if "--encoder.path" not in words and (
+        "--scratch" in words or isinstance(experiment.encoder, config.ScratchEncoder)
+    ):
+        flags |= SMALLER_SCRATCH
+    for flag, value in flags.items():
+        if flag in words:
+            words[words.index(flag) + 1] = value
+        else:
+            words += [flag, value]
+    return words + [WITHOUT_CONTROLS] * (words[0] == "compare")
+
+
+def data_for(experiment: config.Experiment) -> str:
+    """Return a folder with a few lines in the format that an experiment reads."""
+    folder = Path("data") / experiment.name
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        tiny.fitting(experiment.data, experiment.task, folder)
+    return str(folder)
+
+
+def prepare(folder: Path) -> None:
+    """Put into a folder what the reader of a page has."""
+    shutil.copytree(ROOT / "experiments", folder / "experiments")
+    write_encoder(folder / "bert-base-cased")
+    newcomer.write(folder / "my.conll", sentences=200)
+
+
+def write_encoder(folder: Path) -> None:
+    """Write a BERT of one layer that knows letters, with random weights."""
+    letters = [chr(code) for code in range(33, 127)]
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
+    pieces += [f"##{letter}" for letter in letters]
+    tokenizer = Tokenizer(
+        WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = BertNormalizer(lowercase=False)
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    encoder = BertConfig(
+        vocab_size=len(pieces),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+    )
+    network = Network(encoder=encoder, heads=())
+    params = network.init(jax.random.key(0))
+    huggingface.write(folder, network, params, tokenizer=tokenizer)
+
+
+if __name__ == "__main__":  # a page by itself: python -m tests.documented PAGE
+    play(sys.argv[1], Path.cwd())

@@ -1,0 +1,157 @@
+"""The site builds without a warning, its links lead somewhere, it needs no network."""
+
+import dataclasses
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from dicejax import losses, objectives, tasks
+from dicejax.data import sources
+
+ROOT = Path(__file__).parents[1]
+READ_ON_ITS_OWN = ("README.md", "CONTRIBUTING.md", "experiments/README.md",
+                   "benchmarks/README.md")  # fmt: skip
+
+
+@dataclasses.dataclass
+class Page(HTMLParser):
+    """What a page of HTML names and where it points.
+
+    Attributes:
+      anchors: names that a link may end in.
+      links: what links and pictures point to.
+      fetched: what the browser loads by itself: scripts, styles, fonts, pictures.
+    """
+
+    anchors: set[str] = dataclasses.field(default_factory=set)
+    links: list[str] = dataclasses.field(default_factory=list)
+    fetched: list[str] = dataclasses.field(default_factory=list)
+
+    def __post_init__(self):
+        super().__init__()
+
+    def handle_starttag(self, tag, attrs):
+        values = dict(attrs)
+        self.anchors |= {values[name] for name in ("id", "name") if values.get(name)}
+        if tag == "a" and values.get("href"):
+            self.links.append(values["href"])
+        for name in ("src", "href"):
+            if tag != "a" and values.get(name):
+                self.links.append(values[name])
+                self.fetched.append(values[name])
+
+
+def module(name):
+    """A Python file of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The pages of the built site, by their paths."""
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    pages = {}
+    for file in folder.rglob("*.html"):
+        pages[file] = Page()
+        pages[file].feed(file.read_text(encoding="utf-8"))
+    return pages
+
+
+@pytest.mark.slow
+def test_links_and_anchors_lead_somewhere(site):
+    checked = 0
+    for file, page in site.items():
+        if file.name == "404.html":  # its links begin at the root of a server
+            continue
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (file.parent / unquote(parts.path)).resolve()
+            target = file if not parts.path else target
+            target = target / "index.html" if target.is_dir() else target
+            assert target.is_file(), f"{file.name}: {link}"
+            if parts.fragment and target in site:
+                known = site[target].anchors
+                assert unquote(parts.fragment) in known, f"{file.name}: {link}"
+            checked += 1
+    assert checked > 1000
+
+
+@pytest.mark.slow
+def test_nothing_is_fetched_from_elsewhere(site):
+    for file, page in site.items():
+        elsewhere = [one for one in page.fetched if re.match(r"(https?:)?//", one)]
+        assert not elsewhere, f"{file.name}: {elsewhere}"
+    (styles,) = {file.parent for file in site if file.name == "404.html"}
+    for file in styles.rglob("*.css"):
+        assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", file.read_text())
+
+
+@pytest.mark.slow
+def test_every_public_name_has_its_entry(site):
+    anchors = {name for page in site.values() for name in page.anchors}
+    shown = {name.rpartition(".")[2] for name in anchors if name.startswith("dicejax.")}
+    public = {*losses.__all__, *objectives.__all__, *tasks.__all__, *sources.__all__}
+    assert public - shown == {"class_weights"}  # a module, whose functions are shown
+    assert {"log_ratio", "inverse", "effective_number"} <= shown
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_navigation_and_no_formula_is_left(site):
+    (folder,) = {file.parent for file in site if file.name == "404.html"}
+    home = site[folder / "index.html"]
+    linked = {(folder / link.partition("#")[0]).resolve() for link in home.links}
+    assert {file for file in site if file.name != "404.html"} <= linked
+    for file in site:
+        text = file.read_text(encoding="utf-8")
+        assert 'class="arithmatex"' not in text, file
+        assert ".. math::" not in text, file
+        assert "<blockquote>" not in text, file  # what a bare doctest becomes
+    assert (folder / "losses.html").read_text(encoding="utf-8").count("<math") > 60
+
+
+@pytest.mark.parametrize("name", READ_ON_ITS_OWN)
+def test_links_of_pages_outside_the_site_lead_somewhere(name):
+    text = re.sub(r"```.*?```", "", (ROOT / name).read_text(), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not urlsplit(link).scheme:
+            path = (ROOT / name).parent / link.partition("#")[0]
+            assert path.exists(), f"{name}: {link}"
+
+
+def test_docstrings_become_markdown():
+    text = module("docstrings").as_markdown(
+        "Add.\n\n.. math::\n    a +\n    b\n\nWords.\n\n"
+        ">>> 1 + 1\n2\n\nExample:\n  >>> print(\n  ...     3)\n  3\n"
+    )
+    assert text == (
+        "Add.\n\n$$\na + b\n$$\n\nWords.\n\n"
+        "```pycon\n>>> 1 + 1\n2\n```\n\n```pycon\n>>> print(\n...     3)\n3\n```\n"
+    )
+
+
+def test_formulas_become_mathml():
+    html = '<p>is <span class="arithmatex">\\(a &lt; b_c\\)</span> so</p>'
+    made = module("formulas").on_page_content(html)
+    assert made.startswith('<p>is <math xmlns="http://www.w3.org/1998/Math/MathML"')
+    assert "<mo>&lt;</mo>" in made or "<mo>&#x0003C;</mo>" in made
+    assert "<msub>" in made and made.endswith("</math> so</p>")
