@@ -211,7 +211,8 @@ def smaller(words: list[str]) -> list[str]:
     words = list(words)
     for flag, value in FEWER.items():
         if flag in words:
-            words[words.index(flag) + 1] = value
+            place = words.index(flag) + 1
+            words[place] = min(words[place], value, key=int)
     if words[0] not in TAKES_EXPERIMENTS:
         return words
     if "EXPERIMENT.py" in words:

@@ -148,6 +148,9 @@ def test_a_newcomer_is_there_in_five_minutes(tmp_path, monkeypatch, capsys):
     result = json.loads((tmp_path / "runs" / "first" / "result.json").read_text())
     assert result["test"]["f1"] > 0.5
     assert "New York City" in printed
+    page = (tmp_path / "runs" / "my_project" / "report.html").read_text()
+    assert page.startswith("<!DOCTYPE html>")
+    assert "What may be said" in page and "ce + tuned threshold" in page
     compared = json.loads(
         (tmp_path / "runs" / "my_project" / "comparison.json").read_text()
     )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
 from tyro.conf import Positional, arg
@@ -15,6 +16,10 @@ from dicejax.cli.printing import noting, scores
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.training.devices.processes import Processes
+
+if TYPE_CHECKING:  # heavy, so commands import them when they are called
+    from dicejax.analysis.comparison.jobs import Job
+    from dicejax.training.logs.progress import TrainingProgress
 
 ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
 Overrides = Annotated[config.Experiment, arg(name="")]
@@ -129,10 +134,9 @@ class Compare:
     settings: Overrides = GENERIC
 
     def __call__(self, console: Console) -> None:
-        """Train all and print the table."""
-        from dicejax.analysis import comparison, report
+        """Train all, print the table and write the report."""
+        from dicejax.analysis import comparison
         from dicejax.analysis.comparison import tuning
-        from dicejax.metrics.scores import heading
         from dicejax.training.logs.progress import TrainingProgress
 
         if self.seeds < (0 if self.tune else 1):
@@ -156,27 +160,45 @@ class Compare:
             )
             jobs = tuning.applied(jobs, tuned)
             if self.seeds:
-                mine = comparison.shard_of(jobs, self.shard)
-                comparison.train_all(
-                    mine,
-                    progress,
-                    overwrite=self.overwrite,
-                    stack=comparison.stack_named(self.stack),
-                )
-                if self.controls:
-                    comparison.control_all(mine, progress.say)
-        if self.seeds:
-            rows = comparison.evaluated(jobs, out, tuning.to_json(tuned))
-            Console().print(comparison.table(rows, self.settings.name))
-            metric = heading(self.settings.task.headline)
-            print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
-            for line in comparison.remarks(rows):
-                print(f"  {line}")
+                self._train(jobs, progress)
+        report = self._tell(jobs, out, tuning.to_json(tuned)) if self.seeds else ""
         for line in tuning.remarks(tuned):
             print(line)
-        print(f"runs in {out}")
-        if self.seeds:
-            print(f"report in {report.write(rows, out)}")
+        print(f"runs in {out}{report}")
+
+    def _train(self, jobs: Sequence[Job], progress: TrainingProgress) -> None:
+        """Train what is this shard's, and move decisions of cross-entropy."""
+        from dicejax.analysis import comparison
+
+        mine = comparison.shard_of(jobs, self.shard)
+        comparison.train_all(
+            mine,
+            progress,
+            overwrite=self.overwrite,
+            stack=comparison.stack_named(self.stack),
+        )
+        if self.controls:
+            comparison.control_all(mine, progress.say)
+
+    def _tell(
+        self, jobs: Sequence[Job], out: str, tuned: Mapping[str, Any] | None
+    ) -> str:
+        """Print table and verdicts, write the report; returns where, in words."""
+        from dicejax.analysis import comparison, report
+        from dicejax.metrics.scores import heading
+
+        to_come = comparison.unfinished(jobs) if self.shard else 0
+        if to_come:
+            print(f"{to_come} of {len(jobs)} runs are left to other shards: the one")
+            print("that ends last writes the report")
+            return ""
+        rows = comparison.evaluated(jobs, out, tuned)
+        Console().print(comparison.table(rows, self.settings.name))
+        metric = heading(self.settings.task.headline)
+        print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
+        for line in comparison.remarks(rows):
+            print(f"  {line}")
+        return f", report in {report.write(rows, out)}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

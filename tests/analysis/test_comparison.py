@@ -114,6 +114,7 @@ def test_diverged_and_missing_runs_are_counted_and_left_out_in_pairs(runs, tmp_p
     rows = by_loss(comparison.evaluated(runs, str(tmp_path)))
     assert rows["dice"].summary.n == 4 and rows["dice"].summary.diverged == 1
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
+    assert comparison.unfinished(runs) == 1  # what diverged is not tried again
     assert rows["dice"].against.seeds == (0, 3, 4)
     assert rows["focal"].against.seeds == (0, 1, 3, 4)
     ce, dice, focal = comparison.remarks(list(rows.values()))

@@ -18,7 +18,11 @@ from dicejax.analysis.comparison.jobs import (
     with_baselines,
 )
 from dicejax.analysis.comparison.naming import names_of
-from dicejax.analysis.comparison.outcomes import outcome_of, require_one_test_set
+from dicejax.analysis.comparison.outcomes import (
+    outcome_of,
+    require_one_test_set,
+    unfinished,
+)
 from dicejax.analysis.comparison.stacks import stack_named
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
@@ -34,6 +38,7 @@ __all__ = [
     "stack_named",
     "table",
     "train_all",
+    "unfinished",
     "with_baselines",
 ]
 

@@ -56,6 +56,12 @@ def outcome_of(job: Job) -> Outcome:
     return Outcome(*found, "missing")
 
 
+def unfinished(jobs: Sequence[Job]) -> int:
+    """Return how many runs have neither been finished nor given up."""
+    runs = [Run(epath.Path(job.folder)) for job in jobs]
+    return sum(not run.is_finished and run.diverged() is None for run in runs)
+
+
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     """Check that all finished runs were scored alike on the same examples.
 
