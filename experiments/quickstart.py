@@ -2,7 +2,7 @@
 
 command:  dicejax compare experiments/quickstart.py
 measured: test F1 91.64 +- 0.37 with cross-entropy, 79.26 +- 8.47 with self-adjusting
-          dice, 2 seeds, 134 seconds on 2 CPU cores.
+          dice, 81.07 +- 1.45 with class weights, 2 seeds, 4 minutes on 2 CPU cores.
 """
 
 from dicejax.config import Experiment, ScratchEncoder, Training

@@ -3,8 +3,8 @@ r"""QQP made more or less imbalanced: how much each loss minds.
 command:  dicejax compare experiments/ablations/qqp_imbalance.py --data.dir FOLDER \
               --augmentation.variant VARIANT
 data:     as for paraphrase/qqp.py. VARIANT is original, +positive, +negative, -negative
-          or "+positive & +negative"; synonyms are a small list of our own unless
-          --augmentation.replacement names WordNet or a file.
+          or "+positive & +negative"; synonyms are a small list of our own unless the
+          file's ImbalanceAblation(replacement=...) names WordNet or a file.
 paper:    F1 of ce, focal, dice, dsc: original 91.30 91.86 91.92 92.11, +positive 92.27
           92.64 92.87 92.92, +negative 90.08 90.61 90.22 90.78, -negative 89.73 90.79
           90.49 90.80, both 93.14 93.45 93.52 93.63 (Table 8 of the ACL edition).

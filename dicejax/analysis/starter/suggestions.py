@@ -12,7 +12,7 @@ from dicejax.analysis.profile import Profile
 ROWS = (64, 128, 256, 384, 512)
 IMBALANCED = 4.0
 """From so many negatives per positive on, losses for imbalanced data are compared."""
-UPDATES = 300
+UPDATES = 200
 """Fewer updates than these teach an encoder little, however small the data."""
 
 
