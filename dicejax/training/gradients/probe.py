@@ -122,15 +122,7 @@ def look_at_step(
     Returns:
       What was seen, by output; every process has all of it.
     """
-    loss = LossOfBatch(
-        network=network,
-        task=task,
-        objective=objective,
-        objective_state=state.objective_state,
-        progress=state.step / state.total_steps,
-        rng=jax.random.fold_in(state.rng, state.step),
-        mesh=mesh,
-    )
+    loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
     former = jax.tree.map(lambda one: FADING * one, counts)
     found = look(loss, state.params, batch, former, pieces, outputs, micro_batches)
     if mesh is not None:

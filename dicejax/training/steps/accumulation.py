@@ -28,6 +28,7 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.devices.sharding import tables_gathered
+from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.weighting import weighted
 
 Batch = Mapping[str, Array]
@@ -69,6 +70,27 @@ class LossOfBatch:
     progress: float | Array = 0.0
     rng: Array | None = None
     mesh: Mesh | None = None
+
+    @classmethod
+    def of_step(
+        cls,
+        state: TrainState,
+        objective: Objective,
+        *,
+        network: Network,
+        task: Task | None,
+        mesh: Mesh | None,
+    ) -> LossOfBatch:
+        """Return the loss that the step after a state takes, its dropout included."""
+        return cls(
+            network=network,
+            task=task,
+            objective=objective,
+            objective_state=state.objective_state,
+            progress=state.step / state.total_steps,
+            rng=jax.random.fold_in(state.rng, state.step),
+            mesh=mesh,
+        )
 
     def gradient(
         self,

@@ -63,15 +63,7 @@ def train_step(
       The state after the step, and scalars: `loss`, `gradient_norm`, `learning_rate`,
       `skipped` (1 if the step was) and `loss_scale` where there is one.
     """
-    loss = LossOfBatch(
-        network=network,
-        task=task,
-        objective=objective,
-        objective_state=state.objective_state,
-        progress=state.step / state.total_steps,
-        rng=jax.random.fold_in(state.rng, state.step),
-        mesh=mesh,
-    )
+    loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
     scaling = state.loss_scaling
     found = loss.gradient(
         optimizer.stop_frozen(state.params),
