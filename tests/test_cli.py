@@ -350,3 +350,17 @@ def test_overrides_reach_the_record(project):
     record = json.loads((project / "run/experiment.json").read_text())
     assert record["objective"]["type"] == "SelfAdjustingDice"
     assert record["objective"]["alpha"] == 0.05
+
+
+def test_a_reader_that_has_had_enough_is_no_error():
+    code = "from dicejax.cli import main; main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, "compare", "--help"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"DICEJAX_HUGE_PAGES": "0"},
+    )
+    process.stdout.close()  # before anything is printed
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait() == 128 + 13

@@ -7,6 +7,8 @@ Every command that takes an experiment file can override any leaf of the experim
 from __future__ import annotations
 
 import dataclasses
+import os
+import signal
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
@@ -58,7 +60,14 @@ def main() -> None:
     """Run the command line of this process."""
     use_huge_pages()
     quieten()
-    sys.exit(run(sys.argv[1:]))
+    try:
+        status = run(sys.argv[1:])
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads has had enough, as `head` has
+        # What is left would be written, and fail again, when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 128 + signal.SIGPIPE
+    sys.exit(status)
 
 
 def run(argv: Sequence[str]) -> int:
