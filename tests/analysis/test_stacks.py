@@ -17,7 +17,8 @@ from dicejax.analysis.comparison import stacks
 from dicejax.cli import run
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
-from dicejax.objectives import Dice, Focal, SelfAdjustingDice
+from dicejax.objectives import Dice, Focal, SelfAdjustingDice, by_short_name
+from dicejax.objectives.combining import Combination
 from dicejax.training.setup import describe
 from dicejax.training.stack_size import CPU_GAINS_UP_TO, stack_size, step_flops
 
@@ -123,6 +124,21 @@ def test_what_takes_one_run_at_a_time_goes_one_by_one(own):
         list(stacks.in_turn(found, 2))
 
 
+def test_losses_of_other_classes_have_programs_of_their_own():
+    losses = [kind() for kind in by_short_name().values() if not _needs_parts(kind)]
+    programs = [
+        stacks.program_of(dataclasses.replace(EXPERIMENT, objective=loss))
+        for loss in losses
+    ]
+    assert len(losses) > 20
+    for number, program in enumerate(programs):
+        assert programs.index(program) == number, losses[number]
+
+
+def _needs_parts(kind):
+    return issubclass(kind, Combination)
+
+
 @pytest.mark.parametrize("wrong", ["0", "-1", "all", "2.5"])
 def test_another_word_is_one_line(project, capsys, wrong):
     argv = ["compare", "mine.py", f"--stack={wrong}"]
@@ -131,7 +147,7 @@ def test_another_word_is_one_line(project, capsys, wrong):
 
 
 def compared(stack):
-    argv = ["compare", "mine.py", "--losses", "focal", "--seeds", "2"]
+    argv = ["compare", "mine.py", "--losses", "focal", "--seeds", "2", "--no_controls"]
     argv += ["--stack", stack, "--out", f"of-{stack}", "--training.epochs", "3"]
     return [*argv, "--recording.checkpoint_every", "2", "--training.log_every", "1"]
 

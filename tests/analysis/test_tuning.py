@@ -13,8 +13,8 @@ from dicejax.analysis.comparison import spaces, tuning
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
-from dicejax.training.fit import Fit
 from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.member import Member
 from dicejax.training.optimizers import AdamW
 from dicejax.training.runs.run import Run
 
@@ -319,14 +319,15 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 
     asked = []
-    find = Fit.find
+    search = Member.search
 
-    def noted(fit, params, split, **options):
-        asked.append((str(fit.run.path), split))
-        return find(fit, params, split, **options)
+    def noted(member, params, split, **options):
+        asked.append((str(member.run.path), split))
+        return search(member, params, split, **options)
 
-    monkeypatch.setattr(Fit, "find", noted)
+    monkeypatch.setattr(Member, "search", noted)
     argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
+    argv.append("--no_controls")
     assert run([*argv, "--tune", "2", "--seeds", "0"]) == 0
     said = capsys.readouterr().out
     assert "chosen on dev, of 2 trials for each loss:" in said

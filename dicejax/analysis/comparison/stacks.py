@@ -10,7 +10,7 @@ import jax
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError
-from dicejax.objectives import CrossEntropy
+from dicejax.objectives import CrossEntropy, Objective
 from dicejax.training.stack_size import stack_size
 
 if TYPE_CHECKING:
@@ -73,12 +73,29 @@ def program_of(experiment: Experiment) -> Any:
     """
     training = experiment.training
     seed = training.seed if training.batching == "buckets" else 0
-    return jax.tree.structure(experiment.objective), dataclasses.replace(
-        experiment,
-        objective=CrossEntropy(),
-        compared=(),
-        training=dataclasses.replace(training, seed=seed),
+    # The types by themselves: JAX takes dataclasses of other classes with the same
+    # fields for one structure.
+    structure = jax.tree.structure(experiment.objective)
+    return (
+        _types(experiment.objective),
+        structure,
+        dataclasses.replace(
+            experiment,
+            objective=CrossEntropy(),
+            compared=(),
+            training=dataclasses.replace(training, seed=seed),
+        ),
     )
+
+
+def _types(value: Any) -> Any:
+    """The class of an objective, and those of its parts."""
+    if isinstance(value, tuple):
+        return tuple(map(_types, value))
+    if not isinstance(value, Objective):
+        return None
+    parts = (getattr(value, field.name) for field in dataclasses.fields(value))
+    return type(value), *map(_types, parts)
 
 
 def _size(experiment: Experiment, stack: StackSize, there: int) -> int:
