@@ -7,13 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dicejax.analysis.report.chart import Axis, Line, Mark, Panel, joined
-from dicejax.analysis.report.document import Figure, Table
+from dicejax.analysis.report.document import Figure
 from dicejax.analysis.report.figures.counted import (
     SHARE,
     beside,
     by_output,
-    by_seed_cells,
-    seed_columns,
+    table_of_seeds,
 )
 from dicejax.analysis.report.material import Material
 from dicejax.metrics import score_counts
@@ -48,21 +47,11 @@ def calibration(materials: Sequence[Material]) -> list[Figure]:
                 panels=tuple(
                     _reliability(loss, summed, baseline, errors) for loss in summed
                 ),
-                numbers=Table(
-                    caption=f"Expected calibration error on test{output}, in percent",
-                    columns=("loss", "all seeds", *seed_columns(counted)),
-                    rows=tuple(
-                        (
-                            loss,
-                            errors[loss],
-                            *by_seed_cells(
-                                counted,
-                                by_seed,
-                                lambda n: 100 * score_counts.calibration_error(n),
-                            ),
-                        )
-                        for loss, by_seed in counted.items()
-                    ),
+                numbers=table_of_seeds(
+                    f"Expected calibration error on test{output}, in percent",
+                    counted,
+                    errors,
+                    lambda number: 100 * score_counts.calibration_error(number),
                 ),
             )
         )

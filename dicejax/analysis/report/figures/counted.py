@@ -1,4 +1,4 @@
-"""What figures of counted scores share: counts by output, cells of their tables."""
+"""What figures of counted scores share: counts by output, their tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from dicejax.analysis.report.document import Table
 from dicejax.analysis.report.material import Material
 
 BASELINE_KEY = ("baseline", "the baseline, dashed")
@@ -26,27 +27,36 @@ def by_output(
     }
 
 
-def seed_columns(
+def table_of_seeds(
+    caption: str,
     counted: Mapping[str, Mapping[int, np.ndarray]],
-) -> tuple[str, ...]:
-    """Name a column for each seed that any loss has."""
-    return tuple(f"seed {seed}" for seed in _seeds(counted))
-
-
-def _seeds(counted: Mapping[str, Mapping[int, np.ndarray]]) -> list[int]:
-    return sorted({seed for by_seed in counted.values() for seed in by_seed})
-
-
-def by_seed_cells(
-    counted: Mapping[str, Mapping[int, np.ndarray]],
-    by_seed: Mapping[int, np.ndarray],
+    of_all: Mapping[str, str],
     score: Callable[[np.ndarray], float],
-) -> list[str]:
-    """Write a score of each seed's counts, for these columns."""
-    return [
-        f"{score(by_seed[seed]):.2f}" if seed in by_seed else "-"
-        for seed in _seeds(counted)
-    ]
+) -> Table:
+    """Lay out a score of each loss: of all its seeds together, and of each.
+
+    Args:
+      caption: what it is.
+      counted: counts by loss and seed.
+      of_all: the score of all seeds, written, by loss.
+      score: of the counts of one seed.
+    """
+    seeds = sorted({seed for by_seed in counted.values() for seed in by_seed})
+    return Table(
+        caption=caption,
+        columns=("loss", "all seeds", *(f"seed {seed}" for seed in seeds)),
+        rows=tuple(
+            (
+                loss,
+                of_all[loss],
+                *(
+                    f"{score(by_seed[seed]):.2f}" if seed in by_seed else "-"
+                    for seed in seeds
+                ),
+            )
+            for loss, by_seed in counted.items()
+        ),
+    )
 
 
 def beside(what: str, told: Mapping[str, str], loss: str, baseline: str) -> str:

@@ -13,8 +13,7 @@ from dicejax.analysis.report.figures.counted import (
     SHARE,
     beside,
     by_output,
-    by_seed_cells,
-    seed_columns,
+    table_of_seeds,
 )
 from dicejax.analysis.report.material import Material
 from dicejax.metrics import score_counts
@@ -47,21 +46,11 @@ def _precision_recall(
         "entities. AP: average precision, in percent.",
         key=(("mean", "all seeds together"), ("seed", "each seed"), BASELINE_KEY),
         panels=_curves(counted, baseline, x, y, recall_precision, "AP", precision),
-        numbers=Table(
-            caption=f"Average precision on test{output}, in percent",
-            columns=("loss", "all seeds", *seed_columns(counted)),
-            rows=tuple(
-                (
-                    loss,
-                    precision[loss],
-                    *by_seed_cells(
-                        counted,
-                        by_seed,
-                        lambda n: 100 * score_counts.curve(n).average_precision,
-                    ),
-                )
-                for loss, by_seed in counted.items()
-            ),
+        numbers=table_of_seeds(
+            f"Average precision on test{output}, in percent",
+            counted,
+            precision,
+            lambda number: 100 * score_counts.curve(number).average_precision,
         ),
     )
 
