@@ -15,19 +15,9 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 HERE = Path(__file__).parent
-__all__ = [
-    "NOTEBOOKS",
-    "CellExecutionError",
-    "execute",
-    "load",
-    "make_small",
-    "settings_of",
-]
-
 NOTEBOOKS = tuple(sorted(HERE.glob("*.ipynb")))
 _SMALL = re.compile(r"^(\w+ = ).*?  # small: (.+)$", re.MULTILINE)
 
