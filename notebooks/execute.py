@@ -46,7 +46,7 @@ def make_small(notebook: NotebookNode) -> None:
 
 
 def execute(notebook: NotebookNode, folder: str) -> None:
-    """Run all cells and keep what they print and show, without times.
+    """Run all cells and keep what they print and show.
 
     Args:
       notebook: gets the outputs.
@@ -64,8 +64,14 @@ def execute(notebook: NotebookNode, folder: str) -> None:
         resources={"metadata": {"path": folder}},
     )
     client.execute(env=os.environ | {"TMPDIR": folder})
-    # Which Python it was is of no interest, and another each time.
+
+
+def clean(notebook: NotebookNode) -> None:
+    """Take away what belongs to one machine: progress bars, warnings, versions."""
     notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
 
 
 def main() -> None:
@@ -81,6 +87,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             execute(notebook, folder)
         if not asked.small:
+            clean(notebook)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         print(path)
 
