@@ -1,0 +1,96 @@
+"""Executes the notebooks in place, so that they are committed with their outputs.
+
+    python notebooks/execute.py [--small] [NOTEBOOK ...]
+
+`--small` takes the values that the settings name behind `# small:`, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbformat import NotebookNode
+
+HERE = Path(__file__).parent
+NOTEBOOKS = tuple(sorted(HERE.glob("*.ipynb")))
+_SMALL = re.compile(r"^(\w+ = ).*?  # small: (.+)$", re.MULTILINE)
+
+
+def load(path: Path) -> NotebookNode:
+    """Read a notebook, and see that it is one."""
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    return notebook
+
+
+def settings_of(notebook: NotebookNode) -> NotebookNode:
+    """Return the cell with the settings.
+
+    Raises:
+      ValueError: there is none, or more than one.
+    """
+    (found,) = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]
+    return found
+
+
+def make_small(notebook: NotebookNode) -> None:
+    """Set the settings to what a quick look takes."""
+    cell = settings_of(notebook)
+    cell.source = _SMALL.sub(r"\1\2", cell.source)
+
+
+def execute(notebook: NotebookNode, folder: str) -> None:
+    """Run all cells and keep what they print and show.
+
+    Args:
+      notebook: gets the outputs.
+      folder: where the cells run, and have their temporary files.
+
+    Raises:
+      CellExecutionError: a cell failed.
+    """
+    client = NotebookClient(
+        notebook,
+        timeout=1800,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": folder}},
+    )
+    client.execute(env=os.environ | {"TMPDIR": folder})
+
+
+def clean(notebook: NotebookNode) -> None:
+    """Take away what belongs to one machine: progress bars, warnings, versions."""
+    notebook.metadata.language_info = {"name": "python"}
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs = [o for o in cell.outputs if o.get("name") != "stderr"]
+
+
+def main() -> None:
+    """Execute the notebooks that the command line names, or all."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--small", action="store_true", help="quick, writes nothing")
+    parser.add_argument("notebooks", nargs="*", type=Path, default=NOTEBOOKS)
+    asked = parser.parse_args()
+    for path in asked.notebooks:
+        notebook = load(path)
+        if asked.small:
+            make_small(notebook)
+        with tempfile.TemporaryDirectory() as folder:
+            execute(notebook, folder)
+        if not asked.small:
+            clean(notebook)
+            path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+        print(path)
+
+
+if __name__ == "__main__":
+    main()

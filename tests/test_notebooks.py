@@ -1,0 +1,167 @@
+"""The notebooks hold what they say, when they are run and as they are committed."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+from IPython.core.inputtransformer2 import TransformerManager
+from nbclient.exceptions import CellExecutionError
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "notebooks"
+NAMES = (
+    "1_losses_and_gradients",
+    "2_imbalance",
+    "3_gradient_density",
+    "4_micro_batches",
+    "5_own_data_and_loss",
+    "6_to_pytorch",
+)
+MOST_BYTES = 400_000
+# Temporary folders, homes, and what a working copy or an environment lies in.
+OF_A_MACHINE = re.compile(
+    r"/(?:tmp|home|root|work|Users|var|opt|usr|content|site-packages)/|[A-Z]:\\\\"
+)
+A_TIME = re.compile(r"\b\d+:\d\d\b|tokens/s|\b20\d\d-\d\d-\d\d\b")
+
+_spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
+execute = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(execute)
+
+every = pytest.mark.parametrize("name", NAMES)
+
+
+def committed(name):
+    return execute.load(FOLDER / f"{name}.ipynb")
+
+
+def code_cells(notebook):
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def texts_of(output):
+    """What a reader sees of an output as text; pictures are in base64 or SVG."""
+    if output.output_type == "stream":
+        return [output.text]
+    data = output.get("data", {})
+    return [data[kind] for kind in data if kind.startswith("text/")] + [
+        re.sub(r' d="[^"]*"', "", data.get("image/svg+xml", ""))
+    ]
+
+
+@pytest.mark.slow
+@every
+def test_a_notebook_holds_what_it_says(name, tmp_path):
+    if name == "6_to_pytorch":
+        pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    notebook = committed(name)
+    execute.make_small(notebook)
+    execute.execute(notebook, str(tmp_path))  # raises where a cell does
+    assert all(cell.execution_count for cell in code_cells(notebook))
+
+
+def test_all_are_named_here_and_in_their_table():
+    assert tuple(path.stem for path in execute.NOTEBOOKS) == NAMES
+    table = (FOLDER / "README.md").read_text()
+    for name in NAMES:
+        assert f"]({name}.ipynb) |" in table
+
+
+@every
+def test_committed_outputs_are_there_and_in_order(name):
+    notebook = committed(name)
+    assert notebook.metadata.kernelspec.name == "python3"
+    assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    cells = code_cells(notebook)
+    counts = [cell.execution_count for cell in cells]
+    assert counts == list(range(1, len(cells) + 1))
+    kinds = [output.output_type for cell in cells for output in cell.outputs]
+    assert len(kinds) > 4 and "error" not in kinds
+    assert all("execution" not in cell.metadata for cell in notebook.cells)
+
+
+@every
+def test_committed_outputs_say_nothing_of_the_machine(name):
+    path = FOLDER / f"{name}.ipynb"
+    assert path.stat().st_size < MOST_BYTES
+    for cell in code_cells(committed(name)):
+        for output in cell.outputs:
+            # What libraries warn of belongs to one machine and its versions.
+            assert output.get("name") != "stderr", output.text
+            for text in texts_of(output):
+                assert not OF_A_MACHINE.search(text), text
+                assert not A_TIME.search(text), text
+
+
+@every
+def test_statements_are_asserted(name):
+    cells = committed(name).cells
+    asserts = sum(
+        len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE))
+        for cell in cells
+        if cell.cell_type == "code"
+    )
+    headings = sum(
+        cell.source.startswith("## ") for cell in cells if cell.cell_type == "markdown"
+    )
+    assert headings >= 3
+    assert asserts >= headings
+
+
+@every
+def test_begins_with_what_it_shows_and_how_it_is_installed(name, monkeypatch):
+    notebook = committed(name)
+    title, install = notebook.cells[:2]
+    assert title.source.startswith("# ") and "](README.md#in-colab)" in title.source
+    transformed = TransformerManager().transform_cell(install.source)
+    assert "pip" in transformed
+    run_cell = compile(transformed, "install", "exec")
+    asked = []
+
+    class Shell:
+        def run_line_magic(self, *words):
+            asked.append(words)
+
+    exec(run_cell, {"get_ipython": Shell})  # it is here: nothing happens
+    assert asked == []
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(SystemExit, match="DICEJAX"):
+        exec(run_cell, {"get_ipython": Shell})
+    named = transformed.replace('DICEJAX = ""', 'DICEJAX = "./copy"')
+    exec(named, {"get_ipython": Shell})
+    ((magic, line),) = asked
+    assert magic == "pip" and line.startswith("install ") and "$DICEJAX" in line
+
+
+@every
+def test_small_settings_are_other_values_of_the_same_names(name):
+    notebook = committed(name)
+    before = execute.settings_of(notebook).source
+    execute.make_small(notebook)
+    after = execute.settings_of(notebook).source
+    values = [{}, {}]
+    for source, into in zip((before, after), values, strict=True):
+        exec(source, into)
+    assert "# small:" in before and "# small:" not in after
+    assert values[0].keys() == values[1].keys()
+    changed = [key for key in values[0] if values[0][key] != values[1][key]]
+    assert [key for key in changed if key.isupper()]
+
+
+def test_a_statement_that_does_not_hold_fails(tmp_path):
+    notebook = committed("2_imbalance")
+    notebook.cells = notebook.cells[:3]
+    notebook.cells[-1].source = "assert 1 + 1 == 3, 'no'"
+    with pytest.raises(CellExecutionError, match="no"):
+        execute.execute(notebook, str(tmp_path))
+
+
+def test_files_have_no_more_than_a_notebook_has():
+    for name in NAMES:
+        content = json.loads((FOLDER / f"{name}.ipynb").read_text())
+        assert set(content) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+        assert set(content["metadata"]) == {"kernelspec", "language_info"}
+        ids = [cell["id"] for cell in content["cells"]]
+        assert len(set(ids)) == len(ids)
