@@ -17,7 +17,7 @@ from dicejax.data import sources
 
 ROOT = Path(__file__).parents[1]
 READ_ON_ITS_OWN = ("README.md", "CONTRIBUTING.md", "experiments/README.md",
-                   "benchmarks/README.md")  # fmt: skip
+                   "benchmarks/README.md", "notebooks/README.md")  # fmt: skip
 
 
 @dataclasses.dataclass
