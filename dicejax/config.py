@@ -6,13 +6,15 @@ dataclass, so the command line can override any leaf and two can be compared.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
 import runpy
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import cattrs
 from cattrs.strategies import (
@@ -228,13 +230,49 @@ def load(path: str | Path) -> Experiment:
       InputError: the file is missing, fails, or gives no Experiment.
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such experiment file")
-    try:
-        get_config = runpy.run_path(str(path)).get("get_config")
+    with _told_by_line(path):
+        get_config = _namespace(path).get("get_config")
         if get_config is None:
             raise InputError(f"{path}: defines no get_config()")
         experiment = get_config()
+    if not isinstance(experiment, Experiment):
+        kind = type(experiment).__name__
+        raise InputError(f"{path}: get_config() gives {kind}, not an Experiment")
+    return experiment
+
+
+@contextlib.contextmanager
+def classes_of(path: str | Path | None) -> Iterator[None]:
+    """Run an experiment file and know the classes that it defines while this lasts.
+
+    Runs that use one of them can be read within.
+
+    Args:
+      path: the file; None for none, which changes nothing.
+
+    Raises:
+      InputError: the file is missing or fails.
+    """
+    namespace = {}
+    if path is not None:
+        with _told_by_line(Path(path)):
+            # Classes are found as subclasses, which live as long as somebody has them.
+            namespace = _namespace(Path(path))
+    yield
+    del namespace
+
+
+def _namespace(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InputError(f"{path}: no such experiment file")
+    return runpy.run_path(str(path))
+
+
+@contextlib.contextmanager
+def _told_by_line(path: Path) -> Iterator[None]:
+    """Tell what goes wrong in a Python file with the line of it that did."""
+    try:
+        yield
     except InputError:
         raise
     except SyntaxError as error:
@@ -244,10 +282,6 @@ def load(path: str | Path) -> Experiment:
         lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
         where = f"{path}:{lines[-1]}" if lines else str(path)
         raise InputError(f"{where}: {type(error).__name__}: {error}") from error
-    if not isinstance(experiment, Experiment):
-        kind = type(experiment).__name__
-        raise InputError(f"{path}: get_config() gives {kind}, not an Experiment")
-    return experiment
 
 
 def to_json(experiment: Experiment) -> str:
@@ -292,8 +326,13 @@ def _leaves(tree: object, path: str = "") -> dict[str, object]:
 
 
 def _reason(error: BaseException, kind: type | None) -> str:
-    if isinstance(error, KeyError):  # a required field, or the name of a type
-        return f"{error} is missing or unknown"
+    if isinstance(error, KeyError) and str(error.args[0])[:1].isupper():
+        return (
+            f"no class is called {error}; if an experiment file defines it, name that "
+            "file with --experiment"
+        )
+    if isinstance(error, KeyError):
+        return f"{error} is missing"
     return cattrs.v.format_exception(error, kind)
 
 

@@ -1,6 +1,7 @@
 """Experiment files: what loads, what is recorded, what is refused."""
 
 import dataclasses
+import gc
 
 import pytest
 
@@ -80,6 +81,53 @@ def test_a_file_that_cannot_be_used_is_named_with_its_line(tmp_path, content, me
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(InputError, match=r"none.py: no such experiment file"):
         config.load(tmp_path / "none.py")
+
+
+OF_ITS_OWN = """
+import dataclasses
+import gc
+
+from dicejax.config import Experiment
+from dicejax.data.sources import SyntheticNER
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OfThisFile(SyntheticNER):
+    pass
+
+
+def get_config():
+    return Experiment(name="own", data=OfThisFile(train=7))
+"""
+
+
+def test_a_run_with_a_class_of_an_experiment_file_wants_that_file(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text(OF_ITS_OWN)
+    built_in = config.Experiment(name="own", data=SyntheticNER(train=7))
+    text = config.to_json(built_in).replace("SyntheticNER", "OfThisFile")
+    with pytest.raises(InputError, match=r"no class is called 'OfThisFile'.*\$.data"):
+        config.from_json(text)
+    with config.classes_of(file):
+        gc.collect()  # a class goes when nothing holds it
+        found = config.from_json(text)
+    assert found.data.train == 7 and type(found.data).__name__ == "OfThisFile"
+    assert config.to_json(found) == text
+
+
+def test_a_file_of_classes_that_fails_is_named_with_its_line(tmp_path):
+    file = tmp_path / "own.py"
+    file.write_text("one = 1\ntwo = one / 0\n")
+    with (
+        pytest.raises(InputError, match=r"own.py:2: ZeroDivisionError"),
+        config.classes_of(file),
+    ):
+        pytest.fail("nothing runs with half of the classes")
+    with (
+        pytest.raises(InputError, match="no such experiment file"),
+        config.classes_of(tmp_path / "none.py"),
+    ):
+        pytest.fail("nothing runs without the file")
 
 
 def test_experiments_are_hashable_and_frozen():

@@ -84,7 +84,9 @@ def run(argv: Sequence[str]) -> int:
         if list(argv) == ["--version"]:
             print(f"dicejax {__version__}")
             return 0
-        parse(argv)(console)
+        command = parse(argv)
+        with config.classes_of(getattr(command, "experiment", None)):
+            command(console)
     except InputError as error:
         console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
         return 2

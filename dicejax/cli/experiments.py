@@ -60,14 +60,14 @@ class Train:
     def __call__(self, console: Console) -> None:
         """Train."""
         self.processes.join()
-        from dicejax.analysis.comparison import names_of
+        from dicejax.objectives import name_of
         from dicejax.training.devices.processes import is_first
         from dicejax.training.logs.progress import TrainingProgress
         from dicejax.training.loop import train
         from dicejax.training.runs.run import Run
 
         experiment = self.settings
-        (name,) = names_of([experiment.objective])
+        name = name_of(experiment.objective)
         seed = experiment.training.seed
         out = self.out or f"runs/{experiment.name}/{name}/seed-{seed}"
         run = Run.create(out, experiment, overwrite=self.overwrite)

@@ -8,6 +8,7 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from dicejax.cli.runs import ExperimentOfRun
 from dicejax.errors import InputError
 
 
@@ -28,6 +29,7 @@ class Report:
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUNS")]
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
+    experiment: ExperimentOfRun = None
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""

@@ -13,6 +13,14 @@ from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError
 
+ExperimentOfRun = Annotated[
+    str | None,
+    arg(
+        metavar="EXPERIMENT.py",
+        help="the experiment file, if the run has a source, task or loss that is "
+        "defined there; the file is run.",
+    ),
+]
 RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
 
 
@@ -31,6 +39,7 @@ class Evaluate:
     run: RunFolder
     split: Literal["train", "dev", "test"] = "test"
     checkpoint: Literal["best", "last"] = "best"
+    experiment: ExperimentOfRun = None
     data: Annotated[str | None, arg(metavar="FOLDER")] = None
     json: bool = False
 
@@ -78,6 +87,7 @@ class Predict:
     text: Annotated[Positional[tuple[str, ...]], arg(metavar="TEXT")] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
     checkpoint: Literal["best", "last"] = "best"
+    experiment: ExperimentOfRun = None
     json: bool = False
 
     def __call__(self, console: Console) -> None:
@@ -112,6 +122,7 @@ class Export:
     run: RunFolder
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
     checkpoint: Literal["best", "last"] = "best"
+    experiment: ExperimentOfRun = None
     encoder_only: bool = False
 
     def __call__(self, console: Console) -> None:
@@ -146,13 +157,14 @@ class Plot:
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
     checkpoint: Literal["best", "last"] = "best"
+    experiment: ExperimentOfRun = None
     batches: int = 20
 
     def __call__(self, console: Console) -> None:
         """Draw, and print what was compared."""
         from dicejax.analysis import figures
-        from dicejax.analysis.comparison import names_of
         from dicejax.analysis.gradients import agreement, history, plot
+        from dicejax.objectives import names_of
         from dicejax.training.runs.run import Run
 
         if self.batches < 1:

@@ -11,6 +11,7 @@ from dicejax.objectives.combining import (
     WeightedSum,
 )
 from dicejax.objectives.multi_label import ZLPR, Asymmetric, DistributionBalanced
+from dicejax.objectives.naming import name_of, names_of
 from dicejax.objectives.objective import MeanObjective, Objective, objective
 from dicejax.objectives.pointwise import (
     GHM,
@@ -72,6 +73,8 @@ __all__ = [
     "WeightedCrossEntropy",
     "WeightedSum",
     "by_short_name",
+    "name_of",
+    "names_of",
     "objective",
 ]
 

@@ -100,7 +100,7 @@ def train_stack(
     mesh = experiments[0].mesh.make()
     if experiments[0].recording.wandb_project is not None:
         require_wandb()
-    first = prepare(experiments[0], warn=lambda text: progress.say(f"note: {text}"))
+    first = prepare(experiments[0], warn=progress.note)
     setups = [first, *map(first.of_run, experiments[1:])]
     # The seed decides on the order of the data: runs of one seed share their batches.
     of_seed: dict[int, Batches] = {}
@@ -216,7 +216,7 @@ def _begin(
     data = checksum(setup, "train")
     if run.continues:
         like = placed(setup.abstract_state(objective), mesh)
-        found = checkpoints.restore(like, lambda text: progress.say(f"note: {text}"))
+        found = checkpoints.restore(like, progress.note)
         if found is not None:
             standing = Standing.from_json(found.notes)
             if standing.data != data:

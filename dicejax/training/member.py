@@ -14,6 +14,7 @@ from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
 from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
+from dicejax.objectives import name_of
 from dicejax.training.devices.processes import is_first
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
@@ -64,7 +65,7 @@ class Member:
     def __post_init__(self):
         experiment = self.setup.experiment
         self.task = experiment.task
-        self.name = f"{experiment.objective.short_name} seed {experiment.training.seed}"
+        self.name = f"{name_of(experiment.objective)} seed {experiment.training.seed}"
         self.ends = frozenset(self.batches.epoch_ends())
         self._given: list[dict[str, jax.Array]] = []
         self._saved = self.standing.step

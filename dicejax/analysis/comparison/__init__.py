@@ -17,7 +17,6 @@ from dicejax.analysis.comparison.jobs import (
     train_all,
     with_baselines,
 )
-from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.outcomes import (
     outcome_of,
     require_one_test_set,
@@ -27,12 +26,12 @@ from dicejax.analysis.comparison.stacks import stack_named
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
 from dicejax.analysis.whole import write_whole
+from dicejax.objectives import name_of
 
 __all__ = [
     "control_all",
     "evaluated",
     "jobs_of",
-    "names_of",
     "remarks",
     "shard_of",
     "stack_named",
@@ -63,7 +62,7 @@ def evaluated(
     """
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
-    (standard,) = names_of([BASELINE])
+    standard = name_of(BASELINE)
     baseline = baseline or standard
     controlled = [one for one in outcomes if one.loss == standard]
     rows = rows_of(outcomes + control_outcomes(controlled), baseline)

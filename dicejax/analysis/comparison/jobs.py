@@ -9,11 +9,10 @@ from typing import Any
 
 from etils import epath
 
-from dicejax.analysis.comparison.naming import names_of
 from dicejax.analysis.comparison.stacks import StackSize, in_turn
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
-from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy
+from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train, train_stack

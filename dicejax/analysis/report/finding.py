@@ -12,8 +12,8 @@ from etils import epath
 from dicejax import config
 from dicejax.analysis.comparison import tuning
 from dicejax.analysis.comparison.jobs import Job
-from dicejax.analysis.comparison.naming import names_of
 from dicejax.errors import InputError
+from dicejax.objectives import names_of
 from dicejax.training.runs.run import EXPERIMENT, Run
 
 

@@ -42,6 +42,7 @@ class TrainingProgress:
             console=self.console,
             disable=quiet,
         )
+        self._noted: set[str] = set()
 
     def __enter__(self) -> TrainingProgress:
         self._progress.start()
@@ -107,3 +108,9 @@ class TrainingProgress:
         """Print a line above the bars."""
         # Names from the data may look like markup; wrapping is the terminal's.
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        """Print a remark, once: the runs of a comparison have most in common."""
+        if text not in self._noted:
+            self._noted.add(text)
+            self.say(f"note: {text}")

@@ -51,6 +51,19 @@ def test_lines_are_printed_as_they_are():
     assert "note: [bold]a label[/bold] that is longer than the line\n" in out.getvalue()
 
 
+def test_a_note_is_told_once():
+    out = io.StringIO()
+    with TrainingProgress(Console(file=out, width=80)) as progress:
+        for text in (
+            "half of the sentences",
+            "a damaged file",
+            "half of the sentences",
+        ):
+            progress.note(text)
+    lines = [line for line in out.getvalue().splitlines() if "note" in line]
+    assert lines == ["note: half of the sentences", "note: a damaged file"]
+
+
 def test_a_line_goes_when_its_run_ends():
     with TrainingProgress(Console(file=io.StringIO())) as progress:
         task = progress.begin("dice", 2)
