@@ -124,7 +124,10 @@ class Compare:
     file: ExperimentFile
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     overwrite: bool = False
-    losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    losses: Annotated[
+        tuple[str, ...],
+        arg(metavar="NAME ...", help_behavior_hint="(default: the experiment's)"),
+    ] = ()
     seeds: int = 2
     tune: int = 0
     controls: bool = True
@@ -193,7 +196,11 @@ class Compare:
             print("that ends last writes the report")
             return ""
         rows = comparison.evaluated(jobs, out, tuned)
-        Console().print(comparison.table(rows, self.settings.name))
+        shown = Console()
+        if not shown.is_terminal:  # a file has no width
+            shown.width = 500
+        room = shown.width if shown.is_terminal else None
+        shown.print(comparison.table(rows, self.settings.name, room))
         metric = heading(self.settings.task.headline)
         print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
         for line in comparison.remarks(rows):

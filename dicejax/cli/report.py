@@ -26,7 +26,10 @@ class Report:
       baseline: the loss that the others are compared with.
     """
 
-    runs: Annotated[Positional[tuple[str, ...]], arg(metavar="RUNS")]
+    runs: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="RUNS", help_behavior_hint="(required)"),
+    ]
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
     experiment: ExperimentOfRun = None

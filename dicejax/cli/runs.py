@@ -84,7 +84,10 @@ class Predict:
     """
 
     run: RunFolder
-    text: Annotated[Positional[tuple[str, ...]], arg(metavar="TEXT")] = ()
+    text: Annotated[
+        Positional[tuple[str, ...]],
+        arg(metavar="[TEXT ...]", help_behavior_hint="(none where there is --file)"),
+    ] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
     checkpoint: Literal["best", "last"] = "best"
     experiment: ExperimentOfRun = None
@@ -155,7 +158,9 @@ class Plot:
 
     run: RunFolder
     out: Annotated[str | None, arg(metavar="FOLDER")] = None
-    losses: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = ()
+    losses: Annotated[
+        tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="(default: none)")
+    ] = ()
     checkpoint: Literal["best", "last"] = "best"
     experiment: ExperimentOfRun = None
     batches: int = 20

@@ -25,7 +25,7 @@ from dicejax.analysis.comparison.outcomes import (
 from dicejax.analysis.comparison.stacks import stack_named
 from dicejax.analysis.comparison.statistics import Row, rows_of
 from dicejax.analysis.comparison.table import remarks, table
-from dicejax.analysis.whole import write_whole
+from dicejax.files import write_whole
 from dicejax.objectives import name_of
 
 __all__ = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -11,21 +11,59 @@ from rich.table import Table
 from dicejax.analysis.comparison.statistics import Row
 from dicejax.metrics.scores import heading
 
+GAP = 3
+"""Blanks between two columns."""
+LOSS_WIDTH = 34
+"""Longer names of losses are folded where the table is too wide."""
 
-def table(rows: Sequence[Row], title: str) -> Table:
-    """Lay the rows out: mean and spread over seeds, in percent."""
+
+def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
+    """Lay the rows out: mean and spread over seeds, in percent.
+
+    Args:
+      rows: the losses.
+      title: of the table.
+      width: in characters; scores for which there is no room are left out, the
+        headline last, and named below. None: all are shown.
+    """
     finished = next(one for row in rows for one in row.outcomes if one.result)
-    test = finished.result["test"]
-    scores = [name for name, value in test.items() if isinstance(value, float)]
+    test, headline = finished.result["test"], finished.result["headline"]
+    names = [name for name, value in test.items() if isinstance(value, float)]
+    cells = {
+        name: [mean_and_spread(row.scores(name)) for row in rows] for name in names
+    }
+    losses = max(len(row.loss) for row in rows)
+    if width is not None:
+        columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
+        losses = min(losses, LOSS_WIDTH)
+        names = _that_fit(columns, headline, width - losses - 4)
+    left = [heading(name) for name in cells if name not in names]
+
     seeds = max(len(row.outcomes) for row in rows)
     what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
-    out = Table(title=title, caption=f"test split, {what}", box=SIMPLE_HEAD)
-    out.add_column("loss")
-    for name in scores:
+    more = f"; in the report: {', '.join(left)}" if left else ""
+    caption = f"test split, {what}{more}"
+    out = Table(title=title, caption=caption, box=SIMPLE_HEAD)
+    out.add_column("loss", width=losses, overflow="fold")
+    for name in names:
         out.add_column(heading(name), justify="right", no_wrap=True)
-    for row in rows:
-        out.add_row(row.loss, *(mean_and_spread(row.scores(name)) for name in scores))
+    for row, *scores in zip(rows, *(cells[name] for name in names), strict=True):
+        out.add_row(row.loss, *scores)
     return out
+
+
+def _that_fit(columns: Mapping[str, int], headline: str, width: int) -> list[str]:
+    """Return the scores that stand side by side, the headline among them.
+
+    >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
+    ['precision', 'f1']
+    """
+    kept, room = [headline], width - columns[headline] - GAP
+    for name, wanted in columns.items():
+        room -= 0 if name == headline else wanted + GAP
+        if room >= 0 and name != headline:
+            kept.append(name)
+    return [name for name in columns if name in kept]
 
 
 def remarks(rows: Sequence[Row]) -> list[str]:

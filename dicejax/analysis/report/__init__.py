@@ -27,7 +27,7 @@ from dicejax.analysis.report.rerun import FILE as RERUN
 from dicejax.analysis.report.rerun import Rerun, experiment_file, rerun_of
 from dicejax.analysis.report.rerun import section as rerun_section
 from dicejax.analysis.report.tuning import tuning_section
-from dicejax.analysis.whole import write_whole
+from dicejax.files import write_whole
 from dicejax.metrics.scores import heading
 
 __all__ = ["Drawing", "write"]

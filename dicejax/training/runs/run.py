@@ -33,6 +33,7 @@ from tokenizers import Tokenizer
 from dicejax import config
 from dicejax.data import tokenize
 from dicejax.errors import InputError, first_line
+from dicejax.files import write_whole
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
@@ -154,8 +155,8 @@ class Run:
             if partial.exists():
                 partial.rmtree()
             partial.mkdir(parents=True)
-            _write(partial / "labels.json", list(labels))
-            _write(partial / "encoder.json", dataclasses.asdict(encoder))
+            (partial / "labels.json").write_text(_json(list(labels)))
+            (partial / "encoder.json").write_text(_json(dataclasses.asdict(encoder)))
             (partial / tokenize.FILE).write_text(
                 tokenizer.to_str(pretty=True), encoding="utf-8"
             )
@@ -171,7 +172,7 @@ class Run:
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write the final scores in one move, so that they are whole or absent."""
-        self._write_whole(RESULT, result)
+        write_whole(self.path, RESULT, _json(result))
         (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:
@@ -210,7 +211,7 @@ class Run:
             name: {key: value for key, value in one.items() if key != "shares"}
             for name, one in controls.items()
         }
-        self._write_whole(CONTROLS, rest)
+        write_whole(self.path, CONTROLS, _json(rest))
 
     def controls(self) -> dict[str, dict[str, Any]] | None:
         """Return what `write_controls` kept; None where there is nothing.
@@ -243,7 +244,7 @@ class Run:
 
     def write_diverged(self, message: str) -> None:
         """Record that training was given up."""
-        _write(self.path / DIVERGED, {"message": message})
+        write_whole(self.path, DIVERGED, _json({"message": message}))
 
     def diverged(self) -> str | None:
         """Return why training was given up; None where it was not."""
@@ -277,11 +278,6 @@ class Run:
             precision=experiment.training.precision,
         )
 
-    def _write_whole(self, name: str, content: Any) -> None:
-        partial = self.path / (name + ".partial")
-        _write(partial, content)
-        partial.replace(self.path / name)
-
     def _read(self, name: str) -> Any:
         file = self.path / name
         try:
@@ -292,5 +288,5 @@ class Run:
             raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
 
 
-def _write(file: epath.Path, content: Any) -> None:
-    file.write_text(json.dumps(content, indent=2) + "\n")
+def _json(content: Any) -> str:
+    return json.dumps(content, indent=2) + "\n"
