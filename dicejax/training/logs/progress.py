@@ -12,8 +12,16 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.table import Column
 
 from dicejax.metrics.scores import heading
+
+NARROW = 112
+"""In a window of fewer columns there is no bar, and no time but what is left."""
+
+NAME_WIDTH = {False: 24, True: 16}
+"""Longer names of runs are shortened, more so where it is narrow; lines above the bars
+have them whole."""
 
 WAITS_WORTH_TELLING = 0.05
 """From this share on, the status tells how much of the time the host waits for data."""
@@ -31,13 +39,16 @@ class TrainingProgress:
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):
         self.console = Console(quiet=True) if quiet else console or Console(stderr=True)
+        narrow = self.console.width < NARROW
+        self._name_width = NAME_WIDTH[narrow]
+        more = [] if narrow else [TimeElapsedColumn(), TextColumn("left")]
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            *([] if narrow else [BarColumn(bar_width=12)]),
             MofNCompleteColumn(),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
+            # Where there is no room for all of it, it goes on below.
+            TextColumn("{task.fields[status]}", table_column=Column(no_wrap=False)),
+            *more,
             TimeRemainingColumn(),
             console=self.console,
             disable=quiet,
@@ -53,7 +64,9 @@ class TrainingProgress:
 
     def begin(self, name: str, steps: int, status: str = "compiling") -> TaskID:
         """Add a line for a run of `steps` updates."""
-        return self._progress.add_task(name, total=steps, status=status)
+        return self._progress.add_task(
+            _within(name, self._name_width), total=steps, status=status
+        )
 
     def move(self, task: TaskID, step: int) -> None:
         """Set a line to where its run begins."""
@@ -114,3 +127,15 @@ class TrainingProgress:
         if text not in self._noted:
             self._noted.add(text)
             self.say(f"note: {text}")
+
+
+def _within(name: str, width: int) -> str:
+    """Shorten a run's name from its middle: the seed stands at its end.
+
+    >>> _within("dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True seed 0", 24)
+    'dsc-alpha=1…=True seed 0'
+    """
+    if len(name) <= width:
+        return name
+    half = (width - 1) // 2
+    return f"{name[:half]}…{name[half + 1 - width :]}"

@@ -51,6 +51,20 @@ def test_lines_are_printed_as_they_are():
     assert "note: [bold]a label[/bold] that is longer than the line\n" in out.getvalue()
 
 
+@pytest.mark.parametrize("width", [80, 100, 112, 140])
+def test_nothing_is_cut_beside_the_bar_but_the_name(width):
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    progress = TrainingProgress(console)
+    task = progress.begin("dsc-alpha=1.0-smooth=0.01-squared=True seed 12", 1234)
+    progress.update(task, 567, **SHOWN, wait_share=0.25)
+    console.print(progress._progress.get_renderable())
+    shown = " ".join(out.getvalue().split())
+    for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
+        assert part in shown
+    assert shown.count("…") == 1 and "waits 25 %" in shown
+
+
 def test_a_note_is_told_once():
     out = io.StringIO()
     with TrainingProgress(Console(file=out, width=80)) as progress:
