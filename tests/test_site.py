@@ -16,8 +16,12 @@ from dicejax import losses, objectives, tasks
 from dicejax.data import sources
 
 ROOT = Path(__file__).parents[1]
-READ_ON_ITS_OWN = ("README.md", "CONTRIBUTING.md", "experiments/README.md",
-                   "benchmarks/README.md", "notebooks/README.md")  # fmt: skip
+READ_ON_ITS_OWN = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "RESULTS.md",
+    *(f"{folder}/README.md" for folder in ("benchmarks", "experiments", "notebooks")),
+)
 
 
 @dataclasses.dataclass

@@ -1,0 +1,111 @@
+"""RESULTS.md: its commands can be given, and its tables agree with themselves."""
+
+import re
+import shlex
+
+import pytest
+
+from dicejax.cli import parse
+from dicejax.cli.choices import objective_named
+from dicejax.objectives import names_of
+
+from .documented import ROOT, blocks, commands
+
+PAGE = "RESULTS.md"
+HEADER = "| loss | n | mean ± sd | min to max | difference | 95 % interval | p (Holm) | verdict |"  # noqa: E501
+ROUNDING = 0.0151  # three figures of two decimals each
+OUTCOMES = ("better", "worse", "no evidence of a difference")
+
+
+def tables():
+    """Yield heading and rows of each table of a comparison."""
+    heading, rows = None, None
+    for line in [*(ROOT / PAGE).read_text().splitlines(), ""]:
+        if line.startswith("#"):
+            heading = line.lstrip("# ")
+        if line == HEADER:
+            rows = []
+        elif rows is not None and line.startswith("|"):
+            if not line.startswith("| ---"):
+                rows.append([cell.strip() for cell in line.strip("|").split("|")])
+        elif rows is not None:
+            yield heading, rows
+            rows = None
+
+
+def numbers(cell):
+    return [float(one) for one in re.findall(r"[+-]?\d+\.\d+", cell)]
+
+
+FOUND = list(tables())
+(LOSSES,) = [
+    shlex.split(block.text) for block in blocks(PAGE) if block.language == "text"
+]
+every = pytest.mark.parametrize(("heading", "rows"), FOUND, ids=[h for h, _ in FOUND])
+
+
+def given():
+    return [
+        words
+        for block in blocks(PAGE)
+        if block.language == "bash"
+        for words in commands(block)
+    ]
+
+
+def test_commands_can_be_given(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert len(given()) >= len(FOUND)
+    for words in given():
+        assert words[:2] == ["dicejax", "compare"]
+        if "LOSSES" in words:
+            place = words.index("LOSSES")
+            words[place : place + 1] = LOSSES
+        found = parse(words[1:])
+        losses = names_of([objective_named(loss) for loss in found.losses])
+        assert len(losses) >= 3 and found.seeds >= 3
+        assert found.settings.data.dir.startswith("DATA/")
+
+
+def test_every_data_set_has_five_seeds():
+    for name in ("CoNLL-2003", "SST-2", "UD Chinese"):
+        (rows,) = [rows for heading, rows in FOUND if heading.startswith(name)]
+        assert len(rows) > len(LOSSES), name  # and controls
+        assert min(int(row[1].split()[0]) for row in rows) >= 5, name
+
+
+@every
+def test_differences_are_those_of_the_means(heading, rows):
+    (baseline,) = [row for row in rows if row[-1] == "baseline"]
+    assert baseline is rows[0]
+    (mean, _) = numbers(baseline[2])
+    for row in rows[1:]:
+        (difference,) = numbers(row[4])
+        assert abs(numbers(row[2])[0] - mean - difference) <= ROUNDING, row[0]
+
+
+@every
+def test_every_row_is_possible(heading, rows):
+    for row in rows:
+        count = int(row[1].split()[0])
+        (mean, sd), (low, high) = numbers(row[2]), numbers(row[3])
+        assert low <= mean <= high, row[0]
+        # Of n values between low and high the standard deviation is at most this.
+        most = (high - low) * (count / (count - 1)) ** 0.5 / 2
+        assert sd <= most + ROUNDING, row[0]
+        assert sd >= (high - low) / (2 * (count - 1)) ** 0.5 - ROUNDING, row[0]
+
+
+@every
+def test_verdicts_follow_from_intervals_and_p_values(heading, rows):
+    for row in rows[1:]:
+        (difference,), (low, high) = numbers(row[4]), numbers(row[5])
+        (p_value,) = numbers(row[6])
+        assert low - ROUNDING <= difference <= high + ROUNDING
+        assert row[7].startswith(OUTCOMES), row
+        if row[7].startswith("better"):
+            assert low > 0 and p_value < 0.05, row
+        elif row[7].startswith("worse"):
+            assert high < 0 and p_value < 0.05, row
+        else:
+            assert p_value >= 0.05 or low <= 0 <= high, row
