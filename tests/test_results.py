@@ -12,7 +12,10 @@ from dicejax.objectives import names_of
 from .documented import ROOT, blocks, commands
 
 PAGE = "RESULTS.md"
-HEADER = "| loss | n | mean ± sd | min to max | difference | 95 % interval | p (Holm) | verdict |"  # noqa: E501
+HEADER = (
+    "| loss | n | mean ± sd | min to max | difference | 95 % interval | p (Holm) "
+    "| verdict |"
+)
 ROUNDING = 0.0151  # three figures of two decimals each
 OUTCOMES = ("better", "worse", "no evidence of a difference")
 
