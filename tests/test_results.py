@@ -112,3 +112,27 @@ def test_verdicts_follow_from_intervals_and_p_values(heading, rows):
             assert high < 0 and p_value < 0.05, row
         else:
             assert p_value >= 0.05 or low <= 0 <= high, row
+
+
+def test_the_overview_repeats_the_tables():
+    lines = (ROOT / PAGE).read_text().splitlines()
+    (first,) = [place for place, line in enumerate(lines) if line.startswith("| | ")]
+    overview = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in lines[first : lines.index("", first)]
+    ]
+    sets = [title.rpartition(",")[0] for title in overview[0][1:]]
+    assert len(sets) == len(FOUND)
+    for column, name in enumerate(sets, start=1):
+        (rows,) = [rows for heading, rows in FOUND if heading.startswith(name)]
+        by_loss = {row[0]: row for row in rows}
+        for loss, *cells in overview[2:]:
+            cell, row = cells[column - 1], by_loss.get(loss)
+            if row is None:
+                assert cell == "–", (name, loss)
+            elif row[-1] == "baseline":
+                assert cell == row[2], name
+            else:
+                assert cell.strip("*") == row[4], (name, loss)
+                assert cell.startswith("**") == row[7].startswith(("better", "worse"))
+        assert set(by_loss) <= {line[0] for line in overview}, name
