@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+from collections import Counter
 from pathlib import Path
 
 import jax
@@ -29,13 +30,23 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    """Hand files out in the order below: pytest-xdist's own ends with the longest."""
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is marked as one of many combinations, unless asked for all."""
-    if config.getoption("exhaustive"):
-        return
-    left = [item for item in items if item.get_closest_marker("exhaustive")]
-    config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if item not in set(left)]
+    """Leave out what is marked as one of many combinations, unless asked for all.
+
+    Files with slow tests come first, so that no process is left with one at the end.
+    """
+    if not config.getoption("exhaustive"):
+        left = {item for item in items if item.get_closest_marker("exhaustive")}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
+    slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[item.path])
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -10,6 +10,7 @@ PACKAGE = ROOT / "dicejax"
 
 # What each room may import of the package, beside itself and errors.
 ALLOWED = {
+    "files": set(),
     "losses": set(),
     "objectives": {"losses"},
     "models": set(),
@@ -26,6 +27,7 @@ ALLOWED = {
     "training": {
         "config",
         "data",
+        "files",
         "losses",
         "metrics",
         "models",
@@ -35,6 +37,7 @@ ALLOWED = {
     "analysis": {
         "config",
         "data",
+        "files",
         "losses",
         "metrics",
         "objectives",
