@@ -196,10 +196,11 @@ class Compare:
             print("that ends last writes the report")
             return ""
         rows = comparison.evaluated(jobs, out, tuned)
-        shown = Console()
-        if not shown.is_terminal:  # a file has no width
+        shown, room = Console(), None
+        if shown.is_terminal:
+            room = shown.width
+        else:  # a file has no width
             shown.width = 500
-        room = shown.width if shown.is_terminal else None
         shown.print(comparison.table(rows, self.settings.name, room))
         metric = heading(self.settings.task.headline)
         print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")

@@ -58,11 +58,11 @@ def _that_fit(columns: Mapping[str, int], headline: str, width: int) -> list[str
     >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
     ['precision', 'f1']
     """
-    kept, room = [headline], width - columns[headline] - GAP
-    for name, wanted in columns.items():
-        room -= 0 if name == headline else wanted + GAP
-        if room >= 0 and name != headline:
-            kept.append(name)
+    room, kept = width, set()
+    for name in sorted(columns, key=lambda name: name != headline):
+        room -= columns[name] + GAP
+        if room >= 0 or name == headline:
+            kept.add(name)
     return [name for name in columns if name in kept]
 
 
