@@ -28,6 +28,7 @@ from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
+from dicejax.training.devices import instructions
 from dicejax.training.devices.mesh import batch_parts
 from dicejax.training.devices.sharding import put
 from dicejax.training.optimizers import Optimizer
@@ -275,6 +276,8 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
         weights = huggingface.read_weights(folder, setup.network)
         setup = dataclasses.replace(setup, weights=weights)
     setup.objective()  # what is wrong with it is said before anything is written
+    if said := instructions.remark(experiment.training.precision):
+        warn(said)
     return setup
 
 

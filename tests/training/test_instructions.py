@@ -1,0 +1,58 @@
+"""A CPU that has to imitate bfloat16 is told of; of others nothing is said."""
+
+import pytest
+
+from dicejax.cli import run
+from dicejax.training.devices import instructions
+
+ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
+ZEN_4 = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n\n"
+NEOVERSE = "processor\t: 0\nFeatures\t: fp asimd i8mm bf16\n\n"
+CORTEX = "processor\t: 0\nFeatures\t: fp asimd crc32\n\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "imitates"),
+    [
+        (ICE_LAKE + ICE_LAKE, True),
+        (ZEN_4 + ZEN_4, False),
+        (NEOVERSE, False),
+        (CORTEX, True),
+        (NEOVERSE + CORTEX, True),  # fast and slow cores on one chip
+        ("processor\t: 0\nmodel name\t: bf16\n", False),
+    ],
+)
+def test_instructions_are_read_from_the_list_of_the_processor(tmp_path, text, imitates):
+    (tmp_path / "cpuinfo").write_text(text)
+    assert instructions.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
+
+
+def test_without_a_list_nothing_is_known(tmp_path):
+    assert not instructions.imitates_bfloat16(tmp_path / "cpuinfo")
+
+
+@pytest.mark.parametrize("imitates", [True, False])
+@pytest.mark.parametrize("precision", ["float32", "bfloat16", "float16"])
+def test_only_bfloat16_without_instructions_is_remarked_on(
+    monkeypatch, imitates, precision
+):
+    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: imitates)
+    said = instructions.remark(precision)
+    assert (said is not None) == (imitates and precision == "bfloat16")
+    if said:
+        assert "--training.precision float32" in said
+
+
+@pytest.mark.parametrize("backend", ["gpu", "tpu"])
+def test_accelerators_are_not_remarked_on(monkeypatch, backend):
+    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: True)
+    monkeypatch.setattr(instructions.jax, "default_backend", lambda: backend)
+    assert instructions.remark("bfloat16") is None
+
+
+def test_a_run_says_so_once(project, monkeypatch, capsys):
+    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: True)
+    argv = ["train", "mine.py", "--out", "out", "--training.epochs", "1"]
+    assert run([*argv, "--training.precision", "bfloat16"]) == 0
+    out, error = capsys.readouterr()
+    assert (out + error).count("no instructions for bfloat16") == 1
