@@ -1,9 +1,12 @@
 """A CPU that has to imitate bfloat16 is told of; of others nothing is said."""
 
+import dataclasses
+
 import pytest
 
-from dicejax.cli import run
+from dicejax import config
 from dicejax.training.devices import instructions
+from dicejax.training.setup import prepare
 
 ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
 ZEN_4 = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_bf16\n\n"
@@ -50,9 +53,10 @@ def test_accelerators_are_not_remarked_on(monkeypatch, backend):
     assert instructions.remark("bfloat16") is None
 
 
-def test_a_run_says_so_once(project, monkeypatch, capsys):
+def test_a_run_says_so_before_it_begins(project, monkeypatch):
     monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: True)
-    argv = ["train", "mine.py", "--out", "out", "--training.epochs", "1"]
-    assert run([*argv, "--training.precision", "bfloat16"]) == 0
-    out, error = capsys.readouterr()
-    assert (out + error).count("no instructions for bfloat16") == 1
+    small, said = config.load("mine.py"), []
+    for precision in ("float32", "bfloat16"):
+        training = dataclasses.replace(small.training, precision=precision)
+        prepare(dataclasses.replace(small, training=training), said.append)
+    assert [text for text in said if "no instructions" in text] == said[-1:]
