@@ -17,6 +17,8 @@ HEADER = (
     "| verdict |"
 )
 ROUNDING = 0.0151  # three figures of two decimals each
+# Tables that answer a question of their own: they are not in the overview.
+APART = ("Tversky", "Cross-entropy plus dice")
 OUTCOMES = ("better", "worse", "no evidence of a difference")
 
 
@@ -66,12 +68,12 @@ def test_commands_can_be_given(monkeypatch):
             words[place : place + 1] = LOSSES
         found = parse(words[1:])
         losses = names_of([objective_named(loss) for loss in found.losses])
-        assert len(losses) >= 3 and found.seeds >= 3
+        assert len(losses) >= 2 and found.seeds >= 3
         assert found.settings.data.dir.startswith("DATA/")
 
 
 def test_every_data_set_has_five_seeds():
-    for name in ("CoNLL-2003", "SST-2", "UD Chinese"):
+    for name in ("CoNLL-2003", "SST-2", "UD Chinese", "CLUENER"):
         (rows,) = [rows for heading, rows in FOUND if heading.startswith(name)]
         assert len(rows) > len(LOSSES), name  # and controls
         assert min(int(row[1].split()[0]) for row in rows) >= 5, name
@@ -122,7 +124,7 @@ def test_the_overview_repeats_the_tables():
         for line in lines[first : lines.index("", first)]
     ]
     sets = [title.rpartition(",")[0] for title in overview[0][1:]]
-    assert len(sets) == len(FOUND)
+    assert len(sets) == sum(not heading.startswith(APART) for heading, _ in FOUND)
     for column, name in enumerate(sets, start=1):
         (rows,) = [rows for heading, rows in FOUND if heading.startswith(name)]
         by_loss = {row[0]: row for row in rows}
