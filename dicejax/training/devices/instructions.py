@@ -33,11 +33,10 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
 
 def remark(precision: str) -> str | None:
     """Return what a user should know of a precision on these devices, if anything."""
-    if precision != "bfloat16" or jax.default_backend() != "cpu":
-        return None
-    if not imitates_bfloat16():
-        return None
-    return (
-        "this CPU has no instructions for bfloat16, which is slower than float32 "
-        "here: --training.precision float32"
-    )
+    on_cpu = jax.default_backend() == "cpu"
+    if precision == "bfloat16" and on_cpu and imitates_bfloat16():
+        return (
+            "this CPU has no instructions for bfloat16, which is slower than float32 "
+            "here: --training.precision float32"
+        )
+    return None
