@@ -11,11 +11,17 @@ import numpy as np
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
 from dicejax.training.devices.processes import is_first, meet
-from dicejax.training.devices.sharding import global_batch, replicate, rows_here
+from dicejax.training.devices.sharding import (
+    global_batch,
+    replicate,
+    rows_here,
+    to_host,
+)
 from dicejax.training.member import Member
 from dicejax.training.result import result_of
+from dicejax.training.runs.companions import Companions
 from dicejax.training.runs.signals import Stopped, StopRequest
-from dicejax.training.steps.stack import stacked, train_steps, unstacked
+from dicejax.training.steps.stack import restacked, stacked, train_steps, unstacked
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import train_step
 
@@ -30,21 +36,29 @@ class _AskedToStop(Exception):
 class Fit:
     """Runs under way: one, or several that one program steps together.
 
-    All of them stand at the same step. One that is over, because it has fewer steps or
-    was given up, keeps its place in the program, where it costs what it would have cost
-    had it gone on.
+    One that stood at a later step than the others takes its place when they are there.
+    One that is over, because it has fewer steps or was given up, keeps its place in the
+    program, where it costs what it would have cost had it gone on.
 
     Args:
-      members: the runs, with their places where there are several; they differ in
-        nothing that a step is compiled for.
-      mesh: the devices; one, where there are several runs.
+      members: the runs, with their places where the program is of several; they differ
+        in nothing that a step is compiled for.
+      mesh: the devices; one, where the program is of several runs.
+      companions: all that the program is of. Places of those that were over before, or
+        wait for their step, hold another run meanwhile: the program stays the same.
     """
 
-    def __init__(self, members: Sequence[Member], mesh: jax.sharding.Mesh):
+    def __init__(
+        self, members: Sequence[Member], mesh: jax.sharding.Mesh, companions: Companions
+    ):
         self.members = tuple(members)
         self._mesh = mesh
-        self._begin = members[0].standing.step
+        at = {member.place: member for member in members}
+        places = range(len(companions.paths))
+        self._at_places = [at.get(place, self.members[0]) for place in places]
+        self._room = companions.sequences
         self._stop = StopRequest()
+        self._waiting: dict[Member, TrainState] = {}
         self._state: TrainState | None = None
 
     def finish(self, states: list[TrainState]) -> None:
@@ -57,18 +71,45 @@ class Fit:
           Stopped: a signal asked for it; the states are saved.
           InputError: a checkpoint cannot be written.
         """
-        self._state = states[0] if self._alone else stacked(states, self._mesh)
+        self._waiting = dict(zip(self.members, states, strict=True))
         states.clear()
-        begin = self._begin
         with self._stop, self._logs_closed():
-            late = [one for one in self.members if not one.standing.evaluated]
-            if not self._end_epochs(begin, late, _last_before(begin, self.members)):
-                self._end_here(begin)
-            for step, batches in self._steps():
-                if not self._settle(step, batches):
-                    self._end_here(step)
+            while self._waiting:
+                begin = min(member.standing.step for member in self._waiting)
+                if not self._enter(begin):
+                    self._end_here(begin)
+                for step, batches in self._steps(begin):
+                    if not self._settle(step, batches) or not self._enter(step):
+                        self._end_here(step)
             if self._stop.number is not None:  # asked while the last was written
                 self._end_here(max(one.standing.step for one in self.members))
+
+    def _enter(self, step: int) -> bool:
+        """Put the runs that stand at a step where they belong, and score what is late.
+
+        Returns:
+          Whether no stop was asked for.
+        """
+        entering = [one for one in self._waiting if one.standing.step == step]
+        if not entering:
+            return True
+        states = {one.place: self._waiting.pop(one) for one in entering}
+        if self._alone:
+            (self._state,) = states.values()
+        elif self._state is None:
+            first = states[entering[0].place]
+            places = range(len(self._at_places))
+            at_places = [states.get(place, first) for place in places]
+            self._state = stacked(at_places, self._mesh)
+            self._waiting = {
+                one: to_host(state, self._mesh) for one, state in self._waiting.items()
+            }
+        else:
+            for place, state in states.items():
+                state = replicate(state, self._mesh)
+                self._state = restacked(self._state, state, np.int32(place))
+        late = [one for one in entering if not one.standing.evaluated]
+        return self._end_epochs(step, {one: one.batches[step - 1] for one in late})
 
     def _settle(self, step: int, batches: Taken) -> bool:
         """Do all that is to be done after a step; returns whether to go on."""
@@ -76,12 +117,15 @@ class Fit:
             if member.is_due(step) or step in member.ends:
                 self._collect(member)
         stop = self._stop.after(step)
-        due = self._going_on
-        ending = [member for member in due if step in member.ends]
+        ending = {}
         for member, batch in zip(self.members, batches, strict=True):
-            if member in due and member not in ending and member.is_due(step):
+            if member not in self._going_on:
+                continue
+            if step in member.ends:
+                ending[member] = batch
+            elif member.is_due(step):
                 member.write(step, batch)
-        stop = stop or not self._end_epochs(step, ending, batches)
+        stop = stop or not self._end_epochs(step, ending)
         for member in self._going_on:
             if stop or member.is_kept(step):
                 self._collect(member)
@@ -90,20 +134,19 @@ class Fit:
                 member.keep(self._state_of(member))
         return not stop
 
-    def _steps(self) -> Iterator[tuple[int, Taken]]:
-        """Take the steps; yield the number of each and the batches of the runs."""
+    def _steps(self, begin: int) -> Iterator[tuple[int, Taken]]:
+        """Take steps while a run goes on; yield their numbers and the runs' batches."""
         settings = self.members[0].setup.step_settings(self._mesh)
         # On the devices already, so that no step sends anything but its batch.
-        objectives = [member.setup.objective() for member in self.members]
+        objectives = [member.setup.objective() for member in self._at_places]
         if self._alone:
             take, objective = train_step, replicate(objectives[0], self._mesh)
         else:
             take, objective = train_steps, stacked(objectives, self._mesh)
             del settings["mesh"]
-        feed = _fed_alone if self._alone else _fed_together
-        batches = feed([one.batches for one in self.members], self._begin, self._mesh)
+        batches = self._fed(begin)
         compiled: set[tuple[int, ...]] = set()
-        step = self._begin
+        step = begin
         while self._going_on:
             with contextlib.ExitStack() as waiting:
                 for member in self._going_on:
@@ -123,7 +166,7 @@ class Fit:
             with jax.transfer_guard("allow" if is_new else "disallow"):
                 self._state, metrics = take(self._state, arrays, objective, **settings)
             for member, batch in zip(self.members, taken, strict=True):
-                if member.goes_on:
+                if member in self._going_on:
                     member.meter.count(batch.tokens, batch.places)
                     member.take(step, metrics)
             if is_new:
@@ -132,8 +175,24 @@ class Fit:
                 self._each_meter("resume")
             yield step, taken
 
-    def _end_epochs(self, step: int, ending: Sequence[Member], batches: Taken) -> bool:
-        """Score dev, and test at the end; returns whether no stop was asked for."""
+    def _fed(self, begin: int) -> Fed:
+        """Yield the batches of the members, and the arrays that the program takes."""
+        if self._alone:
+            return _fed_alone(self.members[0].batches, begin, self._mesh)
+        batches = [one.batches for one in self._at_places]
+        fed = _fed_together(batches, self._room, begin, self._mesh)
+        return (
+            (tuple(taken[member.place] for member in self.members), arrays)
+            for taken, arrays in fed
+        )
+
+    def _end_epochs(self, step: int, ending: Mapping[Member, Packed]) -> bool:
+        """Score dev, and test at the end; returns whether no stop was asked for.
+
+        Args:
+          step: at which epochs end.
+          ending: the runs whose do, with the batch of the step.
+        """
         if self._stop.number is not None:
             return False
         last = [one for one in self._going_on if step == len(one.batches)]
@@ -141,10 +200,9 @@ class Fit:
             return True
         self._each_meter("pause")  # its last step is everyone's: nothing is under way
         try:
-            for member, batch in zip(self.members, batches, strict=True):
-                if member in ending:
-                    state = self._state_of(member)
-                    member.end_epoch(step, batch, state, self._look_for_stop)
+            for member, batch in ending.items():
+                state = self._state_of(member)
+                member.end_epoch(step, batch, state, self._look_for_stop)
             for member in last:
                 self._finish(member)
         except _AskedToStop:
@@ -190,11 +248,16 @@ class Fit:
 
     @property
     def _alone(self) -> bool:
-        return len(self.members) == 1
+        return len(self._at_places) == 1
 
     @property
     def _going_on(self) -> list[Member]:
-        return [member for member in self.members if member.goes_on]
+        """Those that are neither over nor still wait for their step."""
+        return [
+            member
+            for member in self.members
+            if member.goes_on and member not in self._waiting
+        ]
 
     @contextlib.contextmanager
     def _logs_closed(self) -> Iterator[None]:
@@ -202,31 +265,25 @@ class Fit:
         try:
             yield
         finally:
-            for member in self._going_on:
-                member.close_logs(failed=True)
+            for member in self.members:
+                if member.goes_on:
+                    member.close_logs(failed=True)
 
 
-def _last_before(step: int, members: Sequence[Member]) -> tuple[Packed | None, ...]:
-    """The batch of a step of each run; there is none before the first."""
-    return tuple(one.batches[step - 1] if step else None for one in members)
-
-
-def _fed_alone(batches: Sequence[Batches], begin: int, mesh: jax.sharding.Mesh) -> Fed:
+def _fed_alone(own: Batches, begin: int, mesh: jax.sharding.Mesh) -> Fed:
     """Yield the batches of one run, and their arrays on the mesh."""
-    (own,) = batches
     for batch in own.iterate(begin, rows_here=rows_here(own.rows, mesh)):
         yield (batch,), global_batch(batch.arrays, mesh, own.rows)
 
 
 def _fed_together(
-    batches: Sequence[Batches], begin: int, mesh: jax.sharding.Mesh
+    batches: Sequence[Batches], room: int, begin: int, mesh: jax.sharding.Mesh
 ) -> Fed:
     """Yield the batches of each run, and their arrays on a new first axis.
 
-    All have room for as many sequences as any has in a row. What has come to its end
+    All have room for as many sequences in a row as any needs. What has come to its end
     gives its last batch again. Runs of one order of data share their batches.
     """
-    room = max(one.sequences for one in batches)
     feeds = {
         one: one.holding(room).iterate(min(begin, len(one) - 1), threads=1)
         for one in dict.fromkeys(batches)

@@ -10,6 +10,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
+from etils import epath
 
 from dicejax import config
 from dicejax.analysis import comparison
@@ -19,6 +20,9 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SelfAdjustingDice, by_short_name
 from dicejax.objectives.combining import Combination
+from dicejax.training.runs.companions import Companions
+from dicejax.training.runs.run import EXPERIMENT as EXPERIMENT_FILE
+from dicejax.training.runs.run import Run
 from dicejax.training.setup import describe
 from dicejax.training.stack_size import CPU_GAINS_UP_TO, stack_size, step_flops
 
@@ -139,6 +143,65 @@ def _needs_parts(kind):
     return issubclass(kind, Combination)
 
 
+@pytest.fixture
+def begun(tmp_path):
+    """Folders of jobs as a kill leaves them, of a stack of three one of which is over.
+
+    The second was not reached when companions were noted, the fourth has not begun.
+    """
+    found = comparison.jobs_of(EXPERIMENT, LOSSES[1:2], 4, str(tmp_path / "cmp"))
+    found = [job for job in found if job.loss == "dsc"]
+    runs = {}
+    for job in found[:3]:
+        folder = epath.Path(job.folder)
+        folder.mkdir(parents=True)
+        (folder / EXPERIMENT_FILE).write_text(config.to_json(job.experiment))
+    for job in found:
+        runs[job.folder] = Run.create(job.folder, job.experiment)
+    companions = Companions.of([runs[job.folder] for job in found[:3]], 7)
+    companions.note(runs[found[0].folder])
+    return found, runs, companions
+
+
+def test_runs_go_on_in_the_stack_they_were_begun_in(begun):
+    found, runs, companions = begun
+    left = [found[0], found[1], found[3]]
+    noted = stacks.begun_stacks(left, runs, "auto")
+    assert noted == {job.folder: companions for job in left[:2]}
+    assert list(stacks.in_turn(left, "auto", noted)) == [left[:2], left[2:]]
+    assert list(stacks.in_turn(left[1:], "auto", noted)) == [[found[1]], [found[3]]]
+
+
+@pytest.mark.parametrize(
+    ("stack", "goes_on"), [("off", False), (2, False), (3, True), (4, True)]
+)
+def test_another_size_asked_for_begins_the_stack_anew(begun, stack, goes_on):
+    found, runs, _ = begun
+    noted = stacks.begun_stacks(found[:2], runs, stack)
+    assert bool(noted) is goes_on
+    together = list(stacks.in_turn(found[:2], stack, noted))
+    assert together == ([[found[0]], [found[1]]] if stack == "off" else [found[:2]])
+
+
+def test_folders_that_are_moved_together_know_each_other(begun):
+    found, runs, companions = begun
+    folder = epath.Path(found[0].folder)
+    moved = folder.parent.parent.rename(folder.parent.parent.parent / "moved")
+    run = Run(moved / "dsc" / folder.name)
+    paths = [str(moved / "dsc" / f"seed-{seed}") for seed in range(3)]
+    assert Companions.noted(run) == Companions(tuple(paths), companions.sequences)
+    assert [companions.place(runs[job.folder]) for job in found[:3]] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"runs": 3, "sequences": 1}', "{}"])
+def test_companions_that_cannot_be_read_are_one_line(begun, content):
+    found, runs, _ = begun
+    file = epath.Path(found[0].folder) / "companions.json"
+    file.write_text(content)
+    with pytest.raises(InputError, match=r"companions.json: damaged: .*; delete it"):
+        stacks.begun_stacks(found[:2], runs, "auto")
+
+
 @pytest.mark.parametrize("wrong", ["0", "-1", "all", "2.5"])
 def test_another_word_is_one_line(project, capsys, wrong):
     argv = ["compare", "mine.py", f"--stack={wrong}"]
@@ -146,9 +209,10 @@ def test_another_word_is_one_line(project, capsys, wrong):
     assert not (project / "runs").exists()
 
 
-def compared(stack):
+def compared(stack, folder=None):
     argv = ["compare", "mine.py", "--losses", "focal", "--seeds", "2", "--no_controls"]
-    argv += ["--stack", stack, "--out", f"of-{stack}", "--training.epochs", "3"]
+    argv += ["--stack", stack, "--out", folder or f"of-{stack}"]
+    argv += ["--training.epochs", "3"]
     return [*argv, "--recording.checkpoint_every", "2", "--training.log_every", "1"]
 
 
@@ -168,6 +232,11 @@ def killed_at_a_step(argv, folders, step):
     assert all(log.exists() for log in logs)
 
 
+def losses(folder):
+    lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
+    return [(line["step"], line["loss"]) for line in lines]
+
+
 @pytest.mark.slow
 def test_a_comparison_in_stacks_that_is_killed_says_the_same(project, capsys):
     assert run(compared("off")) == 0
@@ -175,16 +244,21 @@ def test_a_comparison_in_stacks_that_is_killed_says_the_same(project, capsys):
     seeds = [project / "of-2" / "ce" / f"seed-{seed}" for seed in (0, 1)]
     killed_at_a_step(compared("2"), seeds, 4)
     assert not any((folder / "result.json").exists() for folder in seeds)
+    # One of them at a checkpoint before the other's, as a kill in between leaves it.
+    steps = [int(f.name) for f in (seeds[1] / "checkpoints").iterdir()]
+    shutil.rmtree(seeds[1] / "checkpoints" / str(max(steps)))
     assert run(compared("2")) == 0
     printed = capsys.readouterr()
     assert printed.out.replace("of-2", "of-off") == alone
     assert "going on from step" in printed.err
     found = json.loads((project / "of-2/comparison.json").read_text())
     assert set(found["losses"]) == {"ce", "focal"}
+    assert run(compared("2", "whole")) == 0
+    capsys.readouterr()
     for folder in seeds:
-        lines = (folder / "metrics.jsonl").read_text().splitlines()
-        steps = [json.loads(line)["step"] for line in lines]
-        assert steps == list(range(1, len(steps) + 1))
+        whole = project / "whole" / folder.relative_to(project / "of-2")
+        assert losses(folder) == losses(whole)  # all digits: the program was the same
+        assert [step for step, _ in losses(folder)] == list(range(1, 13))
     # What is finished is used again, however it was trained.
     shutil.copytree(project / "of-2", project / "of-off", dirs_exist_ok=True)
     assert run(compared("off")) == 0

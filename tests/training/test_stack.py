@@ -19,13 +19,13 @@ from dicejax.errors import Diverged
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
 from dicejax.tasks import Classification
 from dicejax.training.devices.sharding import path_name
-from dicejax.training.fit import Fit
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train, train_stack
 from dicejax.training.member import Member
 from dicejax.training.optimizers import AdamW
 from dicejax.training.plan import planned
 from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.runs.companions import FILE, Companions
 from dicejax.training.runs.run import Run
 from dicejax.training.runs.signals import Stopped
 from dicejax.training.setup import describe
@@ -90,11 +90,14 @@ def losses(folder):
 
 
 def files(folder):
-    """The names of what a run leaves, but for those that hold a time or are drawn."""
+    """The names of what a run leaves, but for those that hold a time or are drawn.
+
+    Nor that which tells with what others it was stepped.
+    """
     found = [
         str(f.relative_to(folder)) for f in folder.rglob("*") if "/d/" not in str(f)
     ]
-    return sorted({name.split("tfevents")[0] for name in found})
+    return sorted({name.split("tfevents")[0] for name in found} - {FILE})
 
 
 def last_weights(folder):
@@ -197,29 +200,74 @@ def test_runs_pass_from_a_stack_to_themselves_and_back(separate, tmp_path, stop_
         same_end(ours, theirs)
 
 
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A stack whose epochs end at other steps: 30 and 60, 29 and 58."""
+    parent = tmp_path_factory.mktemp("two")
+    folders = [parent / str(seed) for seed in (5, 4)]
+    together([of_seed(5), of_seed(4)], folders)
+    assert [records(folder)[-1]["step"] for folder in folders] == [60, 58]
+    return folders
+
+
+def same_bits(ours, theirs):
+    assert files(ours) == files(theirs)
+    assert records(ours) == records(theirs)
+    one, other = (json.loads((f / "result.json").read_text()) for f in (ours, theirs))
+    for name in one.keys() - set(TIMES):
+        assert one[name] == other[name], name
+    np.testing.assert_array_equal(*(Run.open(str(f)).shares() for f in (ours, theirs)))
+    (step, ours), (wanted, theirs) = last_weights(ours), last_weights(theirs)
+    assert step == wanted
+    for name, one in ours.items():
+        np.testing.assert_array_equal(one, theirs[name], err_msg=name)
+
+
+def go_on(folders, seeds):
+    """Go on with runs as the stack they were begun in."""
+    experiments = [of_seed(seed) for seed in seeds]
+    runs = [
+        Run.create(str(folder), experiment)
+        for folder, experiment in zip(folders, experiments, strict=True)
+    ]
+    (companions,) = {Companions.noted(run) for run in runs}
+    before = train_step._cache_size()
+    train_stack(experiments, runs, quiet(), companions=companions)
+    assert train_step._cache_size() == before  # never the program of one
+
+
 @pytest.mark.slow
-def test_a_stack_stopped_at_the_end_of_an_epoch_goes_on(
-    separate, tmp_path, stop_at, monkeypatch
-):
-    folders = [tmp_path / str(seed) for seed in (5, 4)]  # epochs end at 30 and 29
-    ends = [30, 29]
-    assert ends == [records(separate[seed])[-1]["step"] // 2 for seed in (5, 4)]
+def test_a_stack_stopped_at_the_end_of_an_epoch_goes_on(two, tmp_path, stop_at):
+    folders = [tmp_path / str(seed) for seed in (5, 4)]
     stop_at(29)  # while dev of the second is scored and before that of the first
     with pytest.raises(Stopped):
         together([of_seed(5), of_seed(4)], folders)
-    real, numbers = Fit.__init__, []
-
-    def noted(self, members, mesh):
-        numbers.append(len(members))
-        real(self, members, mesh)
-
-    monkeypatch.setattr(Fit, "__init__", noted)
     # One of them a step back, as a kill between two checkpoints leaves it.
     shutil.rmtree(folders[1] / "checkpoints" / str(last_step(folders[1])))
-    together([of_seed(5), of_seed(4)], folders)
-    assert numbers == [1, 1]
-    for ours, seed in zip(folders, (5, 4), strict=True):
-        same_end(ours, separate[seed])
+    assert [last_step(folder) for folder in folders] == [29, 25]
+    go_on(folders, (5, 4))
+    for ours, theirs in zip(folders, two, strict=True):
+        same_bits(ours, theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", [[0], [1], [0, 1]])
+def test_a_stack_cut_off_at_its_end_goes_on_as_the_same_program(two, tmp_path, cut):
+    """Others are over by then, or wait for the end with nothing left to step."""
+    folders = [tmp_path / folder.name for folder in two]
+    for ours, theirs in zip(folders, two, strict=True):
+        shutil.copytree(theirs, ours)
+        (ours / "result.json").unlink()
+    for number in cut:
+        shutil.rmtree(folders[number] / "checkpoints" / str(last_step(folders[number])))
+        assert last_step(folders[number]) == 50
+    if len(cut) == 1 and cut[0] == 0:  # the other has its result
+        shutil.copy(two[1] / "result.json", folders[1])
+        go_on(folders[:1], (5,))
+    else:
+        go_on(folders, (5, 4))
+    for ours, theirs in zip(folders, two, strict=True):
+        same_bits(ours, theirs)
 
 
 def last_step(folder):

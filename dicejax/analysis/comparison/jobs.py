@@ -9,7 +9,7 @@ from typing import Any
 
 from etils import epath
 
-from dicejax.analysis.comparison.stacks import StackSize, in_turn
+from dicejax.analysis.comparison.stacks import StackSize, begun_stacks, in_turn
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
@@ -17,6 +17,7 @@ from dicejax.tasks import Task
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train, train_stack
 from dicejax.training.runs.checkpoint import only_weights_stay
+from dicejax.training.runs.companions import Companions
 from dicejax.training.runs.run import Run
 
 BASELINE = CrossEntropy()
@@ -150,18 +151,28 @@ def train_all(
             continue
         progress.say(f"{_told(job)}: {told}")
         progress.advance(overall)
-    for together in in_turn(left, stack):
-        _train(together, [runs[job.folder] for job in together], progress)
+    begun = begun_stacks(left, runs, stack)
+    for together in in_turn(left, stack, begun):
+        _train(
+            together,
+            [runs[job.folder] for job in together],
+            begun.get(together[0].folder),
+            progress,
+        )
         for _ in together:
             progress.advance(overall)
 
 
 def _train(
-    jobs: Sequence[Job], runs: Sequence[Run], progress: TrainingProgress
+    jobs: Sequence[Job],
+    runs: Sequence[Run],
+    companions: Companions | None,
+    progress: TrainingProgress,
 ) -> None:
     """Train one run, or several by one program; those that diverge are told."""
-    if len(jobs) > 1:
-        outcomes = train_stack([job.experiment for job in jobs], runs, progress)
+    if len(jobs) > 1 or companions is not None:
+        experiments = [job.experiment for job in jobs]
+        outcomes = train_stack(experiments, runs, progress, companions=companions)
     else:
         try:
             outcomes = [train(jobs[0].experiment, runs[0], progress)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax
@@ -11,6 +12,8 @@ import jax
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Objective
+from dicejax.training.runs.companions import Companions, begun_together
+from dicejax.training.runs.run import Run
 from dicejax.training.stack_size import stack_size
 
 if TYPE_CHECKING:
@@ -35,16 +38,45 @@ def stack_named(text: str) -> StackSize:
     return int(text)
 
 
-def in_turn(jobs: Sequence[Job], stack: StackSize) -> Iterator[list[Job]]:
+def begun_stacks(
+    jobs: Sequence[Job], runs: Mapping[str, Run], stack: StackSize
+) -> dict[str, Companions]:
+    """Return the stacks that runs were begun in and are to go on in, by their folders.
+
+    Args:
+      jobs: the runs that are left.
+      runs: their folders.
+      stack: as in `in_turn`. A stack of more runs than a number given is begun anew.
+    """
+    if stack == "off" or any(_one_by_one(job.experiment) for job in jobs):
+        return {}
+    if any(job.experiment.mesh.make().size > 1 for job in jobs):
+        return {}
+    found = begun_together([runs[job.folder] for job in jobs])
+    begun = {job.folder: found.get(str(runs[job.folder].path)) for job in jobs}
+    return {
+        folder: companions
+        for folder, companions in begun.items()
+        if companions is not None
+        and (stack == "auto" or len(companions.paths) <= stack)
+    }
+
+
+def in_turn(
+    jobs: Sequence[Job],
+    stack: StackSize,
+    begun: Mapping[str, Companions] = MappingProxyType({}),
+) -> Iterator[list[Job]]:
     """Yield the runs to train, those together that one program is to step.
 
-    Each time the first run that is left, and with it the next of the same program: so
-    runs that are not stacked keep their order.
+    Each time the first run that is left, and with it those it was begun with, or else
+    the next of the same program: so runs that are not stacked keep their order.
 
     Args:
       jobs: the runs.
       stack: how many at most are stepped together; "auto": see
         `training.stack_size`; "off": one.
+      begun: the stacks that some are to go on in, by their folders.
 
     Raises:
       InputError: a number is given and these runs cannot be stacked at all.
@@ -55,9 +87,16 @@ def in_turn(jobs: Sequence[Job], stack: StackSize) -> Iterator[list[Job]]:
     sizes: list[tuple[Any, int]] = []
     while left:
         job, program = left[0]
-        fitting = [one for one, its in left if its == program]
+        companions = begun.get(job.folder)
+        fitting = [
+            one
+            for one, its in left
+            if its == program and begun.get(one.folder) == companions
+        ]
         known = [size for its, size in sizes if its == program]
-        if not known:
+        if companions is not None:
+            known = [len(fitting)]
+        elif not known:
             known = [_size(job.experiment, stack, len(fitting))]
             sizes.append((program, known[0]))
         together = fitting[: known[0]]

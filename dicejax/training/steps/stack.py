@@ -89,3 +89,9 @@ def stacked(trees: Sequence[Tree], mesh: Mesh) -> Tree:
 def unstacked(tree: Tree, place: Array | int) -> Tree:
     """Return the arrays of the run at a place of the stack, as it has them alone."""
     return jax.tree.map(lambda x: x[place], tree)
+
+
+@functools.partial(jax.jit, donate_argnames="stack")
+def restacked(stack: Tree, tree: Tree, place: Array | int) -> Tree:
+    """Return a stack with the arrays of another run at a place; the old is given up."""
+    return jax.tree.map(lambda many, one: many.at[place].set(one), stack, tree)
