@@ -18,7 +18,7 @@ HEADER = (
 )
 ROUNDING = 0.0151  # three figures of two decimals each
 # Tables that answer a question of their own: they are not in the overview.
-APART = ("Tversky", "Cross-entropy plus dice")
+APART = ("Tversky", "Imbalance", "Cross-entropy plus dice")
 OUTCOMES = ("better", "worse", "no evidence of a difference")
 
 
