@@ -117,9 +117,9 @@ class Fit:
             if member.is_due(step) or step in member.ends:
                 self._collect(member)
         stop = self._stop.after(step)
-        ending = {}
+        due, ending = self._going_on, {}
         for member, batch in zip(self.members, batches, strict=True):
-            if member not in self._going_on:
+            if member not in due:
                 continue
             if step in member.ends:
                 ending[member] = batch
@@ -165,8 +165,9 @@ class Fit:
                 )
             with jax.transfer_guard("allow" if is_new else "disallow"):
                 self._state, metrics = take(self._state, arrays, objective, **settings)
+            going_on = self._going_on
             for member, batch in zip(self.members, taken, strict=True):
-                if member in self._going_on:
+                if member in going_on:
                     member.meter.count(batch.tokens, batch.places)
                     member.take(step, metrics)
             if is_new:

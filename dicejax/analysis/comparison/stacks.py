@@ -52,13 +52,11 @@ def begun_stacks(
         return {}
     if any(job.experiment.mesh.make().size > 1 for job in jobs):
         return {}
-    found = begun_together([runs[job.folder] for job in jobs])
-    begun = {job.folder: found.get(str(runs[job.folder].path)) for job in jobs}
+    begun = begun_together({job.folder: runs[job.folder] for job in jobs})
     return {
         folder: companions
         for folder, companions in begun.items()
-        if companions is not None
-        and (stack == "auto" or len(companions.paths) <= stack)
+        if stack == "auto" or len(companions.paths) <= stack
     }
 
 

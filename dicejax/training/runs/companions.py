@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 
 from dicejax.errors import InputError
 from dicejax.files import write_whole
@@ -76,23 +76,23 @@ class Companions:
         return self.paths.index(_path(run))
 
 
-def begun_together(runs: Sequence[Run]) -> dict[str, Companions]:
+def begun_together(runs: Mapping[str, Run]) -> dict[str, Companions]:
     """Return the companions of the runs that have any.
 
     A kill at the beginning leaves runs that note nothing yet but are noted by others.
 
     Args:
-      runs: unfinished ones.
+      runs: unfinished ones, by any name.
 
     Returns:
-      What each notes, or what is noted of it, by `run.path`.
+      What each notes, or what is noted of it, by its name.
     """
-    noted = {str(run.path): Companions.noted(run) for run in runs if run.continues}
-    own = {path: found for path, found in noted.items() if found is not None}
+    noted = {name: Companions.noted(run) for name, run in runs.items() if run.continues}
+    own = {name: found for name, found in noted.items() if found is not None}
     for companions in dict.fromkeys(own.values()):
-        for run in runs:
+        for name, run in runs.items():
             if _path(run) in companions.paths:
-                own.setdefault(str(run.path), companions)
+                own.setdefault(name, companions)
     return own
 
 
