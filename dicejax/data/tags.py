@@ -14,6 +14,7 @@ convert between schemes, decode and encode: `encode(spans(tags, a), len(tags), b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
@@ -79,6 +80,8 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     found: list[Span] = []
     kind, start = None, 0  # the open span; kind is None while none is open
     for place, tag in enumerate(tags):
+        if tag == "O" and kind is None:  # most words, so this is asked first
+            continue
         prefix, type_ = parse(tag, scheme)
         type_ = type_ or _NO_TYPE
         if kind is not None and (prefix in ("O", "B", "S") or type_ != kind):
@@ -165,6 +168,9 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     for tags in sequences:
         previous = ""  # the type of the word before
         for tag in tags:
+            if tag == "O":
+                previous = ""
+                continue
             prefix, kind = parse(tag)
             prefixes.add(prefix)
             begins_with_i |= prefix == "I" and kind != previous
@@ -197,6 +203,7 @@ def label_set(scheme: str, types: Iterable[str]) -> list[str]:
     return ["O"] + [f"{prefix}-{kind}" for kind in kinds for prefix in PREFIXES[scheme]]
 
 
+@functools.lru_cache(maxsize=4096)  # a corpus has few tags, and each many times
 def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
     """Split a tag into prefix and type at the first "-".
 

@@ -18,6 +18,7 @@ from dicejax.errors import InputError
 
 # A byte that is not UTF-8 is decoded to a lone surrogate, which UTF-8 never gives.
 _FLAWED = re.compile("[\0\udc80-\udcff]")
+_BLOCK = 1 << 16  # characters
 _LINE_OF_BYTES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 
 
@@ -46,14 +47,20 @@ def lines(
     """
     number = 0
     wrong_bytes: dict[int, tuple[int, int]] | None = None
-    flawed = _FLAWED.search
-    for number, line in enumerate(_decoded(path), start=1):
-        if (not line.isascii() or "\0" in line) and flawed(line):
+    for block in _decoded(path):
+        found = block.removesuffix("\n").split("\n")
+        numbered = enumerate(found, start=number + 1)
+        number += len(found)
+        if (block.isascii() and "\0" not in block) or not _FLAWED.search(block):
+            yield from numbered
+            continue
+        for place, line in numbered:
+            if not _FLAWED.search(line):
+                yield place, line
+                continue
             if wrong_bytes is None:
                 wrong_bytes = _wrong_bytes(path)
-            report(_not_text(path, number, wrong_bytes.get(number)), on_error)
-            continue
-        yield number, line.rstrip("\n")
+            report(_not_text(path, place, wrong_bytes.get(place)), on_error)
     if number == 0:
         raise InputError.at(path, None, "is empty", "name a file that holds examples")
 
@@ -64,6 +71,7 @@ def whole(path: str | os.PathLike[str]) -> str:
 
 
 def _decoded(path) -> Iterator[str]:
+    """Give the text in blocks of whole lines, which is faster than line by line."""
     file = epath.Path(path)
     try:
         if file.is_dir():
@@ -74,7 +82,8 @@ def _decoded(path) -> Iterator[str]:
             _open(path) as raw,
             io.TextIOWrapper(raw, "utf-8-sig", errors="surrogateescape") as text,
         ):
-            yield from text
+            while block := text.read(_BLOCK):
+                yield block + text.readline()
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise InputError.at(

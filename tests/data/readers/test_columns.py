@@ -11,6 +11,7 @@ from dicejax.data.examples import TaggedWords, by_character
 from dicejax.data.readers import conll, words
 from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
+from dicejax.errors import InputError
 
 # Tiny files in the form of data sets whose licence keeps them out of reach.
 WSJ = """Pierre NNP B-NP
@@ -128,6 +129,16 @@ def test_bad_bytes_in_the_midst_of_a_sentence(write):
         f"byte {offset} (0x{byte}) is not UTF-8; convert the file to UTF-8"
         for offset, byte in ((4, "ff"), (18, "ff"), (28, "fc"))
     ]
+
+
+def test_the_first_flaw_of_a_sentence_speaks_for_it(write):
+    content = b"a O\nb\n\xff O\n\nc O\n\xff O\nd\n"
+    skipped = Skipped()
+    with pytest.raises(InputError, match="holds no sentences"):
+        conll.read(write(content), on_error=skipped)
+    told = [message.split(": ", 1)[1] for message in skipped.messages]
+    assert told[0].startswith("1 column where 2 are expected, as in line 1")
+    assert told[1].startswith("byte 16 (0xff) is not UTF-8")
 
 
 def test_tags_of_another_scheme_cost_their_sentence(write):
