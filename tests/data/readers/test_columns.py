@@ -138,7 +138,7 @@ def test_the_first_flaw_of_a_sentence_speaks_for_it(write):
         conll.read(write(content), on_error=skipped)
     told = [message.split(": ", 1)[1] for message in skipped.messages]
     assert told[0].startswith("1 column where 2 are expected, as in line 1")
-    assert told[1].startswith("byte 16 (0xff) is not UTF-8")
+    assert told[1].startswith("byte 15 (0xff) is not UTF-8")
 
 
 def test_tags_of_another_scheme_cost_their_sentence(write):
