@@ -74,7 +74,7 @@ def test_commands_can_be_given(monkeypatch):
 
 
 def test_every_data_set_has_five_seeds():
-    for name in ("CoNLL-2003", "SST-2", "UD Chinese", "CLUENER"):
+    for name in ("CoNLL-2003", "SST-2", "UD Chinese", "CLUENER", "MRPC"):
         (rows,) = [rows for heading, rows in FOUND if heading.startswith(name)]
         assert len(rows) > len(LOSSES), name  # and controls
         assert min(int(row[1].split()[0]) for row in rows) >= 5, name
