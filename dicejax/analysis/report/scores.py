@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dicejax.analysis.comparison.statistics import Row
 from dicejax.analysis.comparison.table import mean_and_spread
+from dicejax.analysis.report import one_answer
 from dicejax.analysis.report.document import Claim, Section, Table
 from dicejax.analysis.report.figures import strip
 from dicejax.metrics.scores import heading
@@ -49,7 +50,7 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
         if found:
             runs = sum(len(row.outcomes) for row in rows)
             said.append(f"{len(found)} of {runs} runs {told}: {', '.join(found)}.")
-    return said
+    return said + one_answer.warnings_of(rows)
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:
@@ -75,6 +76,7 @@ def statistics(rows: Sequence[Row], headline: str) -> list[Section]:
         Section(
             key="scores",
             title="Scores",
+            text=one_answer.without_looking(test),
             tables=(
                 _headline_table(rows, headline),
                 Table(
