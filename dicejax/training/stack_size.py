@@ -12,8 +12,8 @@ from dicejax.training.setup import Setup, describe
 CPU_GAINS_UP_TO = 2e7
 """Operations of a step. Above, a step of one run keeps the cores busy, and products of
 stacked matrices are the slower ones; below, starting the many small parts of a step
-takes most of the time. Measured by `benchmarks/stacked.py`: 2.2 times as fast with
-1.6e7, half as fast with 6.4e7."""
+takes most of the time. Measured by `benchmarks/stacked.py` on two processors: 2.2
+and 1.7 times as fast with 1.6e7, 0.5 and 1.0 times with 6.4e7."""
 
 CPU_MOST = 16
 """Runs at most on a CPU, whose cores have long been busy by then."""
