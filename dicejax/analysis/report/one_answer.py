@@ -3,27 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
-
-from dicejax.analysis.comparison.statistics import Row
-
-
-def warnings_of(rows: Sequence[Row]) -> list[str]:
-    """Name the runs that classify all texts alike."""
-    found = [
-        f"{row.loss} seed {one.seed}"
-        for row in rows
-        for one in row.outcomes
-        if one.result and has_one_answer(one.result["test"])
-    ]
-    if not found:
-        return []
-    runs = "1 run gives" if len(found) == 1 else f"{len(found)} runs give"
-    return [
-        f"{runs} one and the same class to every test example, so that the scores say "
-        f"how frequent it is and nothing else: {', '.join(found)}."
-    ]
 
 
 def has_one_answer(test: Mapping[str, Any]) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from dicejax.analysis.comparison.outcomes import Outcome
 from dicejax.analysis.comparison.statistics import Row
 from dicejax.analysis.comparison.table import mean_and_spread
 from dicejax.analysis.report import one_answer
@@ -41,16 +42,31 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             "worse than its mean says",
         ),
     ):
-        found = [
-            f"{row.loss} seed {one.seed}"
-            for row in rows
-            for one in row.outcomes
-            if one.status == status
-        ]
+        found = _named(rows, lambda one, status=status: one.status == status)
         if found:
             runs = sum(len(row.outcomes) for row in rows)
             said.append(f"{len(found)} of {runs} runs {told}: {', '.join(found)}.")
-    return said + one_answer.warnings_of(rows)
+    alike = _named(rows, _classifies_alike)
+    if alike:
+        runs = "1 run gives" if len(alike) == 1 else f"{len(alike)} runs give"
+        said.append(
+            f"{runs} one and the same class to every test example, so that the scores "
+            f"say how frequent it is and nothing else: {', '.join(alike)}."
+        )
+    return said
+
+
+def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
+    return [
+        f"{row.loss} seed {one.seed}"
+        for row in rows
+        for one in row.outcomes
+        if wanted(one)
+    ]
+
+
+def _classifies_alike(one: Outcome) -> bool:
+    return one.result is not None and one_answer.has_one_answer(one.result["test"])
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:
