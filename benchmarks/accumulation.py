@@ -25,7 +25,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, Dice
-from dicejax.training.optimizers import AdamW
+from dicejax.optimizers import AdamW
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import train_step
 
@@ -38,14 +38,14 @@ class Settings:
 
     Args:
       rows: of the batch.
-      row_length: tokens per row.
+      max_length: tokens per row.
       micro_batches: parts.
       rounds: how often each step is timed, in turn.
       precision: of the network.
     """
 
     rows: int = 32
-    row_length: int = 128
+    max_length: int = 128
     micro_batches: int = 4
     rounds: int = 5
     precision: str = "bfloat16"
@@ -68,7 +68,7 @@ class Step:
     """A compiled step with its state."""
 
     def __init__(self, network: Network, batch: Any, objective: Any, parts: int):
-        self._objective = objective.reading(("tags",))
+        self._objective = objective.bind_outputs(("tags",))
         self._batch = jax.device_put(batch)
         self._state = TrainState.create(
             network.init(jax.random.key(0)),
@@ -107,8 +107,8 @@ def main() -> None:
     heads = (("tags", TokenHead(classes=CLASSES)),)
     network = Network(encoder=encoder, heads=heads, precision=settings.precision)
     parts = settings.micro_batches
-    whole = batch_of(settings.rows, settings.row_length)
-    part = batch_of(settings.rows // parts, settings.row_length)
+    whole = batch_of(settings.rows, settings.max_length)
+    part = batch_of(settings.rows // parts, settings.max_length)
     steps = {
         "plain": Step(network, whole, Dice(), 1),
         "one micro-batch": Step(network, part, Dice(), 1),
@@ -120,7 +120,7 @@ def main() -> None:
         for name, step in steps.items():
             times[name].append(step.seconds())
     logits = (
-        settings.rows * settings.row_length * CLASSES * jnp.dtype("float32").itemsize
+        settings.rows * settings.max_length * CLASSES * jnp.dtype("float32").itemsize
     )
     allowed = steps["one micro-batch"].temporary + logits
     plain = statistics.median(times["plain"][1:])

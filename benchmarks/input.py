@@ -164,7 +164,7 @@ def plans() -> dict[str, Callable[[Sequence[int]], Plan]]:
         def plan(lengths):
             rows = rows_per_batch(lengths, ROW_LENGTH, SENTENCES)
             return packing_plan(
-                lengths, row_length=ROW_LENGTH, rows=rows, seed=0, packing=packing
+                lengths, max_length=ROW_LENGTH, rows=rows, seed=0, packing=packing
             )
 
         return plan
@@ -172,7 +172,7 @@ def plans() -> dict[str, Callable[[Sequence[int]], Plan]]:
     def buckets(most):
         def plan(lengths):
             return bucket_plan(
-                lengths, row_length=ROW_LENGTH, rows=SENTENCES, seed=0, buckets=most
+                lengths, max_length=ROW_LENGTH, rows=SENTENCES, seed=0, buckets=most
             )
 
         return plan

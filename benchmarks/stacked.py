@@ -61,7 +61,7 @@ class Settings:
 
 def experiment(size: tuple[int, int, int, int], seed: int, dropout: float):
     """The quickstart with another encoder and batch."""
-    width, layers, row_length, sentences = size
+    width, layers, max_length, sentences = size
     own: Experiment = load(QUICKSTART)
     encoder = dataclasses.replace(
         own.encoder,
@@ -72,7 +72,7 @@ def experiment(size: tuple[int, int, int, int], seed: int, dropout: float):
         dropout=dropout,
     )
     training = dataclasses.replace(
-        own.training, row_length=row_length, sentences_per_update=sentences, seed=seed
+        own.training, max_length=max_length, batch_size=sentences, seed=seed
     )
     return dataclasses.replace(own, encoder=encoder, training=training)
 
@@ -158,9 +158,9 @@ def main() -> None:
         taken = settings.steps * settings.runs / 1e3
         ways = [statistics.median(way) / taken for way in zip(*times, strict=True)]
         ratio = statistics.median(alone / together for alone, together in times)
-        width, layers, row_length, sentences = size
+        width, layers, max_length, sentences = size
         print(
-            f"{width:5} {layers:6} {row_length:3} {sentences:9} "
+            f"{width:5} {layers:6} {max_length:3} {sentences:9} "
             f"{step_flops(first) / 1e6:7.0f} {ways[0]:11.2f} {ways[1]:8.2f} "
             f"{ratio:6.2f} {difference:11.1e}",
             flush=True,

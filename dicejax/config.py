@@ -28,10 +28,10 @@ from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
 from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
+from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
-from dicejax.training.devices.mesh import MeshShape
-from dicejax.training.optimizers import AdamW, Optimizer
 
 
 def _check_at_least(settings: object, least: dict[str, int]) -> None:
@@ -83,11 +83,12 @@ class Training:
 
     Args:
       epochs: passes over the training data.
-      sentences_per_update: about how many sequences one update sees; packed into
-        rows, so the number varies a little.
+      batch_size: sequences per update, on average: they are packed into rows, so the
+        number varies a little.
       rows_per_update: rows of a batch; None: as many as hold those sequences. Batches
         are the same on any number of devices, filled up with empty rows if need be.
-      row_length: tokens per packed row; longer sequences are cut.
+      max_length: tokens of a packed row, which holds several sequences; longer ones are
+        truncated.
       batching: "packed" puts several sequences into a row, "buckets" one, with rows of
         like length together.
       buckets: the most widths of rows, with batching "buckets".
@@ -96,35 +97,35 @@ class Training:
       precision: type of activations and matrix products; parameters are float32. The
         loss is scaled for float16.
       remat: recompute layers in the backward pass, which saves memory and costs time.
-      most_skipped: a step whose loss or gradient is not finite changes nothing; after
-        this many in a row the run stops and keeps the batch.
+      max_consecutive_skips: a step whose loss or gradient is not finite changes
+        nothing; after this many in a row the run stops and keeps the batch.
       seed: of initial weights, data order and dropout; the same seed gives the same
         run bit for bit on the same hardware and versions.
       log_every: updates between two lines in metrics.jsonl.
     """
 
     epochs: int = 3
-    sentences_per_update: int = 32
+    batch_size: int = 32
     rows_per_update: int | None = None
-    row_length: int = 128
+    max_length: int = 128
     batching: Literal["packed", "buckets"] = "packed"
     buckets: int = 8
     micro_batches: int = 1
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
     remat: bool = False
-    most_skipped: int = 20
+    max_consecutive_skips: int = 20
     seed: int = 0
     log_every: int = 20
 
     def __post_init__(self):
         least = {
             "epochs": 1,
-            "sentences_per_update": 1,
+            "batch_size": 1,
             "rows_per_update": 1,
-            "row_length": 3,
+            "max_length": 3,
             "buckets": 1,
             "micro_batches": 1,
-            "most_skipped": 1,
+            "max_consecutive_skips": 1,
             "log_every": 1,
         }
         _check_at_least(self, least)

@@ -51,8 +51,8 @@ labels = jnp.array([0, 2, -100])
 # counts; those of the others take the place of the page's own values.
 SMALLER = {
     "--training.epochs": "1",
-    "--training.row_length": "64",
-    "--training.sentences_per_update": "4",
+    "--training.max_length": "64",
+    "--training.batch_size": "4",
 }
 SMALLER_SCRATCH = {
     "--encoder.hidden_size": "16",
@@ -64,7 +64,7 @@ SMALLER_SYNTHETIC = {"--data.train": "24", "--data.dev": "8", "--data.test": "8"
 FEWER = {"--seeds": "1", "--tune": "1"}
 
 # The controls are one more training; the newcomer's path has them.
-WITHOUT_CONTROLS = "--no_controls"
+WITHOUT_CONTROLS = "--no-baselines"
 
 TAKES_EXPERIMENTS = ("train", "compare", "profile", "plan")
 SHELL = {"|", ";", ">", ">>", "<", "&"}

@@ -139,7 +139,7 @@ WANTED = [
 ]
 
 
-def yes_or_no(classes):
+def to_multi_label(classes):
     """Logits, labels of 0 and 1, and counts of both, of three sentences of four."""
     rng = np.random.default_rng(classes)
     logits = rng.normal(size=(3, 4, classes)).astype(np.float32)
@@ -210,8 +210,8 @@ def _hard_negatives(logits, labels):
 
 
 def yes_or_no_wanted(classes):
-    """Objectives and what they give for `yes_or_no(classes)`."""
-    logits, labels, counts = batch = yes_or_no(classes)
+    """Objectives and what they give for `to_multi_label(classes)`."""
+    logits, labels, counts = batch = to_multi_label(classes)
     seen, each, binary = labels != -100, {"multi_label": True}, {"class_axis": None}
     pairs = logits, labels
 

@@ -9,9 +9,9 @@ import jax
 import numpy as np
 
 from dicejax import config
+from dicejax.mesh import MeshShape
 from dicejax.models.network import Params
 from dicejax.objectives import Objective
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import Setup
 from dicejax.training.steps.step import train_step
 
@@ -35,7 +35,7 @@ def shrunk(experiment: config.Experiment, folder: Path) -> config.Experiment:
             vocab_size=99,
         ),
         training=dataclasses.replace(
-            experiment.training, epochs=2, row_length=64, sentences_per_update=4
+            experiment.training, epochs=2, max_length=64, batch_size=4
         ),
     )
 

@@ -23,7 +23,7 @@ here RB O
 EXPERIMENT = """
 from dicejax.config import Experiment, ScratchEncoder, Training
 from dicejax.data.sources import ConllFiles
-from dicejax.training.optimizers import AdamW
+from dicejax.optimizers import AdamW
 
 
 def get_config():
@@ -33,7 +33,7 @@ def get_config():
         encoder=ScratchEncoder(vocab_size=200, hidden_size=32, intermediate_size=64,
                                num_hidden_layers=1, dropout=0.0),
         optimizer=AdamW(learning_rate=1e-2),
-        training=Training(epochs=12, sentences_per_update=16, row_length=32,
+        training=Training(epochs=12, batch_size=16, max_length=32,
                           log_every=5),
     )
 """

@@ -110,7 +110,7 @@ def test_micro_batches_add_up_to_the_batch(name, form):
     ):
         with jax.enable_x64(dtype == np.float64):
             logits, labels, counts = batch(form, dtype)
-            fitted = ADDING[name].fitted(counts)
+            fitted = ADDING[name].with_class_counts(counts)
             value, gradient = at_once(fitted, logits, labels, 0.5)
             assert value.dtype == gradient.dtype == dtype
             for number in numbers:
@@ -124,7 +124,7 @@ def test_micro_batches_add_up_to_the_batch(name, form):
 @pytest.mark.parametrize("name", OTHERS)
 def test_no_counts_make_a_mean_of_the_others(name, form):
     logits, labels, counts = batch(form)
-    fitted, seen = OTHERS[name].fitted(counts), labels != -100
+    fitted, seen = OTHERS[name].with_class_counts(counts), labels != -100
     tokens = seen if form == "softmax" else seen.any(-1)
     whole, gradient = at_once(fitted, logits, labels, 0.5)
     halves = zip(split(logits, 2), split(labels, 2), strict=True)
@@ -142,7 +142,7 @@ def test_no_counts_make_a_mean_of_the_others(name, form):
 @pytest.mark.parametrize("name", ADDING)
 def test_a_micro_batch_without_labels_adds_nothing(name, form):
     logits, labels, counts = batch(form, np.float32)
-    fitted = ADDING[name].fitted(counts)
+    fitted = ADDING[name].with_class_counts(counts)
     whole = fitted.elements({"tags": labels})
     logits, nothing = np.full_like(logits, np.nan), np.full_like(labels, -100)
 
@@ -160,14 +160,17 @@ def test_a_micro_batch_without_labels_adds_nothing(name, form):
         assert (np.asarray(gradient) == 0).all()
 
 
-LEAVES = {name: one for name, one in ADDING.items() if one.leaves() == (one,)}
+LEAVES = {name: one for name, one in ADDING.items() if one.terms() == (one,)}
 
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", LEAVES)
 def test_elements_are_what_the_mean_divides_by(name, form):
     logits, labels, counts = batch(form, np.float32)
-    fitted, seen = LEAVES[name].fitted(counts).reading(["tags"]), labels != -100
+    fitted, seen = (
+        LEAVES[name].with_class_counts(counts).bind_outputs(["tags"]),
+        labels != -100,
+    )
     got = fitted.elements({"tags": labels, "other": labels[:1]})
     wanted = seen.sum()
     if name == "zlpr":  # both kinds: the logits will tell which one
@@ -201,7 +204,7 @@ CE_AND_FOCAL = {"first": CrossEntropy(output="start"), "then": Focal(output="end
         StepSchedule(**CE_AND_FOCAL),
         WeightedSum(
             parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)
-        ).reading(["start", "end"], {"end": 0.1}),
+        ).bind_outputs(["start", "end"], {"end": 0.1}),
     ],
     ids=["sum", "linear", "step", "nested"],
 )

@@ -124,7 +124,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(project):
 @pytest.mark.slow
 def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     argv = ["compare", "mine.py", "--losses", "ce", "dice", "--training.epochs", "1"]
-    argv.append("--no_controls")
+    argv.append("--no-baselines")
     assert run(argv) == 0
     said = capsys.readouterr()
     for part in ("precision", "recall", "F1", "ce", "dice", "over 2 seeds", "±"):

@@ -10,8 +10,8 @@ import pytest
 
 from dicejax import config
 from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
 from dicejax.objectives import by_short_name
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import prepare
 
 from .shrinking import ROOT, moved, shrunk

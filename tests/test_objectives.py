@@ -36,14 +36,14 @@ from .objectives_wanted import (
     LOGITS,
     WANTED,
     mean,
-    yes_or_no,
+    to_multi_label,
     yes_or_no_wanted,
 )
 
 
 def value(objective, **keywords):
     outputs, targets = {"tags": LOGITS, "other": LOGITS * 0}, {"tags": LABELS}
-    objective = objective.reading(["tags"]).fitted({"tags": COUNTS})
+    objective = objective.bind_outputs(["tags"]).with_class_counts({"tags": COUNTS})
     return float(objective(outputs, targets, **keywords)[0])
 
 
@@ -54,9 +54,9 @@ def test_value_against_numpy(objective, wanted):
 
 @pytest.mark.parametrize("classes", [1, 3])
 def test_value_of_yes_or_no_against_numpy(classes):
-    logits, labels, counts = yes_or_no(classes)
+    logits, labels, counts = to_multi_label(classes)
     for objective, wanted in yes_or_no_wanted(classes):
-        fitted = objective.fitted({"has": counts})
+        fitted = objective.with_class_counts({"has": counts})
         got = float(fitted({"has": logits}, {"has": labels})[0])
         assert got == pytest.approx(float(wanted), rel=1e-5), objective
 
@@ -64,8 +64,8 @@ def test_value_of_yes_or_no_against_numpy(classes):
 @pytest.mark.parametrize("classes", [1, 3])
 @pytest.mark.parametrize("name", by_short_name())
 def test_masked_entries_of_yes_or_no_change_nothing(name, classes):
-    logits, labels, counts = yes_or_no(classes)
-    objective = by_short_name()[name]().fitted({"has": counts})
+    logits, labels, counts = to_multi_label(classes)
+    objective = by_short_name()[name]().with_class_counts({"has": counts})
 
     @jax.jit
     def both(logits, labels):
@@ -107,7 +107,7 @@ def test_every_loss_has_an_objective():
 @pytest.mark.parametrize(("objective", "wanted"), WANTED, ids=lambda one: str(one)[:60])
 def test_gradients_are_finite_where_nothing_is_labelled(objective, wanted):
     del wanted
-    objective = objective.fitted({"tags": COUNTS})
+    objective = objective.with_class_counts({"tags": COUNTS})
     nothing = {"tags": jnp.full_like(LABELS, -100)}
 
     @jax.jit
@@ -133,7 +133,7 @@ def test_descending_it_learns_a_rare_class(name, form):
     targets, columns, rate = labels, 2, 0.2
     if form == "sigmoid":  # one logit moves half as far as the difference of two
         targets, counts, columns, rate = labels[:, None], counts[None], 1, 0.4
-    objective = by_short_name()[name]().fitted({"tags": counts})
+    objective = by_short_name()[name]().with_class_counts({"tags": counts})
 
     def loss(weights, state, progress):
         logits = features @ weights[:3] + weights[3]
@@ -209,35 +209,37 @@ def test_state_goes_from_call_to_call_through_sums_and_schedules():
 def test_counts_of_the_training_data_are_filled_in_once_at_least_1():
     fitted = LinearSchedule(
         first=LogitAdjusted(), then=LDAM(class_counts=(1.0, 2.0))
-    ).fitted({"tags": np.array([5, 0])})
+    ).with_class_counts({"tags": np.array([5, 0])})
     assert fitted.first.class_counts == (5.0, 1.0)
     assert fitted.then.class_counts == (1.0, 2.0)
-    assert CrossEntropy().fitted({}) == CrossEntropy()
-    assert Focal().fitted({}) == Focal()
-    assert LDAM().fitted({"has": np.array([[9, 1], [10, 0]])}) == LDAM(
+    assert CrossEntropy().with_class_counts({}) == CrossEntropy()
+    assert Focal().with_class_counts({}) == Focal()
+    assert LDAM().with_class_counts({"has": np.array([[9, 1], [10, 0]])}) == LDAM(
         class_counts=(9.0, 1.0, 10.0, 1.0)
     )
 
 
 def test_an_objective_without_its_counts_says_so():
-    with pytest.raises(ValueError, match="class_counts is empty: call `fitted`"):
+    with pytest.raises(
+        ValueError, match="class_counts is empty: call `with_class_counts`"
+    ):
         LogitAdjusted()({"tags": LOGITS}, {"tags": LABELS})
 
 
 def test_an_output_of_positions_has_no_counts():
-    objective = WeightedCrossEntropy().reading(["start", "has"])
+    objective = WeightedCrossEntropy().bind_outputs(["start", "has"])
     message = (
         "objective wce needs class counts, which output 'start' has none of:"
         " its labels are positions"
     )
     with pytest.raises(ValueError, match=message):
-        objective.fitted({"has": np.array([[9, 1]])})
+        objective.with_class_counts({"has": np.array([[9, 1]])})
     with pytest.raises(ValueError, match="objective wce names no output"):
-        WeightedCrossEntropy().fitted({})
+        WeightedCrossEntropy().with_class_counts({})
 
 
 def test_counts_must_fit_the_classes():
-    logits, labels, _ = yes_or_no(3)
+    logits, labels, _ = to_multi_label(3)
     objective = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
     message = "class_counts has 3 numbers but 3 classes of yes or no want 6"
     with pytest.raises(ValueError, match=message):
@@ -247,7 +249,7 @@ def test_counts_must_fit_the_classes():
 
 
 def test_a_choice_of_class_must_be_one_there_is():
-    logits, labels, _ = yes_or_no(1)
+    logits, labels, _ = to_multi_label(1)
     with pytest.raises(ValueError, match="background is 2 but there are 2 classes"):
         UnifiedFocal(background=2).loss(logits, labels)
     with pytest.raises(ValueError, match="exclude_class is 0 but there are 1 classes"):
@@ -256,34 +258,34 @@ def test_a_choice_of_class_must_be_one_there_is():
 
 def test_reading_fills_in_the_outputs_that_are_not_named():
     one, two = ["tags"], ["start", "end"]
-    assert Dice(smooth=2.0).reading(one) == Dice(output="tags", smooth=2.0)
-    assert Dice(output="end").reading(two, {"end": 3.0}) == Dice(output="end")
-    both = Dice().reading(two, {"end": 3.0})
+    assert Dice(smooth=2.0).bind_outputs(one) == Dice(output="tags", smooth=2.0)
+    assert Dice(output="end").bind_outputs(two, {"end": 3.0}) == Dice(output="end")
+    both = Dice().bind_outputs(two, {"end": 3.0})
     assert both == WeightedSum(
         parts=(Dice(output="start"), Dice(output="end")), weights=(1.0, 3.0)
     )
-    assert Dice().reading(one, {"tags": 0.5}) == WeightedSum(
+    assert Dice().bind_outputs(one, {"tags": 0.5}) == WeightedSum(
         parts=(Dice(output="tags"),), weights=(0.5,)
     )
-    assert both.reading(two, {"end": 3.0}) == both
+    assert both.bind_outputs(two, {"end": 3.0}) == both
 
 
 def test_reading_goes_into_sums_and_schedules():
     outputs, weights = ["start", "end"], {"start": 2.0}
     parts = (GHM(), Dice(output="end"))
-    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).reading(outputs, weights)
-    assert read.parts == (GHM().reading(outputs, weights), parts[1])
+    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).bind_outputs(outputs, weights)
+    assert read.parts == (GHM().bind_outputs(outputs, weights), parts[1])
     assert read.weights == (1.0, 4.0)
     schedule = StepSchedule(first=Dice(output="end"), then=CrossEntropy())
-    read = schedule.reading(outputs, weights)
+    read = schedule.bind_outputs(outputs, weights)
     assert read.first == Dice(output="end")
-    assert read.then == CrossEntropy().reading(outputs, weights)
+    assert read.then == CrossEntropy().bind_outputs(outputs, weights)
 
 
 def test_the_sum_over_outputs_is_that_of_its_copies_each_with_its_state():
-    logits, labels, _ = yes_or_no(3)
+    logits, labels, _ = to_multi_label(3)
     outputs, targets = {"tags": LOGITS, "has": logits}, {"tags": LABELS, "has": labels}
-    objective = GHM().reading(["tags", "has"], {"has": 0.25})
+    objective = GHM().bind_outputs(["tags", "has"], {"has": 0.25})
     state, states = objective.initial_state(), {}
     for scale in (1.0, 2.0):
         scaled = {name: scale * one for name, one in outputs.items()}
@@ -302,18 +304,18 @@ def test_reading_an_output_that_is_not_there_says_what_is():
         "output 'stat' is none of the task's: 'start', 'end'; did you mean 'start'"
     )
     with pytest.raises(ValueError, match=message):
-        WeightedSum(parts=(Dice(output="stat"),), weights=(1.0,)).reading(
+        WeightedSum(parts=(Dice(output="stat"),), weights=(1.0,)).bind_outputs(
             ["start", "end"]
         )
     with pytest.raises(ValueError, match=message):
-        Dice().reading(["start", "end"], {"stat": 2.0})
+        Dice().bind_outputs(["start", "end"], {"stat": 2.0})
     with pytest.raises(ValueError, match="objective dice has no output to read"):
-        Dice().reading([])
+        Dice().bind_outputs([])
 
 
 def test_one_of_several_outputs_must_be_named():
     outputs = {"start": LOGITS, "end": LOGITS}
-    message = r"objective ce names no output and there are 2 \(start, end\): call `read"
+    message = r"objective ce names no output and there are 2 \(start, end\): call `bind"
     with pytest.raises(ValueError, match=message):
         CrossEntropy()(outputs, outputs)
 
@@ -336,7 +338,7 @@ def test_short_names_differ_and_documentation_names_every_field():
 def test_every_scheme_of_weights_runs_in_a_compiled_step(scheme):
     logits, labels = jnp.zeros((4, 3)), jnp.array([0, 1, 2, 0])
     counts = {"tags": np.array([2, 1, 1])}
-    one = WeightedCrossEntropy(scheme=scheme, output="tags").fitted(counts)
+    one = WeightedCrossEntropy(scheme=scheme, output="tags").with_class_counts(counts)
 
     def loss(one):
         return one({"tags": logits}, {"tags": labels}, one.initial_state())[0]

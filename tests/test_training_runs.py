@@ -9,8 +9,8 @@ import pytest
 from etils import epath
 
 from dicejax.cli import run
+from dicejax.mesh import MeshShape
 from dicejax.training import fit
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.runs.run import Run
 from dicejax.training.setup import prepare
 
@@ -55,7 +55,7 @@ def test_each_way_to_train_learns_the_corpus(project, flags):
     assert losses[-1] < 0.3 * losses[0]
     f1 = result(project)["test"]["f1"]
     assert f1 > 0.9
-    above, below = Run(epath.Path("run")).shares().sum(axis=(0, 1))
+    above, below = Run(epath.Path("run")).example_statistics().sum(axis=(0, 1))
     assert above / below == pytest.approx(f1)
     assert result(project)["skipped"] == 0
     if "float16" in flags:
@@ -63,7 +63,7 @@ def test_each_way_to_train_learns_the_corpus(project, flags):
 
 
 def test_a_run_that_diverges_stops_and_keeps_the_batch(project, capsys):
-    argv = ["train", "mine.py", "--out", "run", "--training.most_skipped", "3"]
+    argv = ["train", "mine.py", "--out", "run", "--training.max_consecutive_skips", "3"]
     assert run([*argv, "--optimizer.learning_rate", "1e30"]) == 1
     line = capsys.readouterr().err.strip().splitlines()[-1]
     assert "no finite loss or gradient in 3 steps in a row, " in line

@@ -7,11 +7,10 @@ import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from dicejax import objectives
+from dicejax import objectives, optimizers
 from dicejax.errors import InputError
 from dicejax.objectives import Objective
-from dicejax.training import optimizers
-from dicejax.training.optimizers import Optimizer
+from dicejax.optimizers import Optimizer
 
 
 def objective_named(text: str) -> Objective:

@@ -18,7 +18,7 @@ from dicejax.errors import InputError
 from dicejax.training.devices.processes import Processes
 
 if TYPE_CHECKING:  # heavy, so commands import them when they are called
-    from dicejax.analysis.comparison.jobs import Job
+    from dicejax.comparison.jobs import Job
     from dicejax.training.logs.progress import TrainingProgress
 
 ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
@@ -61,7 +61,7 @@ class Train:
         """Train."""
         self.processes.join()
         from dicejax.objectives import name_of
-        from dicejax.training.devices.processes import is_first
+        from dicejax.training.devices.processes import is_main_process
         from dicejax.training.logs.progress import TrainingProgress
         from dicejax.training.loop import train
         from dicejax.training.runs.run import Run
@@ -73,9 +73,9 @@ class Train:
         run = Run.create(out, experiment, overwrite=self.overwrite)
         if run.continues and run.is_finished:
             console.print(f"{out}: already finished; --overwrite trains it anew")
-        with TrainingProgress(console, quiet=not is_first()) as progress:
+        with TrainingProgress(console, quiet=not is_main_process()) as progress:
             result = train(experiment, run, progress)
-        if not is_first():
+        if not is_main_process():
             return
         best = f"test, best checkpoint (step {result['best_step']})"
         print(scores(result["test"], best))
@@ -107,7 +107,7 @@ class Compare:
         rate and of the loss's own numbers that are not named in --losses, the first as
         given. The best on dev is compared; test is not looked at. Trials have the
         seed 1000000, which no run of the comparison has.
-      controls: put beside the losses what costs little: cross-entropy with class
+      baselines: put beside the losses what costs little: cross-entropy with class
         weights, and cross-entropy whose decisions are moved after training, by logit
         adjustment and by a threshold, both chosen on dev.
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
@@ -130,7 +130,7 @@ class Compare:
     ] = ()
     seeds: int = 2
     tune: int = 0
-    controls: bool = True
+    baselines: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     stack: Annotated[str, arg(metavar="N|auto|off")] = "auto"
     scratch: bool = False
@@ -138,8 +138,8 @@ class Compare:
 
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
-        from dicejax.analysis import comparison
-        from dicejax.analysis.comparison import tuning
+        from dicejax import comparison
+        from dicejax.comparison import tuning
         from dicejax.training.logs.progress import TrainingProgress
 
         if self.seeds < (0 if self.tune else 1):
@@ -147,7 +147,7 @@ class Compare:
         objectives = self.settings.compared
         if self.losses:
             objectives = tuple(objective_named(name) for name in self.losses)
-        if self.controls:
+        if self.baselines:
             objectives = comparison.with_baselines(objectives, self.settings.task)
         out = self.out or f"runs/{self.settings.name}"
         jobs = comparison.jobs_of(self.settings, objectives, max(self.seeds, 1), out)
@@ -171,7 +171,7 @@ class Compare:
 
     def _train(self, jobs: Sequence[Job], progress: TrainingProgress) -> None:
         """Train what is this shard's, and move decisions of cross-entropy."""
-        from dicejax.analysis import comparison
+        from dicejax import comparison
 
         mine = comparison.shard_of(jobs, self.shard)
         comparison.train_all(
@@ -180,14 +180,15 @@ class Compare:
             overwrite=self.overwrite,
             stack=comparison.stack_named(self.stack),
         )
-        if self.controls:
-            comparison.control_all(mine, progress.say)
+        if self.baselines:
+            comparison.score_baselines(mine, progress.say)
 
     def _tell(
         self, jobs: Sequence[Job], out: str, tuned: Mapping[str, Any] | None
     ) -> str:
         """Print table and verdicts, write the report; returns where, in words."""
-        from dicejax.analysis import comparison, report
+        from dicejax import comparison
+        from dicejax.comparison import report
         from dicejax.metrics.scores import heading
 
         to_come = comparison.unfinished(jobs) if self.shard else 0
@@ -202,7 +203,7 @@ class Compare:
         else:  # a file has no width
             shown.width = 500
         shown.print(comparison.table(rows, self.settings.name, room))
-        metric = heading(self.settings.task.headline)
+        metric = heading(self.settings.task.primary_metric)
         print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
         for line in comparison.remarks(rows):
             print(f"  {line}")

@@ -59,7 +59,7 @@ class Init:
             name=name,
             data=source,
             task=task(),
-            training=config.Training(row_length=512),
+            training=config.Training(max_length=512),
         )
         found = profile(looked, noting(console))
         texts = looked.task.texts(looked.task.adapt(source.load().train[:1000]))

@@ -36,8 +36,9 @@ class Report:
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
-        from dicejax.analysis import comparison, report
-        from dicejax.analysis.report.finding import (
+        from dicejax import comparison
+        from dicejax.comparison import report
+        from dicejax.comparison.report.finding import (
             common_folder,
             jobs_from,
             tuning_of,

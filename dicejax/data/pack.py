@@ -12,7 +12,7 @@ Packing = Literal["best_fit", "first_fit"]
 
 
 def pack(
-    lengths: Sequence[int], row_length: int, packing: Packing = "best_fit"
+    lengths: Sequence[int], max_length: int, packing: Packing = "best_fit"
 ) -> list[list[int]]:
     """Put items into rows, in the order given.
 
@@ -22,45 +22,45 @@ def pack(
     item, so a shuffled order gives shuffled rows.
 
     Args:
-      lengths: length of each item, at most `row_length`.
-      row_length: the capacity of a row.
+      lengths: length of each item, at most `max_length`.
+      max_length: the capacity of a row.
       packing: the rule.
 
     Returns:
       For each row the indices of its items.
 
-    >>> pack([5, 6, 2, 3], row_length=8)
+    >>> pack([5, 6, 2, 3], max_length=8)
     [[0, 3], [1, 2]]
-    >>> pack([5, 6, 2, 3], row_length=8, packing="first_fit")
+    >>> pack([5, 6, 2, 3], max_length=8, packing="first_fit")
     [[0, 2], [1], [3]]
     """
-    lengths = checked_lengths(lengths, row_length).tolist()
+    lengths = checked_lengths(lengths, max_length).tolist()
     choose = {"best_fit": _best_fit, "first_fit": _first_fit}[packing]
     rows: list[list[int]] = []
-    for item, row in enumerate(choose(lengths, row_length)):
+    for item, row in enumerate(choose(lengths, max_length)):
         if row == len(rows):
             rows.append([])
         rows[row].append(item)
     return rows
 
 
-def checked_lengths(lengths: Sequence[int], row_length: int) -> np.ndarray:
+def checked_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
     """Return lengths as an array.
 
     Raises:
-      ValueError: one is less than 1 or more than `row_length`; says which.
+      ValueError: one is less than 1 or more than `max_length`; says which.
     """
     lengths = np.asarray(lengths, int)
-    unfit = np.flatnonzero((lengths < 1) | (lengths > row_length))
+    unfit = np.flatnonzero((lengths < 1) | (lengths > max_length))
     if len(unfit):
         item = int(unfit[0])
-        raise ValueError(f"item {item} has length {lengths[item]}, a row {row_length}")
+        raise ValueError(f"item {item} has length {lengths[item]}, a row {max_length}")
     return lengths
 
 
-def _best_fit(lengths: Sequence[int], row_length: int) -> Iterator[int]:
+def _best_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
     """Yield the row of each item; of rows as full, the one filled last."""
-    open_rows: list[list[int]] = [[] for _ in range(row_length)]  # by room left
+    open_rows: list[list[int]] = [[] for _ in range(max_length)]  # by room left
     rooms = 0  # bit n is set where a row has room for n; finding the least is one step
     rows = 0
     for length in lengths:
@@ -71,18 +71,18 @@ def _best_fit(lengths: Sequence[int], row_length: int) -> Iterator[int]:
             if not open_rows[room]:
                 rooms ^= 1 << room
         else:
-            room, row = row_length, rows
+            room, row = max_length, rows
             rows += 1
         yield row
         open_rows[room - length].append(row)
         rooms |= 1 << room - length
 
 
-def _first_fit(lengths: Sequence[int], row_length: int) -> Iterator[int]:
+def _first_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
     """Yield the row of each item."""
     # A binary tree over as many rows as items: each node has the most room below it.
     leaves = 1 << max(len(lengths) - 1, 0).bit_length()
-    room = [row_length] * (2 * leaves)
+    room = [max_length] * (2 * leaves)
     for length in lengths:
         node = 1
         while node < leaves:
@@ -113,7 +113,7 @@ class Layout:
 
 def fill(
     rows: Sequence[Sequence[Mapping[str, np.ndarray]]],
-    row_length: int,
+    max_length: int,
     layout: Layout,
     *,
     sequences: int | None = None,
@@ -122,7 +122,7 @@ def fill(
 
     Args:
       rows: for each row its examples, which map the names of the layout to integers.
-      row_length: T, the width of the batch.
+      max_length: T, the width of the batch.
       layout: what the arrays are.
       sequences: S, examples in the fullest row of any batch; that of this one if None.
 
@@ -151,11 +151,11 @@ def fill(
     widths = np.diff(row_start)
     if sequences is None:
         sequences = int(counts.max(initial=0))
-    _check(widths, row_length, "tokens")
+    _check(widths, max_length, "tokens")
     _check(counts, sequences, "examples")
 
     # The line and a mask run through the places in one order: each array is one copy.
-    is_token = np.arange(row_length) < widths[:, None]
+    is_token = np.arange(max_length) < widths[:, None]
     is_example = np.arange(sequences) < counts[:, None]
 
     def spread(values, mask: np.ndarray, otherwise: int) -> np.ndarray:

@@ -50,7 +50,7 @@ class Batches:
 
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
-    >>> plan = packing_plan([5, 6, 2, 3], row_length=8, rows=2)
+    >>> plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
     >>> layout = Layout(tokens={"input_ids": 0})
     >>> batch = Batches(examples, layout=layout, plan=plan, multiple_of=3)[0]
     >>> batch.arrays["input_ids"].tolist()[1:]

@@ -89,7 +89,7 @@ class Plan:
 def packing_plan(
     lengths: Sequence[int],
     *,
-    row_length: int,
+    max_length: int,
     rows: int,
     epochs: int = 1,
     seed: int | None = None,
@@ -98,7 +98,7 @@ def packing_plan(
 ) -> Plan:
     """Put several examples in a row; every epoch is shuffled and packed anew.
 
-    >>> plan = packing_plan([5, 6, 2, 3], row_length=8, rows=2)
+    >>> plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
     >>> plan.items.tolist(), plan.row_starts.tolist(), plan.batch_starts.tolist()
     ([0, 3, 1, 2], [0, 2, 4], [0, 2])
     >>> plan.tokens, plan.places()
@@ -106,7 +106,7 @@ def packing_plan(
 
     Args:
       lengths: tokens of each example.
-      row_length: tokens per row; no example is longer.
+      max_length: tokens per row; no example is longer.
       rows: rows per batch, see `rows_per_batch`.
       epochs: number of passes over the examples.
       seed: of the order; None keeps the order given.
@@ -119,19 +119,19 @@ def packing_plan(
 
     def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
         del random
-        packed = pack(lengths, row_length, packing)
+        packed = pack(lengths, max_length, packing)
         order = np.fromiter(itertools.chain.from_iterable(packed), int, len(lengths))
         counts = np.fromiter(map(len, packed), int, len(packed))
         batches = np.diff([*range(0, len(packed), rows), len(packed)])
-        return _Arranged(order, counts, batches, np.full(len(batches), row_length))
+        return _Arranged(order, counts, batches, np.full(len(batches), max_length))
 
-    return _plan(lengths, row_length, rows, epochs, seed, drawn, arrange)
+    return _plan(lengths, max_length, rows, epochs, seed, drawn, arrange)
 
 
 def bucket_plan(
     lengths: Sequence[int],
     *,
-    row_length: int,
+    max_length: int,
     rows: int,
     buckets: int = 8,
     epochs: int = 1,
@@ -146,13 +146,13 @@ def bucket_plan(
     spare. An epoch's examples are shuffled before they are put in batches, and its
     batches then.
 
-    >>> plan = bucket_plan([3, 30, 7, 29, 25], row_length=64, rows=2, buckets=2)
+    >>> plan = bucket_plan([3, 30, 7, 29, 25], max_length=64, rows=2, buckets=2)
     >>> plan.items.tolist(), plan.batch_starts.tolist(), plan.widths.tolist()
     ([1, 3, 4, 0, 2], [0, 2, 4, 5], [32, 32, 8])
 
     Args:
       lengths: tokens of each example.
-      row_length: tokens per row at most; no example is longer.
+      max_length: tokens per row at most; no example is longer.
       rows: examples per batch.
       buckets: at most so many widths there are, see `bucket_widths`; each is a shape
         for which the step is compiled.
@@ -163,7 +163,7 @@ def bucket_plan(
     Raises:
       ValueError: an example is longer than a row, or `buckets` is less than 1.
     """
-    widths = np.array(bucket_widths(lengths, row_length, buckets), int)
+    widths = np.array(bucket_widths(lengths, max_length, buckets), int)
 
     def arrange(lengths: np.ndarray, random: np.random.Generator | None) -> _Arranged:
         bucket = np.searchsorted(widths, lengths)
@@ -179,25 +179,25 @@ def bucket_plan(
             widths[bucket[widest]],
         )
 
-    return _plan(lengths, row_length, rows, epochs, seed, drawn, arrange)
+    return _plan(lengths, max_length, rows, epochs, seed, drawn, arrange)
 
 
 def bucket_widths(
-    lengths: Sequence[int], row_length: int, buckets: int
+    lengths: Sequence[int], max_length: int, buckets: int
 ) -> tuple[int, ...]:
     """Choose the widths to which padding examples takes the fewest places.
 
     They are multiples of 8, or the row length; an optimum by dynamic programming over
     the number of examples of each such length.
 
-    >>> bucket_widths([3, 7, 8, 29, 30, 61], row_length=64, buckets=2)
+    >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=64, buckets=2)
     (8, 64)
-    >>> bucket_widths([3, 7, 8, 29, 30, 61], row_length=62, buckets=8)
+    >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=62, buckets=8)
     (8, 32, 62)
 
     Args:
       lengths: tokens of each example.
-      row_length: tokens per row at most; no example is longer.
+      max_length: tokens per row at most; no example is longer.
       buckets: the most widths.
 
     Returns:
@@ -208,8 +208,8 @@ def bucket_widths(
     """
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; want at least 1")
-    lengths = checked_lengths(lengths, row_length)
-    rounded = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, row_length)
+    lengths = checked_lengths(lengths, max_length)
+    rounded = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, max_length)
     widths, counts = np.unique(rounded, return_counts=True)
     held = np.concatenate([[0], np.cumsum(counts)])  # examples of the first n widths
     # places[m, n]: in one bucket, as wide as the n-th width, for all above the m-th.
@@ -229,18 +229,18 @@ def bucket_widths(
     return tuple(sorted(chosen))
 
 
-def rows_per_batch(lengths: Sequence[int], row_length: int, sentences: int) -> int:
+def rows_per_batch(lengths: Sequence[int], max_length: int, sentences: int) -> int:
     """Choose the number of packed rows that hold about `sentences` sentences.
 
-    >>> rows_per_batch([16] * 100, row_length=128, sentences=32)
+    >>> rows_per_batch([16] * 100, max_length=128, sentences=32)
     4
 
     Args:
       lengths: length of each training example.
-      row_length: tokens per row.
+      max_length: tokens per row.
       sentences: wanted sentences per batch.
     """
-    rows = len(pack(lengths, row_length))
+    rows = len(pack(lengths, max_length))
     return max(1, round(sentences * rows / len(lengths)))
 
 
@@ -255,7 +255,7 @@ class _Arranged(NamedTuple):
 
 def _plan(
     lengths: Sequence[int],
-    row_length: int,
+    max_length: int,
     rows: int,
     epochs: int,
     seed: int | None,
@@ -263,7 +263,7 @@ def _plan(
     arrange: Callable[[np.ndarray, np.random.Generator | None], _Arranged],
 ) -> Plan:
     """Shuffle and arrange each epoch, from the lengths of its examples."""
-    lengths = checked_lengths(lengths, row_length)
+    lengths = checked_lengths(lengths, max_length)
     items, weights, arranged = [], [], []
     for epoch in range(epochs):
         chosen, of_chosen = np.arange(len(lengths)), None

@@ -26,7 +26,7 @@ def count_scores(
     logits: Array,
     labels: Array,
     *,
-    kind: Literal["classes", "yes_or_no"],
+    kind: Literal["classes", "multi_label"],
     where: Array | None = None,
 ) -> Array:
     """Count elements by class, by truth, and by the log-odds of their probability.

@@ -36,7 +36,7 @@ ACTIVATIONS = {
 }
 
 
-WRITTEN_OUT = 6
+MAX_UNROLLED_LAYERS = 6
 """Up to this many layers are written out one after the other, more are a loop."""
 
 
@@ -221,7 +221,7 @@ def scan(
     # need no copy into a stacked array. A loop of several layers a turn has that copy,
     # and a second one. Recomputing needs the loop: in one turn the compiler is free to
     # run all that is recomputed before any of it is used, or to find that it has it.
-    unroll = depth if depth <= WRITTEN_OUT and not remat else 1
+    unroll = depth if depth <= MAX_UNROLLED_LAYERS and not remat else 1
     if remat:
         body = jax.checkpoint(body, prevent_cse=False)
     return lax.scan(body, x, (parameters, per_layer), unroll=unroll)

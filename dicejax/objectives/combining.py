@@ -86,20 +86,22 @@ class Combination(Objective):
         """Return the states of the members."""
         return tuple(member.initial_state() for member in self.members)
 
-    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the same of fitted members."""
-        return self.with_members([one.fitted(class_counts) for one in self.members])
+        return self.with_members(
+            [one.with_class_counts(class_counts) for one in self.members]
+        )
 
-    def leaves(self) -> tuple[Objective, ...]:
+    def terms(self) -> tuple[Objective, ...]:
         """Return those of all members."""
-        return tuple(leaf for member in self.members for leaf in member.leaves())
+        return tuple(leaf for member in self.members for leaf in member.terms())
 
-    def reading(
+    def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
     ) -> Objective:
         """Return the same of members of which each reads what it names, or all."""
         return self.with_members(
-            [member.reading(outputs, weights) for member in self.members]
+            [member.bind_outputs(outputs, weights) for member in self.members]
         )
 
 

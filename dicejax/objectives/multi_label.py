@@ -15,9 +15,9 @@ from dicejax.objectives.objective import (
     MeanObjective,
     count_labels,
     counted,
-    is_yes_or_no,
+    is_multi_label,
     objective,
-    yes_or_no,
+    to_multi_label,
 )
 
 
@@ -46,7 +46,7 @@ class Asymmetric(MeanObjective):
         """
         return losses.asymmetric(
             logits,
-            yes_or_no(logits, labels),
+            to_multi_label(logits, labels),
             gamma_positive=self.gamma_positive,
             gamma_negative=self.gamma_negative,
             margin=self.margin,
@@ -66,7 +66,7 @@ class ZLPR(MeanObjective):
 
     def values(self, logits: Array, labels: Array) -> Array:
         """Return the loss of each token."""
-        return losses.zlpr(logits, yes_or_no(logits, labels))
+        return losses.zlpr(logits, to_multi_label(logits, labels))
 
     def elements(self, targets: Mapping[str, Array]) -> Elements:
         """Return how many labels there are and how many tokens have one, `[2]`.
@@ -87,7 +87,7 @@ class ZLPR(MeanObjective):
         """Return what a micro-batch adds to the loss of the whole batch, a scalar."""
         of_forms = super().contribution(outputs, targets, whole, progress)
         name = self._one_of(outputs)
-        return of_forms[int(is_yes_or_no(outputs[name], targets[name]))]
+        return of_forms[int(is_multi_label(outputs[name], targets[name]))]
 
 
 @objective
@@ -121,12 +121,12 @@ class DistributionBalanced(MeanObjective):
     def values(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes of each token; for yes or no, each class."""
         counts = counted(self.class_counts, logits, labels)
-        positives, total, each = counts, jnp.sum(counts), is_yes_or_no(logits, labels)
+        positives, total, each = counts, jnp.sum(counts), is_multi_label(logits, labels)
         if each:
             positives, total = counts[:, 1], jnp.max(jnp.sum(counts, axis=-1))
         values = losses.distribution_balanced(
             logits,
-            yes_or_no(logits, labels),
+            to_multi_label(logits, labels),
             positives=positives,
             total=jnp.where(self.total > 0, self.total, total),
             alpha=self.alpha,

@@ -181,7 +181,7 @@ class Objective:
         """Return what the first call is given: nothing, for most objectives."""
         return ()
 
-    def fitted(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the objective with what it needs of the training data.
 
         Args:
@@ -208,7 +208,7 @@ class Objective:
         """Return whether it wants class counts and has none yet."""
         return getattr(self, "class_counts", None) == ()
 
-    def reading(
+    def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
     ) -> Objective:
         """Return the objective with every output that is None filled in.
@@ -247,7 +247,7 @@ class Objective:
         """
         return False
 
-    def leaves(self) -> tuple[Objective, ...]:
+    def terms(self) -> tuple[Objective, ...]:
         """Return those that read an output: this one, or what it is made of."""
         return (self,)
 
@@ -261,7 +261,7 @@ class Objective:
         if len(outputs) != 1:
             raise ValueError(
                 f"objective {self._name} names no output and there are {len(outputs)}"
-                f" ({', '.join(outputs)}): call `reading` with those of the task"
+                f" ({', '.join(outputs)}): call `bind_outputs` with those of the task"
             )
         return next(iter(outputs))
 
@@ -298,7 +298,7 @@ def _check_known(name: str, outputs: Sequence[str]) -> None:
     raise ValueError(f"output {name!r} is none of the task's: {known}{hint}")
 
 
-def is_yes_or_no(logits: Array, labels: Array) -> bool:
+def is_multi_label(logits: Array, labels: Array) -> bool:
     """Return whether labels are a yes or no for each class, not one class each."""
     return labels.ndim == logits.ndim
 
@@ -311,10 +311,11 @@ def counted(class_counts: Counts, logits: Array, labels: Array) -> Array:
     """
     if not class_counts:
         raise ValueError(
-            "class_counts is empty: call `fitted` with the counts of the training data"
+            "class_counts is empty: call `with_class_counts` with those of the "
+            "training data"
         )
     classes = logits.shape[-1]
-    shape = (classes, 2) if is_yes_or_no(logits, labels) else (classes,)
+    shape = (classes, 2) if is_multi_label(logits, labels) else (classes,)
     if len(class_counts) != math.prod(shape):
         kind = " of yes or no" if len(shape) == 2 else ""
         raise ValueError(
@@ -360,9 +361,9 @@ def count_labels(labels: Array, *, together: bool = False) -> Array:
     return jnp.sum(jnp.any(seen, axis=-1) if together else seen)
 
 
-def yes_or_no(logits: Array, labels: Array) -> Array:
+def to_multi_label(logits: Array, labels: Array) -> Array:
     """Return labels shaped like the logits: those of one class become a 1 among 0s."""
-    if is_yes_or_no(logits, labels):
+    if is_multi_label(logits, labels):
         return labels
     one_hot = (labels[..., None] == jnp.arange(logits.shape[-1])).astype(jnp.int32)
     return jnp.where(labels[..., None] == MASKED_LABEL, MASKED_LABEL, one_hot)
@@ -380,7 +381,7 @@ def one_or_each(
         itself is stacked along a last axis.
       **of_classes: more arguments: arrays whose first axis is that of the classes.
     """
-    if not is_yes_or_no(logits, labels):
+    if not is_multi_label(logits, labels):
         return loss(logits, labels, **of_classes)
     binary = functools.partial(loss, class_axis=None)
     return jax.vmap(binary, in_axes=-1, out_axes=-1)(logits, labels, **of_classes)

@@ -16,7 +16,7 @@ from dicejax.objectives.objective import (
     Objective,
     Scheme,
     counted,
-    is_yes_or_no,
+    is_multi_label,
     mean,
     objective,
     one_or_each,
@@ -43,7 +43,7 @@ class CrossEntropy(MeanObjective):
         return losses.cross_entropy(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             label_smoothing=self.label_smoothing,
         )
 
@@ -77,7 +77,7 @@ class WeightedCrossEntropy(MeanObjective):
         return losses.cross_entropy(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             label_smoothing=self.label_smoothing,
             class_weights=weights_of(self.scheme, counts, self.k, self.beta),
         )
@@ -121,7 +121,7 @@ class Focal(MeanObjective):
         return losses.focal(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             gamma=self.gamma,
             class_weights=weights,
         )
@@ -146,7 +146,7 @@ class Poly(MeanObjective):
         return losses.poly(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             epsilon=self.epsilon,
         )
 
@@ -173,7 +173,7 @@ class MajorityOrMinority(MeanObjective):
         return losses.majority_or_minority(
             logits,
             labels,
-            class_axis=None if is_yes_or_no(logits, labels) else -1,
+            class_axis=None if is_multi_label(logits, labels) else -1,
             majority_class=self.majority_class,
             weight=self.weight,
         )
@@ -201,7 +201,7 @@ class LogitAdjusted(MeanObjective):
         return losses.logit_adjusted(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             class_counts=counted(self.class_counts, logits, labels),
             tau=self.tau,
         )
@@ -290,7 +290,7 @@ class GHM(Objective):
             logits,
             labels,
             state,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             momentum=self.momentum,
         )
         return mean(values, labels), state
@@ -317,7 +317,7 @@ class HardNegatives(Objective):
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over the tokens that stay."""
-        each = is_yes_or_no(logits, labels)
+        each = is_multi_label(logits, labels)
         values = losses.cross_entropy(logits, labels, multi_label=each)
         kept = losses.hard_negative_mask(
             values,

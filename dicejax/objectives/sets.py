@@ -14,11 +14,11 @@ from jax import Array
 from dicejax import losses
 from dicejax.objectives.objective import (
     Objective,
-    is_yes_or_no,
+    is_multi_label,
     mean,
     objective,
     one_or_each,
-    yes_or_no,
+    to_multi_label,
 )
 
 Absent = Literal["smooth", "skip"]
@@ -55,7 +55,7 @@ class Dice(SetObjective):
         return losses.dice(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             smooth=self.smooth,
             squared=self.squared,
         ).mean()
@@ -106,7 +106,7 @@ class SelfAdjustingDice(SetObjective):
             losses.self_adjusting_dice,
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             alpha=self.alpha,
             smooth=self.smooth,
             stop_gradient_weight=self.stop_gradient_weight,
@@ -137,7 +137,7 @@ class LogCoshDice(SetObjective):
         return losses.log_cosh_dice(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             smooth=self.smooth,
             squared=self.squared,
         ).mean()
@@ -166,7 +166,7 @@ class GeneralizedDice(SetObjective):
         return losses.generalized_dice(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             smooth=self.smooth,
             weighting=self.weighting,
             absent=self.absent,
@@ -194,7 +194,7 @@ class DiceSemimetric(SetObjective):
         return losses.dice_semimetric(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             smooth=self.smooth,
             variant=self.variant,
         ).mean()
@@ -223,7 +223,7 @@ class Tversky(SetObjective):
         return losses.tversky(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             alpha=self.alpha,
             beta=self.beta,
             smooth=self.smooth,
@@ -255,7 +255,7 @@ class FocalTversky(SetObjective):
         return losses.focal_tversky(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             alpha=self.alpha,
             beta=self.beta,
             gamma=self.gamma,
@@ -280,7 +280,10 @@ class Jaccard(SetObjective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.jaccard(
-            logits, labels, multi_label=is_yes_or_no(logits, labels), smooth=self.smooth
+            logits,
+            labels,
+            multi_label=is_multi_label(logits, labels),
+            smooth=self.smooth,
         ).mean()
 
 
@@ -311,7 +314,7 @@ class SoftF1(SetObjective):
         return losses.soft_f1(
             logits,
             labels,
-            multi_label=is_yes_or_no(logits, labels),
+            multi_label=is_multi_label(logits, labels),
             beta=self.beta,
             average=self.average,
             exclude_class=self.exclude_class,
@@ -344,7 +347,7 @@ class SigmoidF1(SetObjective):
         """Return the loss of the batch."""
         return losses.sigmoid_f1(
             logits,
-            yes_or_no(logits, labels),
+            to_multi_label(logits, labels),
             slope=self.slope,
             offset=self.offset,
             average=self.average,
@@ -405,5 +408,8 @@ class LovaszSoftmax(SetObjective):
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the mean over classes."""
         return losses.lovasz_softmax(
-            logits, labels, multi_label=is_yes_or_no(logits, labels), absent=self.absent
+            logits,
+            labels,
+            multi_label=is_multi_label(logits, labels),
+            absent=self.absent,
         ).mean()

@@ -45,7 +45,7 @@ class Classification(Task):
     more classes "f1" is the mean over classes (macro).
 
     Args:
-      headline_score: what selects the best checkpoint.
+      primary_metric: what selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with it stand beside those without.
@@ -55,14 +55,9 @@ class Classification(Task):
     reads_words: ClassVar[bool] = False
     default_threshold: ClassVar[float | None] = 0.5
 
-    headline_score: Literal["f1", "accuracy", "matthews"] = "f1"
+    primary_metric: Literal["f1", "accuracy", "matthews"] = "f1"
     positive: str | None = None
     tune_threshold: bool = False
-
-    @property
-    def headline(self) -> str:
-        """The score that selects the best checkpoint."""
-        return self.headline_score
 
     @property
     def tunes_threshold(self) -> bool:
@@ -133,7 +128,7 @@ class Classification(Task):
             try:
                 pieces = whole.shortened(max_length, longer_first=True)
             except ValueError as error:
-                raise InputError(f"row_length: {error}; make it larger") from error
+                raise InputError(f"max_length: {error}; make it larger") from error
             arrays = {
                 "input_ids": pieces.ids,
                 "token_type_ids": pieces.token_types,
@@ -227,7 +222,7 @@ class Classification(Task):
             },
         )
 
-    def shares(
+    def example_statistics(
         self,
         examples: Sequence[LabelledText],
         predictions: Sequence[Decision],
@@ -239,13 +234,13 @@ class Classification(Task):
         """
         gold = np.array([example.label for example in examples])
         found = np.array([one.label for one in predictions])
-        if self.headline == "accuracy":
+        if self.primary_metric == "accuracy":
             right = (gold == found).astype(float)
             return np.stack([right, np.ones_like(right)], axis=-1)[:, None]
-        if self.headline != "f1":
+        if self.primary_metric != "f1":
             raise InputError(
-                f"task: {self.headline} is no sum over examples, as statistics over "
-                "them need; take --task.headline_score f1 or accuracy"
+                f"task: {self.primary_metric} is no sum over examples, as statistics "
+                "over them need; take --task.primary_metric f1 or accuracy"
             )
         names = [*labels, *sorted(set(gold) - set(labels))]
         wanted, given = (

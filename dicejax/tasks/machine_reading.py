@@ -146,7 +146,7 @@ class MachineReading(SpanTask):
         names = {"start": "start", "end": "end"}
         if self.match:
             names["match"] = "span"
-        return {name: Target("yes_or_no", (kind,)) for name, kind in names.items()}
+        return {name: Target("multi_label", (kind,)) for name, kind in names.items()}
 
     def layout(self, tokenizer: Tokenizer) -> Layout:
         """Return what the arrays of an item are, and what fills a packed row."""

@@ -207,10 +207,10 @@ class QuestionAnswering(Task):
         """Start and end are positions, or yes or no; `impossible` is yes or no."""
         del labels
         if self.form == "sigmoid":
-            return {name: Target("yes_or_no", (HEAD,)) for name in (START, END)}
+            return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
         found = {name: Target("positions") for name in (START, END)}
         if self.head == "xlnet":
-            found[NONE] = Target("yes_or_no", (NONE,))
+            found[NONE] = Target("multi_label", (NONE,))
         return found
 
     def layout(self, tokenizer: Tokenizer) -> Layout:
@@ -282,7 +282,7 @@ class QuestionAnswering(Task):
         """Give logits and labels that are yes or no a class axis of 1."""
         logits, labels = dict(outputs), dict(batch)
         for name, target in self.targets(()).items():
-            if target.kind == "yes_or_no":
+            if target.kind == "multi_label":
                 logits[name] = outputs[name][..., None]
                 labels[name] = batch[name][..., None]
         return logits, labels

@@ -37,7 +37,7 @@ class SpanTask(Task):
         counts = span_metrics.count(gold, predictions)
         return Scores.of_spans(span_metrics.scores(counts))
 
-    def shares(
+    def example_statistics(
         self,
         examples: Sequence[Sentence],
         predictions: Sequence[Sequence[Span]],
@@ -62,7 +62,7 @@ class SpanTask(Task):
 
 
 def f1_shares(counts: Sequence[span_metrics.TypeCounts]) -> np.ndarray:
-    """Return what each sentence adds to the micro F1, `[N, 1, 2]`; see `Task.shares`.
+    """Return `Task.example_statistics` for micro F1, `[N, 1, 2]`.
 
     >>> f1_shares([span_metrics.TypeCounts(1, 2, 3)]).tolist()
     [[[2.0, 5.0]]]

@@ -47,15 +47,15 @@ class Target(NamedTuple):
     """What one output of the network is trained towards.
 
     Attributes:
-      kind: "classes": logits `[..., C]`, labels `[...]` of one class. "yes_or_no":
+      kind: "classes": logits `[..., C]`, labels `[...]` of one class. "multi_label":
         logits and labels `[..., C]`, each class 0 or 1 by itself. "positions": logits
         `[..., T]`, the label is a place in the row.
       classes: their names, the negative one first where there is one; those that are
-        "yes_or_no" have none. Empty for positions.
+        "multi_label" have none. Empty for positions.
       has_negative: whether the first class says that there is nothing to find.
     """
 
-    kind: Literal["classes", "yes_or_no", "positions"]
+    kind: Literal["classes", "multi_label", "positions"]
     classes: tuple[str, ...] = ()
     has_negative: bool = False
 
@@ -102,7 +102,7 @@ class Task(abc.ABC):
     """
 
     takes: ClassVar[tuple[type, ...]]  # the kinds of examples
-    headline: ClassVar[str] = "f1"  # the score that selects the best checkpoint
+    primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
     reads_words: ClassVar[bool] = True  # or raw text
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
 
@@ -206,7 +206,7 @@ class Task(abc.ABC):
             columns = [np.atleast_1d(item.arrays[name]) for item in items]
             values = np.concatenate(columns) if columns else np.zeros(0, int)
             known = values[values >= 0]
-            if target.kind == "yes_or_no":
+            if target.kind == "multi_label":
                 counts[name] = np.bincount(known, minlength=2)[None]
             else:
                 counts[name] = np.bincount(known, minlength=len(target.classes))
@@ -276,18 +276,18 @@ class Task(abc.ABC):
         predictions = [self.decide(one, threshold) for one in found]
         return self.score(examples, predictions, labels)
 
-    def shares(
+    def example_statistics(
         self,
         examples: Sequence[Any],
         predictions: Sequence[Any],
         labels: Sequence[str],
     ) -> np.ndarray:
-        """Return what each example adds to the headline.
+        """Return what each example adds to the primary metric.
 
-            headline = mean_c(sum_n shares[n, c, 0] / sum_n shares[n, c, 1])
+            primary_metric = mean_c(sum_n shares[n, c, 0] / sum_n shares[n, c, 1])
 
-        with 0 for 0 / 0: statistics over examples draw from these. Here the headline is
-        a mean over examples; a task with another kind of score says so.
+        with 0 for 0 / 0: statistics over examples draw from these. Here the primary
+        metric is a mean over examples; a task with another kind of score says so.
 
         Args:
           examples: of a split.
@@ -299,10 +299,10 @@ class Task(abc.ABC):
           average over classes.
 
         Raises:
-          InputError: the headline is no such quotient.
+          InputError: the primary metric is no such quotient.
         """
         pairs = [
-            (self.score([one], [prediction], labels).values[self.headline], 1.0)
+            (self.score([one], [prediction], labels).values[self.primary_metric], 1.0)
             for one, prediction in zip(examples, predictions, strict=True)
         ]
         return np.array(pairs).reshape(-1, 1, 2)

@@ -110,7 +110,7 @@ class WordTagging(TokenTask):
             },
         )
 
-    def shares(
+    def example_statistics(
         self,
         examples: Sequence[TaggedWords],
         predictions: Sequence[Sequence[str]],
@@ -206,7 +206,7 @@ class JointTagging(Tagging):
         }
         return Scores({**joint.values, **more}, joint.groups)
 
-    def shares(
+    def example_statistics(
         self,
         examples: Sequence[Sentence],
         predictions: Sequence[Sequence[Span]],

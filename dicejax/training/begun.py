@@ -12,7 +12,7 @@ from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches
 from dicejax.errors import InputError
 from dicejax.training.devices.model_flops import attended_length, flops_per_token
-from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.processes import is_main_process
 from dicejax.training.devices.sharding import placed
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.boards import Board, WeightsAndBiases
@@ -140,7 +140,7 @@ def _begin(
 
 
 def _log(experiment: Experiment, run: Run, standing: Standing) -> MetricsLog | NoLog:
-    if not is_first():
+    if not is_main_process():
         return NoLog()
     boards: Sequence[Board] = ()
     project = experiment.recording.wandb_project

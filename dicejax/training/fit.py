@@ -10,7 +10,7 @@ import numpy as np
 
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
-from dicejax.training.devices.processes import is_first, meet
+from dicejax.training.devices.processes import barrier, is_main_process
 from dicejax.training.devices.sharding import (
     global_batch,
     replicate,
@@ -216,16 +216,16 @@ class Fit:
         member.checkpoints.wait()
         state = self._state_of(member)
         result = result_of(member, state, self._mesh, self._look_for_stop)
-        if is_first():
+        if is_main_process():
             member.run.write_result(result)
-        meet("the result is there")
+        barrier("the result is there")
         member.end(result)
 
     def _collect(self, member: Member) -> None:
         try:
             member.collect()
         except Diverged as error:
-            if is_first():
+            if is_main_process():
                 member.run.write_diverged(str(error))
             member.end(error)
 

@@ -13,8 +13,8 @@ from etils import epath
 
 from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.prediction import Predictor
 from dicejax.training.runs.checkpoint import Which, restore_params
 from dicejax.training.runs.run import Run
@@ -149,7 +149,7 @@ def _find(
         network=network,
         labels=labels,
         tokenizer=tokenizer,
-        row_length=experiment.training.row_length,
+        max_length=experiment.training.max_length,
         mesh=mesh,
     )
     return step, predictor(params, examples, items)

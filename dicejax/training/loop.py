@@ -9,7 +9,7 @@ from dicejax.config import Experiment
 from dicejax.data.pipeline import Batches
 from dicejax.errors import Diverged, InputError
 from dicejax.training.begun import Begun
-from dicejax.training.devices.processes import is_first, meet
+from dicejax.training.devices.processes import barrier, is_main_process
 from dicejax.training.fit import Fit
 from dicejax.training.logs.boards import require_wandb
 from dicejax.training.logs.progress import TrainingProgress
@@ -74,7 +74,7 @@ def train_stack(
 
     Args:
       experiments: what to train; they differ in the seed and in numbers of the
-        objective, in nothing else, see `analysis.comparison.stacks`.
+        objective, in nothing else, see `comparison.stacks`.
       runs: their folders, unfinished.
       progress: shows where the runs stand.
       companions: the stack they were begun in, those of it that are over included;
@@ -100,13 +100,13 @@ def train_stack(
         seed = setup.experiment.training.seed
         if seed not in of_seed:
             of_seed[seed] = setup.batches(mesh)
-    meet("before anything is written")
+    barrier("before anything is written")
     for setup, run in zip(setups, runs, strict=True):
-        if is_first() and not run.continues:
+        if is_main_process() and not run.continues:
             data = setup.data
             network = setup.network.encoder
             run.write_setup(setup.experiment, data.labels, network, data.tokenizer)
-    meet("the run's folder is there")
+    barrier("the run's folder is there")
     begun = [
         Begun.of(setup, run, mesh, of_seed[setup.experiment.training.seed], progress)
         for setup, run in zip(setups, runs, strict=True)
@@ -115,7 +115,7 @@ def train_stack(
         companions = Companions.of(
             runs, max(batches.sequences for batches in of_seed.values())
         )
-    if is_first():
+    if is_main_process():
         for run in runs:
             companions.note(run)
     alone = len(companions.paths) == 1

@@ -15,7 +15,7 @@ from dicejax.errors import Diverged
 from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
 from dicejax.objectives import name_of
-from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.processes import is_main_process
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.metrics_log import MetricsLog, NoLog
 from dicejax.training.logs.progress import TrainingProgress
@@ -98,7 +98,7 @@ class Member:
           Diverged: too many in a row had no finite loss or gradient.
         """
         self.gradients.write()
-        most = self.setup.experiment.training.most_skipped
+        most = self.setup.experiment.training.max_consecutive_skips
         first = self.standing.step - len(self._given) + 1
         for number, metrics in enumerate(jax.device_get(self._given), first):
             own = {name: self._own(value) for name, value in metrics.items()}
@@ -124,7 +124,7 @@ class Member:
             step,
             loss=values["loss"],
             score=self.standing.dev_score,
-            headline=self.task.headline,
+            primary_metric=self.task.primary_metric,
             tokens_per_s=speed["tokens_per_s"],
             skipped=self.standing.skipped,
             wait_share=speed["wait_share"],
@@ -144,14 +144,14 @@ class Member:
         """
         found = self.find(state.weights, "dev", between=between)
         scores = self.score(found, "dev")
-        score = scores.values[self.task.headline]
+        score = scores.values[self.task.primary_metric]
         self.standing.scored(score)
         self.write(step, batch, **flat("dev", scores))
         loss = self.standing.mean_of_epoch()
         self._save(state, score)
         self.progress.say(
             f"{self.name}  epoch {batch.epoch + 1}  mean loss {loss:.4f}  "
-            f"dev {heading(self.task.headline)} {100 * score:.2f}  "
+            f"dev {heading(self.task.primary_metric)} {100 * score:.2f}  "
             f"{self.meter.values()['tokens_per_s']:,.0f} tokens/s"
         )
 
@@ -182,10 +182,10 @@ class Member:
 
     def _give_up(self, step: int) -> None:
         """Keep the batch of a step for inspection, and end the run."""
-        most = self.setup.experiment.training.most_skipped
+        most = self.setup.experiment.training.max_consecutive_skips
         first = step - most + 1
         file = self.run.path / f"not_finite_step_{first}.npz"
-        if is_first():
+        if is_main_process():
             content = io.BytesIO()
             np.savez_compressed(content, **self.batches[first - 1].arrays)
             file.write_bytes(content.getvalue())

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError
-from dicejax.training.devices.mesh import AXES, MeshShape
+from dicejax.mesh import AXES, MeshShape
 from dicejax.training.devices.sharding import by_rows, placed
 from dicejax.training.setup import Setup, describe
 from dicejax.training.steps.step import train_step
@@ -25,7 +25,7 @@ class Plan:
     Attributes:
       mesh: length of each axis.
       rows: of a batch.
-      row_length: places per row.
+      max_length: places per row.
       parameters: the part of the parameters that a device holds.
       optimizer: the part of what the optimizer keeps, an average of weights included.
       batch: the part of a batch.
@@ -35,7 +35,7 @@ class Plan:
 
     mesh: dict[str, int]
     rows: int
-    row_length: int
+    max_length: int
     parameters: int
     optimizer: int
     batch: int
@@ -77,7 +77,7 @@ def planned(setup: Setup, mesh: Mesh) -> Plan:
     return Plan(
         mesh=dict(mesh.shape),
         rows=batches.rows,
-        row_length=width,
+        max_length=width,
         parameters=params,
         optimizer=_bytes_per_device(state) - params,
         batch=_bytes_per_device(batch),
@@ -148,6 +148,6 @@ def shown(found: Plan) -> list[tuple[str, str]]:
     }
     return [
         ("mesh", axes),
-        ("batch of", f"{found.rows} rows of {found.row_length} tokens"),
+        ("batch of", f"{found.rows} rows of {found.max_length} tokens"),
         *((name, f"{value / 2**20:,.1f} MiB") for name, value in parts.items()),
     ]

@@ -14,9 +14,9 @@ from tokenizers import Tokenizer
 
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.data.plan import packing_plan
+from dicejax.mesh import batch_parts
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item, Predicted, Task
-from dicejax.training.devices.mesh import batch_parts
 from dicejax.training.devices.sharding import global_batch, rows_here, to_host
 from dicejax.training.steps.step import predict_step
 
@@ -49,7 +49,7 @@ class Predictor:
       network: the architecture.
       labels: what the network chooses from.
       tokenizer: what the examples were encoded with.
-      row_length: tokens per packed row.
+      max_length: tokens per packed row.
       mesh: the devices.
     """
 
@@ -57,7 +57,7 @@ class Predictor:
     network: Network
     labels: tuple[str, ...]
     tokenizer: Tokenizer
-    row_length: int
+    max_length: int
     mesh: Mesh
 
     def __call__(
@@ -134,7 +134,7 @@ class Predictor:
         """Yield the place of each item and what is given for it; add to the counts."""
         plan = packing_plan(
             [len(item) for item in items],
-            row_length=self.row_length,
+            max_length=self.max_length,
             rows=ROWS,
         )
         batches = Batches(

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 
 from dicejax.errors import InputError
 from dicejax.models.network import Params
-from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.processes import is_main_process
 from dicejax.training.member import Member
 from dicejax.training.runs.checkpoint import restore_params
 from dicejax.training.runs.versions import versions
@@ -57,7 +57,7 @@ def _told(member: Member, mesh: Mesh) -> dict[str, Any]:
         "devices": mesh.size,
         "device_kind": mesh.devices.flat[0].device_kind,
         "versions": versions(),
-        "headline": member.task.headline,
+        "primary_metric": member.task.primary_metric,
     }
 
 
@@ -70,7 +70,7 @@ def _scored(
     search = member.search(best, "test", counted=True, between=between)
     (found,) = search.found
     _keep_shares(member, found)
-    if is_first():
+    if is_main_process():
         member.run.write_score_counts(search.counts)
     chosen = last = member.score(found, "test")
     if best_step < len(member.batches):
@@ -100,13 +100,13 @@ def checksum(setup: Setup, split: str) -> int:
 
 
 def _keep_shares(member: Member, found: Sequence[Any]) -> None:
-    """Keep what each test example adds to the headline, where that is a sum at all."""
+    """Write per-example statistics of test, where the primary metric is a sum."""
     data, task = member.setup.data, member.task
     decided = [task.decide(one) for one in found]
     with contextlib.suppress(InputError):  # told by what wants to compare runs
-        shares = task.shares(data.corpus.test, decided, data.labels)
-        if is_first():
-            member.run.write_shares(shares)
+        shares = task.example_statistics(data.corpus.test, decided, data.labels)
+        if is_main_process():
+            member.run.write_statistics(shares)
 
 
 def _with_tuned_threshold(

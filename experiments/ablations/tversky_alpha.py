@@ -12,8 +12,8 @@ measured: not run: the data is licensed. The same on a part of CoNLL-2003: RESUL
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import ConllFiles
 from dicejax.objectives import Tversky
+from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading
-from dicejax.training.optimizers import AdamW
 
 QUERIES = (
     ("GPE", "国家、省、州、城市的名称"),
@@ -35,6 +35,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.002),
         training=Training(
-            epochs=5, sentences_per_update=16, row_length=300, precision="bfloat16"
+            epochs=5, batch_size=16, max_length=300, precision="bfloat16"
         ),
     )

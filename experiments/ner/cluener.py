@@ -17,8 +17,8 @@ measured: a BERT of 2 layers, 128 wide, from random weights, 12 epochs, rate 1e-
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import CluenerFiles
 from dicejax.objectives import GHM, CrossEntropy, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import TwoPointerNER
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -37,6 +37,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=5e-5, warmup=0.0, weight_decay=0.0),
         training=Training(
-            epochs=8, sentences_per_update=128, row_length=128, precision="bfloat16"
+            epochs=8, batch_size=128, max_length=128, precision="bfloat16"
         ),
     )

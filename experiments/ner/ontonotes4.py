@@ -21,8 +21,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     WeightedCrossEntropy,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading
-from dicejax.training.optimizers import AdamW
 
 QUERIES = (
     ("GPE", "国家、省、州、城市的名称"),
@@ -49,8 +49,8 @@ def get_config() -> Experiment:
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.002),
         training=Training(
             epochs=5,
-            sentences_per_update=16,
-            row_length=300,
+            batch_size=16,
+            max_length=300,
             precision="bfloat16",
         ),
     )

@@ -21,8 +21,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     WeightedCrossEntropy,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import MachineReading
-from dicejax.training.optimizers import AdamW
 
 QUERIES = (
     ("LAW", "laws and treaties by their name"),
@@ -63,8 +63,8 @@ def get_config() -> Experiment:
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.002),
         training=Training(
             epochs=5,
-            sentences_per_update=72,
-            row_length=300,
+            batch_size=72,
+            max_length=300,
             precision="bfloat16",
         ),
     )

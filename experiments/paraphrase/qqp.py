@@ -11,8 +11,8 @@ measured: not run with these settings.
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import TabSeparatedFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -30,6 +30,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=4, sentences_per_update=32, row_length=128, precision="bfloat16"
+            epochs=4, batch_size=32, max_length=128, precision="bfloat16"
         ),
     )

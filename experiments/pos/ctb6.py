@@ -20,8 +20,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     WeightedCrossEntropy,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import JointTagging
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -40,6 +40,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=2e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=5, sentences_per_update=32, row_length=256, precision="bfloat16"
+            epochs=5, batch_size=32, max_length=256, precision="bfloat16"
         ),
     )

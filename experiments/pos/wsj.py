@@ -13,8 +13,8 @@ measured: not run: the data is licensed.
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import WordLabelFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import WordTagging
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -32,6 +32,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=3, sentences_per_update=32, row_length=256, precision="bfloat16"
+            epochs=3, batch_size=32, max_length=256, precision="bfloat16"
         ),
     )

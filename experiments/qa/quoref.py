@@ -17,8 +17,8 @@ measured: not run with these settings.
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import SquadFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import QuestionAnswering
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -36,6 +36,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=2, sentences_per_update=32, row_length=384, precision="bfloat16"
+            epochs=2, batch_size=32, max_length=384, precision="bfloat16"
         ),
     )

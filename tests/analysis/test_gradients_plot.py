@@ -8,11 +8,11 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from dicejax.analysis.comparison.outcomes import Outcome
-from dicejax.analysis.comparison.statistics import Row
 from dicejax.analysis.gradients import agreement, history, plot
-from dicejax.analysis.report.gradients import drawings_of
 from dicejax.cli import run
+from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.report.gradients import drawings_of
+from dicejax.comparison.statistics import Row
 from dicejax.errors import InputError
 from dicejax.metrics.significance import Summary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
@@ -107,10 +107,10 @@ def _measured_numbers(project):
 
 def _agreement_of_known_losses():
     """Soft F1 of the only batch points to itself, minus it the other way."""
-    headline = SoftF1(average="micro", exclude_class=0, smooth=0.0)
+    primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
     asked = {
-        "itself": headline,
-        "against": WeightedSum(parts=(headline,), weights=(-1.0,)),
+        "itself": primary_metric,
+        "against": WeightedSum(parts=(primary_metric,), weights=(-1.0,)),
         "ce": CrossEntropy(),
     }
     found = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
@@ -123,7 +123,7 @@ def _agreement_of_known_losses():
     assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
     assert 0 < by_name["ce", "micro"].share_of_positives < 1
     # With counts of more batches the F1 of one alone is another direction.
-    only = {"itself": headline}
+    only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
     one = more.found[0]
     assert 0.5 < min(one.logits) < 1 - 1e-6

@@ -22,6 +22,7 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
+from dicejax.mesh import MeshShape
 from dicejax.objectives import (
     CrossEntropy,
     Dice,
@@ -33,7 +34,6 @@ from dicejax.objectives import (
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.setup import encode
 
 
@@ -44,7 +44,7 @@ def told(experiment, **options):
 
 
 def tagging(folder, **settings):
-    training = Training(row_length=32, sentences_per_update=4)
+    training = Training(max_length=32, batch_size=4)
     settings = {"training": training} | settings
     return Experiment(name="small", data=ConllFiles(dir=str(folder)), **settings)
 
@@ -95,10 +95,10 @@ def test_labels_too_rare_are_found_and_each_rule_says_so(conll):
         "B-ORG",
         "I-ORG",
     }
-    small = Training(row_length=32, sentences_per_update=2)
+    small = Training(max_length=32, batch_size=2)
     found, _ = told(tagging(conll, training=small), rare=8)
     assert supported(found)["tags", "B-LOC"].reasons == ("not in every update",)
-    large = Training(row_length=32, sentences_per_update=999)
+    large = Training(max_length=32, batch_size=999)
     found, _ = told(tagging(conll, training=large), rare=0)
     assert supported(found)["tags", "B-LOC"].per_update == 8
 
@@ -117,7 +117,7 @@ def test_smooth_is_that_of_the_parts_that_count():
         parts=(Dice(smooth=0.5), LinearSchedule(then=Tversky(smooth=3.0))),
         weights=(1.0, 1.0),
     )
-    assert smooth_by_output(mixed.reading(["tags"])) == {"tags": 3.0}
+    assert smooth_by_output(mixed.bind_outputs(["tags"])) == {"tags": 3.0}
     two = WeightedSum(parts=(Dice(output="a", smooth=2.0), CrossEntropy(output="b")))
     assert smooth_by_output(two) == {"a": 2.0}
     assert smooth_by_output(SelfAdjustingDice(output="a", over="token")) == {}
@@ -275,7 +275,7 @@ def test_quantiles_and_bins_are_plain_counts():
 
 def test_padding_is_what_numpy_says():
     lengths = np.random.default_rng(1).integers(3, 40, 203)
-    found = measure_padding(lengths.tolist(), row_length=48, per_batch=20, seed=5)
+    found = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
     order = np.arange(203)
     np.random.default_rng((5, 0)).shuffle(order)
     padded = np.append(lengths[order], np.zeros(17, int)).reshape(11, 20)
@@ -293,7 +293,7 @@ def test_padding_is_what_numpy_says():
 def test_the_padding_of_training_is_that_of_its_batches(conll):
     from dicejax.training.setup import prepare
 
-    experiment = tagging(conll, training=Training(row_length=32, epochs=1, seed=3))
+    experiment = tagging(conll, training=Training(max_length=32, epochs=1, seed=3))
     found, _ = told(experiment)
     batches = prepare(experiment, lambda text: None).batches(
         MeshShape().make(jax.devices()[:1])
@@ -325,7 +325,7 @@ def test_a_folder_without_weights_is_enough(conll, model_folder):
 def test_conll_2003_has_the_published_counts(data_folder):
     folder = data_folder / "conll2003"
     encoder = ScratchEncoder(vocab_size=2000)
-    training = Training(row_length=512)
+    training = Training(max_length=512)
     data = ConllFiles(dir=str(folder))
     found, _ = told(
         Experiment(

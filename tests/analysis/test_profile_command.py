@@ -17,7 +17,7 @@ from dicejax.data.sources import ConllFiles
 
 def get_config():
     return Experiment(
-        name="small", data=ConllFiles(dir={folder!r}), training=Training(row_length=32)
+        name="small", data=ConllFiles(dir={folder!r}), training=Training(max_length=32)
     )
 """
 
@@ -52,9 +52,9 @@ def test_the_command_prints_tables_and_a_histogram(project, capsys):
 
 
 def test_the_command_prints_one_json_object(project, capsys):
-    assert run(["profile", "mine.py", "--json", "--training.row_length", "16"]) == 0
+    assert run(["profile", "mine.py", "--json", "--training.max_length", "16"]) == 0
     found = from_json(capsys.readouterr().out)
-    assert found.row_length == 16 and set(found.splits) == {"train", "dev", "test"}
+    assert found.max_length == 16 and set(found.splits) == {"train", "dev", "test"}
 
 
 def test_out_has_the_numbers_and_the_picture(project, capsys):

@@ -26,7 +26,7 @@ def batches(make, seed=0, epochs=2, count=301, drawn=None, rows=5, multiple_of=1
     options = {"buckets": BUCKETS} if make is bucket_plan else {}
     plan = make(
         lengths,
-        row_length=64,
+        max_length=64,
         rows=rows,
         epochs=epochs,
         seed=seed,
@@ -198,7 +198,7 @@ def test_the_other_rows_are_not_looked_at():
 
     lengths = [5, 6, 2, 3]
     examples = Watched({"input_ids": np.full(n, n)} for n in lengths)
-    plan = packing_plan(lengths, row_length=8, rows=2)
+    plan = packing_plan(lengths, max_length=8, rows=2)
     made = Batches(examples, layout=Layout(tokens={"input_ids": 0}), plan=plan)
     assert made.part(0, 1, 2).rows == ((0, 3), (1, 2))
     assert examples.asked == (1, 2)
@@ -214,7 +214,7 @@ def test_parts_that_are_none_are_refused():
 
 
 def test_a_plan_for_other_examples_is_refused():
-    plan = packing_plan([3, 4], row_length=8, rows=1)
+    plan = packing_plan([3, 4], max_length=8, rows=1)
     with pytest.raises(ValueError, match="1 examples, but the plan is for 2"):
         Batches(
             [{"input_ids": np.arange(3)}],

@@ -34,7 +34,7 @@ def seen_by_epoch(plan):
 @pytest.mark.parametrize("make", [packing_plan, bucket_plan])
 @given(lengths=few_lengths, rows=st.integers(1, 9), seed=st.none() | st.integers(0, 9))
 def test_each_epoch_has_each_example_once(make, lengths, rows, seed):
-    plan = make(lengths, row_length=60, rows=rows, epochs=3, seed=seed)
+    plan = make(lengths, max_length=60, rows=rows, epochs=3, seed=seed)
     once = Counter(range(len(lengths)))
     assert seen_by_epoch(plan) == {epoch: once for epoch in range(3)}
     ends = np.cumsum(np.bincount(plan.epochs)).tolist()
@@ -50,7 +50,7 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone(make):
     lengths = np.random.default_rng(1).integers(1, 60, 300)
 
     def first(epoch, **options):
-        plan = make(lengths, row_length=60, rows=4, **options)
+        plan = make(lengths, max_length=60, rows=4, **options)
         where = np.flatnonzero(plan.epochs == epoch)
         return [batches_of(plan)[step] for step in where]
 
@@ -61,7 +61,7 @@ def test_the_order_depends_on_the_seed_and_the_epoch_alone(make):
 
 @given(few_lengths, st.integers(1, 9), st.integers(1, 5))
 def test_a_batch_of_a_bucket_has_one_row_for_each_example(lengths, rows, buckets):
-    plan = bucket_plan(lengths, row_length=60, rows=rows, buckets=buckets, seed=0)
+    plan = bucket_plan(lengths, max_length=60, rows=rows, buckets=buckets, seed=0)
     widths = bucket_widths(lengths, 60, buckets)
     batches = batches_of(plan)
     assert set(plan.widths.tolist()) <= set(widths) and len(widths) <= buckets
@@ -83,7 +83,7 @@ def test_a_batch_of_a_bucket_has_one_row_for_each_example(lengths, rows, buckets
 
 def test_batches_of_all_widths_come_in_turn():
     lengths = np.random.default_rng(0).integers(1, 65, 2000)
-    plan = bucket_plan(lengths, row_length=64, rows=10, buckets=2, seed=3)
+    plan = bucket_plan(lengths, max_length=64, rows=10, buckets=2, seed=3)
     half = len(plan) // 2
     assert 0.3 < (plan.widths[:half] == 64).mean() < 0.7
     examples = plan.items[plan.widths.repeat(10) == 64]
@@ -95,18 +95,18 @@ def test_batches_of_all_widths_come_in_turn():
     st.integers(1, 6),
     st.sampled_from([45, 48, 64]),
 )
-def test_no_other_widths_take_fewer_places(lengths, buckets, row_length):
+def test_no_other_widths_take_fewer_places(lengths, buckets, max_length):
     def places(widths):
         return sum(min(w for w in widths if w >= length) for length in lengths)
 
-    candidates = [*range(8, row_length, 8), row_length]
+    candidates = [*range(8, max_length, 8), max_length]
     least = min(
         places(chosen)
         for count in range(1, buckets + 1)
         for chosen in itertools.combinations(candidates, count)
         if chosen[-1] >= max(lengths)
     )
-    widths = bucket_widths(lengths, row_length, buckets)
+    widths = bucket_widths(lengths, max_length, buckets)
     assert places(widths) == least
     assert len(widths) <= buckets and set(widths) <= set(candidates)
     assert list(widths) == sorted(set(widths))
@@ -119,7 +119,7 @@ def test_an_epoch_holds_what_was_drawn_with_its_weights(make):
         return Epoch(indices, indices / 4 + epoch)
 
     plan = make(
-        [3, 40, 9, 9, 9, 9, 9, 60], row_length=60, rows=2, epochs=2, drawn=drawn
+        [3, 40, 9, 9, 9, 9, 9, 60], max_length=60, rows=2, epochs=2, drawn=drawn
     )
     assert seen_by_epoch(plan) == {
         0: Counter([0, 1, 1, 2, 7]),
@@ -135,20 +135,20 @@ def test_weights_in_some_epochs_only_are_refused():
         return Epoch(np.arange(2), np.ones(2) if epoch else None)
 
     with pytest.raises(ValueError, match="1 of 2 epochs drawn have weights"):
-        packing_plan([3, 4], row_length=8, rows=1, epochs=2, drawn=drawn)
+        packing_plan([3, 4], max_length=8, rows=1, epochs=2, drawn=drawn)
 
 
 @pytest.mark.parametrize("make", [packing_plan, bucket_plan])
 def test_an_example_that_cannot_fit_is_named_by_its_own_number(make):
     with pytest.raises(ValueError, match="item 2 has length 61, a row 60"):
-        make([5, 5, 61, 5], row_length=60, rows=2, seed=1)
+        make([5, 5, 61, 5], max_length=60, rows=2, seed=1)
     with pytest.raises(ValueError, match="buckets is 0; want at least 1"):
-        bucket_plan([5], row_length=60, rows=2, buckets=0)
+        bucket_plan([5], max_length=60, rows=2, buckets=0)
 
 
 @pytest.mark.parametrize("make", [packing_plan, bucket_plan])
 def test_no_examples_make_no_batches(make):
-    plan = make([], row_length=60, rows=2, epochs=2, seed=0)
+    plan = make([], max_length=60, rows=2, epochs=2, seed=0)
     assert len(plan) == plan.tokens == plan.places() == plan.sequences == 0
     assert plan.epoch_ends() == []
 
@@ -166,5 +166,5 @@ def test_a_large_data_set_is_planned_in_a_moment(options):
     lengths = np.random.default_rng(0).geometric(1 / 40, 50_000).clip(3, 512)
     make = bucket_plan if "buckets" in options else packing_plan
     start = time.process_time()
-    make(lengths, row_length=512, rows=32, seed=0, **options)
+    make(lengths, max_length=512, rows=32, seed=0, **options)
     assert time.process_time() - start < 1.5

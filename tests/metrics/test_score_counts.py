@@ -62,7 +62,7 @@ def test_the_curve_is_that_of_scikit_learn(scored):
     logits, labels = scored
     labels = (labels > 2).astype(int)[..., None]
     logits = logits[..., :1] + 2 * labels
-    counts = np.asarray(count_scores(logits, labels, kind="yes_or_no"))
+    counts = np.asarray(count_scores(logits, labels, kind="multi_label"))
     place = in_bins(expit(logits.astype(np.float64))).ravel()
     gold = labels.ravel()
     found = curve(counts)
@@ -88,7 +88,7 @@ def test_calibrated_scores_have_little_error_and_sharpened_ones_much():
     labels = (rng.random((20_000, 1)) < expit(z)).astype(int)
     errors = {}
     for factor in (1.0, 3.0):
-        counts = count_scores(jnp.asarray(factor * z), labels, kind="yes_or_no")
+        counts = count_scores(jnp.asarray(factor * z), labels, kind="multi_label")
         p = expit(factor * z)
         place = np.minimum((p * 15).astype(int), 14)
         direct = sum(

@@ -14,7 +14,7 @@ from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHe
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
-from dicejax.training.optimizers import AdamW
+from dicejax.optimizers import AdamW
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import train_step
 

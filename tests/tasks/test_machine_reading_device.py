@@ -92,7 +92,7 @@ def test_pairs_are_labelled_as_by_loops(tokenizer, pairs):
     spans = {"predicted": 0, "all": 3 + 1 + 2}.get(pairs, 6)
     assert (expected == 1).sum() >= spans and (expected == 0).any()
     for name, target in task.targets(()).items():
-        assert target.kind == "yes_or_no" and len(target.classes) == 1
+        assert target.kind == "multi_label" and len(target.classes) == 1
         assert gold[name].shape == logits[name].shape == (*outputs[name].shape, 1)
         np.testing.assert_array_equal(logits[name][..., 0], outputs[name])
         seen = np.asarray(gold[name]) != IGNORED

@@ -379,7 +379,7 @@ def test_the_loss_sees_logits_and_labels_of_one_shape(tokenizer, form):
     logits, labels = task.loss_inputs(outputs, batch)
     assert set(task.targets(())) == set(outputs)
     for name, target in task.targets(()).items():
-        if target.kind == "yes_or_no":
+        if target.kind == "multi_label":
             assert logits[name].shape == (*outputs[name].shape, 1)
             assert labels[name].shape == logits[name].shape
             assert target.classes

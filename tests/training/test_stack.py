@@ -17,12 +17,12 @@ from dicejax.config import Experiment, Recording, ScratchEncoder, Training
 from dicejax.data.sources import LabelFirstFiles, SyntheticNER
 from dicejax.errors import Diverged
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
 from dicejax.training.devices.sharding import path_name
 from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train, train_stack
 from dicejax.training.member import Member
-from dicejax.training.optimizers import AdamW
 from dicejax.training.plan import planned
 from dicejax.training.runs.checkpoint import restore_params
 from dicejax.training.runs.companions import FILE, Companions
@@ -51,7 +51,7 @@ SMALL = Experiment(
     ),
     optimizer=AdamW(learning_rate=3e-3),
     training=Training(
-        epochs=2, sentences_per_update=3, row_length=32, log_every=1, most_skipped=3
+        epochs=2, batch_size=3, max_length=32, log_every=1, max_consecutive_skips=3
     ),
     recording=Recording(checkpoint_every=25),
 )
@@ -125,7 +125,9 @@ def same_end(ours, theirs):
     assert list(one) == list(other)
     for name in ("steps", "test", "test_at_last_step", "best_step", "test_data"):
         assert one[name] == other[name], name
-    np.testing.assert_array_equal(*(Run.open(str(f)).shares() for f in (ours, theirs)))
+    np.testing.assert_array_equal(
+        *(Run.open(str(f)).example_statistics() for f in (ours, theirs))
+    )
     (step, ours), (wanted, theirs) = last_weights(ours), last_weights(theirs)
     assert step == wanted
     for name, one in ours.items():
@@ -216,7 +218,9 @@ def same_bits(ours, theirs):
     one, other = (json.loads((f / "result.json").read_text()) for f in (ours, theirs))
     for name in one.keys() - set(TIMES):
         assert one[name] == other[name], name
-    np.testing.assert_array_equal(*(Run.open(str(f)).shares() for f in (ours, theirs)))
+    np.testing.assert_array_equal(
+        *(Run.open(str(f)).example_statistics() for f in (ours, theirs))
+    )
     (step, ours), (wanted, theirs) = last_weights(ours), last_weights(theirs)
     assert step == wanted
     for name, one in ours.items():

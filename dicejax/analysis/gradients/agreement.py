@@ -14,8 +14,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import global_batch, replicate, to_host
 from dicejax.training.gradients.collector import outputs_of
 from dicejax.training.gradients.pieces import kinds_of
@@ -129,7 +129,7 @@ def agreements(
 
 
 def table(agreements: Agreements) -> Table:
-    """Return a table: a row for each loss and output, of the headline's average."""
+    """Return a table: one row per loss and output, for the primary average."""
     headlines = {}
     for one in agreements.found:
         headlines.setdefault((one.loss, one.output), one)

@@ -73,8 +73,8 @@ def of_objective(objective: Objective, *, size: int = SIZE, label: str = "") -> 
     """
     labels = jnp.zeros(size, int).at[0].set(1)
     others = _others(size)
-    outputs = {leaf.output for leaf in objective.leaves()} - {None} or {"shown"}
-    fitted = objective.reading(sorted(outputs)).fitted(
+    outputs = {leaf.output for leaf in objective.terms()} - {None} or {"shown"}
+    fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(
         dict.fromkeys(outputs, np.array([size - 1, 1]))
     )
 

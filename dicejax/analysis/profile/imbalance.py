@@ -148,7 +148,7 @@ def ratio(negatives: int, positives: int) -> float | None:
 def _rule(target: Target, counts: np.ndarray | None) -> Rule:
     if target.kind == "positions":
         return "positions"
-    if target.kind == "yes_or_no":
+    if target.kind == "multi_label":
         return "yes or no"
     named = target.has_negative and counts[0] > 0
     return "negative class" if named or len(counts) == 2 else "most and least"

@@ -60,14 +60,14 @@ class Padding:
     """How much padding three ways to make batches need, with one order of sequences.
 
     Attributes:
-      row_length: places per row.
+      max_length: places per row.
       to_row: a row of its own for each sequence, all rows full width.
       to_batch: a row for each sequence, as wide as the longest of its batch of
-        `sentences_per_update`.
+        `batch_size`.
       packed: several sequences in a row, as training has them.
     """
 
-    row_length: int
+    max_length: int
     to_row: Layout
     to_batch: Layout
     packed: Layout
@@ -100,17 +100,17 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
 
 
 def measure_padding(
-    lengths: Sequence[int], row_length: int, per_batch: int, seed: int
+    lengths: Sequence[int], max_length: int, per_batch: int, seed: int
 ) -> Padding:
     """Lay sequences out in three ways, in the order of the first epoch.
 
-    >>> padding = measure_padding([2, 2, 4, 8], row_length=8, per_batch=4, seed=0)
+    >>> padding = measure_padding([2, 2, 4, 8], max_length=8, per_batch=4, seed=0)
     >>> padding.to_row.places, padding.packed.places, padding.to_row.factor
     (32, 16, 2.0)
 
     Args:
       lengths: of the sequences, one or more.
-      row_length: places per row; no sequence is longer.
+      max_length: places per row; no sequence is longer.
       per_batch: sequences that are padded to the longest of them.
       seed: of the order, as `Training.seed`.
     """
@@ -124,14 +124,14 @@ def measure_padding(
         )
     )
     pieces = int(shuffled.sum())
-    packed = len(pack(shuffled.tolist(), row_length)) * row_length
+    packed = len(pack(shuffled.tolist(), max_length)) * max_length
 
     def layout(places: int) -> Layout:
         return Layout(places, pieces / places, places / packed)
 
     return Padding(
-        row_length,
-        to_row=layout(len(shuffled) * row_length),
+        max_length,
+        to_row=layout(len(shuffled) * max_length),
         to_batch=layout(to_batch),
         packed=layout(packed),
     )

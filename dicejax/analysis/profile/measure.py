@@ -51,8 +51,8 @@ class Profile:
       name: of the experiment.
       task: its kind.
       objective: its short name.
-      row_length: the most pieces a row holds.
-      sentences_per_update: about how many sequences an update sees.
+      max_length: the most pieces a row holds.
+      batch_size: about how many sequences an update sees.
       rare: fewer positives of a label in the training split are too few.
       smooth: of the objective, by output, in counts.
       splits: "train", "dev" and "test".
@@ -63,8 +63,8 @@ class Profile:
     name: str
     task: str
     objective: str
-    row_length: int
-    sentences_per_update: int
+    max_length: int
+    batch_size: int
     rare: int
     smooth: dict[str, float]
     splits: dict[str, SplitProfile]
@@ -114,15 +114,15 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> Profile:
         name=experiment.name,
         task=type(task).__name__,
         objective=experiment.objective.short_name,
-        row_length=training.row_length,
-        sentences_per_update=training.sentences_per_update,
+        max_length=training.max_length,
+        batch_size=training.batch_size,
         rare=rare,
         smooth=smooth,
         splits=splits,
         support=support(
             {split: found.outputs for split, found in splits.items()},
             count_outputs(task, epoch, data.labels, chosen),
-            min(1.0, training.sentences_per_update / max(len(epoch), 1)),
+            min(1.0, training.batch_size / max(len(epoch), 1)),
             smooth,
             rare,
         ),
@@ -158,7 +158,7 @@ def _split(
         outputs=count_outputs(task, counted, labels, chosen, weights=split == "train"),
         lengths=measure_lengths(lengths) if lengths else None,
         padding=measure_padding(
-            lengths, training.row_length, training.sentences_per_update, training.seed
+            lengths, training.max_length, training.batch_size, training.seed
         )
         if lengths
         else None,
@@ -188,7 +188,7 @@ def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
     """The objective's `smooth` by output, where the output has counts."""
     targets = experiment.task.targets(data.labels)
     try:
-        objective = experiment.objective.reading(
+        objective = experiment.objective.bind_outputs(
             tuple(targets), experiment.task.loss_weights
         )
     except ValueError as error:

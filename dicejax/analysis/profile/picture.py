@@ -87,10 +87,8 @@ def draw(profile: Profile, split: str) -> Figure:
     _draw_labels(figure.add_subplot(left), bars)
     if shown.lengths and shown.padding:
         above, below = right.subgridspec(2, 1, height_ratios=(1.7, 1))
-        _draw_lengths(figure.add_subplot(above), shown.lengths, profile.row_length)
-        _draw_padding(
-            figure.add_subplot(below), shown.padding, profile.sentences_per_update
-        )
+        _draw_lengths(figure.add_subplot(above), shown.lengths, profile.max_length)
+        _draw_padding(figure.add_subplot(below), shown.padding, profile.batch_size)
     return figure
 
 
@@ -123,20 +121,20 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, LabelCount]]) -> None:
     axes.set_xlabel("occurrences" + (", negatives grey" * (_NEGATIVE in colours)))
 
 
-def _draw_lengths(axes: Axes, lengths: Lengths, row_length: int) -> None:
+def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
     starts = [one.first - 0.5 for one in lengths.bins]
     widths = [0.95 * (one.last - one.first + 1) for one in lengths.bins]
     counts = [one.sequences for one in lengths.bins]
     axes.bar(starts, counts, widths, align="edge", color=_POSITIVE)
-    axes.axvline(row_length, color=_MARK, linewidth=1.4)
-    axes.set_xlim(0, row_length * 1.32)
+    axes.axvline(max_length, color=_MARK, linewidth=1.4)
+    axes.set_xlim(0, max_length * 1.32)
     top = max(counts) * 1.12
     axes.set_ylim(0, top)
-    axes.text(row_length, top, f"row: {row_length} ", color=_MARK, ha="right", va="top")
+    axes.text(max_length, top, f"row: {max_length} ", color=_MARK, ha="right", va="top")
     quantiles = [f"{q}% up to {n}" for q, n in lengths.quantiles.items()]
     axes.set_title("pieces per sequence")
     # Beside the mark, behind which there is nothing.
-    axes.text(row_length * 1.02, top, "\n".join(quantiles), va="top", size=7.5)
+    axes.text(max_length * 1.02, top, "\n".join(quantiles), va="top", size=7.5)
     axes.set_ylabel("sequences")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.grid(axis="y")
@@ -144,7 +142,7 @@ def _draw_lengths(axes: Axes, lengths: Lengths, row_length: int) -> None:
 
 def _draw_padding(axes: Axes, padding: Padding, per_batch: int) -> None:
     rows = {
-        f"a row of {padding.row_length} each": padding.to_row,
+        f"a row of {padding.max_length} each": padding.to_row,
         f"to the longest of {per_batch}": padding.to_batch,
         "packed": padding.packed,
     }

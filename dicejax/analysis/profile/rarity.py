@@ -7,7 +7,7 @@
 - "smooth": it is expected less often in an update than the `smooth` of the loss, which
   is in counts. Such a loss of such a batch says more of `smooth` than of the label.
 
-A count expected in an update is that of an epoch times `sentences_per_update` divided
+A count expected in an update is that of an epoch times `batch_size` divided
 by the sequences of the epoch, and at most that of the epoch. Where the experiment
 resamples, the epoch is its first one as it is drawn.
 """
@@ -90,14 +90,14 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     What takes each token as a set of its own has no counts to compare with.
 
     >>> from dicejax.objectives import Dice, WeightedSum
-    >>> smooth_by_output(WeightedSum().reading(["tags"]))
+    >>> smooth_by_output(WeightedSum().bind_outputs(["tags"]))
     {'tags': 1.0}
 
     Args:
       objective: of which every part names its output.
     """
     found: dict[str, float] = {}
-    for leaf in objective.leaves():
+    for leaf in objective.terms():
         smooth = getattr(leaf, "smooth", None)
         if smooth is not None and leaf.is_of_a_set:
             found[leaf.output] = max(found.get(leaf.output, 0.0), smooth)

@@ -32,7 +32,7 @@ def report(profile: Profile, split: str) -> Iterator[RenderableType]:
     yield from _support(profile)
     if shown.lengths and shown.padding:
         yield _histogram(shown.lengths, split)
-        yield _padding(shown.padding, profile.sentences_per_update, split)
+        yield _padding(shown.padding, profile.batch_size, split)
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> Table:
@@ -55,7 +55,7 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> 
 
 def _sizes(profile: Profile) -> Table:
     table = _table(
-        f"{profile.name}: {profile.task}, rows of {profile.row_length} pieces",
+        f"{profile.name}: {profile.task}, rows of {profile.max_length} pieces",
         ["split"],
         ["examples", "sequences", "pieces", "50%", "90%", "95%", "99%", "longest"],
         caption="under %: so many sequences have no more pieces",
@@ -125,7 +125,7 @@ def _support(profile: Profile) -> Iterator[RenderableType]:
         what,
         [*(["output"] if several else []), "label"],
         ["train", "dev", "test", "per update"],
-        caption=f"an update sees about {profile.sentences_per_update} sequences",
+        caption=f"an update sees about {profile.batch_size} sequences",
     )
     table.add_column("too rare because")
     for label in profile.support:
@@ -172,7 +172,7 @@ def _padding(padding: Padding, per_batch: int, split: str) -> Table:
         ["places", "filled", "times packed"],
     )
     rows = {
-        f"a row of {padding.row_length} each": padding.to_row,
+        f"a row of {padding.max_length} each": padding.to_row,
         f"padded to the longest of {per_batch}": padding.to_batch,
         "packed": padding.packed,
     }

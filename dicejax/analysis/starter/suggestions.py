@@ -21,8 +21,8 @@ class Suggestions:
     """Settings, each with the reason that stands beside it in the file.
 
     Attributes:
-      row_length: holds 99 % of the sequences whole.
-      sentences_per_update: fewer for small data.
+      max_length: holds 99 % of the sequences whole.
+      batch_size: fewer for small data.
       epochs: enough for some hundred updates.
       encoder: a model of the language's script; None for one from random weights.
       learning_rate: usual for the encoder.
@@ -31,8 +31,8 @@ class Suggestions:
       losses: expressions to compare, cross-entropy first.
     """
 
-    row_length: int
-    sentences_per_update: int
+    max_length: int
+    batch_size: int
     epochs: int
     encoder: str | None
     learning_rate: float
@@ -57,8 +57,8 @@ def suggest(profile: Profile, texts: Iterable[str], encoder: str | None) -> Sugg
     ratio = max(ratios, default=None)
     of_positions = any(one.rule == "positions" for one in train.outputs)
     return Suggestions(
-        row_length=next((row for row in ROWS if row >= most), ROWS[-1]),
-        sentences_per_update=sentences,
+        max_length=next((row for row in ROWS if row >= most), ROWS[-1]),
+        batch_size=sentences,
         epochs=min(30, max(3, math.ceil(UPDATES / per_epoch))),
         encoder=None if from_scratch else encoder or _pretrained(texts),
         learning_rate=1e-3 if from_scratch else 5e-5,

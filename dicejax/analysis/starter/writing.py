@@ -52,7 +52,7 @@ def file_for(
     environment.filters |= {"python": _python, "comment": _comment}
     train = profile.splits["train"]
     sequences = train.sequences
-    updates = suggested.epochs * math.ceil(sequences / suggested.sentences_per_update)
+    updates = suggested.epochs * math.ceil(sequences / suggested.batch_size)
     longest = train.lengths.longest if train.lengths else 0
     return environment.get_template("experiment.py.jinja").render(
         kind_told=TOLD[kind],
@@ -68,7 +68,7 @@ def file_for(
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
         updates=updates,
-        held="all" if longest <= suggested.row_length else "99 %",
+        held="all" if longest <= suggested.max_length else "99 %",
         advice=_advice(suggested),
         facts=_facts(profile),
     )

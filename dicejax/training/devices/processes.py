@@ -58,12 +58,12 @@ class Processes:
             )
 
 
-def is_first() -> bool:
+def is_main_process() -> bool:
     """Whether this process writes what one process writes for all."""
     return jax.process_index() == 0
 
 
-def meet(name: str) -> None:
+def barrier(name: str) -> None:
     """Wait until every process has come to this point."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)

@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dicejax.training.devices.mesh import BATCH_AXES
+from dicejax.mesh import BATCH_AXES
 
 # The last parts of a parameter's path, and the mesh axis of each of its dimensions. The
 # first rule with as many dimensions counts; what no rule names lies on every device.

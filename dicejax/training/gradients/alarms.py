@@ -46,7 +46,7 @@ class Alarm:
 def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
     """Return the alarms of what was recorded of an output at a step.
 
-    >>> groups = Groups(("O", "PER"), has_negative=True, yes_or_no=False)
+    >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
     >>> record = {"count": [90, 10], "hard": [4, 8], "dead": [4, 6],
     ...     "saturated": [0, 2], "not_finite": 0}
     >>> for alarm in alarms_of(record, groups):

@@ -20,7 +20,7 @@ from jax.sharding import Mesh
 from dicejax.losses import OverlapCounts
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.devices.processes import is_first
+from dicejax.training.devices.processes import is_main_process
 from dicejax.training.devices.sharding import replicate
 from dicejax.training.gradients.alarms import alarms_of
 from dicejax.training.gradients.measures import Groups
@@ -79,7 +79,7 @@ class Collector:
         self._pieces = replicate(kinds_of(tokenizer), mesh)
         counts = counts_in(self._file, after_step, self._outputs)
         self._counts = replicate(counts, mesh)
-        if is_first():
+        if is_main_process():
             self._lines = lines_of(self._file, after_step)
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ def outputs_of(
       objective: which reads what it names.
       in_layout: names of the arrays with one number a token.
     """
-    read = {leaf.output for leaf in objective.leaves()}
+    read = {leaf.output for leaf in objective.terms()}
     return tuple(
         Output(name, Groups.of(target), name in in_layout)
         for name, target in task.targets(labels).items()
@@ -183,7 +183,7 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
                 kept = record["outputs"]
     found = {}
     for output in outputs:
-        classes = len(output.groups.names) - output.groups.yes_or_no
+        classes = len(output.groups.names) - output.groups.multi_label
         counts = no_counts(classes)
         if output.name in kept:
             read = kept[output.name]["counts"]

@@ -43,20 +43,20 @@ class Groups:
     Attributes:
       names: of each.
       has_negative: whether the first is of negatives.
-      yes_or_no: whether each class is a yes or no by itself.
+      multi_label: whether each class is a yes or no by itself.
 
-    >>> Groups.of(Target("yes_or_no", ("start of PER", "start of LOC"))).names
+    >>> Groups.of(Target("multi_label", ("start of PER", "start of LOC"))).names
     ('no', 'start of PER', 'start of LOC')
     """
 
     names: tuple[str, ...]
     has_negative: bool
-    yes_or_no: bool
+    multi_label: bool
 
     @classmethod
     def of(cls, target: Target) -> Groups:
         """Return those of an output whose labels are no positions."""
-        if target.kind == "yes_or_no":
+        if target.kind == "multi_label":
             return cls(("no", *(target.classes or ("yes",))), True, True)
         return cls(target.classes, target.has_negative, False)
 
@@ -91,9 +91,9 @@ def elements_of(
       groups: of the output.
     """
     classes = logits.shape[-1]
-    where = (labels >= 0) & (labels < (2 if groups.yes_or_no else classes))
+    where = (labels >= 0) & (labels < (2 if groups.multi_label else classes))
     known = jnp.where(where, labels, 0)
-    if groups.yes_or_no:
+    if groups.multi_label:
         away = jnp.where(known == 1, -logits, logits)
         hardness = jax.nn.sigmoid(away)
         group = known * (1 + jnp.arange(classes))

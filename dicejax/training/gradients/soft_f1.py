@@ -36,16 +36,16 @@ Average = Literal["micro", "macro"]
 
 
 def averages(groups: Groups) -> tuple[Average, ...]:
-    """Return the kinds of F1 that say something of an output, the headline first."""
+    """Return the averages of F1 defined for an output, the primary one first."""
     return ("micro", "macro") if groups.has_negative else ("macro",)
 
 
 def counts_of(logits: Array, labels: Array, groups: Groups) -> OverlapCounts:
     """Count a batch softly: `[C]` each, over all its labelled elements."""
     where = labels >= 0
-    if groups.yes_or_no:  # a mask is of whole elements there, -100 of entries
+    if groups.multi_label:  # a mask is of whole elements there, -100 of entries
         labels, where = jnp.where(where, labels, -100), None
-    return overlap_counts(logits, labels, where=where, multi_label=groups.yes_or_no)
+    return overlap_counts(logits, labels, where=where, multi_label=groups.multi_label)
 
 
 def no_counts(classes: int) -> OverlapCounts:
@@ -57,14 +57,14 @@ def no_counts(classes: int) -> OverlapCounts:
 def soft_f1(counts: OverlapCounts, groups: Groups, average: Average) -> Array:
     """Return the F1 of counts, a scalar; 0 where nothing is predicted and nothing is.
 
-    >>> groups = Groups(("O", "PER"), has_negative=True, yes_or_no=False)
+    >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
     >>> ten = jnp.array([50.0, 10.0])
     >>> counts = OverlapCounts(
     ...     intersection=jnp.array([45.0, 6.0]), predicted=ten, actual=ten)
     >>> round(float(soft_f1(counts, groups, "micro")), 3)
     0.6
     """
-    if groups.has_negative and not groups.yes_or_no:
+    if groups.has_negative and not groups.multi_label:
         counts = jax.tree.map(lambda one: one[1:], counts)
     has_gold = counts.actual > 0
     if average == "micro":

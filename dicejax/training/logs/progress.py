@@ -83,7 +83,7 @@ class TrainingProgress:
         *,
         loss: float,
         score: float | None,
-        headline: str,
+        primary_metric: str,
         tokens_per_s: float,
         skipped: int = 0,
         wait_share: float = 0.0,
@@ -95,7 +95,7 @@ class TrainingProgress:
           step: number of updates so far.
           loss: of late.
           score: the last one on dev, in [0, 1]; None before there is one.
-          headline: name of that score.
+          primary_metric: name of that score.
           tokens_per_s: real tokens per second of training.
           skipped: number of steps so far that changed nothing; told where there are
             any.
@@ -104,7 +104,7 @@ class TrainingProgress:
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         status = (
-            f"loss {loss:.4f}  dev {heading(headline)} {percent}  "
+            f"loss {loss:.4f}  dev {heading(primary_metric)} {percent}  "
             f"{tokens_per_s:,.0f} tokens/s"
         )
         if wait_share > WAITS_WORTH_TELLING:

@@ -19,8 +19,8 @@ from jax.sharding import Mesh
 from orbax.checkpoint.checkpoint_managers import preservation_policy
 
 from dicejax.errors import InputError, first_line
+from dicejax.mesh import MeshShape
 from dicejax.models.network import Network, Params
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import path_name, placed
 from dicejax.training.runs.fingerprint import fingerprint
 from dicejax.training.steps.state import TrainState

@@ -10,10 +10,10 @@ tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
 companions.json   with which runs one program steps it, see `runs.companions`
 checkpoints/      the last states and the best
-test_shares.npz   what each test example adds to the headline, see `Task.shares`
+test_statistics.npz   per-example statistics, see `Task.example_statistics`
 test_scores.npz   how sure the network was of what in test, see `metrics.score_counts`
-controls.json     scores of moved decisions, see `analysis.comparison.controls`; and
-controls.npz      what each test example adds to them
+baselines.json     scores of moved decisions, see `comparison.baselines`; and
+baselines.npz      what each test example adds to them
 result.json       the final scores; written last, so it marks a finished run
 diverged.json     instead of it: why training was given up
 """
@@ -40,10 +40,10 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 
 RESULT = "result.json"
-SHARES = "test_shares.npz"
+STATISTICS = "test_statistics.npz"
 SCORE_COUNTS = "test_scores.npz"
-CONTROLS = "controls.json"
-CONTROL_SHARES = "controls.npz"
+BASELINES = "baselines.json"
+BASELINE_STATISTICS = "baselines.npz"
 DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
 
@@ -180,17 +180,17 @@ class Run:
         """Return the final scores."""
         return self._read(RESULT)
 
-    def write_shares(self, shares: np.ndarray) -> None:
-        """Keep what each test example adds to the headline, `[N, C, 2]`."""
-        self._write_arrays(SHARES, {"shares": shares})
+    def write_statistics(self, shares: np.ndarray) -> None:
+        """Keep what each test example adds to the primary metric, `[N, C, 2]`."""
+        self._write_arrays(STATISTICS, {"example_statistics": shares})
 
-    def shares(self) -> np.ndarray:
-        """Return what each test example adds to the headline, `[N, C, 2]`.
+    def example_statistics(self) -> np.ndarray:
+        """Return what each test example adds to the primary metric, `[N, C, 2]`.
 
         Raises:
           InputError: the run has none, or the file cannot be read.
         """
-        return self._arrays(SHARES, "shares")["shares"]
+        return self._arrays(STATISTICS, "example_statistics")["example_statistics"]
 
     def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
         """Keep counts of the scores on test, `[C, 2, BINS]` by output."""
@@ -204,27 +204,32 @@ class Run:
         """
         return self._arrays(SCORE_COUNTS)
 
-    def write_controls(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
+    def write_baselines(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep scores of moved decisions by name, each with an array of `shares`."""
-        shares = {name: one["shares"] for name, one in controls.items()}
-        self._write_arrays(CONTROL_SHARES, shares)
+        shares = {name: one["example_statistics"] for name, one in controls.items()}
+        self._write_arrays(BASELINE_STATISTICS, shares)
         rest = {
-            name: {key: value for key, value in one.items() if key != "shares"}
+            name: {
+                key: value for key, value in one.items() if key != "example_statistics"
+            }
             for name, one in controls.items()
         }
-        write_whole(self.path, CONTROLS, _json(rest))
+        write_whole(self.path, BASELINES, _json(rest))
 
-    def controls(self) -> dict[str, dict[str, Any]] | None:
-        """Return what `write_controls` kept; None where there is nothing.
+    def baselines(self) -> dict[str, dict[str, Any]] | None:
+        """Return what `write_baselines` kept; None where there is nothing.
 
         Raises:
           InputError: a file cannot be read.
         """
-        if not (self.path / CONTROLS).exists():
+        if not (self.path / BASELINES).exists():
             return None
-        controls = self._read(CONTROLS)
-        shares = self._arrays(CONTROL_SHARES, *controls)
-        return {name: one | {"shares": shares[name]} for name, one in controls.items()}
+        controls = self._read(BASELINES)
+        shares = self._arrays(BASELINE_STATISTICS, *controls)
+        return {
+            name: one | {"example_statistics": shares[name]}
+            for name, one in controls.items()
+        }
 
     def _write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         content = io.BytesIO()

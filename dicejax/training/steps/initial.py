@@ -10,8 +10,8 @@ from jax.sharding import Mesh
 
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
+from dicejax.optimizers import Optimizer
 from dicejax.training.devices.sharding import shardings
-from dicejax.training.optimizers import Optimizer
 from dicejax.training.steps.state import TrainState
 
 

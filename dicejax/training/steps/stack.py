@@ -17,9 +17,9 @@ from jax.sharding import Mesh
 
 from dicejax.models.network import Network
 from dicejax.objectives import Objective
+from dicejax.optimizers import Optimizer
 from dicejax.tasks import Task
 from dicejax.training.devices.sharding import replicate
-from dicejax.training.optimizers import Optimizer
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import Batch, train_step
 

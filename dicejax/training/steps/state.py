@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.models.network import Params
-from dicejax.training.optimizers import Optimizer
+from dicejax.optimizers import Optimizer
 from dicejax.training.steps.loss_scaling import LossScaling
 
 
@@ -71,7 +71,7 @@ class TrainState:
             loss_scaling=LossScaling.create() if precision == "float16" else None,
         )
 
-    def learnt(
+    def apply_gradients(
         self,
         params: Params,
         opt_state: Any,

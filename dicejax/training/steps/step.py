@@ -15,9 +15,9 @@ from jax.sharding import Mesh
 from dicejax.metrics.score_counts import count_scores
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
+from dicejax.optimizers import Optimizer
 from dicejax.tasks import Predicted, Target, Task
 from dicejax.training.devices.sharding import shardings
-from dicejax.training.optimizers import Optimizer
 from dicejax.training.steps.accumulation import LossOfBatch
 from dicejax.training.steps.state import TrainState
 
@@ -78,11 +78,11 @@ def train_step(
         gradients, state.opt_state, state.params, state.step, state.total_steps
     )
     finite = jnp.isfinite(update.gradient_norm) & jnp.isfinite(found.loss)
-    learnt = state.learnt(
+    updated = state.apply_gradients(
         update.params, update.opt_state, found.objective_state, optimizer
     )
     state = dataclasses.replace(
-        _where(finite, learnt, state),
+        _where(finite, updated, state),
         step=state.step + 1,
         loss_scaling=None if scaling is None else scaling.after(finite),
     )

@@ -13,12 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.data.pack import Layout, fill
+from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import SelfAdjustingDice
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging, Target
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import (
     global_batch,
     replicate,
@@ -28,7 +29,6 @@ from dicejax.training.devices.sharding import (
 from dicejax.training.gradients.measures import Groups
 from dicejax.training.gradients.probe import Output, look_at_step
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.optimizers import AdamW
 from dicejax.training.steps.state import TrainState
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")

@@ -130,7 +130,7 @@ def test_positions_are_left_out_with_a_note(project, tmp_path, capsys):
     from dicejax.training.gradients.collector import outputs_of
 
     task = QuestionAnswering(form="positions")
-    loss = CrossEntropy().reading(tuple(task.targets(())), task.loss_weights)
+    loss = CrossEntropy().bind_outputs(tuple(task.targets(())), task.loss_weights)
     assert outputs_of(task, (), loss, {}) == ()
     labels = ("O", "B-PER")
     (found,) = outputs_of(

@@ -21,7 +21,7 @@ from dicejax.training.gradients.measures import (
 )
 
 TAGS = Groups.of(Target("classes", ("O", "PER", "LOC"), has_negative=True))
-POINTERS = Groups.of(Target("yes_or_no", ("start", "end")))
+POINTERS = Groups.of(Target("multi_label", ("start", "end")))
 
 
 def batch(kind, seed=0):

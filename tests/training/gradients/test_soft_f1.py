@@ -21,7 +21,7 @@ from dicejax.training.gradients.soft_f1 import (
 
 TAGS = Groups.of(Target("classes", ("O", "PER", "LOC", "ORG"), has_negative=True))
 POS = Groups.of(Target("classes", ("ADJ", "NOUN", "VERB", "X")))
-YES = Groups.of(Target("yes_or_no", ("start", "end", "both", "none")))
+YES = Groups.of(Target("multi_label", ("start", "end", "both", "none")))
 
 
 def made(groups, seed, rows=12):
@@ -29,7 +29,7 @@ def made(groups, seed, rows=12):
     logits = rng.normal(scale=2, size=(rows, 4))
     labels = (
         rng.integers(0, 2, (rows, 4))
-        if groups.yes_or_no
+        if groups.multi_label
         else rng.choice(4, rows, p=[0.7, 0.15, 0.15, 0.0])
     )
     labels[0] = -100
@@ -39,7 +39,7 @@ def made(groups, seed, rows=12):
 def sums(groups, logits, labels):
     """I, P, Y by class, and p and y of each element, in NumPy."""
     seen = labels >= 0
-    if groups.yes_or_no:
+    if groups.multi_label:
         p, y = expit(logits) * seen, np.where(seen, labels, 0)
     else:
         y = np.eye(4)[np.maximum(labels, 0)] * seen[:, None]
@@ -52,7 +52,7 @@ def by_hand(groups, former, logits, labels, average):
     own = sums(groups, logits, labels)
     right, predicted, actual = (a + b for a, b in zip(former, own[:3], strict=True))
     p, y = own[3:]
-    positive = np.arange(4) >= (groups.has_negative and not groups.yes_or_no)
+    positive = np.arange(4) >= (groups.has_negative and not groups.multi_label)
     if average == "micro":
         size = (predicted + actual)[positive].sum()
         value = 2 * right[positive].sum() / size
@@ -63,7 +63,7 @@ def by_hand(groups, former, logits, labels, average):
         of_class = 2 * right / size
         value = of_class[counted].mean()
         of_p = (2 * y / size - of_class / size) * counted / counted.sum()
-    if groups.yes_or_no:
+    if groups.multi_label:
         return value, -of_p * p * (1 - p) * (labels >= 0)
     return value, -p * (of_p - (p * of_p).sum(-1, keepdims=True))
 
@@ -107,9 +107,9 @@ def test_the_slope_is_that_of_the_quotient_rule(groups, average):
 def test_batches_with_each_others_counts_make_the_loss_of_the_data_set(groups, average):
     parts = [made(groups, seed) for seed in (0, 1, 2)]
     logits, labels = map(np.concatenate, zip(*parts, strict=True))
-    first = 0 if groups.yes_or_no or not groups.has_negative else 1
+    first = 0 if groups.multi_label or not groups.has_negative else 1
     settings = {
-        "multi_label": groups.yes_or_no,
+        "multi_label": groups.multi_label,
         "average": average,
         "absent": "skip",
         "exclude_class": 0 if first else None,

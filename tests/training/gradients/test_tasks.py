@@ -8,8 +8,8 @@ import pytest
 
 from dicejax import config
 from dicejax.config import Analysis
+from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import global_batch, replicate
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logs.throughput import Throughput

@@ -7,7 +7,7 @@ from rich.console import Console
 
 from dicejax.training.logs.progress import TrainingProgress
 
-SHOWN = {"loss": 0.25, "score": 0.5, "headline": "f1", "tokens_per_s": 12345.6}
+SHOWN = {"loss": 0.25, "score": 0.5, "primary_metric": "f1", "tokens_per_s": 12345.6}
 
 
 def status(**more):

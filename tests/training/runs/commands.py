@@ -23,7 +23,7 @@ SMALL = {
     "--data.test": 20,
     "--training.epochs": 4,
     "--training.log_every": 1,
-    "--training.sentences_per_update": 10,
+    "--training.batch_size": 10,
     "--recording.checkpoint_every": 3,
 }
 

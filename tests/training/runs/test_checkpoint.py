@@ -10,7 +10,7 @@ from dicejax.errors import InputError
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy
-from dicejax.training.optimizers import AdamW
+from dicejax.optimizers import AdamW
 from dicejax.training.runs.checkpoint import Checkpoints, restore_params
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import train_step

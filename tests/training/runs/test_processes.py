@@ -59,7 +59,7 @@ LEARNT = {
     "--data.ambiguous_names": 10,
     "--data.common_words": 40,
     "--training.epochs": 5,
-    "--training.sentences_per_update": 64,
+    "--training.batch_size": 64,
     "--optimizer.learning_rate": 4e-3,
 }
 

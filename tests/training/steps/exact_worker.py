@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.data.pack import Layout, fill
+from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
@@ -30,7 +31,6 @@ from dicejax.objectives import (
     WeightedSum,
 )
 from dicejax.objectives.objective import objective
-from dicejax.training.devices.mesh import MeshShape
 from dicejax.training.devices.sharding import (
     global_batch,
     put,
@@ -52,7 +52,7 @@ OBJECTIVES = {
     "sum": WeightedSum(parts=(CrossEntropy(), Dice()), weights=(0.3, 1.0)),
     "schedule": LinearSchedule(begin=0.0, end=1.0),
 }
-OBJECTIVES = {name: one.reading(("tags",)) for name, one in OBJECTIVES.items()}
+OBJECTIVES = {name: one.bind_outputs(("tags",)) for name, one in OBJECTIVES.items()}
 PROGRESS = 0.4
 
 

@@ -15,8 +15,8 @@ from dicejax.objectives import (
     SelfAdjustingDice,
     StepSchedule,
 )
+from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging
-from dicejax.training.optimizers import AdamW
 from dicejax.training.steps.state import TrainState
 from dicejax.training.steps.step import predict_step, train_step
 from dicejax.training.steps.weighting import weighted

@@ -1,0 +1,216 @@
+"""Cheap controls: what a trained cross-entropy gives when its decisions are moved.
+
+A loss is worth its trouble only where it beats what costs nothing. Both controls move
+the logits of a finished run; how far is chosen on dev, and test is scored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from etils import epath
+from jax.sharding import Mesh
+
+from dicejax.comparison.jobs import BASELINE, Job
+from dicejax.comparison.outcomes import Outcome
+from dicejax.tasks import Target
+from dicejax.training.prediction import Shift
+from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.runs.run import Run
+from dicejax.training.setup import Setup, describe
+
+ADJUSTED = "logit adjustment"
+THRESHOLD = "tuned threshold"
+STRENGTHS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+"""Of logit adjustment; 1 is that of the paper, 0 leaves the logits as they are."""
+OFFSETS = tuple(np.linspace(-4.0, 4.0, 33).tolist())
+"""What is added to the negative class's log-odds."""
+
+
+def logit_adjustments(
+    targets: Mapping[str, Target], counts: Mapping[str, np.ndarray]
+) -> dict[float, Shift]:
+    """Return the shifts of post-hoc logit adjustment, by strength.
+
+        z'_c = z_c - tau log pi_c,    pi_c the share of class c in training
+
+    For yes or no, the log-odds of the shares take the place of their logs. A class that
+    training never has counts as half an element.
+
+    Source: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021,
+    equation 9, there with tau tuned as well.
+
+    >>> from dicejax.tasks import Target
+    >>> targets = {"tags": Target("classes", ("O", "B"))}
+    >>> logit_adjustments(targets, {"tags": np.array([75, 25])})[1.0]["tags"].round(2)
+    array([0.29, 1.39], dtype=float32)
+
+    Args:
+      targets: of the outputs; those of positions are left alone.
+      counts: of the training labels, as `Task.class_counts` has them.
+    """
+    priors = {}
+    for name, target in targets.items():
+        if target.kind == "positions":
+            continue
+        number = np.maximum(np.asarray(counts[name], np.float64), 0.5)
+        if target.kind == "classes":
+            priors[name] = np.log(number / number.sum())
+        else:
+            priors[name] = np.log(number[:, 1] / number[:, 0])
+    return {
+        tau: {name: np.float32(-tau * prior) for name, prior in priors.items()}
+        for tau in (STRENGTHS if priors else ())
+    }
+
+
+def threshold_shifts(
+    targets: Mapping[str, Target], counts: Mapping[str, np.ndarray]
+) -> dict[float, Shift]:
+    """Return shifts that move the threshold of "nothing here", by their size.
+
+    Adding to the negative class's logit moves the probability from which on another
+    class is taken. None where an output has no negative class, or never uses it.
+
+    Args:
+      targets: of the outputs.
+      counts: of the training labels, as `Task.class_counts` has them.
+    """
+    if not all(one.has_negative and counts[name][0] for name, one in targets.items()):
+        return {}
+    first = {
+        name: np.eye(len(target.classes), dtype=np.float32)[0]
+        for name, target in targets.items()
+    }
+    return {
+        offset: {name: np.float32(offset) * one for name, one in first.items()}
+        for offset in OFFSETS
+    }
+
+
+def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
+    """Score the controls of finished baselines that have none yet, and keep the scores.
+
+    Args:
+      jobs: runs of one experiment, that differ in loss and seed.
+      say: is told what was chosen.
+
+    Raises:
+      InputError: a run cannot be read.
+    """
+    setup: Setup | None = None
+    for job in jobs:
+        run = Run(epath.Path(job.folder))
+        if job.experiment.objective != BASELINE:
+            continue
+        if not run.is_finished or run.baselines() is not None:
+            continue
+        # The data is the same for all seeds, so it is read once.
+        setup = setup or describe(job.experiment, warn=lambda text: None)
+        mesh = job.experiment.mesh.make()
+        _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
+        found = _Controls(setup, mesh, params).scored()
+        run.write_baselines(found)
+        for name, control in found.items():
+            said = f"{control['value']:g}, dev {100 * control['dev_score']:.2f}"
+            say(f"{job.loss} seed {job.seed}: {name} {said}")
+
+
+def baseline_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the outcomes of the controls of the runs that have been controlled."""
+    made = []
+    for one in outcomes:
+        found = Run(epath.Path(one.folder)).baselines() if one.result else None
+        for name, control in (found or {}).items():
+            result = {
+                "primary_metric": one.result["primary_metric"],
+                "test_data": one.result["test_data"],
+                "test": control["test"],
+                "control": {key: control[key] for key in ("value", "dev_score")},
+            }
+            label, shares = f"{one.loss} + {name}", control["example_statistics"]
+            made.append(
+                Outcome(label, one.seed, one.folder, "finished", result, shares)
+            )
+    return made
+
+
+class _Controls:
+    """The controls of one run's best weights."""
+
+    def __init__(self, setup: Setup, mesh: Mesh, params: Any):
+        self._setup, self._params = setup, params
+        self._predict = setup.predictor(mesh)
+
+    def scored(self) -> dict[str, Any]:
+        """Choose on dev, score on test."""
+        task, labels = self._setup.experiment.task, self._setup.data.labels
+        targets = task.targets(labels)
+        counts = task.class_counts(self._setup.data.items["train"], labels)
+        kinds = {
+            ADJUSTED: logit_adjustments(targets, counts),
+            THRESHOLD: threshold_shifts(targets, counts),
+        }
+        shifts = [shift for moved in kinds.values() for shift in moved.values()]
+        dev = iter(self._search("dev", shifts or [{}]))
+        chosen = {}
+        for name, moved in kinds.items():
+            of_dev = {value: self._score("dev", next(dev)) for value in moved}
+            if moved:
+                chosen[name] = _best(of_dev)
+        test = iter(self._search("test", [kinds[k][v] for k, (v, _) in chosen.items()]))
+        scored = {
+            name: self._control(value, score, next(test))
+            for name, (value, score) in chosen.items()
+        }
+        chooses_classes = any(one.kind == "classes" for one in targets.values())
+        if task.default_threshold is not None and not chooses_classes:
+            scored[THRESHOLD] = self._with_own_threshold()
+        return scored
+
+    def _with_own_threshold(self) -> dict[str, Any]:
+        """Tune the threshold that the task itself decides by."""
+        (dev,), (test,) = self._search("dev", [{}]), self._search("test", [{}])
+        data = self._setup.data
+        tuned = self._setup.experiment.task.tune(data.corpus.dev, dev, data.labels)
+        threshold = tuned.threshold
+        score = self._score("dev", dev, threshold)
+        return self._control(threshold, score, test, threshold)
+
+    def _control(
+        self, value: float, dev: float, found: Any, threshold: float | None = None
+    ) -> dict[str, Any]:
+        task, data = self._setup.experiment.task, self._setup.data
+        examples = data.corpus.test
+        scores = task.score_found(examples, found, data.labels, threshold)
+        decided = [task.decide(one, threshold) for one in found]
+        return {
+            "value": value,
+            "dev_score": dev,
+            "test": scores.to_json(),
+            "example_statistics": task.example_statistics(
+                examples, decided, data.labels
+            ),
+        }
+
+    def _search(self, split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
+        data = self._setup.data
+        examples, items = getattr(data.corpus, split), data.items[split]
+        if not shifts:
+            return []
+        return self._predict.search(self._params, examples, items, shifts=shifts).found
+
+    def _score(self, split: str, found: Any, threshold: float | None = None) -> float:
+        task, data = self._setup.experiment.task, self._setup.data
+        examples = getattr(data.corpus, split)
+        scores = task.score_found(examples, found, data.labels, threshold)
+        return scores.values[task.primary_metric]
+
+
+def _best(scores: Mapping[float, float]) -> tuple[float, float]:
+    """The value with the best score; of equals the one that moves least."""
+    best = max(scores.values())
+    value = min((v for v, score in scores.items() if score == best), key=abs)
+    return value, best

@@ -1,0 +1,156 @@
+"""From run folders to the comparison that they are of."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from etils import epath
+
+from dicejax import config
+from dicejax.comparison import tuning
+from dicejax.comparison.jobs import Job
+from dicejax.errors import InputError
+from dicejax.objectives import names_of
+from dicejax.training.runs.run import EXPERIMENT, Run
+
+
+def jobs_from(paths: Sequence[str]) -> list[Job]:
+    """Return the runs in folders, as those of one comparison, by loss and seed.
+
+    A seed that some losses have and others lack is a run that is missing.
+
+    Args:
+      paths: run folders, or folders that hold some at any depth.
+
+    Raises:
+      InputError: there are none, two are of the same loss and seed, or they differ in
+        more than loss and seed; for tuned ones, the learning rate may differ too.
+    """
+    runs = [run for path in paths for run in _runs_in(path)]
+    runs = list({str(run.path): run for run in runs}.values())
+    if not runs:
+        raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
+    experiments = [run.experiment() for run in runs]
+    _require_alike(runs, experiments)
+    names = dict.fromkeys(one.objective for one in experiments)
+    names = dict(zip(names, names_of(list(names)), strict=True))
+    jobs: dict[tuple[str, int], Job] = {}
+    for run, experiment in zip(runs, experiments, strict=True):
+        name = run.path.parent.name if _record(run) else names[experiment.objective]
+        job = Job(name, experiment, str(run.path))
+        known = jobs.setdefault((job.loss, job.seed), job)
+        if known is not job:
+            raise InputError(
+                f"{job.folder}: is {job.loss} with seed {job.seed}, as {known.folder} "
+                "is; name one of them"
+            )
+    return [one for _, one in sorted((jobs | _missing(jobs)).items())]
+
+
+def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
+    """Return how the settings of runs were chosen; None where they were not.
+
+    Raises:
+      InputError: they were chosen in several ways, or a record cannot be read.
+    """
+    found = {
+        str(path) for job in jobs if (path := _record(Run(epath.Path(job.folder))))
+    }
+    if len(found) > 1:
+        raise InputError(
+            f"{', '.join(sorted(found))}: runs of several tunings cannot be compared"
+        )
+    for file in found:
+        try:
+            return json.loads(epath.Path(file).read_text())
+        except json.JSONDecodeError as error:
+            raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
+    return None
+
+
+def common_folder(paths: Sequence[str]) -> str:
+    """Return the deepest folder that holds all of these, or is the only one.
+
+    >>> common_folder(["runs/mine/ce", "runs/mine/dice/seed-0"])
+    'runs/mine'
+    """
+    folders = [epath.Path(path) for path in paths]
+    found = folders[0]
+    while not all(one.is_relative_to(found) for one in folders):
+        found = found.parent
+    return str(found)
+
+
+def _runs_in(path: str) -> Iterator[Run]:
+    folder = epath.Path(path)
+    if not folder.is_dir():
+        raise InputError(f"{path}: no such folder")
+    waiting = [folder]
+    while waiting:
+        here = waiting.pop()
+        if (here / EXPERIMENT).exists():
+            yield Run(here)
+            continue
+        has_trials = (here / tuning.FILE).exists()
+        waiting += sorted(
+            one
+            for one in here.iterdir()
+            if one.is_dir()
+            and not one.name.startswith(".")
+            and not (has_trials and one.name == tuning.TRIALS)
+        )
+
+
+def _record(run: Run) -> epath.Path | None:
+    """The file of the trials by which the run's comparison chose its settings."""
+    file = run.path.parent.parent / tuning.FILE
+    return file if file.exists() else None
+
+
+def _require_alike(
+    runs: Sequence[Run], experiments: Sequence[config.Experiment]
+) -> None:
+    first = experiments[0]
+    for run, experiment in zip(runs[1:], experiments[1:], strict=True):
+        training = dataclasses.replace(experiment.training, seed=first.training.seed)
+        alike = dataclasses.replace(
+            experiment,
+            objective=first.objective,
+            compared=first.compared,
+            training=training,
+        )
+        free = "optimizer.learning_rate " if _record(run) else None
+        changes = [
+            change
+            for change in config.differences(first, alike)
+            if free is None or not change.startswith(free)
+        ]
+        if changes:
+            raise InputError(
+                f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
+                f"{'; '.join(changes)}; their scores cannot be compared"
+            )
+
+
+def _missing(jobs: dict[tuple[str, int], Job]) -> dict[tuple[str, int], Job]:
+    """The runs that would make the comparison whole, where they would be."""
+    of_loss = {job.loss: job for job in jobs.values()}
+    seeds = {seed for _, seed in jobs}
+    return {
+        (loss, seed): _with_seed(job, seed)
+        for loss, job in of_loss.items()
+        for seed in seeds
+        if (loss, seed) not in jobs
+    }
+
+
+def _with_seed(job: Job, seed: int) -> Job:
+    training = dataclasses.replace(job.experiment.training, seed=seed)
+    return Job(
+        job.loss,
+        dataclasses.replace(job.experiment, training=training),
+        str(epath.Path(job.folder).parent / f"seed-{seed}"),
+    )

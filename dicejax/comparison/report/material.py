@@ -1,0 +1,144 @@
+"""What the folders of the compared runs hold, beside their scores, as plain numbers."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from etils import epath
+
+from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.statistics import Row
+from dicejax.config import Experiment
+from dicejax.errors import InputError
+from dicejax.training.logs.metrics_log import FILE as METRICS
+from dicejax.training.runs.run import EXPERIMENT, SCORE_COUNTS, Run
+
+Curve = tuple[tuple[int, float], ...]
+"""Pairs of a step and a number."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Material:
+    """What is known of the runs of one loss.
+
+    Attributes:
+      loss: its name.
+      has_runs: whether it has runs of its own, finished or not.
+      experiment: of its first run; None where none has begun.
+      dev: by seed, the primary metric on dev.
+      training: by seed, the training loss.
+      counts: by output and seed, int `[C, 2, BINS]` of all classes but the negative
+        one, see `metrics.score_counts`.
+      uncounted: seeds whose runs have no such counts.
+      classes: by class, how often it occurs in test and its F1 for each run.
+    """
+
+    loss: str
+    has_runs: bool = True
+    experiment: Experiment | None = None
+    dev: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
+    training: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
+    counts: Mapping[str, Mapping[int, np.ndarray]] = dataclasses.field(
+        default_factory=dict
+    )
+    uncounted: tuple[int, ...] = ()
+    classes: Mapping[str, tuple[int, tuple[float, ...]]] = dataclasses.field(
+        default_factory=dict
+    )
+
+
+def gathered(rows: Sequence[Row]) -> list[Material]:
+    """Read the folders of finished runs.
+
+    A row whose runs are those of an earlier row, with other decisions say, has scores
+    alone: no curves and no counts.
+
+    Raises:
+      InputError: a file is missing or damaged.
+    """
+    found, taken = [], set()
+    for row in rows:
+        folders = {one.folder: one for one in row.outcomes if one.folder not in taken}
+        taken |= set(folders)
+        found.append(_of_row(row, list(folders.values())))
+    return found
+
+
+def _of_row(row: Row, outcomes: Sequence[Outcome]) -> Material:
+    classes = _classes(row)
+    begun = {
+        one.seed: run
+        for one in outcomes
+        if ((run := Run(epath.Path(one.folder))).path / EXPERIMENT).exists()
+    }
+    if not begun:
+        return Material(loss=row.loss, has_runs=bool(outcomes), classes=classes)
+    runs = {one.seed: begun[one.seed] for one in outcomes if one.result}
+    experiment = next(iter(begun.values())).experiment()
+    primary_metric = experiment.task.primary_metric
+    records = {seed: _records(run) for seed, run in runs.items()}
+    counted = {seed: run for seed, run in runs.items() if _has_counts(run)}
+    counts = collections.defaultdict(dict)
+    for seed, run in counted.items():
+        for output, number in _positives(run).items():
+            counts[output][seed] = number
+    return Material(
+        loss=row.loss,
+        experiment=experiment,
+        dev={seed: _curve(of, f"dev/{primary_metric}") for seed, of in records.items()},
+        training={seed: _curve(of, "loss") for seed, of in records.items()},
+        counts=dict(counts),
+        uncounted=tuple(seed for seed in runs if seed not in counted),
+        classes=classes,
+    )
+
+
+def _records(run: Run) -> list[dict[str, Any]]:
+    file = run.path / METRICS
+    if not file.exists():
+        return []
+    found = []
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        try:
+            found.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise InputError(f"{file}:{number}: not JSON: {error.msg}") from error
+    return found
+
+
+def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Curve:
+    """Numbers of a name by step; those that were not finite are recorded as null."""
+    return tuple(
+        (one["step"], one[name]) for one in records if one.get(name) is not None
+    )
+
+
+def _has_counts(run: Run) -> bool:
+    return (run.path / SCORE_COUNTS).exists()
+
+
+def _positives(run: Run) -> dict[str, np.ndarray]:
+    """The counts of a run by output, without the class that says there is nothing."""
+    targets = run.experiment().task.targets(run.labels())
+    return {
+        output: number[int(targets[output].has_negative) :]
+        for output, number in run.score_counts().items()
+    }
+
+
+def _classes(row: Row) -> dict[str, tuple[int, tuple[float, ...]]]:
+    """Frequency in test and F1 of each class; the test split is that of all runs."""
+    found: dict[str, tuple[int, tuple[float, ...]]] = {}
+    for one in row.outcomes:
+        for name, scores in (
+            (one.result or {"test": {}})["test"].get("per_type", {}).items()
+        ):
+            if "f1" in scores and scores.get("support"):
+                known = found.get(name, (int(scores["support"]), ()))
+                found[name] = (known[0], (*known[1], scores["f1"]))
+    return found

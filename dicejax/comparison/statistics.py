@@ -1,0 +1,154 @@
+"""From the outcomes of runs to a row for each loss, and what may be said of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dicejax.comparison.outcomes import Outcome
+from dicejax.errors import InputError
+from dicejax.metrics import significance
+from dicejax.metrics.significance import (
+    CrossedDifference,
+    PairedDifference,
+    Summary,
+    Verdict,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Against:
+    """A loss beside the baseline, over the seeds that both have finished.
+
+    Attributes:
+      seeds: these seeds.
+      over_seeds: the paired difference on this test set.
+      crossed: the difference for new seeds and new sentences: the final claim.
+      randomisation: p-value over sentences, for these very runs.
+      p_holm: of `crossed`, adjusted for the number of losses.
+      seeds_needed: how many would show the observed difference with power 0.8.
+      verdict: in words.
+    """
+
+    seeds: tuple[int, ...]
+    over_seeds: PairedDifference | None
+    crossed: CrossedDifference | None
+    randomisation: float | None
+    p_holm: float | None
+    seeds_needed: int | None
+    verdict: Verdict
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """One loss.
+
+    Attributes:
+      loss: its name.
+      outcomes: of its runs, by seed.
+      summary: of the primary metric.
+      against: beside the baseline; None for the baseline.
+    """
+
+    loss: str
+    outcomes: tuple[Outcome, ...]
+    summary: Summary
+    against: Against | None
+
+    def scores(self, name: str) -> list[float]:
+        """Return a score of the finished runs on test."""
+        return [one.result["test"][name] for one in self.outcomes if one.result]
+
+    @property
+    def missing(self) -> int:
+        """How many runs have not been finished."""
+        return sum(one.status == "missing" for one in self.outcomes)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries, without the shares."""
+        runs = [
+            {
+                "seed": one.seed,
+                "folder": one.folder,
+                "status": one.status,
+                "test": one.result["test"] if one.result else None,
+            }
+            for one in self.outcomes
+        ]
+        against = None if self.against is None else dataclasses.asdict(self.against)
+        return {
+            "runs": runs,
+            "summary": dataclasses.asdict(self.summary),
+            "against_baseline": against,
+        }
+
+
+def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
+    """Describe each loss and set it beside the baseline.
+
+    The p-values of the final claims are adjusted together, by Holm.
+
+    Args:
+      outcomes: of all losses and seeds, those of one test set.
+      baseline: the name of the loss that the others are compared with.
+
+    Raises:
+      InputError: no run of the baseline is finished.
+    """
+    by_loss: dict[str, list[Outcome]] = {baseline: []}
+    for one in outcomes:
+        by_loss.setdefault(one.loss, []).append(one)
+    standard = {one.seed: one for one in by_loss[baseline] if one.result}
+    if not standard:
+        raise InputError(
+            f"no run of {baseline} is finished, so there is nothing to compare with"
+        )
+    compared = {
+        loss: _compared(runs, standard)
+        for loss, runs in by_loss.items()
+        if loss != baseline
+    }
+    tested = [loss for loss, one in compared.items() if one.crossed is not None]
+    adjusted = significance.holm([compared[loss].crossed.p_value for loss in tested])
+    for loss, p_value in zip(tested, adjusted.tolist(), strict=True):
+        said = significance.verdict(compared[loss].crossed, p_value)
+        compared[loss] = dataclasses.replace(
+            compared[loss], p_holm=p_value, verdict=said
+        )
+    return [
+        Row(loss, tuple(runs), _summary(runs), compared.get(loss))
+        for loss, runs in by_loss.items()
+    ]
+
+
+def _summary(runs: Sequence[Outcome]) -> Summary:
+    diverged = sum(one.status == "diverged" for one in runs)
+    return Summary.of([one.score for one in runs if one.result], diverged)
+
+
+def _compared(runs: Sequence[Outcome], standard: dict[int, Outcome]) -> Against:
+    """Compare over the seeds that both have; Holm's adjustment is still to come."""
+    both = [one for one in runs if one.result and one.seed in standard]
+    pairs = [(one, standard[one.seed]) for one in both]
+    seeds = tuple(ours.seed for ours, _ in pairs)
+    if len(pairs) < 2:
+        said = significance.verdict(None)
+        return Against(seeds, None, None, None, None, None, said)
+    ours, theirs = (
+        np.stack([pair[side].example_statistics for pair in pairs]) for side in (0, 1)
+    )
+    scores = ([pair[side].score for pair in pairs] for side in (0, 1))
+    over_seeds = significance.over_seeds(*scores)
+    crossed = significance.seeds_and_items(ours, theirs)
+    return Against(
+        seeds=seeds,
+        over_seeds=over_seeds,
+        crossed=crossed,
+        randomisation=significance.approximate_randomisation(ours, theirs),
+        p_holm=None,
+        seeds_needed=significance.seeds_needed(over_seeds.mean, over_seeds.sd),
+        verdict=significance.verdict(crossed),
+    )

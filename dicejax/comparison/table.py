@@ -1,0 +1,95 @@
+"""The rows of a comparison for the terminal."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from dicejax.comparison.statistics import Row
+from dicejax.metrics.scores import heading
+
+GAP = 3
+"""Blanks between two columns."""
+LOSS_WIDTH = 34
+"""Longer names of losses are folded where the table is too wide."""
+
+
+def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
+    """Lay the rows out: mean and spread over seeds, in percent.
+
+    Args:
+      rows: the losses.
+      title: of the table.
+      width: in characters; scores for which there is no room are left out, the
+        primary_metric last, and named below. None: all are shown.
+    """
+    finished = next(one for row in rows for one in row.outcomes if one.result)
+    test, primary_metric = finished.result["test"], finished.result["primary_metric"]
+    names = [name for name, value in test.items() if isinstance(value, float)]
+    cells = {
+        name: [mean_and_spread(row.scores(name)) for row in rows] for name in names
+    }
+    losses = max(len(row.loss) for row in rows)
+    if width is not None:
+        columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
+        losses = min(losses, LOSS_WIDTH)
+        names = _that_fit(columns, primary_metric, width - losses - 4)
+    left = [heading(name) for name in cells if name not in names]
+
+    seeds = max(len(row.outcomes) for row in rows)
+    what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
+    more = f"; in the report: {', '.join(left)}" if left else ""
+    caption = f"test split, {what}{more}"
+    out = Table(title=title, caption=caption, box=SIMPLE_HEAD)
+    out.add_column("loss", width=losses, overflow="fold")
+    for name in names:
+        out.add_column(heading(name), justify="right", no_wrap=True)
+    for row, *scores in zip(rows, *(cells[name] for name in names), strict=True):
+        out.add_row(row.loss, *scores)
+    return out
+
+
+def _that_fit(columns: Mapping[str, int], primary_metric: str, width: int) -> list[str]:
+    """Return the scores that stand side by side, the primary metric among them.
+
+    >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
+    ['precision', 'f1']
+    """
+    room, kept = width, set()
+    for name in sorted(columns, key=lambda name: name != primary_metric):
+        room -= columns[name] + GAP
+        if room >= 0 or name == primary_metric:
+            kept.add(name)
+    return [name for name in columns if name in kept]
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """Return what is to be said of each loss: the verdict, and runs without a score."""
+    said = []
+    for row in rows:
+        of_row = [] if row.against is None else [row.against.verdict.sentence]
+        if row.summary.diverged:
+            of_row.append(f"{row.summary.diverged} of {len(row.outcomes)} diverged")
+        if row.missing:
+            of_row.append(f"{row.missing} of {len(row.outcomes)} not finished")
+        if of_row:
+            said.append(f"{row.loss}: {'; '.join(of_row)}")
+    return said
+
+
+def mean_and_spread(values: Sequence[float]) -> str:
+    """Write fractions as percent: mean and sample standard deviation.
+
+    >>> mean_and_spread([0.5, 0.6])
+    '55.00 ± 7.07'
+    >>> mean_and_spread([0.5]), mean_and_spread([])
+    ('50.00', '-')
+    """
+    if not values:
+        return "-"
+    percent = [100 * value for value in values]
+    mean = f"{statistics.fmean(percent):.2f}"
+    return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean

@@ -1,0 +1,359 @@
+"""Equal tuning: each loss gets the same number of trials, scored on dev alone.
+
+A trial is a run in `FOLDER/tuning/LOSS/trial-K`, without checkpoints once its score is
+known. What the trials gave and which settings were chosen is in `FOLDER/tuning.json`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import optuna
+from etils import epath
+from optuna.distributions import FloatDistribution, IntDistribution
+
+from dicejax.comparison import spaces
+from dicejax.comparison.jobs import Job
+from dicejax.config import Experiment
+from dicejax.errors import Diverged, InputError
+from dicejax.metrics.scores import heading
+from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.loop import train
+from dicejax.training.runs.run import Run
+
+FILE = "tuning.json"
+TRIALS = "tuning"
+"""The folder of the trials, beside the file."""
+SEED = 1_000_000
+"""The seed of all trials, far from those of a comparison, which begin at 0."""
+
+_FIRST_AT_RANDOM = 4
+"""So many trials say too little for the sampler to build on."""
+_WORST = -1.0
+"""No score is below: Matthews' correlation reaches it, shares end at 0."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """What one choice of settings gave.
+
+    Attributes:
+      values: by path in the experiment.
+      dev: the best score on dev; None where training diverged.
+    """
+
+    values: Mapping[str, float]
+    dev: float | None
+
+    @property
+    def score(self) -> float:
+        """What trials are ordered by: the score on dev, or the worst there is."""
+        return _WORST if self.dev is None else self.dev
+
+
+@dataclasses.dataclass(frozen=True)
+class Tuned:
+    """The trials of one loss.
+
+    Attributes:
+      loss: its name.
+      experiment: with the settings as given, which are those of the first trial.
+      trials: in the order in which they were made.
+    """
+
+    loss: str
+    experiment: Experiment
+    trials: tuple[Trial, ...]
+
+    @property
+    def chosen(self) -> int:
+        """The number of the best trial on dev, counted from 0; of equals the first.
+
+        The first one of all where every trial diverged: the settings as given.
+        """
+        scores = [trial.score for trial in self.trials]
+        return scores.index(max(scores))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries."""
+        varied = {
+            path: {"low": one.low, "high": one.high, "scale": one.scale}
+            for path, one in spaces.ranges_of(self.experiment).items()
+        }
+        trials = [
+            {
+                "status": "diverged" if trial.dev is None else "finished",
+                "dev": trial.dev,
+                "values": dict(trial.values),
+            }
+            for trial in self.trials
+        ]
+        return {"varied": varied, "trials": trials, "chosen": self.chosen}
+
+
+def tune(
+    jobs: Sequence[Job],
+    trials: int,
+    folder: str,
+    progress: TrainingProgress,
+    *,
+    overwrite: bool = False,
+    may_train: bool = True,
+) -> list[Tuned]:
+    """Choose the settings of each loss, and write `folder/tuning.json`.
+
+    Each loss gets as many trials as the others, the first with its settings as given,
+    the next at random and then by the tree-structured Parzen estimator. What is
+    proposed follows from the scores so far, so that a tuning that was cut off goes on
+    as if it had not been.
+
+    Args:
+      jobs: the runs of the comparison, with settings as given.
+      trials: how many for each loss; 0 for no tuning.
+      folder: that of the comparison.
+      progress: shows where the trials stand.
+      overwrite: make trials again that are there.
+      may_train: whether trials that are not there may be made.
+
+    Returns:
+      What was found for each loss; nothing without tuning.
+
+    Raises:
+      InputError: a folder holds a trial of other settings, or runs of the comparison
+        from before the tuning; or a trial is missing that may not be made; or there is
+        to be no tuning in the folder of a tuned comparison.
+      Stopped: a signal asked for it.
+    """
+    if trials < 0:
+        raise InputError(f"--tune is {trials}; want trials per loss, or 0 for none")
+    if trials == 0:
+        _require_untuned(folder, overwrite=overwrite)
+        return []
+    overwrite = overwrite and may_train
+    given: dict[str, Experiment] = {}
+    for job in jobs:
+        given.setdefault(job.loss, job.experiment)
+    _check_seeds(jobs)
+    for loss, experiment in given.items():
+        places = [_place(folder, loss, number) for number in range(trials)]
+        Run.create(places[0], _of_trial(experiment), overwrite=overwrite)
+        if all(map(_is_over, places)):
+            continue
+        if not may_train:
+            raise InputError(
+                f"{folder}: {loss} has no {trials} finished trials, and --shard makes "
+                f"none; give --tune {trials} --seeds 0 first, without --shard"
+            )
+        if not overwrite:
+            _require_no_runs(loss, jobs)
+    overall = progress.begin("all trials", len(given) * trials, status="")
+    found = []
+    for loss, experiment in given.items():
+        made = []
+        for trial in _trials_of(loss, experiment, trials, folder, progress, overwrite):
+            made.append(trial)
+            progress.advance(overall)
+        found.append(Tuned(loss, experiment, tuple(made)))
+    progress.end(overall)
+    _write(epath.Path(folder) / FILE, to_json(found))
+    return found
+
+
+def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
+    """Return the runs of a comparison with the settings that were chosen."""
+    values = {one.loss: one.trials[one.chosen].values for one in found}
+    return [
+        dataclasses.replace(
+            job, experiment=spaces.with_values(job.experiment, values.get(job.loss, {}))
+        )
+        for job in jobs
+    ]
+
+
+def to_json(found: Sequence[Tuned]) -> dict[str, Any] | None:
+    """Return what tuning did and chose, as plain dictionaries; None without tuning."""
+    if not found:
+        return None
+    return {
+        "trials": len(found[0].trials),
+        "seed": SEED,
+        "split": "dev",
+        "primary_metric": found[0].experiment.task.primary_metric,
+        "losses": {one.loss: one.to_json() for one in found},
+    }
+
+
+def remarks(found: Sequence[Tuned]) -> list[str]:
+    """Return what was chosen for each loss, in one line each below a primary metric."""
+    if not found:
+        return []
+    primary_metric = f"chosen on dev, of {len(found[0].trials)} trials for each loss:"
+    return [primary_metric, *(f"  {one.loss}: {_said(one)}" for one in found)]
+
+
+def _require_untuned(folder: str, *, overwrite: bool) -> None:
+    """Check that settings as given are not mixed with tuned ones in one folder."""
+    file = epath.Path(folder) / FILE
+    if overwrite:
+        file.unlink(missing_ok=True)
+    elif file.exists():
+        raise InputError(
+            f"{file}: the losses of this folder were tuned; give --tune as before, "
+            "name another folder with --out, or replace it with --overwrite"
+        )
+
+
+def _check_seeds(jobs: Sequence[Job]) -> None:
+    if any(job.seed == SEED for job in jobs):
+        raise InputError(
+            f"seed {SEED} is that of the trials and cannot be one of the comparison; "
+            "choose another --training.seed"
+        )
+
+
+def _require_no_runs(loss: str, jobs: Sequence[Job]) -> None:
+    for job in jobs:
+        if job.loss == loss and epath.Path(job.folder).exists():
+            raise InputError(
+                f"{job.folder}: was trained before the tuning is done; name another "
+                "folder with --out, or replace it with --overwrite"
+            )
+
+
+def _place(folder: str, loss: str, number: int) -> str:
+    return str(epath.Path(folder) / TRIALS / loss / f"trial-{number}")
+
+
+def _is_over(place: str) -> bool:
+    run = Run(epath.Path(place))
+    return run.is_finished or run.diverged() is not None
+
+
+def _of_trial(experiment: Experiment) -> Experiment:
+    """The experiment with the seed of trials; boards are told of no trials."""
+    training = dataclasses.replace(experiment.training, seed=SEED)
+    recording = dataclasses.replace(experiment.recording, wandb_project=None)
+    return dataclasses.replace(experiment, training=training, recording=recording)
+
+
+def _trials_of(
+    loss: str,
+    given: Experiment,
+    trials: int,
+    folder: str,
+    progress: TrainingProgress,
+    overwrite: bool,
+) -> Iterator[Trial]:
+    """Yield the trials of a loss as they are made, one after the other."""
+    if list(spaces.ranges_of(given)) == [spaces.LEARNING_RATE]:
+        progress.say(f"{loss}: has only the learning rate to tune")
+    proposals = _Proposals(given)
+    for number in range(trials):
+        values = proposals.next()
+        experiment = _of_trial(spaces.with_values(given, values))
+        place = _place(folder, loss, number)
+        run = Run.create(place, experiment, overwrite=overwrite)
+        told = f"{loss} trial-{number}, {number + 1} of {trials}"
+        if run.continues and _is_over(place):
+            told += f", used again from {place}"
+        else:
+            _train(run, experiment, progress)
+        if run.checkpoints.exists():
+            run.checkpoints.rmtree()  # of no use any more, and large
+        dev = run.result()["best_dev_score"] if run.is_finished else None
+        trial = Trial(values, dev)
+        proposals.tell(trial.score)
+        progress.say(f"{told}: {_shown(values)}: {_dev(trial, given)}")
+        yield trial
+
+
+def _train(run: Run, experiment: Experiment, progress: TrainingProgress) -> None:
+    try:
+        train(experiment, run, progress, scores_test=False)
+    except Diverged as error:
+        progress.say(f"diverged: {error}")
+
+
+class _Proposals:
+    """Settings to try, which follow from the scores of those before."""
+
+    def __init__(self, given: Experiment):
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._given, self._trial = given, None
+        self._ranges = spaces.ranges_of(given)
+        self._drawn_from = {
+            path: (IntDistribution if one.whole else FloatDistribution)(
+                *one.drawn, log=one.scale != "linear"
+            )
+            for path, one in self._ranges.items()
+        }
+        sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=_FIRST_AT_RANDOM)
+        self._study = optuna.create_study(direction="maximize", sampler=sampler)
+        self._is_first = True
+
+    def next(self) -> dict[str, float]:
+        """Return values by path; the first ones are those given."""
+        if self._is_first:
+            return spaces.given_values(self._given)
+        self._trial = self._study.ask(self._drawn_from)
+        return spaces.drawn_values(self._given, self._trial.params)
+
+    def tell(self, score: float) -> None:
+        """Tell the score of what was returned last."""
+        if not self._is_first:
+            self._study.tell(self._trial, score)
+            return
+        given = spaces.given_values(self._given)
+        first = optuna.trial.create_trial(
+            value=score,
+            params={path: r.to_drawn(given[path]) for path, r in self._ranges.items()},
+            distributions=self._drawn_from,
+        )
+        self._study.add_trial(first)
+        self._is_first = False
+
+
+def _said(one: Tuned) -> str:
+    best, first = one.trials[one.chosen], one.trials[0]
+    shown, diverged = _shown(best.values), sum(t.dev is None for t in one.trials)
+    if best.dev is None:
+        return f"{shown}, as given: all {diverged} trials diverged"
+    if one.chosen == 0:
+        said = f"{shown}, as given: {_dev(best, one.experiment)}"
+    else:
+        said = f"{shown}: {_dev(best, one.experiment)}, as given {_number(first)}"
+    return said + (f"; {diverged} of {len(one.trials)} diverged" if diverged else "")
+
+
+def _shown(values: Mapping[str, float]) -> str:
+    """Write settings for people.
+
+    >>> _shown({"optimizer.learning_rate": 0.01, "objective.parts.1.smooth": 2.0})
+    'learning_rate 0.01, parts.1.smooth 2'
+    """
+    return ", ".join(
+        f"{path.partition('.')[2]} {value:g}" for path, value in values.items()
+    )
+
+
+def _dev(trial: Trial, experiment: Experiment) -> str:
+    if trial.dev is None:
+        return "diverged"
+    return f"dev {heading(experiment.task.primary_metric)} {_number(trial)}"
+
+
+def _number(trial: Trial) -> str:
+    return "diverged" if trial.dev is None else f"{100 * trial.dev:.2f}"
+
+
+def _write(file: epath.Path, content: Mapping[str, Any]) -> None:
+    """Write in one move, and only what is new: shards write it at the same time."""
+    text = json.dumps(content, indent=2) + "\n"
+    if file.exists() and file.read_text() == text:
+        return
+    partial = file.parent / (file.name + ".partial")
+    partial.write_text(text)
+    partial.replace(file)

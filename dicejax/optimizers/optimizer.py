@@ -1,0 +1,267 @@
+"""What an optimiser is: an update rule, its learning rates, and whom they reach."""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from jax.typing import ArrayLike
+
+from dicejax.models.network import Params
+from dicejax.optimizers import parameters, schedules
+
+ScheduleName = Literal["linear", "polynomial", "cosine", "one_cycle", "constant"]
+
+
+class Update(NamedTuple):
+    """What one update gives.
+
+    Attributes:
+      params: the new parameters.
+      opt_state: the new state of the rule.
+      learning_rate: float scalar, that of the top layer.
+      gradient_norm: float scalar, before clipping, over what is trained.
+    """
+
+    params: Params
+    opt_state: Any
+    learning_rate: Array
+    gradient_norm: Array
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Optimizer(abc.ABC):
+    """What all rules share: rates, decay, clipping, and which parameters are reached.
+
+    One update, number t, of parameter p with multiplier m(p) is
+
+        g <- g min(1, clip_norm / |g|)            |g| over all that is trained
+        u <- rule(g) + weight_decay p             no decay of biases and norm scales
+        p <- p - m(p) rate(t) u
+
+    With L layers, m is `layer_decay`^(L-1-i) in layer i = 0 ... L-1,
+    `layer_decay`^L in the embeddings, and `head_learning_rate` / `learning_rate` in the
+    heads. A subclass gives the rule; LAMB scales its decay too.
+
+    Args:
+      learning_rate: the highest one, reached at the end of the warm-up.
+      warmup: share of all steps over which the learning rate rises.
+      schedule: how it falls after that; see `schedules`.
+      power: of the polynomial schedule.
+      final_share: the learning rate at the end, as a share of the highest; a constant
+        one stays at the highest.
+      weight_decay: decoupled decay; biases and normalisation scales are exempt.
+      clip_norm: gradients are scaled down to this global norm.
+      head_learning_rate: the highest learning rate of the heads; None: learning_rate.
+      layer_decay: each layer's learning rate is this times that of the layer above; the
+        embeddings count as the layer below the lowest.
+      freeze_embeddings: whether the embeddings keep their values.
+      frozen_layers: the lowest layers, so many of them, keep their values. The
+        embeddings below them are still trained unless they are frozen too.
+      ema_decay: of an average of the parameters over the steps; 0: there is none.
+
+    Raises:
+      ValueError: a setting is out of its range.
+    """
+
+    short_name: ClassVar[str]
+    """What the command line calls it."""
+
+    learning_rate: float = 5e-5
+    warmup: float = 0.1
+    schedule: ScheduleName = "linear"
+    power: float = 1.0
+    final_share: float = 0.0
+    weight_decay: float = 0.01
+    clip_norm: float = 1.0
+    head_learning_rate: float | None = None
+    layer_decay: float = 1.0
+    freeze_embeddings: bool = False
+    frozen_layers: int = 0
+    ema_decay: float = 0.0
+
+    def __post_init__(self):
+        above_0 = ["learning_rate", "power", "clip_norm"]
+        if self.head_learning_rate is not None:
+            above_0.append("head_learning_rate")
+        self._want("more than 0", lambda x: x > 0, *above_0)
+        share = "a share between 0 and 1"
+        self._want(share, lambda x: 0 <= x <= 1, "warmup", "final_share")
+        self._want("0 or more", lambda x: x >= 0, "weight_decay", "frozen_layers")
+        self._want("more than 0 and at most 1", lambda x: 0 < x <= 1, "layer_decay")
+        self._want("0 or more and less than 1", lambda x: 0 <= x < 1, "ema_decay")
+        known = get_args(ScheduleName)
+        self._want(f"one of {', '.join(known)}", lambda x: x in known, "schedule")
+
+    def _want(self, wanted: str, fits: Callable[[Any], bool], *names: str) -> None:
+        for name in names:
+            value = getattr(self, name)
+            if not fits(value):
+                raise ValueError(f"{name} is {value}; want {wanted}")
+
+    @abc.abstractmethod
+    def rule(self) -> tuple[optax.GradientTransformation, ...]:
+        """Return what makes updates of clipped gradients, one after the other.
+
+        The updates are for a learning rate of 1, weight decay included, and are
+        subtracted. A rule that takes norms, means or factors of tensors is wrapped in
+        `per_layer`.
+        """
+
+    def transform(self) -> optax.GradientTransformation:
+        """Return clipping and the rule for a learning rate of 1, to be subtracted.
+
+        Its state has no entries for what is frozen, and its updates are 0 there. The
+        rates of layers and heads are left to `update`.
+        """
+        chain = self._chain()
+        if not self.freeze_embeddings and not self.frozen_layers:
+            return chain
+
+        def update(gradients: Params, state: Any, params: Params) -> tuple[Params, Any]:
+            updates, state = chain.update(
+                self._trained(gradients), state, self._trained(params)
+            )
+            zeros = jax.tree.map(jnp.zeros_like, gradients)
+            return parameters.with_frozen(zeros, updates), state
+
+        return optax.GradientTransformation(self.init, update)
+
+    def init(self, params: Params) -> Any:
+        """Return the state before the first update."""
+        return self._chain().init(self._trained(params))
+
+    def update(
+        self,
+        gradients: Params,
+        opt_state: Any,
+        params: Params,
+        step: ArrayLike,
+        total_steps: ArrayLike,
+    ) -> Update:
+        """Take one step.
+
+        What is frozen stays bit for bit, whatever its gradients are.
+
+        Args:
+          gradients: like the parameters.
+          opt_state: what `init` or the last update gave.
+          params: nested dict, of the encoder and the heads.
+          step: number of updates done.
+          total_steps: number of updates planned.
+
+        Raises:
+          ValueError: more layers are to be frozen than there are.
+        """
+        gradients, old = self._trained(gradients), self._trained(params)
+        updates, opt_state = self._chain().update(gradients, opt_state, old)
+        rate = self.rate(step, total_steps)
+        # One product for each number: multipliers go to the rate, and not at all if 1.
+        rates = jax.tree.map(
+            lambda m: rate if np.ndim(m) == 0 and m == 1 else rate * m,
+            self.multipliers(params),
+        )
+        new = jax.tree.map(lambda p, r, u: p - r * u, old, rates, updates)
+        return Update(
+            params=parameters.with_frozen(params, new),
+            opt_state=opt_state,
+            learning_rate=rate,
+            gradient_norm=optax.tree.norm(gradients),
+        )
+
+    def rate(self, step: ArrayLike, total_steps: ArrayLike) -> Array:
+        """Return the learning rate of the update number `step`, counted from 0.
+
+        It rises to its highest at step `warmup * total_steps` and falls, unless it is
+        constant, to `final_share` of that at `total_steps`. Both may be traced, so that
+        runs of different length share one compiled program.
+
+        >>> from dicejax.optimizers import AdamW
+        >>> [float(AdamW(learning_rate=1.0).rate(s, 20)) for s in (0, 1, 2, 11, 20)]
+        [0.5, 1.0, 1.0, 0.5, 0.0]
+        """
+        settings = {"warmup": self.warmup}
+        if self.schedule != "constant":
+            settings["final_share"] = self.final_share
+        if self.schedule == "polynomial":
+            settings["power"] = self.power
+        share = getattr(schedules, self.schedule)(step, total_steps, **settings)
+        return self.learning_rate * share
+
+    def multipliers(self, params: Params) -> Params:
+        """Return what the learning rate of each trained parameter is multiplied by.
+
+        A tree like the parameters without what is frozen, of numbers, or arrays
+        `[L, 1, ...]` for stacked layers whose rates differ.
+        """
+
+        def multiplier(path: tuple, leaf: Array) -> float | np.ndarray:
+            match [entry.key for entry in path[:2]]:
+                case ["heads", *_] if self.head_learning_rate is not None:
+                    return self.head_learning_rate / self.learning_rate
+                case ["encoder", "embeddings"] if self.layer_decay != 1:
+                    return self.layer_decay ** parameters.depth(params)
+                case ["encoder", "layers"] if self.layer_decay != 1:
+                    below_top = np.arange(len(leaf))[::-1]
+                    powers = (self.layer_decay**below_top).astype(np.float32)
+                    return powers.reshape(-1, *(1,) * (leaf.ndim - 1))
+            return 1.0
+
+        return jax.tree_util.tree_map_with_path(multiplier, self._trained(params))
+
+    def stop_frozen(self, params: Params) -> Params:
+        """Return the parameters for the forward pass; frozen ones get no gradient.
+
+        That saves their part of the backward pass: of embeddings, and of the layers
+        where all are frozen. Of some layers it does not, as they are one leaf with the
+        others; `update` leaves out their gradients.
+        """
+        frozen = {
+            "embeddings": self.freeze_embeddings,
+            "layers": parameters.all_layers_frozen(params, self.frozen_layers),
+        }
+        stopped = {
+            name: jax.lax.stop_gradient(params["encoder"][name])
+            for name, is_frozen in frozen.items()
+            if is_frozen
+        }
+        if not stopped:
+            return params
+        return params | {"encoder": params["encoder"] | stopped}
+
+    def average(self, ema: Params, params: Params, step: ArrayLike) -> Params:
+        """Return the next average of the parameters: e <- e + (1 - d) (p - e).
+
+        The decay d is min(`ema_decay`, (1 + step) / (10 + step)), so that the first
+        steps, which are soon forgotten, do not weigh for long.
+
+        Args:
+          ema: float32, like the parameters; at first a copy of them.
+          params: after the update.
+          step: the number of that update, counted from 0.
+        """
+        step = jnp.asarray(step, jnp.float32)
+        share = 1 - jnp.minimum(self.ema_decay, (1 + step) / (10 + step))
+        new = jax.tree.map(
+            lambda e, p: e + share * (p.astype(jnp.float32) - e),
+            self._trained(ema),
+            self._trained(params),
+        )
+        return parameters.with_frozen(ema, new)
+
+    def _chain(self) -> optax.GradientTransformation:
+        return optax.chain(optax.clip_by_global_norm(self.clip_norm), *self.rule())
+
+    def _trained(self, params: Params) -> Params:
+        return parameters.trained(
+            params,
+            freeze_embeddings=self.freeze_embeddings,
+            frozen_layers=self.frozen_layers,
+        )

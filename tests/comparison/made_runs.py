@@ -1,0 +1,96 @@
+"""Folders of finished runs, made without training: numbers a report must repeat."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+import numpy as np
+from etils import epath
+
+from dicejax import comparison, config
+from dicejax.comparison.jobs import Job
+from dicejax.data.sources import SyntheticNER
+from dicejax.metrics import score_counts, significance
+from dicejax.objectives import Objective
+from dicejax.training.runs.run import Run
+
+LABELS = ("O", "B-PER", "I-PER", "B-LOC")
+EXPERIMENT = config.Experiment(
+    name="conll03", data=SyntheticNER(), encoder=config.ScratchEncoder()
+)
+SENTENCES = 200
+
+
+def made(
+    folder: object,
+    objectives: Sequence[Objective],
+    seeds: int,
+    *,
+    experiment: config.Experiment = EXPERIMENT,
+    labels: Sequence[str] = LABELS,
+    types: Sequence[str] = ("PER", "LOC"),
+    skill: Sequence[float] = (0.7,),
+) -> list[Job]:
+    """Make a comparison's runs; the i-th loss has the i-th skill, or the last."""
+    jobs = comparison.jobs_of(experiment, objectives, seeds, str(folder))
+    losses = list(dict.fromkeys(job.loss for job in jobs))
+    for job in jobs:
+        place = losses.index(job.loss)
+        rng = np.random.default_rng([place, job.seed])
+        level = skill[min(place, len(skill) - 1)]
+        # What the loss and the seed each add.
+        level += 0.01 * float(np.random.default_rng(job.seed).normal())
+        write(job, rng, level, labels, types)
+    return jobs
+
+
+def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
+    """Write the folder of one run."""
+    run = Run(epath.Path(job.folder))
+    run.path.mkdir(parents=True)
+    run_file = run.path / "experiment.json"
+    run_file.write_text(config.to_json(job.experiment))
+    (run.path / "labels.json").write_text(json.dumps(list(labels)))
+    shares = sentences(rng, skill)
+    run.write_statistics(shares)
+    run.write_score_counts({"tags": counts(rng, skill, len(labels))})
+    f1 = float(significance.score(shares))
+    with (run.path / "metrics.jsonl").open("w") as file:
+        for step in range(10, 101, 10):
+            record = {"step": step, "loss": 1 / (step + rng.random())}
+            if step % 50 == 0:
+                record["dev/f1"] = f1 * step / 100
+            file.write(json.dumps(record) + "\n")
+    per_type = {
+        name: {"f1": f1 / (1 + place), "support": 1000 // 4**place}
+        for place, name in enumerate(types)
+    }
+    run.write_result(
+        {
+            "devices": 1,
+            "primary_metric": "f1",
+            "test_data": 12345,
+            "test": {"f1": f1, "macro_f1": f1 / 2, "per_type": per_type},
+        }
+    )
+
+
+def sentences(rng, skill) -> np.ndarray:
+    """Right, predicted and gold entities of each sentence, as micro F1 adds them up."""
+    gold = rng.integers(0, 4, SENTENCES)
+    right = rng.binomial(gold, skill)
+    predicted = right + rng.binomial(gold, 1 - skill)
+    return np.stack([2 * right, predicted + gold], axis=-1)[:, None].astype(float)
+
+
+def counts(rng, skill, classes) -> np.ndarray:
+    """Counts of log-odds: of negatives low, of positives high, by skill."""
+    found = np.zeros((classes, 2, score_counts.BINS), np.int64)
+    for c in range(classes):
+        for truth, number, middle in ((0, 900, -6 * skill), (1, 60, 6 * skill)):
+            odds = rng.normal(middle, 2.5, number)
+            place = np.floor((odds + score_counts.LIMIT) / score_counts.WIDTH)
+            place = np.clip(place, 0, score_counts.BINS - 1).astype(int)
+            np.add.at(found[c, truth], place, 1)
+    return found

@@ -1,0 +1,122 @@
+"""Controls move decisions as their formulas say, and are chosen on dev."""
+
+import numpy as np
+import pytest
+from etils import epath
+
+from dicejax import comparison, config
+from dicejax.cli import run
+from dicejax.comparison import baselines
+from dicejax.comparison.jobs import jobs_of
+from dicejax.objectives import CrossEntropy, Focal, WeightedCrossEntropy
+from dicejax.tasks import QuestionAnswering, Tagging, Target
+from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.runs.run import Run
+from dicejax.training.setup import describe
+
+from ..small_project import EXPERIMENT
+
+
+def test_adjusted_logits_are_those_of_the_formula():
+    targets = {
+        "tags": Target("classes", ("O", "B", "I")),
+        "match": Target("multi_label", ("match",)),
+        "start": Target("positions"),
+    }
+    counts = {"tags": np.array([80, 20, 0]), "match": np.array([[900, 100]])}
+    shifts = baselines.logit_adjustments(targets, counts)
+    assert set(shifts) == set(baselines.STRENGTHS)
+    shares = np.array([80, 20, 0.5]) / 100.5
+    for tau, shift in shifts.items():
+        assert set(shift) == {"tags", "match"}
+        np.testing.assert_allclose(shift["tags"], -tau * np.log(shares), rtol=1e-6)
+        np.testing.assert_allclose(shift["match"], -tau * np.log(1 / 9), rtol=1e-6)
+    assert baselines.logit_adjustments({"start": Target("positions")}, {}) == {}
+
+
+def test_a_threshold_moves_the_negative_class_alone():
+    with_negative = {"tags": Target("classes", ("O", "B"), has_negative=True)}
+    used = {"tags": np.array([5, 5])}
+    for offset, shift in baselines.threshold_shifts(with_negative, used).items():
+        np.testing.assert_allclose(shift["tags"], [offset, 0])
+    assert baselines.threshold_shifts(with_negative, {"tags": np.array([0, 5])}) == {}
+    without = {"stars": Target("classes", ("1", "2", "3"))}
+    assert baselines.threshold_shifts(without, {"stars": np.array([1, 2, 3])}) == {}
+
+
+def test_cross_entropy_and_its_weighted_form_take_part():
+    found = comparison.with_baselines([Focal()], Tagging())
+    assert found == (CrossEntropy(), Focal(), WeightedCrossEntropy())
+    assert comparison.with_baselines([Focal()]) == (CrossEntropy(), Focal())
+    own = (WeightedCrossEntropy(scheme="inverse"), CrossEntropy())
+    assert comparison.with_baselines(own, Tagging()) == own
+    of_positions = QuestionAnswering(form="positions")
+    assert comparison.with_baselines([Focal()], of_positions) == found[:2]
+
+
+@pytest.mark.slow
+def test_controls_are_chosen_on_dev_and_scored_on_test(project):
+    out = project / "kept"
+    file = project / "mine.py"
+    words = ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
+    assert run(["compare", str(file), "--out", str(out), *words]) == 0
+    experiment = Run(epath.Path(out) / "ce" / "seed-0").experiment()
+    setup = describe(experiment, warn=lambda text: None)
+    mesh = experiment.mesh.make()
+    task, data = experiment.task, setup.data
+    for seed in (0,):
+        kept = Run(epath.Path(out) / "ce" / f"seed-{seed}")
+        assert set(kept.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
+        _, params = restore_params(kept.checkpoints, setup.network, "best", mesh)
+
+        def score(split, shift, params=params):
+            search = setup.predictor(mesh).search(
+                params, getattr(data.corpus, split), data.items[split], shifts=[shift]
+            )
+            examples = getattr(data.corpus, split)
+            return task.score_found(examples, search.found[0], data.labels).values
+
+        counts = task.class_counts(data.items["train"], data.labels)
+        moved = {
+            baselines.ADJUSTED: baselines.logit_adjustments(
+                task.targets(data.labels), counts
+            ),
+            baselines.THRESHOLD: baselines.threshold_shifts(
+                task.targets(data.labels), counts
+            ),
+        }
+        for name, one in kept.baselines().items():
+            best = max(score("dev", shift)["f1"] for shift in moved[name].values())
+            assert one["dev_score"] == best
+            chosen = moved[name][one["value"]]
+            assert score("dev", chosen)["f1"] == best
+            test = score("test", chosen)
+            assert {key: one["test"][key] for key in test} == dict(test)
+            numerator, denominator = one["example_statistics"].sum(axis=(0, 1))
+            assert numerator / max(denominator, 1) == pytest.approx(test["f1"])
+    content = (out / "comparison.json").read_text()
+    for loss in ("focal", "wce", "ce + logit adjustment", "ce + tuned threshold"):
+        assert f'"{loss}"' in content
+    # Scores counted for the curves: each class's gold elements once.
+    (counted,) = kept.score_counts().values()
+    gold = task.class_counts(data.items["test"], data.labels)["tags"]
+    np.testing.assert_array_equal(counted[:, 1].sum(axis=-1), gold)
+    # The weights that stay are enough for evaluation.
+    assert run(["evaluate", str(kept.path)]) == 0
+    before = (kept.path / "baselines.json").read_text()
+    assert run(["compare", str(file), "--out", str(out), *words]) == 0
+    assert (kept.path / "baselines.json").read_text() == before
+
+
+def test_an_experiment_without_controls_has_none(tmp_path):
+    experiment = config.load(str(_file(tmp_path)))
+    jobs = jobs_of(experiment, [Focal()], 1, str(tmp_path / "none"))
+    said = []
+    baselines.score_baselines(jobs, said.append)  # nothing is finished
+    assert not said
+
+
+def _file(folder):
+    file = folder / "experiment.py"
+    file.write_text(EXPERIMENT.format(folder=str(folder)))
+    return file

@@ -1,0 +1,81 @@
+"""The report says what no knowledge at all scores, and which runs have no more."""
+
+import json
+
+import pytest
+from etils import epath
+from sklearn.metrics import accuracy_score, f1_score
+
+from dicejax import comparison
+from dicejax.comparison import report
+from dicejax.comparison.report.one_answer import has_one_answer, without_looking
+from dicejax.data.examples import LabelledText
+from dicejax.objectives import CrossEntropy, Dice
+from dicejax.tasks.classification import Classification, Decision
+from dicejax.training.runs.run import Run
+
+from .made_runs import made
+
+GOLD = ["yes"] * 65 + ["no"] * 34
+
+
+def scored(predicted, gold=GOLD, labels=("no", "yes")):
+    """Return the scores as a run's result has them."""
+    examples = [LabelledText("a", None, label, "0", 1) for label in gold]
+    even = dict.fromkeys(labels, 1 / len(labels))
+    decisions = [Decision(label, even) for label in predicted]
+    scores = Classification().score(examples, decisions, labels)
+    return json.loads(json.dumps(scores.to_json()))
+
+
+@pytest.mark.parametrize(
+    ("predicted", "gold", "labels", "alike"),
+    [
+        (["yes"] * 99, GOLD, ("no", "yes"), True),
+        (["no"] * 99, GOLD, ("no", "yes"), True),
+        (["yes"] * 98 + ["no"], GOLD, ("no", "yes"), False),
+        (["no"] + ["yes"] * 98, GOLD, ("no", "yes"), False),
+        (GOLD, GOLD, ("no", "yes"), False),
+        (["yes"] * 65, ["yes"] * 65, ("no", "yes"), False),  # it is right
+        (["b"] * 9, list("abcabcabc"), tuple("abc"), True),
+        (["a", "b", "b"] * 3, list("abcabcabc"), tuple("abc"), False),
+        # All of a are found and called so, the others are taken for each other.
+        (["a", "c", "b"] * 3, list("abcabcabc"), tuple("abc"), False),
+    ],
+)
+def test_texts_that_are_all_classified_alike(predicted, gold, labels, alike):
+    assert has_one_answer(scored(predicted, gold, labels)) == alike
+
+
+def test_what_calling_every_text_positive_scores():
+    truth, every = [one == "yes" for one in GOLD], [True] * len(GOLD)
+    f1, accuracy = f1_score(truth, every), accuracy_score(truth, every)
+    (sentence,) = without_looking(scored(GOLD))
+    assert sentence.startswith(
+        f"Calling every text 'yes' has F1 {100 * f1:.2f}, accuracy {100 * accuracy:.2f}"
+    )
+    assert scored(["yes"] * 99)["f1"] == pytest.approx(f1)
+
+
+def test_other_tasks_have_no_such_answer():
+    of_spans = {"f1": 1.0, "per_type": {"PER": {"f1": 1.0, "support": 3}}}
+    assert not has_one_answer(of_spans) and not without_looking(of_spans)
+    three = scored(list("abcabc"), list("abcabc"), tuple("abc"))
+    assert not without_looking(three)
+
+
+def test_the_report_names_the_runs(tmp_path):
+    jobs = made(tmp_path, (CrossEntropy(), Dice()), 5)
+    for job in jobs:
+        run = Run(epath.Path(job.folder))
+        alike = job.loss == "dice" and job.seed in (1, 4)
+        test = scored(["yes"] * 99 if alike else ["no", *GOLD[1:]])
+        run.write_result({**run.result(), "test": test})
+    report.write(comparison.evaluated(jobs, str(tmp_path)), str(tmp_path))
+    (warning,) = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
+    assert warning.startswith("2 runs give one and the same class")
+    assert warning.endswith("dice seed 1, dice seed 4.")
+    for name in ("report.html", "report.md"):
+        text = (tmp_path / name).read_text()
+        assert "2 runs give one and the same class" in text
+        assert "has F1 79.27, accuracy 65.66, Matthews" in text

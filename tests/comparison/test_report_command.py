@@ -1,0 +1,124 @@
+"""`dicejax report`: finds runs, refuses what cannot be compared, repeats compare."""
+
+import dataclasses
+import json
+import shutil
+
+import pytest
+
+from dicejax import comparison, config
+from dicejax.cli import run
+from dicejax.comparison import report
+from dicejax.comparison.report.finding import jobs_from
+from dicejax.objectives import CrossEntropy, Dice, Focal
+
+from .made_runs import EXPERIMENT, made
+
+LOSSES = (Focal(), Dice())
+FILES = ("report.html", "report.md", "comparison.json", "rerun.py")
+
+
+def refused(capsys, *words):
+    assert run(["report", *map(str, words)]) == 2
+    return " ".join(capsys.readouterr().err.split())
+
+
+def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
+    jobs = made(tmp_path / "all", LOSSES, 3)
+    # As a shard leaves it: two runs have never begun.
+    for job in (jobs[1], jobs[8]):
+        shutil.rmtree(job.folder)
+    folder = tmp_path / "all"
+    report.write(comparison.evaluated(jobs, str(folder)), str(folder))
+    before = {name: (folder / name).read_bytes() for name in FILES}
+    for name in FILES:
+        (folder / name).unlink()
+    assert run(["report", str(folder)]) == 0
+    assert {name: (folder / name).read_bytes() for name in FILES} == before
+    # Whatever order the folders are named in.
+    parts = [str(folder / name) for name in ("focal", "ce", "dice")]
+    assert run(["report", *parts]) == 0
+    assert {name: (folder / name).read_bytes() for name in FILES} == before
+    assert f"report in {folder}/report.html" in capsys.readouterr().out
+
+
+def test_runs_are_found_at_any_depth_and_missing_ones_known(tmp_path):
+    jobs = made(tmp_path / "a" / "b", LOSSES, 2)
+    shutil.rmtree(jobs[-1].folder)
+    (tmp_path / "a" / ".seed-9.partial").mkdir()
+    (tmp_path / "a" / ".seed-9.partial" / "experiment.json").write_text("{")
+    found = jobs_from([str(tmp_path)])
+    assert {(job.loss, job.seed, job.folder) for job in found} == {
+        (job.loss, job.seed, job.folder) for job in jobs
+    }
+
+
+def test_another_baseline_and_folder_can_be_named(tmp_path, capsys):
+    made(tmp_path / "runs", LOSSES, 2)
+    out = tmp_path / "out"
+    words = ["report", str(tmp_path / "runs"), "--out", str(out), "--baseline", "dice"]
+    assert run(words) == 0
+    content = json.loads((out / "comparison.json").read_text())
+    assert content["baseline"] == "dice"
+    assert content["losses"]["dice"]["against_baseline"] is None
+    assert content["losses"]["ce"]["against_baseline"] is not None
+    assert not (tmp_path / "runs" / "report.html").exists()
+    said = refused(capsys, tmp_path / "runs", "--baseline", "ghm")
+    assert "no run of ghm among these" in said and "ce, dice, focal" in said
+
+
+def test_runs_of_several_experiments_are_refused(tmp_path, capsys):
+    made(tmp_path / "one", LOSSES, 2)
+    longer = dataclasses.replace(
+        EXPERIMENT, training=dataclasses.replace(EXPERIMENT.training, epochs=9)
+    )
+    made(tmp_path / "two", (CrossEntropy(),), 2, experiment=longer)
+    said = refused(capsys, tmp_path / "one", tmp_path / "two", "--out", tmp_path / "x")
+    assert "in more than loss and seed: training.epochs was 3 and is 9" in said
+    assert not (tmp_path / "x").exists()
+
+
+def test_the_same_run_twice_is_refused(tmp_path, capsys):
+    made(tmp_path / "one", LOSSES, 2)
+    made(tmp_path / "two", (CrossEntropy(),), 1)
+    said = refused(capsys, tmp_path / "one", tmp_path / "two")
+    assert "is ce with seed 0, as" in said
+    assert run(["report", str(tmp_path / "one"), str(tmp_path / "one" / "ce")]) == 0
+
+
+@pytest.mark.parametrize("tuned", [False, True])
+def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
+    jobs = made(tmp_path, (Focal(), Dice(smooth=0.25)), 2)
+    for job in jobs:
+        if job.loss == "focal":
+            rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
+            changed = dataclasses.replace(job.experiment, optimizer=rate)
+            file = tmp_path / "focal" / f"seed-{job.seed}" / "experiment.json"
+            file.write_text(config.to_json(changed))
+    if not tuned:
+        assert "optimizer.learning_rate was" in refused(capsys, tmp_path)
+        return
+    # Trials are no runs of the comparison, and its losses are called as it calls them.
+    trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
+    focal = {"varied": {}, "trials": trials, "chosen": 0}
+    tuning = {"trials": 1, "primary_metric": "f1", "losses": {"focal": focal}}
+    (tmp_path / "tuning.json").write_text(json.dumps(tuning))
+    shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
+    shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
+    assert run(["report", str(tmp_path)]) == 0
+    content = json.loads((tmp_path / "comparison.json").read_text())
+    assert list(content["losses"]) == ["ce", "dice", "focal"]
+    assert content["tuning"] == tuning
+    (differs,) = content["rerun"]["differences"]
+    assert differs.startswith("focal has settings of its own: optimizer.learning_rate")
+
+
+def test_folders_without_runs_are_one_line(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    assert "no run folders there" in refused(capsys, tmp_path / "empty")
+    assert "no such folder" in refused(capsys, tmp_path / "none")
+    assert "none is named" in refused(capsys)
+    made(tmp_path / "runs", LOSSES, 1)
+    (tmp_path / "file").write_text("")
+    said = refused(capsys, tmp_path / "runs", "--out", tmp_path / "file")
+    assert "cannot be written to" in said

@@ -1,0 +1,362 @@
+"""Each loss gets the same trials, the best on dev is taken, and test is left alone."""
+
+import dataclasses
+import json
+import math
+
+import pytest
+from etils import epath
+
+from dicejax import comparison, config
+from dicejax.comparison import spaces, tuning
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import Diverged, InputError
+from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
+from dicejax.optimizers import AdamW
+from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.member import Member
+from dicejax.training.runs.run import Run
+
+from ..small_project import fails
+
+EXPERIMENT = config.Experiment(
+    name="some", data=SyntheticNER(), optimizer=AdamW(learning_rate=1e-3)
+)
+QUIET = TrainingProgress(quiet=True)
+
+
+def jobs(folder, experiment=EXPERIMENT):
+    losses = (Focal(), Tversky())
+    return comparison.jobs_of(experiment, losses, 2, str(folder))
+
+
+def tune(folder, trials=8, **options):
+    return tuning.tune(jobs(folder), trials, str(folder), QUIET, **options)
+
+
+def by_loss(found):
+    return {one.loss: one for one in found}
+
+
+class Training:
+    """In place of training: the score follows from the settings at once.
+
+    It is best at a learning rate of 2e-3 and, of focal loss, at gamma 4.
+    """
+
+    def __init__(self):
+        self.made = []
+        self.killed_at = None
+        self.diverges = lambda experiment: False
+
+    @staticmethod
+    def score(experiment):
+        rate = experiment.optimizer.learning_rate
+        off = abs(math.log(rate / 2e-3)) / 10
+        if isinstance(experiment.objective, Focal):
+            off += abs(experiment.objective.gamma - 4) / 10
+        return 1 - off
+
+    def __call__(self, experiment, run, progress, *, scores_test):
+        assert not scores_test
+        if self.killed_at == len(self.made):
+            raise KeyboardInterrupt
+        self.made.append(experiment)
+        assert not run.continues
+        run.path.mkdir(parents=True, exist_ok=True)
+        run.checkpoints.mkdir(exist_ok=True)
+        (run.path / "experiment.json").write_text(config.to_json(experiment))
+        if self.diverges(experiment):
+            run.write_diverged("no finite loss")
+            raise Diverged("no finite loss")
+        run.write_result({"best_dev_score": self.score(experiment)})
+
+
+@pytest.fixture
+def training(monkeypatch):
+    made = Training()
+    monkeypatch.setattr(tuning, "train", made)
+    return made
+
+
+def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training):
+    found = by_loss(tune(tmp_path, 5))
+    assert list(found) == ["ce", "focal", "tversky"]
+    kinds = [type(one.objective) for one in training.made]
+    assert kinds == [CrossEntropy] * 5 + [Focal] * 5 + [Tversky] * 5
+    assert {one.training.seed for one in training.made} == {tuning.SEED}
+    assert tuning.SEED not in {job.seed for job in jobs(tmp_path)}
+    for number, loss in enumerate((CrossEntropy(), Focal(), Tversky())):
+        first = training.made[5 * number]
+        assert first.objective == loss
+        assert first.optimizer == EXPERIMENT.optimizer
+    assert {*found["ce"].trials[1].values} == {"optimizer.learning_rate"}
+    for values in (trial.values for trial in found["tversky"].trials):
+        assert values["objective.alpha"] + values["objective.beta"] == pytest.approx(1)
+    rates = {one.optimizer.learning_rate for one in training.made}
+    assert len(rates) > 8 and min(rates) >= 2e-4 and max(rates) <= 5e-3
+
+
+def test_nothing_but_what_is_tuned_differs_between_trials(tmp_path, training):
+    found = by_loss(tune(tmp_path, 3))
+    for one, made in zip(
+        [t for loss in found.values() for t in loss.trials], training.made, strict=True
+    ):
+        said = config.differences(training.made[0], made)
+        changed = {text.split(" ")[0] for text in said}
+        assert {path for path in changed if path.startswith("optimizer.")} <= {
+            "optimizer.learning_rate"
+        }
+        assert not [c for c in changed if not c.startswith(("optimizer", "objective"))]
+        assert made == spaces.with_values(made, one.values)
+
+
+def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, training):
+    found = by_loss(tune(tmp_path, 12))
+    for one in found.values():
+        experiments = [spaces.with_values(one.experiment, t.values) for t in one.trials]
+        scores = [Training.score(experiment) for experiment in experiments]
+        assert [trial.dev for trial in one.trials] == scores
+        assert scores[one.chosen] == max(scores) >= scores[0]
+        for job in tuning.applied(jobs(tmp_path), [one]):
+            if job.loss == one.loss:
+                best = experiments[one.chosen]
+                assert job.experiment.objective == best.objective
+                assert job.experiment.optimizer == best.optimizer
+                assert job.seed in (0, 1)
+    # The sampler learns: twelve trials come nearer than the settings as given.
+    focal = found["focal"].trials
+    assert focal[found["focal"].chosen].dev > focal[0].dev + 0.1
+
+
+def test_the_names_of_rows_and_their_folders_stay(tmp_path, training):
+    before = jobs(tmp_path)
+    after = tuning.applied(before, tune(tmp_path))
+    assert [(job.loss, job.folder) for job in before] == [
+        (job.loss, job.folder) for job in after
+    ]
+    assert tuning.applied(before, []) == before
+
+
+def test_the_same_command_makes_the_same_trials(tmp_path, training):
+    assert tune(tmp_path / "a") == tune(tmp_path / "b")
+    half = len(training.made) // 2
+    assert training.made[:half] == training.made[half:]
+    # More trials begin with the same ones.
+    for more, fewer in zip(
+        tune(tmp_path / "c", 9), tune(tmp_path / "d", 5), strict=True
+    ):
+        assert more.trials[:5] == fewer.trials
+
+
+@pytest.mark.parametrize("killed_at", [0, 1, 7, 8, 13, 23])
+def test_a_tuning_that_was_killed_goes_on_with_the_same_trials(
+    tmp_path, training, killed_at
+):
+    whole = tune(tmp_path / "whole")
+    trials = training.made.copy()
+    training.made.clear()
+    training.killed_at = killed_at
+    with pytest.raises(KeyboardInterrupt):
+        tune(tmp_path / "cut")
+    assert not (tmp_path / "cut/tuning.json").exists()
+    training.killed_at = None
+    assert tune(tmp_path / "cut") == whole
+    assert training.made == trials  # none of them twice
+    files = [(tmp_path / out / "tuning.json").read_text() for out in ("whole", "cut")]
+    assert files[0] == files[1]
+    assert tune(tmp_path / "cut") == whole  # and once more, of which nothing is made
+    assert training.made == trials
+    assert not list((tmp_path / "cut").rglob("checkpoints"))
+
+
+def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
+    training.diverges = lambda experiment: (
+        experiment.optimizer.learning_rate > 1.5e-3
+        or isinstance(experiment.objective, Tversky)
+    )
+    found = by_loss(tune(tmp_path, 8))
+    assert len(training.made) == 24
+    of_ce = found["ce"].trials
+    diverged = [trial.dev is None for trial in of_ce]
+    rates = [trial.values["optimizer.learning_rate"] for trial in of_ce]
+    assert diverged == [rate > 1.5e-3 for rate in rates] and any(diverged)
+    assert of_ce[found["ce"].chosen].dev == max(trial.score for trial in of_ce) > 0
+    # Where all diverge there is nothing to choose by: the settings as given.
+    assert found["tversky"].chosen == 0
+    primary_metric, ce, _, tversky = tuning.remarks(list(found.values()))
+    assert primary_metric == "chosen on dev, of 8 trials for each loss:"
+    assert ce.endswith(f"; {sum(diverged)} of 8 diverged")
+    assert tversky.endswith("as given: all 8 trials diverged")
+    # They are not tried again.
+    assert tune(tmp_path, 8) == list(found.values())
+    assert len(training.made) == 24
+    content = json.loads((tmp_path / "tuning.json").read_text())
+    said = [trial["status"] for trial in content["losses"]["tversky"]["trials"]]
+    assert said == ["diverged"] * 8
+
+
+def test_what_is_written_says_what_was_done(tmp_path, training):
+    found = tune(tmp_path, 4)
+    content = json.loads((tmp_path / "tuning.json").read_text())
+    assert content == tuning.to_json(found)
+    assert (content["trials"], content["seed"]) == (4, 1_000_000)
+    assert (content["split"], content["primary_metric"]) == ("dev", "f1")
+    focal = content["losses"]["focal"]
+    assert focal["varied"]["objective.gamma"] == {
+        "low": 0.0,
+        "high": 5.0,
+        "scale": "linear",
+    }
+    scores = [trial["dev"] for trial in focal["trials"]]
+    assert scores[focal["chosen"]] == max(scores)
+    assert tuning.to_json([]) is None and tuning.remarks([]) == []
+
+
+def test_remarks_show_what_was_chosen_beside_what_was_given():
+    values = {"optimizer.learning_rate": 1e-3, "objective.smooth": 1.0}
+    first, better = (
+        tuning.Trial(values, 0.81),
+        tuning.Trial(values | {"objective.smooth": 0.02}, 0.832),
+    )
+    one = tuning.Tuned("dice", EXPERIMENT, (first, better, first))
+    same = tuning.Tuned("dice", EXPERIMENT, (first, first))
+    assert tuning.remarks([one])[1] == (
+        "  dice: learning_rate 0.001, smooth 0.02: dev F1 83.20, as given 81.00"
+    )
+    assert same.chosen == 0
+    assert tuning.remarks([same])[1] == (
+        "  dice: learning_rate 0.001, smooth 1, as given: dev F1 81.00"
+    )
+
+
+def test_shards_take_a_finished_tuning_and_make_no_trial(tmp_path, training):
+    with pytest.raises(InputError, match=r"--tune 8 --seeds 0 first, without --shard"):
+        tune(tmp_path, may_train=False)
+    assert not training.made
+    whole = tune(tmp_path)
+    made = len(training.made)
+    assert tune(tmp_path, may_train=False, overwrite=True) == whole
+    assert len(training.made) == made
+    with pytest.raises(InputError, match="ce has no 9 finished trials"):
+        tune(tmp_path, 9, may_train=False)
+
+
+def test_a_trial_of_other_settings_is_not_told_to_the_sampler(tmp_path, training):
+    tune(tmp_path)
+    file = tmp_path / "tuning/focal/trial-3/experiment.json"
+    content = json.loads(file.read_text())
+    content["objective"]["gamma"] = 0.123
+    file.write_text(json.dumps(content))
+    with pytest.raises(InputError, match=r"trial-3: .*objective.gamma was 0.123"):
+        tune(tmp_path)
+
+
+def test_another_learning_rate_is_refused_before_any_training(tmp_path, training):
+    tune(tmp_path, 2)
+    training.made.clear()
+    other = dataclasses.replace(EXPERIMENT, optimizer=AdamW(learning_rate=2e-3))
+    found = jobs(tmp_path, experiment=other)
+    with pytest.raises(InputError, match=r"optimizer.learning_rate was 0.001"):
+        tuning.tune(found, 4, str(tmp_path), QUIET)
+    assert not training.made
+    tuning.tune(found, 4, str(tmp_path), QUIET, overwrite=True)
+    assert len(training.made) == 12
+
+
+def test_runs_from_before_the_tuning_are_refused_before_any_training(
+    tmp_path, training
+):
+    (job,) = (j for j in jobs(tmp_path) if j.loss == "focal" and j.seed == 1)
+    Run(epath.Path(job.folder)).path.mkdir(parents=True)
+    with pytest.raises(InputError, match=r"focal/seed-1: was trained before"):
+        tune(tmp_path)
+    assert not training.made
+    tune(tmp_path, overwrite=True)
+    assert len(training.made) == 24
+    # Now the tuning is done, and runs beside it are those of its settings.
+    tune(tmp_path)
+
+
+def test_settings_as_given_are_not_mixed_with_tuned_ones(tmp_path, training):
+    assert tune(tmp_path, 0) == []
+    tune(tmp_path, 2)
+    with pytest.raises(InputError, match="the losses of this folder were tuned"):
+        tune(tmp_path, 0)
+    assert tune(tmp_path, 0, overwrite=True) == []
+    assert not (tmp_path / "tuning.json").exists()
+
+
+def test_what_cannot_be_tuned_is_refused(tmp_path, training):
+    with pytest.raises(InputError, match=r"--tune is -1; want trials per loss"):
+        tune(tmp_path, -1)
+    seeds = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
+    of_seed = dataclasses.replace(EXPERIMENT, training=seeds)
+    found = jobs(tmp_path, experiment=of_seed)
+    with pytest.raises(InputError, match="seed 1000000 is that of the trials"):
+        tuning.tune(found, 2, str(tmp_path), QUIET)
+    assert not training.made
+
+
+@pytest.mark.parametrize(
+    ("argv", "part"),
+    [
+        (["--tune", "-3"], "--tune is -3; want trials per loss, or 0 for none"),
+        (["--tune", "2", "--seeds", "-1"], "--seeds is -1"),
+        (["--tune", "2", "--shard", "1/2"], "give --tune 2 --seeds 0 first"),
+        (["--tune", "2", "--shard", "3/2"], "--shard is '3/2'; want I/N"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_bad_numbers_end_in_one_line(project, capsys, argv, part):
+    fails(capsys, ["compare", "mine.py", *argv], part)
+    assert not (project / "runs").exists()
+
+
+@pytest.mark.slow
+def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
+    from dicejax.cli import run
+
+    asked = []
+    search = Member.search
+
+    def noted(member, params, split, **options):
+        asked.append((str(member.run.path), split))
+        return search(member, params, split, **options)
+
+    monkeypatch.setattr(Member, "search", noted)
+    argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
+    argv.append("--no-baselines")
+    assert run([*argv, "--tune", "2", "--seeds", "0"]) == 0
+    said = capsys.readouterr().out
+    assert "chosen on dev, of 2 trials for each loss:" in said
+    assert {split for _, split in asked} == {"dev"}
+    out = project / "runs/small"
+    assert not list(out.rglob("checkpoints")) and not list(out.rglob("test_*"))
+    assert {folder.name for folder in out.iterdir()} == {"tuning", "tuning.json"}
+
+    assert run([*argv, "--tune", "2", "--seeds", "1", "--shard", "1/1"]) == 0
+    said = capsys.readouterr().out
+    assert all("tuning" not in place for place, split in asked if split == "test")
+    content = json.loads((out / "comparison.json").read_text())
+    assert content["tuning"] == json.loads((out / "tuning.json").read_text())
+    assert list(content["losses"]) == ["ce", "dice"]
+    for loss in ("ce", "dice"):
+        tuned = content["tuning"]["losses"][loss]
+        for number, trial in enumerate(tuned["trials"]):
+            place = out / f"tuning/{loss}/trial-{number}"
+            lines = map(json.loads, (place / "metrics.jsonl").read_text().splitlines())
+            scores = [line["dev/f1"] for line in lines if "dev/f1" in line]
+            assert len(scores) == 2
+            assert trial["dev"] == pytest.approx(max(scores))
+        best = tuned["trials"][tuned["chosen"]]["values"]
+        ran = config.from_json((out / loss / "seed-0/experiment.json").read_text())
+        assert ran.optimizer.learning_rate == best["optimizer.learning_rate"]
+        if loss == "dice":
+            assert ran.objective == Dice(smooth=best["objective.smooth"])
+    assert f"  dice: learning_rate {best['optimizer.learning_rate']:g}, smooth" in said
+    fails(capsys, argv, "the losses of this folder were tuned")
+    same = ["train", "mine.py", "--out", str(out / "tuning/ce/trial-0")]
+    same += ["--training.seed", "1000000", "--training.epochs", "2"]
+    assert run(same) == 2
+    assert "a trial of tuning, never scored on test" in capsys.readouterr().err

@@ -1,0 +1,175 @@
+"""Layers, heads and what is frozen: whom an update reaches, and how far."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.optimizers import LAMB, Adafactor, AdamW, Lion
+
+from .trees import LAYERS, STEADY, close, on_device, run, same, tree
+
+RULES = (AdamW, Lion, Adafactor, LAMB)
+
+
+def change(optimizer, params, gradients):
+    """What one step subtracts; in float64, as it is a difference."""
+    with jax.enable_x64(True):
+        old = on_device(params, float)
+        new = run(optimizer, old, [on_device(gradients, float)]).params
+        return jax.device_get(jax.tree.map(lambda o, n: o - n, old, new))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_layers_and_heads_take_their_share_of_the_change(rule):
+    settings = {"learning_rate": 0.1, "weight_decay": 0.3, **STEADY}
+    params, gradients = tree(0), tree(1)
+    whole = change(rule(**settings), params, gradients)
+    parts = change(
+        rule(**settings, layer_decay=0.5, head_learning_rate=0.4), params, gradients
+    )
+    heads = jax.tree.map(lambda c: 4.0 * c, whole["heads"])
+    close(parts["heads"], heads, rtol=1e-6)
+    for i, multiplier in enumerate((0.25, 0.5, 1.0)):
+        layer = [c["encoder"]["layers"]["query"]["kernel"][i] for c in (parts, whole)]
+        np.testing.assert_allclose(layer[0], multiplier * layer[1], rtol=1e-6)
+    embeddings = jax.tree.map(lambda c: 0.125 * c, whole["encoder"]["embeddings"])
+    close(parts["encoder"]["embeddings"], embeddings, rtol=1e-6)
+
+
+def test_the_multipliers_are_those_of_the_formula():
+    optimizer = AdamW(layer_decay=0.5, frozen_layers=1, head_learning_rate=1e-4)
+    found = optimizer.multipliers(tree())
+    assert found["heads"]["tags"] == {"kernel": 2.0, "bias": 2.0}
+    assert found["encoder"]["embeddings"]["word"]["table"] == 0.125
+    kernel = found["encoder"]["layers"]["query"]["kernel"]
+    np.testing.assert_array_equal(kernel, [[[0.5]], [[1.0]]])
+    assert set(jax.tree.leaves(AdamW().multipliers(tree()))) == {1.0}
+
+
+FREEZING = [
+    {"freeze_embeddings": True},
+    {"frozen_layers": 2},
+    {"frozen_layers": LAYERS},
+    {"freeze_embeddings": True, "frozen_layers": 2},
+    {"freeze_embeddings": True, "frozen_layers": LAYERS},
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "freezing"),
+    [(AdamW, f) for f in FREEZING] + [(rule, FREEZING[3]) for rule in RULES[1:]],
+)
+def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
+    optimizer = rule(clip_norm=0.5, layer_decay=0.5, **freezing)
+    layers = freezing.get("frozen_layers", 0)
+    embeddings = freezing.get("freeze_embeddings", False)
+    params, gradients = on_device(tree(0)), tree(1)
+    kept = jax.device_get(params)
+
+    def frozen_filled(value):
+        """The gradients with a value where they have no business."""
+        filled = jax.tree.map(np.copy, gradients)
+        for leaf in jax.tree.leaves(filled["encoder"]["layers"]):
+            leaf[:layers] = value
+        if embeddings:
+            for leaf in jax.tree.leaves(filled["encoder"]["embeddings"]):
+                leaf[...] = value
+        return filled
+
+    update = run(optimizer, params, [on_device(frozen_filled(np.nan))] * 2)
+    new = jax.device_get(update.params)
+    lower = [
+        jax.tree.map(lambda leaf: leaf[:layers], tree["encoder"]["layers"])
+        for tree in (new, kept)
+    ]
+    same(*lower)
+    if embeddings:
+        same(new["encoder"]["embeddings"], kept["encoder"]["embeddings"])
+
+    # The rest is what it is when nothing is frozen and the frozen have no gradient.
+    free = dataclasses.replace(optimizer, freeze_embeddings=False, frozen_layers=0)
+    wanted = run(free, on_device(kept), [on_device(frozen_filled(0.0))] * 2)
+    close(new["heads"], wanted.params["heads"], rtol=1e-5, atol=1e-7)
+    upper = [
+        jax.tree.map(lambda leaf: leaf[layers:], tree["encoder"]["layers"])
+        for tree in (new, wanted.params)
+    ]
+    close(*upper, rtol=1e-5, atol=1e-7)
+    if not embeddings:
+        got = new["encoder"]["embeddings"]
+        close(got, wanted.params["encoder"]["embeddings"], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(update.gradient_norm, wanted.gradient_norm, rtol=1e-6)
+
+
+@pytest.mark.parametrize("freezing", FREEZING[3:])
+def test_the_transform_gives_no_update_to_what_is_frozen(freezing):
+    optimizer = AdamW(**STEADY, **freezing)
+    params, gradients = on_device(tree(0)), on_device(tree(1))
+    state = optimizer.transform().init(params)
+    updates, state = jax.jit(optimizer.transform().update)(gradients, state, params)
+    update = run(optimizer, params, [gradients])
+    rate = optimizer.learning_rate
+    close(jax.tree.map(lambda p, u: p - rate * u, params, updates), update.params)
+    same(state, update.opt_state)
+
+
+def test_no_moments_are_kept_of_what_is_frozen():
+    params = on_device(tree())
+    state = AdamW(freeze_embeddings=True, frozen_layers=2).init(params)
+    kept = 2 * (24 + 6 + 4 + 12 + 3)  # two moments of one layer and the head
+    assert sum(leaf.size for leaf in jax.tree.leaves(state)) == kept + 1  # the count
+
+
+def test_more_layers_than_there_are_cannot_be_frozen():
+    with pytest.raises(ValueError, match="frozen_layers is 4; the encoder has 3"):
+        AdamW(frozen_layers=4).init(tree())
+    with pytest.raises(ValueError, match="frozen_layers is 4; the encoder has 3"):
+        AdamW(frozen_layers=4).stop_frozen(tree())
+
+
+@pytest.mark.parametrize("freezing", [{}, *FREEZING])
+def test_what_is_frozen_whole_gets_no_gradient(freezing):
+    optimizer, params = AdamW(**freezing), on_device(tree())
+    if not freezing:
+        assert optimizer.stop_frozen(params) is params
+    same(optimizer.stop_frozen(params), params)
+
+    def loss(params):
+        return sum(
+            leaf.sum() for leaf in jax.tree.leaves(optimizer.stop_frozen(params))
+        )
+
+    found = jax.grad(loss)(params)["encoder"]
+    whole = {
+        "embeddings": freezing.get("freeze_embeddings", False),
+        "layers": freezing.get("frozen_layers") == LAYERS,
+    }
+    for name, frozen in whole.items():
+        values = np.concatenate([g.ravel() for g in jax.tree.leaves(found[name])])
+        np.testing.assert_array_equal(values, 0.0 if frozen else 1.0)
+
+
+def test_the_average_follows_the_parameters():
+    optimizer = AdamW(ema_decay=0.3, freeze_embeddings=True, frozen_layers=1)
+    first, ema = tree(0), on_device(tree(0))
+    wanted = jax.tree.map(np.copy, first)
+    average = jax.jit(optimizer.average)
+    for step in range(6):
+        params = tree(step + 1)
+        params["encoder"]["embeddings"] = first["encoder"]["embeddings"]
+        for leaf, old in zip(
+            jax.tree.leaves(params["encoder"]["layers"]),
+            jax.tree.leaves(first["encoder"]["layers"]),
+            strict=True,
+        ):
+            leaf[0] = old[0]
+        d = min(0.3, (1 + step) / (10 + step))
+        wanted = jax.tree.map(lambda e, p, d=d: d * e + (1 - d) * p, wanted, params)
+        params = on_device(params, jnp.float16 if step == 5 else jnp.float32)
+        ema = average(ema, params, step)
+    assert {leaf.dtype for leaf in jax.tree.leaves(ema)} == {jnp.dtype("float32")}
+    close(ema, wanted, rtol=1e-3, atol=1e-3)  # the last were float16
+    same(ema["encoder"]["embeddings"], on_device(first)["encoder"]["embeddings"])
