@@ -68,6 +68,7 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
     }
     run.write_result(
         {
+            "best_step": 100,
             "devices": 1,
             "primary_metric": "f1",
             "test_data": 12345,

@@ -147,10 +147,10 @@ def test_without_a_baseline_there_is_no_comparison(runs):
         rows_of(outcomes, "ce")
 
 
-def test_a_damaged_file_of_shares_is_one_line(runs):
+def test_a_damaged_file_of_statistics_is_one_line(runs):
     file = epath.Path(runs[0].folder) / "test_statistics.npz"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(InputError, match=r"test_shares\.npz: damaged"):
+    with pytest.raises(InputError, match=r"test_statistics\.npz: damaged"):
         outcome_of(runs[0])
 
 

@@ -42,6 +42,32 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
     assert f"report in {folder}/report.html" in capsys.readouterr().out
 
 
+def test_compare_returns_what_the_command_writes(tmp_path):
+    """The function reuses finished runs, so nothing is trained here."""
+    folder = str(tmp_path)
+    made(folder, LOSSES, 2)
+    found = comparison.compare(
+        EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder
+    )
+    assert (found.name, found.folder, found.unfinished) == ("conll03", folder, 0)
+    assert found.report == f"{folder}/report.html" and found.primary_metric == "f1"
+    assert list(found.verdicts) == ["focal", "dice"] and len(found.lines()) == 2
+    assert found.table().row_count == 3
+    written = json.loads((tmp_path / "comparison.json").read_text())
+    assert found.to_json()["losses"]["dice"]["summary"] == (
+        written["losses"]["dice"]["summary"]
+    )
+    again = comparison.compare_runs([folder])
+    assert again.verdicts == found.verdicts
+    shutil.rmtree(tmp_path / "dice")
+    mine = comparison.jobs_of(EXPERIMENT, LOSSES, 2, folder)
+    shard = f"1/{len(mine)}"  # cross-entropy of the first seed alone
+    left = comparison.compare(
+        EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder, shard=shard
+    )
+    assert (left.unfinished, left.report, left.rows) == (2, None, ())
+
+
 def test_runs_are_found_at_any_depth_and_missing_ones_known(tmp_path):
     jobs = made(tmp_path / "a" / "b", LOSSES, 2)
     shutil.rmtree(jobs[-1].folder)
