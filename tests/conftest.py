@@ -5,41 +5,52 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
-import jax
-import numpy as np
-import pytest
-from safetensors.numpy import save_file
-
-from dicejax.models.bert import BertConfig
-
-from .small_project import CORPUS, EXPERIMENT
-
+# Before JAX is imported, which reads them then; subprocesses inherit them.
 # LLVM's optimisation takes half of the tests' time, for programs that run once.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# One compilation cache for all processes of a session, deleted by the one that made it.
+_CACHE = None
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    _CACHE = tempfile.mkdtemp(prefix="dicejax-programs-")
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _CACHE
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+import jax  # noqa: E402
+import numpy as np  # noqa: E402
+import pytest  # noqa: E402
+from safetensors.numpy import save_file  # noqa: E402
+
+from dicejax.models.bert import BertConfig  # noqa: E402
+
+from .small_project import CORPUS, EXPERIMENT  # noqa: E402
 
 
 def pytest_addoption(parser):
-    """Offer what takes an hour."""
+    """Add the option that selects every combination."""
     parser.addoption(
         "--exhaustive",
         action="store_true",
-        help="every combination of devices, processes and forms, not a choice of them",
+        help="also run tests marked exhaustive: every combination of devices, "
+        "processes, losses, heads, documented commands and notebooks (hours)",
     )
 
 
-def pytest_configure(config):
-    """Hand files out in the order below: pytest-xdist's own ends with the longest."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
+def pytest_unconfigure(config):
+    """Delete the compilation cache of this session."""
+    if _CACHE is not None:
+        shutil.rmtree(_CACHE, ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Leave out what is marked as one of many combinations, unless asked for all.
+    """Deselect tests marked exhaustive unless asked for; order the others.
 
-    Files with slow tests come first, so that no process is left with one at the end.
+    Files with slow tests come first, so that no worker ends with one of them.
     """
     if not config.getoption("exhaustive"):
         left = {item for item in items if item.get_closest_marker("exhaustive")}
