@@ -356,5 +356,5 @@ def _converter_of(classes: tuple[type, ...]) -> cattrs.Converter:
     for kind in _OPEN:
         include_subclasses(kind, converter, union_strategy=tagged)
     tagged(PretrainedEncoder | ScratchEncoder, converter)
-    tagged(synonyms.Source, converter)
+    tagged(synonyms.Synonyms, converter)
     return converter

@@ -7,10 +7,9 @@ import pytest
 
 from dicejax import config
 from dicejax.data.augment import ImbalanceAblation
-from dicejax.data.replacement import SynonymReplacement
 from dicejax.data.resample import DownSampling
 from dicejax.data.sources import ConllFiles, SyntheticNER, TabSeparatedFiles
-from dicejax.data.synonyms import WordNet
+from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.tasks import Classification, MachineReading
@@ -30,7 +29,7 @@ EXPERIMENTS = [
         data=TabSeparatedFiles(dir="x", first=3, second=None, label=0, dev=None),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(
-            variant="+negative", replacement=SynonymReplacement(source=WordNet())
+            variant="+negative", synonyms=SynonymPairs(path="pairs.tsv")
         ),
         sampling=DownSampling(ratio=3),
     ),

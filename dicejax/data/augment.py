@@ -29,7 +29,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from dicejax.data.examples import LabelledText
-from dicejax.data.replacement import Replacer, SynonymReplacement
+from dicejax.data.synonyms import Replacer, Synonyms, WordNet
 from dicejax.errors import InputError
 
 __all__ = ["Added", "Augmented", "ImbalanceAblation", "Variant"]
@@ -44,7 +44,7 @@ _DRAWS = 10
 
 @dataclasses.dataclass(frozen=True)
 class Added:
-    """What was added to a class.
+    """The examples added to a class.
 
     Attributes:
       wanted: number of examples to add.
@@ -107,17 +107,10 @@ class ImbalanceAblation:
     that adds more positive examples adds those of a set with fewer first.
 
     >>> from dicejax.data.examples import LabelledText
-    >>> data = [
-    ...     LabelledText("Is it easy?", "How easy is it?", label, str(i), i + 1)
-    ...     for i, label in enumerate("100")
-    ... ]
-    >>> made = ImbalanceAblation(variant="+positive").make(data)
-    >>> made.examples[-1]  # doctest: +NORMALIZE_WHITESPACE
-    LabelledText(first='Is it simple?', second='How easy is it?', label='1',
-                 id='0~1', line=1)
-    >>> print(made)
-    4 examples, 50.0% positive
-      positive: 1 added; nothing to replace in 0, nothing new left in 0
+    >>> data = [LabelledText(f"{i}?", None, l, str(i), i) for i, l in enumerate("100")]
+    >>> print(ImbalanceAblation(variant="-negative").make(data))
+    2 examples, 50.0% positive
+      negative: 1 left out
 
     Args:
       variant: which data set.
@@ -125,7 +118,9 @@ class ImbalanceAblation:
       size: number of examples to reach; None takes that of the table above.
       positive_share: share of positive examples to reach. Only for
         `+positive & +negative` are both free; for the others give one or none.
-      replacement: how variants are written.
+      synonyms: where they come from.
+      replaced_share: share of an example's words that a variant replaces, rounded, but
+        at least one.
       seed: of the draws.
     """
 
@@ -133,7 +128,8 @@ class ImbalanceAblation:
     positive: str = "1"
     size: int | None = None
     positive_share: float | None = None
-    replacement: SynonymReplacement = SynonymReplacement()
+    synonyms: Synonyms = WordNet()
+    replaced_share: float = 0.1
     seed: int = 0
 
     def __post_init__(self):
@@ -153,9 +149,13 @@ class ImbalanceAblation:
             raise ValueError(
                 f"positive_share is {self.positive_share}; want between 0 and 1"
             )
+        if not 0 < self.replaced_share <= 1:
+            raise ValueError(
+                f"replaced_share is {self.replaced_share}; want above 0, up to 1"
+            )
 
     def targets(self, positives: int, negatives: int) -> tuple[int, int]:
-        """Say how many positive and negative examples the data set shall have.
+        """Return how many positive and negative examples the data set has.
 
         >>> ImbalanceAblation(variant="+negative").targets(134_632, 229_239)
         (134632, 323846)
@@ -206,7 +206,8 @@ class ImbalanceAblation:
         kept = [example for i, example in enumerate(examples) if i not in out]
         added, reports = [], [Added(), Added()]
         if wanted[0] > present[0] or wanted[1] > present[1]:
-            growth = _Growth(kept, self.replacement.load())
+            replacer = Replacer(self.synonyms.load(), self.replaced_share)
+            growth = _Growth(kept, replacer)
             for place, members in enumerate(classes):
                 reports[place] = growth.add(
                     [examples[member] for member in members],
@@ -218,7 +219,7 @@ class ImbalanceAblation:
         return Augmented((*kept, *added), positives, len(out), *reports)
 
     def _classes(self, examples: Sequence[LabelledText]) -> tuple[list[int], list[int]]:
-        """Tell the places of positive and of negative examples."""
+        """Return the indices of positive and of negative examples."""
         classes: tuple[list[int], list[int]] = ([], [])
         for place, example in enumerate(examples):
             if example.label is None:

@@ -1,59 +1,106 @@
-"""Where synonyms come from: a built-in list, a file of the user's, or WordNet."""
+"""Synonyms from WordNet or a file of pairs, and texts with words replaced by them."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import importlib
 import re
-from collections.abc import Callable, Iterable
-from typing import Literal
+from collections.abc import Callable
+from typing import NamedTuple
 
-from dicejax.data.readers import text
-from dicejax.data.readers.skipping import Flaw
-from dicejax.data.synonym_groups import GROUPS, STOP_WORDS
+import numpy as np
+
+from dicejax.data.readers.text import lines
 from dicejax.errors import InputError
 
-__all__ = ["BuiltIn", "Source", "Synonyms", "WordList", "WordNet", "lookup_form"]
+__all__ = ["Replacer", "SynonymPairs", "Synonyms", "WordNet"]
 
-Synonyms = Callable[[str], tuple[str, ...]]
-"""Gives the synonyms of a word in its `lookup_form`, in one order; maybe none."""
+Lookup = Callable[[str], tuple[str, ...]]
+"""Returns the synonyms of a word in lower case, in a fixed order; maybe none."""
 
-_ENTRY = re.compile(r"[^\W\d_]+(?:[ '’-][^\W\d_]+)*")
-_NO_DATA = (
-    "pip install wn, then python -m wn download oewn:2024; or pip install nltk, then "
-    "python -m nltk.downloader wordnet; or give a word list"
+# Letters and digits, joined by apostrophes and hyphens; an accent that is a character
+# of its own belongs to its letter. No part of an address, a path, a tag or a formula.
+_LETTERS = r"(?:[^\W_][\u0300-\u036f]*+)++"
+_WORD = re.compile(
+    r"(?<![\w\u0300-\u036f@#/\\$%&=+])(?<!\w[.’'-])"
+    rf"{_LETTERS}(?:['’-]{_LETTERS})*+"
+    r"(?![\w@/\\=&+]|[.’'-]\w)"
 )
+# Words that carry grammar, for which WordNet has other senses: "in" is an inch there.
+_GRAMMAR = """
+a about above across after again all am an and any are as at be because been
+before being below between both but by can could did do does doing down each either
+every few for from had has have having he her here hers him his how i if in into is
+it its just least less many may me might mine more most much must my near neither
+no nor not of off on one or other our out over own same shall she should so some
+such than that the their them then there these they this those through to too under
+until up us very was we were what when where which while who whom why will with
+would you your two three four five six seven eight nine ten
+"""
+_STOP_WORDS = frozenset(_GRAMMAR.split())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BuiltIn:
-    """A few hundred everyday English words.
+class WordNet:
+    """Princeton's WordNet or its successors, read by the package `wn`.
 
-    >>> BuiltIn().load()("quickly")
-    ('rapidly', 'swiftly', 'speedily')
+    An inflected form has no synonyms, and neither have words such as "in" and "two".
+
+    Args:
+      senses: how many senses of a word count, the commonest first.
+      lexicon: of wn, such as "oewn:2024"; None takes all English ones.
     """
 
-    def load(self) -> Synonyms:
-        """Read the list."""
-        found = _table("built-in", enumerate(GROUPS.splitlines(), start=1))
-        return lambda word: found.get(word, ())
+    senses: int = 1
+    lexicon: str | None = None
+
+    def __post_init__(self):
+        if self.senses < 1:
+            raise ValueError(f"senses is {self.senses}; want at least 1")
+
+    def load(self) -> Lookup:
+        """Open the lexicon.
+
+        Raises:
+          InputError: the package or its data is missing.
+        """
+        try:
+            import wn
+
+            words = wn.Wordnet(self.lexicon, lang=None if self.lexicon else "en")
+        except ImportError:
+            reason = "the package wn is not installed"
+        except wn.Error as error:
+            reason = f"no data: {error}"
+        else:
+            return functools.cache(functools.partial(self._look_up, words))
+        raise InputError(
+            f"WordNet cannot be used ({reason}); pip install 'dicejax[wordnet]' and "
+            "python -m wn download oewn:2024, or give a file of pairs: "
+            "augmentation.synonyms=SynonymPairs(path=...)"
+        )
+
+    def _look_up(self, words, word: str) -> tuple[str, ...]:
+        if word in _STOP_WORDS:
+            return ()
+        # wn finds the base form of an inflected word too: such senses lack the word.
+        senses = (synset.lemmas() for synset in words.synsets(word))
+        own = [lemmas for lemmas in senses if word in lemmas][: self.senses]
+        lemmas = dict.fromkeys(lemma for sense in own for lemma in sense)
+        return tuple(lemma for lemma in lemmas if lemma != word and _is_plain(lemma))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class WordList:
-    r"""A text file with a group of synonyms on each line, separated by commas.
+class SynonymPairs:
+    r"""A text file with a pair of synonyms per line, separated by a tab.
 
-    A word may stand in several groups and then has the synonyms of all. Letter case
-    does not matter where a word is looked up. An entry of several words can only take
-    another's place. Blank lines and lines that begin with `#` are passed over, and so
-    are stop words (`synonym_groups.STOP_WORDS`).
+    Each replaces the other; a word may occur in several pairs. Case is ignored.
 
     >>> import pathlib, tempfile
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "words.txt"
-    >>> _ = path.write_text("# my words\nquick, fast\nfast, firm, made fast\n")
-    >>> WordList(path=str(path)).load()("fast")
-    ('quick', 'firm', 'made fast')
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
+    >>> _ = path.write_text("quick\tfast\nfast\trapid\n")
+    >>> SynonymPairs(path=str(path)).load()("fast")
+    ('quick', 'rapid')
 
     Args:
       path: of the file; local, or anything etils.epath opens.
@@ -61,155 +108,104 @@ class WordList:
 
     path: str
 
-    def load(self) -> Synonyms:
+    def load(self) -> Lookup:
         """Read the file.
 
         Raises:
-          InputError: it is missing, empty or not text; or a line is not a group of at
-            least two different words.
+          InputError: it is missing, empty or not text, or a line is not a pair.
         """
-        found = _table(self.path, text.lines(self.path))
-        if not found:
-            raise InputError.at(
-                self.path, None, "holds no synonyms", "put a group on each line"
-            )
-        return lambda word: found.get(word, ())
+        found: dict[str, dict[str, None]] = {}
+        for number, line in lines(self.path):
+            if not line.strip():
+                continue
+            pair = [" ".join(word.split()) for word in line.split("\t")]
+            if len(pair) != 2 or "" in pair or _key(pair[0]) == _key(pair[1]):
+                do = "write two words with a tab between them"
+                raise InputError.at(self.path, number, "is not a pair of synonyms", do)
+            for word, other in (pair, pair[::-1]):
+                found.setdefault(_key(word), {})[other] = None
+        return lambda word: tuple(found.get(word, ()))
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WordNet:
-    """WordNet, through the package `wn` or `nltk`, whichever is there with its data.
+Synonyms = WordNet | SynonymPairs
 
-    Only words in their base form have synonyms, and only such as are written in lower
-    case: inflected forms would lose number and tense, and names would turn up.
+
+class _Slot(NamedTuple):
+    """A word that can be replaced."""
+
+    text: int
+    start: int
+    end: int
+    synonyms: list[str]  # in the word's case
+
+
+class Replacer:
+    """Replaces words by synonyms in the same letter case.
+
+    Spaces and punctuation are kept, and so are words in mixed case (iPhone).
+
+    >>> replacer = Replacer({"easy": ("simple",)}.get, share=1.0)
+    >>> replacer(("Is it EASY?", "Easy!"), np.random.default_rng(0))
+    ('Is it SIMPLE?', 'Simple!')
 
     Args:
-      package: None takes `wn` if it is installed with data, else `nltk`. The two give
-        different editions and orders: name one for the same texts everywhere.
-      lexicon: of `wn`, such as "oewn:2024"; None takes the English ones installed.
-      senses: how many of a word's senses count, the first ones in WordNet's order.
+      lookup: returns a word's synonyms.
+      share: of an example's words to replace: rounded, but at least one word, and at
+        most those that have synonyms.
     """
 
-    package: Literal["wn", "nltk"] | None = None
-    lexicon: str | None = None
-    senses: int = 1
+    def __init__(self, lookup: Lookup, share: float):
+        self._lookup = lookup
+        self._share = share
 
-    def __post_init__(self):
-        if self.senses < 1:
-            raise ValueError(f"senses is {self.senses}; want at least 1")
-        if self.package == "nltk" and self.lexicon is not None:
-            raise ValueError(f"lexicon {self.lexicon!r} is for wn, not nltk")
+    def __call__(
+        self, texts: tuple[str, ...], random: np.random.Generator
+    ) -> tuple[str, ...] | None:
+        """Replace words drawn from all texts of an example; None if none can be."""
+        slots, words = self._slots(texts)
+        if not slots:
+            return None
+        count = min(len(slots), max(1, round(self._share * words)))
+        written = list(texts)
+        # From the end, so that no replacement moves another word.
+        for choice in sorted(random.permutation(len(slots))[:count], reverse=True):
+            slot = slots[choice]
+            synonym = slot.synonyms[random.integers(len(slot.synonyms))]
+            text = written[slot.text]
+            written[slot.text] = text[: slot.start] + synonym + text[slot.end :]
+        return tuple(written)
 
-    def load(self) -> Synonyms:
-        """Open WordNet.
+    def finds(self, texts: tuple[str, ...]) -> bool:
+        """Return whether some word can be replaced."""
+        return bool(self._slots(texts)[0])
 
-        Raises:
-          InputError: no package is installed, or none has its data.
-        """
-        openers = {"wn": functools.partial(_open_wn, self.lexicon)}
-        if self.lexicon is None:
-            openers["nltk"] = _open_nltk
-        reasons = []
-        for package in (self.package,) if self.package else openers:
-            try:
-                lemmas_of = openers[package]()
-            except _Unusable as reason:
-                reasons.append(f"{package}: {reason}")
-                continue
-            return functools.cache(
-                lambda word, senses_of=lemmas_of: _from_senses(
-                    word, senses_of(word), self.senses
-                )
-            )
-        raise InputError(f"WordNet cannot be used ({'; '.join(reasons)}); {_NO_DATA}")
+    def _slots(self, texts: tuple[str, ...]) -> tuple[list[_Slot], int]:
+        """Find the words that can be replaced, and count all."""
+        slots, words = [], 0
+        for number, text in enumerate(texts):
+            for match in _WORD.finditer(text):
+                words += 1
+                found = self._lookup(_key(match[0])) or ()
+                cased = (_in_case_of(match[0], synonym) for synonym in found)
+                synonyms = [one for one in cased if one and one != match[0]]
+                if synonyms:
+                    slots.append(_Slot(number, *match.span(), synonyms))
+        return slots, words
 
 
-Source = BuiltIn | WordList | WordNet
-
-
-def lookup_form(word: str) -> str:
-    """Write a word as synonyms and stop words are looked up.
-
-    >>> lookup_form("Don’t")
-    "don't"
-    """
+def _key(word: str) -> str:
     return word.lower().replace("’", "'")
 
 
-class _Unusable(Exception):
-    """Why a package cannot be used."""
+def _is_plain(lemma: str) -> bool:
+    letters = lemma.replace(" ", "").replace("-", "")
+    return letters.isalpha() and lemma == lemma.lower() and lemma not in _STOP_WORDS
 
 
-def _table(path: str, lines: Iterable[tuple[int, str]]) -> dict[str, tuple[str, ...]]:
-    """Map each word to the synonyms that its groups give it."""
-    found: dict[str, dict[str, None]] = {}
-    for number, line in lines:
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            group = _group(line)
-        except Flaw as flaw:
-            raise flaw.at(path, number) from None
-        for word in group:
-            others = (other for other in group if other != word)
-            found.setdefault(lookup_form(word), {}).update(dict.fromkeys(others))
-    return {word: tuple(synonyms) for word, synonyms in found.items()}
-
-
-def _group(line: str) -> list[str]:
-    entries = [" ".join(entry.split()) for entry in line.split(",")]
-    for entry in entries:
-        if not entry:
-            raise Flaw("a comma with no word beside it", "remove it or add the word")
-        if not _ENTRY.fullmatch(entry):
-            do = "write letters only, with commas between synonyms"
-            raise Flaw(f"{entry!r} is not a word", do)
-    if len(entries) < 2:
-        do = "separate synonyms by commas"
-        raise Flaw(f"{entries[0]!r} stands alone in its group", do)
-    forms = [lookup_form(entry) for entry in entries]
-    for entry, form in zip(entries, forms, strict=True):
-        if forms.count(form) > 1:
-            raise Flaw(f"{entry!r} stands twice in its group", "remove one")
-    return [e for e, form in zip(entries, forms, strict=True) if form not in STOP_WORDS]
-
-
-def _open_wn(lexicon: str | None) -> Callable[[str], list[list[str]]]:
-    wn = _import("wn")
-    try:
-        words = wn.Wordnet(lexicon, lang=None if lexicon else "en")
-    except wn.Error as error:
-        raise _Unusable(f"no data ({error})") from None
-    return lambda word: [synset.lemmas() for synset in words.synsets(word)]
-
-
-def _open_nltk() -> Callable[[str], list[list[str]]]:
-    wordnet = _import("nltk.corpus").wordnet
-    try:
-        wordnet.ensure_loaded()
-    except (LookupError, OSError):
-        raise _Unusable("no data (corpora/wordnet)") from None
-    return lambda word: [
-        [lemma.replace("_", " ") for lemma in synset.lemma_names()]
-        for synset in wordnet.synsets(word)
-    ]
-
-
-def _import(name: str):
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        missing = isinstance(error, ModuleNotFoundError)
-        raise _Unusable("not installed" if missing else str(error)) from None
-
-
-def _from_senses(word: str, senses: list[list[str]], count: int) -> tuple[str, ...]:
-    # A package may look up the base form of an inflected word: such senses lack it.
-    own = [lemmas for lemmas in senses if word in lemmas][:count]
-    lemmas = dict.fromkeys(lemma for sense in own for lemma in sense)
-    return tuple(lemma for lemma in lemmas if _may_replace(lemma, word))
-
-
-def _may_replace(lemma: str, word: str) -> bool:
-    is_word = _ENTRY.fullmatch(lemma) and lemma == lemma.lower()
-    return bool(is_word) and lemma != word and lemma not in STOP_WORDS
+def _in_case_of(word: str, synonym: str) -> str | None:
+    """Write the synonym in the word's letter case; None where that is mixed."""
+    if word == word.lower():
+        return synonym
+    if word[1:] == word[1:].lower():
+        return synonym[0].upper() + synonym[1:]
+    return synonym.upper() if word == word.upper() else None

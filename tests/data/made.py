@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from dicejax.data import tokenize
@@ -70,8 +71,7 @@ def pieces(kind: str, folder: Path) -> Path:
 
 def sentencepiece_model():
     """A message of SentencePiece's kind, by protobuf's own writer."""
-    from transformers.utils import sentencepiece_model_pb2_new as protobuf
-
+    protobuf = pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
     model = protobuf.ModelProto()
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
     for text in [*special, "<eod>", "<eop>"]:

@@ -1,4 +1,4 @@
-"""The five data sets have their sizes; what is added differs as told."""
+"""The five data sets have their sizes; added examples differ by synonyms."""
 
 import collections
 import dataclasses
@@ -10,20 +10,27 @@ import pytest
 from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import classification
-from dicejax.data.replacement import SynonymReplacement
-from dicejax.data.synonym_groups import GROUPS, STOP_WORDS
-from dicejax.data.synonyms import WordList, WordNet
+from dicejax.data.synonyms import SynonymPairs, WordNet
 from dicejax.errors import InputError
 
 from .processes import printed_by_processes
 
-GROUP_OF = {
-    word: set(line.split(", "))
-    for line in GROUPS.splitlines()
-    for word in line.split(", ")
-}
 ADJECTIVES = ["useful", "large", "strange", "rare", "correct", "safe", "brave"]
 NOUNS = ["kid", "car", "phone", "trip", "shop", "doctor", "lawyer", "bike"]
+GROUPS = {word: {f"{word}ish", f"{word}like"} for word in ADJECTIVES + NOUNS}
+GROUPS |= {"big": {"vast", "sizeable"}, "easy": {"simple"}, "good": {"fine"}}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def pairs_file(tmp_path_factory):
+    """A file with the synonyms above."""
+    path = tmp_path_factory.mktemp("synonyms") / "pairs.tsv"
+    rows = [
+        f"{word}\t{other}" for word, group in GROUPS.items() for other in sorted(group)
+    ]
+    path.write_text("\n".join(rows))
+    make.synonyms = SynonymPairs(path=str(path))
+    return path
 
 
 def pairs(positives: int, negatives: int) -> list[LabelledText]:
@@ -42,7 +49,8 @@ def pairs(positives: int, negatives: int) -> list[LabelledText]:
 
 
 def make(variant, data, **kwargs):
-    return ImbalanceAblation(variant=variant, **kwargs).make(data)
+    settings = {"synonyms": make.synonyms} | kwargs
+    return ImbalanceAblation(variant=variant, **settings).make(data)
 
 
 def counted(examples) -> tuple[int, int]:
@@ -134,8 +142,7 @@ def differing_words(old: str, new: str) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("share", "counts"), [(0.01, {1}), (0.2, {2}), (1.0, {4})])
 def test_variants_differ_by_so_many_synonyms_and_nothing_else(share, counts):
     # A pair has 12 words; the adjective and the noun, twice each, have synonyms.
-    how = SynonymReplacement(share=share)
-    made = make("+negative", DATA, replacement=how)
+    made = make("+negative", DATA, replaced_share=share)
     originals = {example.id: example for example in DATA}
     seen = set()
     for example in made.examples[len(DATA) :]:
@@ -144,8 +151,7 @@ def test_variants_differ_by_so_many_synonyms_and_nothing_else(share, counts):
         changes += differing_words(original.second, example.second)
         seen.add(len(changes))
         for before, after in changes:
-            assert after.lower() in GROUP_OF[before.lower()]
-            assert before.lower() not in STOP_WORDS
+            assert after.lower() in GROUPS[before.lower()]
             alike = (str.islower, str.isupper, str.istitle)
             assert [c(before) for c in alike] == [c(after) for c in alike]
     assert seen == counts
@@ -173,15 +179,15 @@ def test_what_cannot_be_replaced_is_counted():
     )
 
 
-def test_too_few_variants_are_told(tmp_path):
-    path = tmp_path / "words.txt"
-    path.write_text("quick, fast, swift\n")
-    how = SynonymReplacement(source=WordList(path=str(path)))
+def test_too_few_variants_are_reported(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("quick\tfast\nquick\tswift\nfast\tswift\n")
+    synonyms = SynonymPairs(path=str(path))
     texts = [("quick?", "1"), ("No.", "1"), ("a", "0"), ("b", "0"), ("fast?", "1")]
     data = [
         LabelledText(t, None, label, str(i), i) for i, (t, label) in enumerate(texts)
     ]
-    made = make("+positive", data, size=12, replacement=how)
+    made = make("+positive", data, size=12, synonyms=synonyms)
     # Of quick? and fast? only swift? is not there yet.
     assert [e.first for e in made.examples[5:]] == ["swift?"]
     assert made.examples[5].second is None
@@ -226,13 +232,16 @@ def test_a_larger_set_adds_the_same_positive_examples_first():
     assert many[len(DATA) :][:50] == few
 
 
-def test_another_process_makes_the_same():
+def test_another_process_makes_the_same(pairs_file):
     code = (
         "from dicejax.data.augment import ImbalanceAblation\n"
         "from dicejax.data.examples import LabelledText\n"
+        "from dicejax.data.synonyms import SynonymPairs\n"
+        f"pairs = SynonymPairs(path={str(pairs_file)!r})\n"
         "data = [LabelledText(f'Is my big film {i} easy and good?', None, str(i % 3 // "
         "2), str(i), i) for i in range(60)]\n"
-        "made = ImbalanceAblation(variant='+positive & +negative', size=150)\n"
+        "made = ImbalanceAblation(variant='+positive & +negative', size=150, "
+        "synonyms=pairs)\n"
         "print(made.make(data).examples)"
     )
     assert len(printed_by_processes(code)) == 1
@@ -240,13 +249,13 @@ def test_another_process_makes_the_same():
 
 def test_a_ratio_that_is_there_needs_neither_draws_nor_synonyms():
     data = pairs(30, 30)
-    unusable = SynonymReplacement(source=WordList(path="/nowhere/words.txt"))
+    unusable = SynonymPairs(path="/nowhere/words.txt")
     for variant in ("original", "+positive", "-negative", "+positive & +negative"):
-        made = make(variant, data, replacement=unusable)
+        made = make(variant, data, synonyms=unusable)
         assert list(made.examples) == data
         assert str(made) == "60 examples, 50.0% positive"
     with pytest.raises(InputError, match=r"/nowhere/words\.txt: no such file"):
-        make("+negative", data, size=70, replacement=unusable)
+        make("+negative", data, size=70, synonyms=unusable)
 
 
 def test_several_classes_count_as_negative():
@@ -254,7 +263,7 @@ def test_several_classes_count_as_negative():
     data = [LabelledText(f"Big {x}", None, x, str(i), i) for i, x in enumerate(labels)]
     data = [dataclasses.replace(e, first=f"{e.first} {e.id}") for e in data]
     made = make("+positive", data, positive="c")
-    # Beside "Big c 0" there can be "Large c 0" and "Sizeable c 0", no fourth.
+    # Beside "Big c 0" there can be "Vast c 0" and "Sizeable c 0", no fourth.
     assert collections.Counter(e.label for e in made.examples)["c"] == 3
     assert dataclasses.astuple(made.positive) == (3, 2, 0, 1)
 
@@ -291,43 +300,45 @@ def test_data_that_do_not_fit_are_refused(variant, data, settings, message):
 
 
 @pytest.mark.parametrize(
-    ("kind", "settings", "message"),
+    ("settings", "message"),
     [
         (
-            ImbalanceAblation,
             {"variant": "+neg"},
             "variant is '\\+neg'; want one of 'orig",
         ),
         (
-            ImbalanceAblation,
             {"variant": "original", "size": 3},
             "original takes neither",
         ),
         (
-            ImbalanceAblation,
             {"variant": "+positive", "size": 3, "positive_share": 0.5},
             r"takes one of size and positive_share, not size 3 and positive_share 0.5",
         ),
-        (ImbalanceAblation, {"variant": "+negative", "positive_share": 1.0}, "is 1.0;"),
-        (ImbalanceAblation, {"variant": "+negative", "size": 0}, "size is 0"),
-        (SynonymReplacement, {"share": 0}, "share is 0; want above 0, up to 1"),
-        (SynonymReplacement, {"share": 1.1}, "share is 1.1"),
+        ({"variant": "+negative", "positive_share": 1.0}, "is 1.0;"),
+        ({"variant": "+negative", "size": 0}, "size is 0"),
+        (
+            {"variant": "original", "replaced_share": 0},
+            "replaced_share is 0; want above 0, up to 1",
+        ),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(kind, settings, message):
+def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
-        kind(**settings)
+        ImbalanceAblation(**settings)
 
 
 def test_settings_are_data():
-    setting = ImbalanceAblation(
-        variant="-negative", replacement=SynonymReplacement(source=WordNet(senses=2))
-    )
+    setting = ImbalanceAblation(variant="-negative", synonyms=WordNet(senses=2))
     assert setting == dataclasses.replace(setting)
     assert hash(setting) == hash(dataclasses.replace(setting))
 
 
-def test_real_question_pairs(data_folder):
+def test_real_question_pairs(data_folder, tmp_path):
+    path = tmp_path / "pairs.tsv"
+    common = "what how is the a i to in of do are for can best".split()
+    path.write_text(
+        "\n".join(f"{word}\t{word}{end}" for word in common for end in "xyz")
+    )
     examples = classification.read(data_folder / "qqp/train.tsv", classification.QQP)
     positives = [e for e in examples if e.label == "1"][:2937]
     data = [*positives, *(e for e in examples if e.label == "0")]
@@ -337,6 +348,6 @@ def test_real_question_pairs(data_folder):
         "-negative": (2937, 2937),
         "+positive & +negative": (3700, 6300),
     }.items():
-        made = make(variant, data)
+        made = make(variant, data, synonyms=SynonymPairs(path=str(path)))
         assert counted(made.examples) == counts
         assert len({e.id for e in made.examples}) == sum(counts)

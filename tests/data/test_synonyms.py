@@ -1,179 +1,76 @@
-"""Synonyms of three sources; a bad word list or no WordNet ends in one line."""
+"""Synonyms of WordNet and of files; words are replaced in their case, nothing else is.
 
+WordNet itself is read by the package wn, from a lexicon of a few words made here.
+"""
+
+import collections
+import re
 import sys
-import types
 
+import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from dicejax.data import synonym_groups
-from dicejax.data.synonyms import BuiltIn, WordList, WordNet
+from dicejax.data.synonyms import Replacer, SynonymPairs, WordNet
 from dicejax.errors import InputError
-
-NO_WORDNET = "pip install wn, then python -m wn download"
 
 
 @pytest.fixture
-def word_list(tmp_path):
-    """Write a word list; give its synonyms, or the message that refuses it."""
+def pairs(tmp_path):
+    """Write a file of pairs; return its synonyms."""
 
     def load(content):
-        path = tmp_path / "words.txt"
+        path = tmp_path / "pairs.tsv"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return WordList(path=str(path)).load()
+        return SynonymPairs(path=str(path)).load()
 
     return load
 
 
-def groups() -> list[list[str]]:
-    lines = synonym_groups.GROUPS.splitlines()
-    kept = [line for line in lines if line and not line.startswith("#")]
-    return [line.split(", ") for line in kept]
-
-
-def test_the_built_in_list_is_clean():
-    words = [word for group in groups() for word in group]
-    assert len(words) > 600
-    assert len(set(words)) == len(words), "a word stands in two groups"
-    assert all(len(group) >= 2 for group in groups())
-    assert all(word.replace("-", "").replace(" ", "").isalpha() for word in words)
-    assert all(word == word.lower() for word in words)
-    assert not set(words) & synonym_groups.STOP_WORDS
-
-
-def test_built_in_synonyms_are_the_other_words_of_the_group():
-    synonyms = BuiltIn().load()
-    for group in groups():
-        for word in group:
-            assert list(synonyms(word)) == [other for other in group if other != word]
-    assert synonyms("zebra") == ()
-
-
-def test_a_word_of_several_groups_has_the_synonyms_of_all(word_list):
-    synonyms = word_list("\ufeff# mine\r\nFast,quick\r\n\r\n  fast , quick,firm\r\n")
+def test_each_word_of_a_pair_replaces_the_other(pairs):
+    synonyms = pairs(
+        "\ufeffFast\tquick\r\n\r\n fast \t firm\r\no’clock\tof the  clock\n"
+    )
     assert synonyms("fast") == ("quick", "firm")
-    assert synonyms("quick") == ("Fast", "fast", "firm")
-    assert synonyms("mine") == ()
-
-
-def test_stop_words_of_a_list_are_passed_over(word_list):
-    synonyms = word_list("about, roughly, circa\nthe, this\n")
-    assert synonyms("roughly") == ("circa",)
-    assert synonyms("about") == synonyms("the") == ()
-
-
-def test_both_apostrophes_find_a_word(word_list):
-    synonyms = word_list("o’clock, hour\n")
-    assert synonyms("o'clock") == ("hour",)
-    assert synonyms("hour") == ("o’clock",)
+    assert synonyms("quick") == ("Fast",)
+    assert synonyms("o'clock") == ("of the clock",)
+    assert synonyms("zebra") == ()
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("a\n", ":1: 'a' stands alone in its group; separate synonyms by commas"),
-        ("# x\nbig large\n", ":2: 'big large' stands alone in its group"),
-        ("big, large,\n", ":1: a comma with no word beside it; remove it"),
-        ("big,, large\n", ":1: a comma with no word beside it"),
-        ("big, large\nbig, 4x4\n", ":2: '4x4' is not a word; write letters only"),
-        ("big; large, huge\n", ":1: 'big; large' is not a word"),
-        ("big, Big\n", ":1: 'big' stands twice in its group; remove one"),
+        ("big\tlarge\nbig large\n", ":2: is not a pair of synonyms; write two words"),
+        ("big\tlarge\thuge\n", ":1: is not a pair"),
+        ("big\t\n", ":1: is not a pair"),
+        ("big\tBig\n", ":1: is not a pair"),
         ("", ": is empty"),
-        ("# nothing\n\n", ": holds no synonyms; put a group on each line"),
-        ("the, this\n", ": holds no synonyms"),
-        (b"big, la\xffrge\n", ":1: byte 7 (0xff) is not UTF-8"),
-        (b"big, large\nx\0y, z\n", ":2: a NUL byte"),
+        (b"big\tla\xffrge\n", ":1: byte 6 (0xff) is not UTF-8"),
     ],
 )
-def test_a_bad_list_is_refused_by_file_and_line(word_list, tmp_path, content, message):
+def test_a_bad_file_is_refused_by_line(pairs, tmp_path, content, message):
     with pytest.raises(InputError) as caught:
-        word_list(content)
-    assert str(caught.value).startswith(f"{tmp_path / 'words.txt'}{message}")
+        pairs(content)
+    assert str(caught.value).startswith(f"{tmp_path / 'pairs.tsv'}{message}")
     assert "\n" not in str(caught.value)
 
 
-def test_a_list_that_is_not_there_is_refused(tmp_path):
+def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
-        WordList(path=str(tmp_path / "none.txt")).load()
+        SynonymPairs(path=str(tmp_path / "none.tsv")).load()
 
 
-# WordNet through stand-ins for the packages.
-
-
-@pytest.fixture
-def nothing_installed(monkeypatch):
-    for name in ("wn", "nltk", "nltk.corpus"):
-        monkeypatch.setitem(sys.modules, name, None)
-
-
-def stand_in_wn(senses, installed=True):
-    module = types.ModuleType("wn")
-    module.Error = type("Error", (Exception,), {})
-
-    class Wordnet:
-        def __init__(self, lexicon=None, *, lang=None):
-            if not installed:
-                raise module.Error("no lexicon found")
-            assert (lexicon, lang) in [(None, "en"), ("oewn:2024", None)]
-
-        def synsets(self, word):
-            found = senses.get(word, [])
-            return [types.SimpleNamespace(lemmas=lambda s=s: s) for s in found]
-
-    module.Wordnet = Wordnet
-    return module
-
-
-CAR = [["car", "auto", "motorcar", "motor car"], ["car", "railcar"], ["Car", "R2"]]
-
-
-def test_without_a_package_wordnet_is_refused_in_one_line(nothing_installed):
+def test_without_the_package_one_line_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wn", None)
     with pytest.raises(InputError) as caught:
         WordNet().load()
     message = str(caught.value)
-    assert message.startswith(
-        "WordNet cannot be used (wn: not installed; nltk: not installed); " + NO_WORDNET
-    )
+    assert message.startswith("WordNet cannot be used (the package wn is not installed")
+    assert "pip install 'dicejax[wordnet]'" in message
+    assert "SynonymPairs(path=...)" in message
     assert "\n" not in message
-    with pytest.raises(InputError, match=r"used \(nltk: not installed\); "):
-        WordNet(package="nltk").load()
 
-
-def test_a_package_without_data_is_refused_in_one_line(nothing_installed, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wn", stand_in_wn({}, installed=False))
-    with pytest.raises(InputError, match=r"\(wn: no data \(no lexicon found\); nltk: "):
-        WordNet().load()
-
-
-@pytest.mark.parametrize(
-    ("senses", "wanted"),
-    [
-        (1, ("auto", "motorcar", "motor car")),
-        (2, ("auto", "motorcar", "motor car", "railcar")),
-    ],
-)
-def test_so_many_senses_count(nothing_installed, monkeypatch, senses, wanted):
-    monkeypatch.setitem(sys.modules, "wn", stand_in_wn({"car": CAR}))
-    assert WordNet(senses=senses).load()("car") == wanted
-    named = WordNet(package="wn", lexicon="oewn:2024", senses=senses)
-    assert named.load()("car") == wanted
-    assert named.load()("bus") == ()
-
-
-def test_of_an_inflected_form_wordnet_gives_nothing(nothing_installed, monkeypatch):
-    found = {"cars": CAR, "bill": [["Bill"], ["bill", "the", "Act", "note", "no."]]}
-    monkeypatch.setitem(sys.modules, "wn", stand_in_wn(found))
-    assert WordNet(senses=3).load()("cars") == ()
-    assert WordNet().load()("bill") == ("note",)
-
-
-def test_settings_that_make_no_sense_are_refused():
-    with pytest.raises(ValueError, match="senses is 0"):
-        WordNet(senses=0)
-    with pytest.raises(ValueError, match="is for wn, not nltk"):
-        WordNet(package="nltk", lexicon="oewn:2024")
-
-
-# The packages themselves, each with a WordNet of a few words, where installed.
 
 LMF = """<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE LexicalResource SYSTEM "http://globalwordnet.github.io/schemas/WN-LMF-1.0.dtd">
@@ -187,6 +84,8 @@ LMF = """<?xml version="1.0" encoding="UTF-8"?>
 """
 ENTRY = """<LexicalEntry id="few-e{n}"><Lemma writtenForm="{lemma}" partOfSpeech="n"/>
 {senses}</LexicalEntry>"""
+LEMMAS = {"car": (1, 2), "auto": (1,), "motor car": (1,), "railcar": (2,)}
+LEMMAS |= {"in": (1,), "R2": (1,), "Car": (2,)}
 
 
 @pytest.fixture
@@ -196,14 +95,13 @@ def wn(tmp_path, monkeypatch):
     return package
 
 
-def test_wn_itself_without_data_is_refused(wn):
-    with pytest.raises(InputError, match=r"\(wn: no data \(no lexicon found"):
-        WordNet(package="wn").load()
+def test_without_data_one_line_says_what_to_do(wn):
+    with pytest.raises(InputError, match=r"\(no data: no lexicon found.*; pip install"):
+        WordNet().load()
 
 
-def test_wn_itself_gives_synonyms(wn, tmp_path):
-    lemmas = {"car": (1, 2), "auto": (1,), "motor car": (1,), "railcar": (2,)}
-    entries = "\n".join(
+def test_wordnet_gives_the_lemmas_of_the_first_senses(wn, tmp_path):
+    entries = [
         ENTRY.format(
             n=n,
             lemma=lemma,
@@ -211,64 +109,90 @@ def test_wn_itself_gives_synonyms(wn, tmp_path):
                 f'<Sense id="few-s{n}{s}" synset="few-{s}-n"/>' for s in senses
             ),
         )
-        for n, (lemma, senses) in enumerate(lemmas.items())
-    )
+        for n, (lemma, senses) in enumerate(LEMMAS.items())
+    ]
     path = tmp_path / "few.xml"
-    path.write_text(LMF.format(entries=entries))
+    path.write_text(LMF.format(entries="\n".join(entries)))
     wn.add(path, progress_handler=None)
-    assert WordNet(package="wn").load()("car") == ("auto", "motor car")
+    assert WordNet().load()("car") == ("auto", "motor car")
     both = WordNet(lexicon="few:1", senses=2).load()
     assert both("car") == ("auto", "motor car", "railcar")
-    assert both("cars") == ()
+    assert both("cars") == both("in") == ()
 
 
-def write_nltk_wordnet(folder):
-    """Write the files of Princeton's WordNet with two senses of car."""
-    folder.mkdir(parents=True)
-    names = {"noun": "n", "verb": "v", "adj": "a", "adv": "r"}
-    for name in names:
-        (folder / f"data.{name}").write_text("")
-        (folder / f"index.{name}").write_text("")
-        (folder / f"{name}.exc").write_text("")
-    (folder / "index.sense").write_text("")
-    lexnames = [f"{i:02d}\tnoun.x{i}\t1" for i in range(45)]
-    (folder / "lexnames").write_text("\n".join(lexnames) + "\n")
-    first = "00000000 06 n 03 car 0 auto 0 motor_car 0 000 | a vehicle  \n"
-    second = f"{len(first):08d} 06 n 02 car 0 railcar 0 000 | on rails  \n"
-    (folder / "data.noun").write_text(first + second)
-    places = {"auto": [0], "car": [0, len(first)], "motor_car": [0]}
-    places["railcar"] = [len(first)]
-    index = [
-        f"{lemma} n {len(at)} 0 {len(at)} 0 {' '.join(f'{a:08d}' for a in at)}  \n"
-        for lemma, at in places.items()
-    ]
-    (folder / "index.noun").write_text("".join(index))
+def test_no_sense_is_refused():
+    with pytest.raises(ValueError, match="senses is 0"):
+        WordNet(senses=0)
 
 
-@pytest.fixture
-def nltk(tmp_path, monkeypatch):
-    package = pytest.importorskip("nltk")
-    monkeypatch.setattr(package.data, "path", [str(tmp_path)])
-    for name in [name for name in sys.modules if name.startswith("nltk.corpus")]:
-        monkeypatch.delitem(sys.modules, name)  # it keeps what it has loaded
-    return package
+def replaced(text, synonyms, share=1.0, seed=0):
+    found = Replacer(synonyms.get, share)((text,), np.random.default_rng(seed))
+    return found and found[0]
 
 
-def test_nltk_itself_without_data_is_refused(nltk):
-    with pytest.raises(InputError, match=r"\(nltk: no data \(corpora/wordnet\)\)"):
-        WordNet(package="nltk").load()
+BIG = {"big": ("large",), "état": ("nation",)}
 
 
-def test_half_a_wordnet_is_refused(nltk, tmp_path):
-    write_nltk_wordnet(tmp_path / "corpora" / "wordnet")
-    (tmp_path / "corpora" / "wordnet" / "index.sense").unlink()
-    with pytest.raises(InputError, match=r"\(nltk: no data \(corpora/wordnet\)\)"):
-        WordNet(package="nltk").load()
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("big Big BIG", "large Large LARGE"),
+        ("bIg biG iBig", None),
+        (" big\t,big;\u00a0“big” …big", " large\t,large;\u00a0“large” …large"),
+        ("…big… 'big' (big)", "…large… 'large' (large)"),
+        ("big-hearted big's bigger x-big", None),
+        ("http://big.com/big www.big.com big@big.com #big @big $big", None),
+        ("x[/big] \\big{x} big=2 2big big2 big_ 1.big", None),
+        ("Big.", "Large."),
+        ("Big.Then", None),
+        ("état E\u0301tat", "nation E\u0301tat"),
+        ("", None),
+    ],
+)
+def test_which_words_are_replaced(text, wanted):
+    assert replaced(text, BIG) == wanted
 
 
-def test_nltk_itself_gives_synonyms(nltk, tmp_path):
-    write_nltk_wordnet(tmp_path / "corpora" / "wordnet")
-    assert WordNet(package="nltk").load()("car") == ("auto", "motor car")
-    both = WordNet(package="nltk", senses=2).load()
-    assert both("car") == ("auto", "motor car", "railcar")
-    assert both("cars") == ()
+def test_synonyms_of_several_words_and_with_capitals_keep_the_case():
+    words = {"film": ("motion picture",), "uk": ("United Kingdom",)}
+    assert replaced("Film film FILM", words) == (
+        "Motion picture motion picture MOTION PICTURE"
+    )
+    assert replaced("uk Uk UK", words) == "United Kingdom United Kingdom UNITED KINGDOM"
+
+
+pieces = st.sampled_from(
+    ["big", "Big", "the", "x", "é", " ", "  ", ",", "-", "'", "\n"]
+)
+
+
+@settings(deadline=None)
+@given(st.lists(pieces).map("".join), st.integers(0, 3))
+def test_all_but_the_words_is_kept(text, seed):
+    found = replaced(text, {"big": ("huge",)}, share=0.3, seed=seed)
+    if found is None:
+        assert not re.search(r"(?<![\w'-])big(?![\w'-])", text, re.IGNORECASE)
+        return
+    assert re.sub(r"\w+", "_", text) == re.sub(r"\w+", "_", found)
+    both = zip(re.findall(r"\w+", text), re.findall(r"\w+", found), strict=True)
+    changes = {(before, after) for before, after in both if before != after}
+    assert changes
+    assert changes <= {("big", "huge"), ("Big", "Huge")}
+
+
+@pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.3, 3), (0.38, 4), (1.0, 6)])
+def test_the_share_is_of_all_words(share, count):
+    text = "big big big x x x x big big big"
+    found = replaced(text, {"big": ("huge",)}, share=share)
+    assert found.split().count("huge") == count
+
+
+def test_every_word_and_synonym_has_its_chance():
+    words = {"big": ("large", "huge"), "car": ("auto",)}
+    rare = Replacer(words.get, share=0.1)
+    random = np.random.default_rng(0)
+    found = collections.Counter(rare(("big car",), random) for _ in range(4000))
+    # Half of the draws take the noun, a quarter each of the adjective's synonyms.
+    for text, chance in (("big auto", 0.5), ("large car", 0.25), ("huge car", 0.25)):
+        spread = (chance * (1 - chance) / 4000) ** 0.5
+        assert found[(text,)] / 4000 == pytest.approx(chance, abs=4 * spread)
