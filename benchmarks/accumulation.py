@@ -26,8 +26,8 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.optimizers import AdamW
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import train_step
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
 
 CLASSES = 9
 

@@ -22,11 +22,11 @@ import tyro
 from etils import epath
 
 from dicejax import config
-from dicejax.training.devices.sharding import global_batch, replicate
 from dicejax.training.gradients.collector import Collector
-from dicejax.training.logs.throughput import Throughput
 from dicejax.training.setup import prepare
-from dicejax.training.steps.step import train_step
+from dicejax.training.sharding import global_batch, replicate
+from dicejax.training.step import train_step
+from dicejax.training.throughput import Throughput
 
 ROUNDS = 20
 EVERY = 50

@@ -43,8 +43,8 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy
 from dicejax.optimizers import AdamW
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import train_step
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
 
 CLASSES = 9
 COMPILE_LIMIT = 1.5

@@ -19,10 +19,10 @@ import jax
 import tyro
 
 from dicejax import config
-from dicejax.training.devices.sharding import global_batch
 from dicejax.training.plan import plan, simulate
 from dicejax.training.setup import prepare
-from dicejax.training.steps.step import train_step
+from dicejax.training.sharding import global_batch
+from dicejax.training.step import train_step
 
 STEPS = 4
 

@@ -23,11 +23,11 @@ import numpy as np
 import tyro
 
 from dicejax.config import Experiment, load
-from dicejax.training.devices.sharding import global_batch, replicate
 from dicejax.training.setup import Setup, describe
+from dicejax.training.sharding import global_batch, replicate
 from dicejax.training.stack_size import step_flops
+from dicejax.training.step import train_step
 from dicejax.training.steps.stack import stacked, train_steps
-from dicejax.training.steps.step import train_step
 
 QUICKSTART = Path(__file__).parents[1] / "experiments" / "quickstart.py"
 

@@ -72,7 +72,7 @@ SHELL = {"|", ";", ">", ">>", "<", "&"}
 # Commands of dicejax that are not run but parsed, so that their flags are known.
 PARSED = {
     "--processes.coordinator": "waits for a second process: two are run by "
-    "tests/training/runs/test_processes.py"
+    "tests/training/test_processes.py"
 }
 
 

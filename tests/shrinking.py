@@ -13,7 +13,7 @@ from dicejax.mesh import MeshShape
 from dicejax.models.network import Params
 from dicejax.objectives import Objective
 from dicejax.training.setup import Setup
-from dicejax.training.steps.step import train_step
+from dicejax.training.step import train_step
 
 from . import tiny
 

@@ -11,7 +11,7 @@ from etils import epath
 from dicejax.cli import run
 from dicejax.mesh import MeshShape
 from dicejax.training import fit
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
 from .small_project import fails

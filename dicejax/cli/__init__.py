@@ -26,7 +26,7 @@ from dicejax.cli.report import Report
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict
 from dicejax.errors import Diverged, InputError
 from dicejax.training.devices.memory import use_huge_pages
-from dicejax.training.runs.signals import Stopped
+from dicejax.training.signals import Stopped
 
 COMMANDS = {
     "init": Init,

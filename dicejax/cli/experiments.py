@@ -15,11 +15,11 @@ from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
-from dicejax.training.devices.processes import Processes
+from dicejax.training.processes import Processes
 
 if TYPE_CHECKING:  # heavy, so commands import them when they are called
     from dicejax.comparison.jobs import Job
-    from dicejax.training.logs.progress import TrainingProgress
+    from dicejax.training.progress import TrainingProgress
 
 ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
 Overrides = Annotated[config.Experiment, arg(name="")]
@@ -61,10 +61,10 @@ class Train:
         """Train."""
         self.processes.join()
         from dicejax.objectives import name_of
-        from dicejax.training.devices.processes import is_main_process
-        from dicejax.training.logs.progress import TrainingProgress
         from dicejax.training.loop import train
-        from dicejax.training.runs.run import Run
+        from dicejax.training.processes import is_main_process
+        from dicejax.training.progress import TrainingProgress
+        from dicejax.training.run_folder import Run
 
         experiment = self.settings
         name = name_of(experiment.objective)
@@ -140,7 +140,7 @@ class Compare:
         """Train all, print the table and write the report."""
         from dicejax import comparison
         from dicejax.comparison import tuning
-        from dicejax.training.logs.progress import TrainingProgress
+        from dicejax.training.progress import TrainingProgress
 
         if self.seeds < (0 if self.tune else 1):
             raise InputError(f"--seeds is {self.seeds}; want at least 1")

@@ -130,7 +130,7 @@ class Export:
 
     def __call__(self, console: Console) -> None:
         """Write the folder and say how it is opened."""
-        from dicejax.training.export import export
+        from dicejax.training.inference import export
 
         name = export(
             self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
@@ -170,7 +170,7 @@ class Plot:
         from dicejax.analysis import figures
         from dicejax.analysis.gradients import agreement, history, plot
         from dicejax.objectives import names_of
-        from dicejax.training.runs.run import Run
+        from dicejax.training.run_folder import Run
 
         if self.batches < 1:
             raise InputError(f"--batches is {self.batches}; want at least 1")

@@ -16,9 +16,9 @@ from jax.sharding import Mesh
 from dicejax.comparison.jobs import BASELINE, Job
 from dicejax.comparison.outcomes import Outcome
 from dicejax.tasks import Target
-from dicejax.training.prediction import Shift
-from dicejax.training.runs.checkpoint import restore_params
-from dicejax.training.runs.run import Run
+from dicejax.training.checkpoint import restore_params
+from dicejax.training.predict import Shift
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, describe
 
 ADJUSTED = "logit adjustment"

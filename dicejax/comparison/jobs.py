@@ -14,11 +14,11 @@ from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
-from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.checkpoint import only_weights_stay
 from dicejax.training.loop import train, train_stack
-from dicejax.training.runs.checkpoint import only_weights_stay
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 from dicejax.training.runs.companions import Companions
-from dicejax.training.runs.run import Run
 
 BASELINE = CrossEntropy()
 

@@ -11,7 +11,7 @@ from etils import epath
 
 from dicejax.comparison.jobs import Job
 from dicejax.errors import InputError
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,8 +12,8 @@ import jax
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Objective
+from dicejax.training.run_folder import Run
 from dicejax.training.runs.companions import Companions, begun_together
-from dicejax.training.runs.run import Run
 from dicejax.training.stack_size import stack_size
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from dicejax.comparison.jobs import Job
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.metrics.scores import heading
-from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.loop import train
-from dicejax.training.runs.run import Run
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 
 FILE = "tuning.json"
 TRIALS = "tuning"

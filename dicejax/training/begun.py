@@ -11,21 +11,20 @@ import jax
 from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches
 from dicejax.errors import InputError
-from dicejax.training.devices.model_flops import attended_length, flops_per_token
-from dicejax.training.devices.processes import is_main_process
-from dicejax.training.devices.sharding import placed
+from dicejax.training.boards import Board, WeightsAndBiases
+from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.gradients.collector import Collector
-from dicejax.training.logs.boards import Board, WeightsAndBiases
-from dicejax.training.logs.metrics_log import MetricsLog, NoLog
-from dicejax.training.logs.progress import TrainingProgress
-from dicejax.training.logs.throughput import Throughput
+from dicejax.training.logging import MetricsLog, NoLog
+from dicejax.training.loop_state import Standing
 from dicejax.training.member import Member
+from dicejax.training.processes import is_main_process
+from dicejax.training.progress import TrainingProgress
 from dicejax.training.result import checksum
-from dicejax.training.runs.checkpoint import Checkpoints
-from dicejax.training.runs.run import Run
-from dicejax.training.runs.standing import Standing
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
-from dicejax.training.steps.state import TrainState
+from dicejax.training.sharding import placed
+from dicejax.training.state import TrainState
+from dicejax.training.throughput import Throughput, attended_length, flops_per_token
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

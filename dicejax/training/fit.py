@@ -10,20 +10,20 @@ import numpy as np
 
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged
-from dicejax.training.devices.processes import barrier, is_main_process
-from dicejax.training.devices.sharding import (
+from dicejax.training.member import Member
+from dicejax.training.processes import barrier, is_main_process
+from dicejax.training.result import result_of
+from dicejax.training.runs.companions import Companions
+from dicejax.training.sharding import (
     global_batch,
     replicate,
     rows_here,
     to_host,
 )
-from dicejax.training.member import Member
-from dicejax.training.result import result_of
-from dicejax.training.runs.companions import Companions
-from dicejax.training.runs.signals import Stopped, StopRequest
+from dicejax.training.signals import Stopped, StopRequest
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
 from dicejax.training.steps.stack import restacked, stacked, train_steps, unstacked
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import train_step
 
 Taken = tuple[Packed, ...]
 Fed = Iterator[tuple[Taken, Mapping[str, jax.Array]]]

@@ -1,4 +1,4 @@
-"""Use a finished run: score a split again, predict for new examples."""
+"""Use a finished run: score a split, predict for new examples, export to PyTorch."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 import gzip
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,9 +16,10 @@ from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
-from dicejax.training.prediction import Predictor
-from dicejax.training.runs.checkpoint import Which, restore_params
-from dicejax.training.runs.run import Run
+from dicejax.models import huggingface
+from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.predict import Predictor
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import load, longest
 
 
@@ -153,3 +155,35 @@ def _find(
         mesh=mesh,
     )
     return step, predictor(params, examples, items)
+
+
+def export(
+    folder: str, target: str, which: Which, *, encoder_only: bool = False
+) -> str:
+    """Write a run's weights, architecture, labels and tokenizer as transformers' own.
+
+    Args:
+      folder: the run.
+      target: the folder to make, which appears whole or not at all.
+      which: the checkpoint to use.
+      encoder_only: leave the head out.
+
+    Returns:
+      The PyTorch class that opens the folder.
+
+    Raises:
+      InputError: the run cannot be used, the folder is taken, or PyTorch has no class
+        with such a head.
+    """
+    run = Run.open(folder)
+    network = run.network()
+    _, params = restore_params(run.checkpoints, network, which)
+    if encoder_only:
+        network = dataclasses.replace(network, heads=())
+    return huggingface.write(
+        Path(target).expanduser(),
+        network,
+        params,
+        labels=run.labels(),
+        tokenizer=run.tokenizer(),
+    )

@@ -9,12 +9,12 @@ from dicejax.config import Experiment
 from dicejax.data.pipeline import Batches
 from dicejax.errors import Diverged, InputError
 from dicejax.training.begun import Begun
-from dicejax.training.devices.processes import barrier, is_main_process
+from dicejax.training.boards import require_wandb
 from dicejax.training.fit import Fit
-from dicejax.training.logs.boards import require_wandb
-from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.processes import barrier, is_main_process
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 from dicejax.training.runs.companions import Companions
-from dicejax.training.runs.run import Run
 from dicejax.training.setup import prepare
 
 

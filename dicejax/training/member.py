@@ -15,17 +15,17 @@ from dicejax.errors import Diverged
 from dicejax.metrics.scores import Scores, heading
 from dicejax.models.network import Params
 from dicejax.objectives import name_of
-from dicejax.training.devices.processes import is_main_process
+from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.gradients.collector import Collector
-from dicejax.training.logs.metrics_log import MetricsLog, NoLog
-from dicejax.training.logs.progress import TrainingProgress
-from dicejax.training.logs.throughput import Throughput
-from dicejax.training.prediction import Predictor, Search
-from dicejax.training.runs.checkpoint import Checkpoints
-from dicejax.training.runs.run import Run
-from dicejax.training.runs.standing import Standing
+from dicejax.training.logging import MetricsLog, NoLog
+from dicejax.training.loop_state import Standing
+from dicejax.training.predict import Predictor, Search
+from dicejax.training.processes import is_main_process
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
-from dicejax.training.steps.state import TrainState
+from dicejax.training.state import TrainState
+from dicejax.training.throughput import Throughput
 
 
 @dataclasses.dataclass(eq=False)

@@ -13,9 +13,9 @@ from jax.sharding import Mesh
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import AXES, MeshShape
-from dicejax.training.devices.sharding import by_rows, placed
 from dicejax.training.setup import Setup, describe
-from dicejax.training.steps.step import train_step
+from dicejax.training.sharding import by_rows, placed
+from dicejax.training.step import train_step
 
 
 @dataclasses.dataclass(frozen=True)

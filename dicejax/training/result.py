@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import platform
 import zlib
 from collections.abc import Callable, Sequence
+from importlib import metadata
 from typing import Any
 
 import numpy as np
 from jax.sharding import Mesh
 
+import dicejax
 from dicejax.errors import InputError
 from dicejax.models.network import Params
-from dicejax.training.devices.processes import is_main_process
+from dicejax.training.checkpoint import restore_params
 from dicejax.training.member import Member
-from dicejax.training.runs.checkpoint import restore_params
-from dicejax.training.runs.versions import versions
+from dicejax.training.processes import is_main_process
 from dicejax.training.setup import Setup
-from dicejax.training.steps.state import TrainState
+from dicejax.training.state import TrainState
 
 
 def result_of(
@@ -121,4 +123,18 @@ def _with_tuned_threshold(
     return {
         "threshold": dataclasses.asdict(tuned),
         "test_with_tuned_threshold": scores.to_json(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return versions by name.
+
+    >>> sorted(versions())
+    ['dicejax', 'flax', 'jax', 'jaxlib', 'optax', 'python']
+    """
+    libraries = ("jax", "jaxlib", "flax", "optax")
+    return {
+        "dicejax": dicejax.__version__,
+        **{name: metadata.version(name) for name in libraries},
+        "python": platform.python_version(),
     }

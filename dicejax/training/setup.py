@@ -30,11 +30,10 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 from dicejax.tasks import Item, Target, Task
-from dicejax.training.devices import instructions
-from dicejax.training.devices.sharding import put
-from dicejax.training.prediction import Predictor
-from dicejax.training.steps.initial import abstract_state, creating, drawing
-from dicejax.training.steps.state import TrainState
+from dicejax.training import hardware
+from dicejax.training.predict import Predictor
+from dicejax.training.sharding import put
+from dicejax.training.state import TrainState, abstract_state, creating, drawing
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
@@ -276,7 +275,7 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
         weights = huggingface.read_weights(folder, setup.network)
         setup = dataclasses.replace(setup, weights=weights)
     setup.objective()  # what is wrong with it is said before anything is written
-    if said := instructions.remark(experiment.training.precision):
+    if said := hardware.remark(experiment.training.precision):
         warn(said)
     return setup
 

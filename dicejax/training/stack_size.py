@@ -5,9 +5,9 @@ from __future__ import annotations
 import jax
 
 from dicejax.config import Experiment
-from dicejax.training.devices.model_flops import attended_length, flops_per_token
 from dicejax.training.plan import planned
 from dicejax.training.setup import Setup, describe
+from dicejax.training.throughput import attended_length, flops_per_token
 
 CPU_GAINS_UP_TO = 2e7
 """Operations of a step. Above, a step of one run keeps the cores busy, and products of

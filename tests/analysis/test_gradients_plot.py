@@ -16,7 +16,7 @@ from dicejax.comparison.statistics import Row
 from dicejax.errors import InputError
 from dicejax.metrics.significance import Summary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 from ..small_project import fails
 

@@ -13,7 +13,7 @@ from dicejax.comparison.jobs import Job
 from dicejax.data.sources import SyntheticNER
 from dicejax.metrics import score_counts, significance
 from dicejax.objectives import Objective
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")
 EXPERIMENT = config.Experiment(

@@ -10,8 +10,8 @@ from dicejax.comparison import baselines
 from dicejax.comparison.jobs import jobs_of
 from dicejax.objectives import CrossEntropy, Focal, WeightedCrossEntropy
 from dicejax.tasks import QuestionAnswering, Tagging, Target
-from dicejax.training.runs.checkpoint import restore_params
-from dicejax.training.runs.run import Run
+from dicejax.training.checkpoint import restore_params
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import describe
 
 from ..small_project import EXPERIMENT

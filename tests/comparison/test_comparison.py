@@ -15,7 +15,7 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.metrics import significance
 from dicejax.objectives import CrossEntropy, Dice, Focal
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 EXPERIMENT = config.Experiment(
     name="some", data=SyntheticNER(), encoder=config.ScratchEncoder()

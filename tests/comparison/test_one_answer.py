@@ -12,7 +12,7 @@ from dicejax.comparison.report.one_answer import has_one_answer, without_looking
 from dicejax.data.examples import LabelledText
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.tasks.classification import Classification, Decision
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 from .made_runs import made
 

@@ -16,7 +16,7 @@ from dicejax.comparison.outcomes import outcome_of
 from dicejax.comparison.statistics import rows_of
 from dicejax.metrics import score_counts
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice, Tversky
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 from .made_runs import EXPERIMENT, made
 from .reading import read, tables

@@ -19,9 +19,9 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SelfAdjustingDice, by_short_name
 from dicejax.objectives.combining import Combination
+from dicejax.training.run_folder import EXPERIMENT as EXPERIMENT_FILE
+from dicejax.training.run_folder import Run
 from dicejax.training.runs.companions import Companions
-from dicejax.training.runs.run import EXPERIMENT as EXPERIMENT_FILE
-from dicejax.training.runs.run import Run
 from dicejax.training.setup import describe
 from dicejax.training.stack_size import CPU_GAINS_UP_TO, stack_size, step_flops
 

@@ -13,9 +13,9 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
-from dicejax.training.logs.progress import TrainingProgress
 from dicejax.training.member import Member
-from dicejax.training.runs.run import Run
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 
 from ..small_project import fails
 

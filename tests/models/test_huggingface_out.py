@@ -15,8 +15,8 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
 from dicejax.optimizers import AdamW
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import train_step
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
 
 LENGTHS = (12, 9, 4, 1)
 HEADS = {

@@ -19,18 +19,18 @@ from dicejax.errors import Diverged
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, WeightedSum
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Classification
-from dicejax.training.devices.sharding import path_name
-from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.checkpoint import restore_params
 from dicejax.training.loop import train, train_stack
 from dicejax.training.member import Member
 from dicejax.training.plan import planned
-from dicejax.training.runs.checkpoint import restore_params
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
 from dicejax.training.runs.companions import FILE, Companions
-from dicejax.training.runs.run import Run
-from dicejax.training.runs.signals import Stopped
 from dicejax.training.setup import describe
+from dicejax.training.sharding import path_name
+from dicejax.training.signals import Stopped
+from dicejax.training.step import train_step
 from dicejax.training.steps.stack import train_steps
-from dicejax.training.steps.step import train_step
 
 from ..tiny import fitting
 

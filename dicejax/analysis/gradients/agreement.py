@@ -16,15 +16,14 @@ from rich.table import Table
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
-from dicejax.training.devices.sharding import global_batch, replicate, to_host
+from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of
-from dicejax.training.gradients.pieces import kinds_of
-from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, look
+from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, kinds_of, look
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
-from dicejax.training.runs.checkpoint import Which, restore_params
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, describe
-from dicejax.training.steps.accumulation import LossOfBatch
+from dicejax.training.sharding import global_batch, replicate, to_host
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,7 @@ import numpy as np
 from dicejax.analysis import figures
 from dicejax.analysis.gradients.agreement import Agreements
 from dicejax.analysis.gradients.history import History, share
-from dicejax.training.gradients.alarms import FEWEST
-from dicejax.training.gradients.measures import NORM_BINS, NORM_DECADES
+from dicejax.training.gradients.measures import FEWEST, NORM_BINS, NORM_DECADES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from dicejax.errors import InputError
 from dicejax.training.gradients.collector import FILE
 from dicejax.training.gradients.measures import Groups
 from dicejax.training.gradients.soft_f1 import averages
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 _SUMS = (
     "count",

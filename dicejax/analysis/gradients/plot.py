@@ -19,7 +19,7 @@ from dicejax.analysis.gradients.figures_of_run import (
 from dicejax.analysis.gradients.history import History, read
 from dicejax.analysis.gradients.landscape import draw_losses
 from dicejax.objectives import Objective
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

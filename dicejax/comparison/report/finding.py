@@ -14,7 +14,7 @@ from dicejax.comparison import tuning
 from dicejax.comparison.jobs import Job
 from dicejax.errors import InputError
 from dicejax.objectives import names_of
-from dicejax.training.runs.run import EXPERIMENT, Run
+from dicejax.training.run_folder import EXPERIMENT, Run
 
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:

@@ -15,8 +15,8 @@ from dicejax.comparison.outcomes import Outcome
 from dicejax.comparison.statistics import Row
 from dicejax.config import Experiment
 from dicejax.errors import InputError
-from dicejax.training.logs.metrics_log import FILE as METRICS
-from dicejax.training.runs.run import EXPERIMENT, SCORE_COUNTS, Run
+from dicejax.training.logging import FILE as METRICS
+from dicejax.training.run_folder import EXPERIMENT, SCORE_COUNTS, Run
 
 Curve = tuple[tuple[int, float], ...]
 """Pairs of a step and a number."""

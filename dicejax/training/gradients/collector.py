@@ -20,17 +20,22 @@ from jax.sharding import Mesh
 from dicejax.losses import OverlapCounts
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.devices.processes import is_main_process
-from dicejax.training.devices.sharding import replicate
-from dicejax.training.gradients.alarms import alarms_of
-from dicejax.training.gradients.measures import Groups
-from dicejax.training.gradients.pieces import KINDS, kinds_of
-from dicejax.training.gradients.probe import Counts, Output, Seen, look_at_step
+from dicejax.training.gradients.measures import Groups, alarms_of
+from dicejax.training.gradients.probe import (
+    KINDS,
+    Counts,
+    Output,
+    Seen,
+    kinds_of,
+    look_at_step,
+)
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.logs.lines import json_line, lines_of
-from dicejax.training.logs.throughput import Throughput
+from dicejax.training.logging import json_line, lines_of
+from dicejax.training.processes import is_main_process
 from dicejax.training.setup import Setup
-from dicejax.training.steps.state import TrainState
+from dicejax.training.sharding import replicate
+from dicejax.training.state import TrainState
+from dicejax.training.throughput import Throughput
 
 FILE = "analysis.jsonl"
 DIGITS = 5

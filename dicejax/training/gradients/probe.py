@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import jax
+import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
+from tokenizers import Tokenizer
 
 from dicejax.losses import OverlapCounts
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
+from dicejax.training.accumulation import LossOfBatch, weighted
 from dicejax.training.gradients.measures import (
     Elements,
     Groups,
@@ -29,7 +33,6 @@ from dicejax.training.gradients.measures import (
     elements_of,
     measure,
 )
-from dicejax.training.gradients.pieces import KINDS
 from dicejax.training.gradients.soft_f1 import (
     FADING,
     averages,
@@ -37,9 +40,45 @@ from dicejax.training.gradients.soft_f1 import (
     counts_of,
     descent,
 )
-from dicejax.training.steps.accumulation import LossOfBatch
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.weighting import weighted
+from dicejax.training.state import TrainState
+
+KINDS = ("padding", "special", "word start", "continuation")
+"""The kinds of places in a packed row; the first is told by the row."""
+
+_MARKS = ("▁", "Ġ")  # of a word's start, in SentencePiece and in byte-level BPE
+
+
+def kinds_of(tokenizer: Tokenizer) -> np.ndarray:
+    """Return the kind of each piece of the vocabulary, int32 `[V]` into `KINDS`.
+
+    WordPiece marks continuations ("##ing"), SentencePiece and byte-level BPE the starts
+    of words ("▁the", "Ġthe"): the first word of a text without a space before it has no
+    mark there. Vocabularies that mark neither have starts alone.
+
+    >>> from dicejax.data.tokenize import learn_wordpiece
+    >>> tokenizer = learn_wordpiece(["ab"], 40)
+    >>> kinds = kinds_of(tokenizer)
+    >>> [KINDS[kinds[number]] for number in tokenizer.encode("ab bb").ids]
+    ['special', 'word start', 'word start', 'continuation', 'special']
+    """
+    vocabulary = tokenizer.get_vocab(with_added_tokens=True)
+    model = json.loads(tokenizer.to_str())["model"]
+    prefix = model.get("continuing_subword_prefix")
+    marked = [piece.startswith(_MARKS) for piece in vocabulary]
+    marks_starts = not prefix and np.mean(marked) > 0.05
+    kinds = np.full(max(vocabulary.values()) + 1, KINDS.index("word start"), np.int32)
+    for piece, number in vocabulary.items():
+        if prefix:
+            continues = piece.startswith(prefix)
+        else:
+            continues = marks_starts and not piece.startswith(_MARKS)
+        if continues:
+            kinds[number] = KINDS.index("continuation")
+    for number, token in tokenizer.get_added_tokens_decoder().items():
+        if token.special:
+            kinds[number] = KINDS.index("special")
+    return kinds
+
 
 Batch = Mapping[str, Array]
 Counts = dict[str, OverlapCounts]

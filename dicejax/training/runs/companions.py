@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from dicejax.errors import InputError
 from dicejax.files import write_whole
-from dicejax.training.runs.run import Run
+from dicejax.training.run_folder import Run
 
 FILE = "companions.json"
 

@@ -19,9 +19,9 @@ from dicejax.models.network import Network
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 from dicejax.tasks import Task
-from dicejax.training.devices.sharding import replicate
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import Batch, train_step
+from dicejax.training.sharding import replicate
+from dicejax.training.state import TrainState
+from dicejax.training.step import Batch, train_step
 
 Tree = TypeVar("Tree")
 

@@ -20,16 +20,16 @@ from dicejax.models.network import Network
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging, Target
-from dicejax.training.devices.sharding import (
+from dicejax.training.gradients.measures import Groups
+from dicejax.training.gradients.probe import Output, look_at_step
+from dicejax.training.gradients.soft_f1 import no_counts
+from dicejax.training.sharding import (
     global_batch,
     replicate,
     shardings,
     to_host,
 )
-from dicejax.training.gradients.measures import Groups
-from dicejax.training.gradients.probe import Output, look_at_step
-from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.steps.state import TrainState
+from dicejax.training.state import TrainState
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")
 OUTPUT = Output(

@@ -8,13 +8,13 @@ from scipy.special import expit, softmax
 
 from dicejax.objectives import CrossEntropy
 from dicejax.tasks import Target
-from dicejax.training.gradients.alarms import alarms_of
 from dicejax.training.gradients.measures import (
     HARDNESS_BINS,
     NORM_BINS,
     NORM_DECADES,
     Elements,
     Groups,
+    alarms_of,
     by_kind,
     elements_of,
     measure,

@@ -4,7 +4,7 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from dicejax.data import tokenize
-from dicejax.training.gradients.pieces import KINDS, kinds_of
+from dicejax.training.gradients.probe import KINDS, kinds_of
 
 
 def kinds(tokenizer, pieces):

@@ -12,10 +12,10 @@ import pytest
 
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.tasks import Tagging
+from dicejax.training.accumulation import LossOfBatch
 from dicejax.training.gradients.probe import look, look_at_step
 from dicejax.training.gradients.soft_f1 import counts_of, no_counts
-from dicejax.training.steps.accumulation import LossOfBatch
-from dicejax.training.steps.step import train_step
+from dicejax.training.step import train_step
 
 from . import looked
 

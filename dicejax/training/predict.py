@@ -17,8 +17,8 @@ from dicejax.data.plan import packing_plan
 from dicejax.mesh import batch_parts
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Item, Predicted, Task
-from dicejax.training.devices.sharding import global_batch, rows_here, to_host
-from dicejax.training.steps.step import predict_step
+from dicejax.training.sharding import global_batch, rows_here, to_host
+from dicejax.training.step import predict_step
 
 ROWS = 16
 

@@ -11,10 +11,10 @@ import jax
 import numpy as np
 from etils import epath
 
-from dicejax.training.runs.checkpoint import restore_params
-from dicejax.training.runs.run import Run
+from dicejax.training.checkpoint import restore_params
+from dicejax.training.run_folder import Run
 
-QUICKSTART = Path(__file__).parents[3] / "experiments" / "quickstart.py"
+QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
 # What takes no part in the result, such as the speed.
 TIMES = ("tokens_per_s", "wait_share", "memory_gib")
 SMALL = {

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from ..ports import free_port
 from .commands import command, finished, records, same_end, wait_for_step
+from .ports import free_port
 
 PROCESSES = 2
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.progress import TrainingProgress
 
 SHOWN = {"loss": 0.25, "score": 0.5, "primary_metric": "f1", "tokens_per_s": 12345.6}
 

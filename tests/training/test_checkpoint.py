@@ -11,9 +11,9 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy
 from dicejax.optimizers import AdamW
-from dicejax.training.runs.checkpoint import Checkpoints, restore_params
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import train_step
+from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 from dicejax.tasks import Predicted, Target, Task
-from dicejax.training.devices.sharding import shardings
-from dicejax.training.steps.accumulation import LossOfBatch
-from dicejax.training.steps.state import TrainState
+from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.sharding import shardings
+from dicejax.training.state import TrainState
 
 Batch = Mapping[str, Array]
 

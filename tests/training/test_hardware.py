@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dicejax import config
-from dicejax.training.devices import instructions
+from dicejax.training import hardware
 from dicejax.training.setup import prepare
 
 ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
@@ -27,11 +27,11 @@ CORTEX = "processor\t: 0\nFeatures\t: fp asimd crc32\n\n"
 )
 def test_instructions_are_read_from_the_list_of_the_processor(tmp_path, text, imitates):
     (tmp_path / "cpuinfo").write_text(text)
-    assert instructions.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
+    assert hardware.imitates_bfloat16(tmp_path / "cpuinfo") is imitates
 
 
 def test_without_a_list_nothing_is_known(tmp_path):
-    assert not instructions.imitates_bfloat16(tmp_path / "cpuinfo")
+    assert not hardware.imitates_bfloat16(tmp_path / "cpuinfo")
 
 
 @pytest.mark.parametrize("imitates", [True, False])
@@ -39,8 +39,8 @@ def test_without_a_list_nothing_is_known(tmp_path):
 def test_only_bfloat16_without_instructions_is_remarked_on(
     monkeypatch, imitates, precision
 ):
-    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: imitates)
-    said = instructions.remark(precision)
+    monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: imitates)
+    said = hardware.remark(precision)
     assert (said is not None) == (imitates and precision == "bfloat16")
     if said:
         assert "--training.precision float32" in said
@@ -48,13 +48,13 @@ def test_only_bfloat16_without_instructions_is_remarked_on(
 
 @pytest.mark.parametrize("backend", ["gpu", "tpu"])
 def test_accelerators_are_not_remarked_on(monkeypatch, backend):
-    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: True)
-    monkeypatch.setattr(instructions.jax, "default_backend", lambda: backend)
-    assert instructions.remark("bfloat16") is None
+    monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: True)
+    monkeypatch.setattr(hardware.jax, "default_backend", lambda: backend)
+    assert hardware.remark("bfloat16") is None
 
 
 def test_a_run_says_so_before_it_begins(project, monkeypatch):
-    monkeypatch.setattr(instructions, "imitates_bfloat16", lambda: True)
+    monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: True)
     small, said = config.load("mine.py"), []
     for precision in ("float32", "bfloat16"):
         training = dataclasses.replace(small.training, precision=precision)

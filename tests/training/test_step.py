@@ -17,9 +17,9 @@ from dicejax.objectives import (
 )
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging
-from dicejax.training.steps.state import TrainState
-from dicejax.training.steps.step import predict_step, train_step
-from dicejax.training.steps.weighting import weighted
+from dicejax.training.accumulation import weighted
+from dicejax.training.state import TrainState
+from dicejax.training.step import predict_step, train_step
 
 LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 

@@ -12,10 +12,14 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
-from dicejax.training.devices import peaks
-from dicejax.training.devices.model_flops import attended_length, flops_per_token
-from dicejax.training.devices.peaks import peak_flops
-from dicejax.training.logs.throughput import Throughput, _peak_resident
+from dicejax.training import hardware
+from dicejax.training.hardware import peak_flops
+from dicejax.training.throughput import (
+    Throughput,
+    _peak_resident,
+    attended_length,
+    flops_per_token,
+)
 
 
 class Clock:
@@ -240,7 +244,7 @@ def test_unknown_devices_have_none(kind):
 
 
 def test_no_device_stands_twice_in_the_table():
-    kinds = [kind for *_, kinds in peaks._PEAKS for kind in kinds]
+    kinds = [kind for *_, kinds in hardware._PEAKS for kind in kinds]
     assert len(kinds) == len(set(kinds))
 
 

@@ -19,8 +19,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from dicejax.errors import InputError
-from dicejax.training.logs.boards import TensorBoard, WeightsAndBiases, require_wandb
-from dicejax.training.logs.metrics_log import MetricsLog, NoLog
+from dicejax.training.boards import TensorBoard, WeightsAndBiases, require_wandb
+from dicejax.training.logging import MetricsLog, NoLog
 
 
 @pytest.fixture
@@ -154,7 +154,7 @@ def test_a_file_with_nothing_to_drop_is_not_rewritten(folder, monkeypatch):
 KILLED = """
 import os, signal, sys
 from etils import epath
-from dicejax.training.logs.metrics_log import MetricsLog
+from dicejax.training.logging import MetricsLog
 log = MetricsLog(epath.Path(sys.argv[1]))
 for step in range(1, 101):
     log.write(step, loss=1 / step)

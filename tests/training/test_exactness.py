@@ -11,10 +11,10 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.training.steps.accumulation import LossOfBatch
+from dicejax.training.accumulation import LossOfBatch
 
-from ..ports import free_port
 from . import exact_worker
+from .ports import free_port
 
 WORKER = Path(__file__).with_name("exact_worker.py")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
@@ -53,10 +53,10 @@ def computed(jobs, folder, processes=1, devices=1):
     """Run jobs in so many processes, and return what the first of them gives."""
     jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
     out, port = folder / f"{processes}x{devices}.npz", free_port()
-    root = str(WORKER.parents[3])
+    root = str(WORKER.parents[2])
     begun = [
         subprocess.Popen(
-            [sys.executable, "-m", "tests.training.steps.exact_worker"]
+            [sys.executable, "-m", "tests.training.exact_worker"]
             + [str(x) for x in (port, processes, n, devices, json.dumps(jobs), out)],
             stderr=subprocess.PIPE,
             cwd=root,

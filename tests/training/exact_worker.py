@@ -31,14 +31,14 @@ from dicejax.objectives import (
     WeightedSum,
 )
 from dicejax.objectives.objective import objective
-from dicejax.training.devices.sharding import (
+from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.sharding import (
     global_batch,
     put,
     rows_here,
     shardings,
     to_host,
 )
-from dicejax.training.steps.accumulation import LossOfBatch
 
 ROWS, WIDTH, CLASSES = 64, 8, 4
 OBJECTIVES = {

@@ -1,1 +1,0 @@
-"""What a training tells while it runs."""

@@ -1,1 +1,0 @@
-"""A run's folder: settings, checkpoints, how far it got."""

@@ -1,0 +1,208 @@
+"""The state of a training step: how it is made, placed and scaled."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.sharding import Mesh
+
+from dicejax.models.network import Network, Params
+from dicejax.objectives import Objective
+from dicejax.optimizers import Optimizer
+from dicejax.training.sharding import shardings
+
+FIRST_SCALE = 2.0**15
+GROWS_AFTER = 1000
+LARGEST_SCALE = 2.0**24
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class LossScaling:
+    """The factor of the loss, and how long it has gone well.
+
+    The smallest float16 is 6e-8, and most gradients of an encoder lie below: they are
+    computed for the loss times a power of two and divided by it afterwards, in float32.
+    The factor is halved when a gradient overflows, and doubled after 1000 steps without
+    (Micikevicius et al., 2018, https://arxiv.org/abs/1710.03740).
+
+    Attributes:
+      scale: float32 scalar, a power of two.
+      good_steps: int32 scalar, steps without overflow since the factor changed.
+
+    >>> scaling = LossScaling.create()
+    >>> float(scaling.scale), float(scaling.after(jnp.array(False)).scale)
+    (32768.0, 16384.0)
+    """
+
+    scale: Array
+    good_steps: Array
+
+    @classmethod
+    def create(cls) -> LossScaling:
+        """Return the factor at the beginning."""
+        return cls(jnp.float32(FIRST_SCALE), jnp.int32(0))
+
+    def unscaled(self, gradients: Any) -> Any:
+        """Divide by the factor, which is exact, as it is a power of two."""
+        return jax.tree.map(lambda g: g / self.scale, gradients)
+
+    def after(self, finite: Array) -> LossScaling:
+        """Return the factor for the next step.
+
+        Args:
+          finite: bool scalar, whether the gradient of this step was.
+        """
+        good_steps = jnp.where(finite, self.good_steps + 1, 0)
+        grown = good_steps == GROWS_AFTER
+        larger = jnp.where(
+            grown, jnp.minimum(2 * self.scale, LARGEST_SCALE), self.scale
+        )
+        smaller = jnp.maximum(self.scale / 2, 1.0)
+        return LossScaling(
+            jnp.where(finite, larger, smaller), jnp.where(grown, 0, good_steps)
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class TrainState:
+    """Everything that changes from step to step.
+
+    Attributes:
+      step: int32 scalar, the number of updates done.
+      total_steps: int32 scalar, the number of updates planned.
+      params: nested dict of float32 arrays.
+      opt_state: the state of the optax transformation.
+      rng: the run's PRNG key; step n uses `fold_in(rng, n)`.
+      objective_state: what the objective carries from step to step.
+      averaged: a moving average of the parameters; None where there is none.
+      loss_scaling: the factor of the loss for float16; None for other types.
+    """
+
+    step: Array
+    total_steps: Array
+    params: Params
+    opt_state: Any
+    rng: Array
+    objective_state: Any = ()
+    averaged: Params | None = None
+    loss_scaling: LossScaling | None = None
+
+    @classmethod
+    def create(
+        cls,
+        params: Params,
+        optimizer: Optimizer,
+        *,
+        total_steps: int,
+        rng: Array,
+        objective_state: Any = (),
+        precision: str = "float32",
+    ) -> TrainState:
+        """Return the state before the first step.
+
+        Args:
+          params: initial parameters.
+          optimizer: says what is kept beside them.
+          total_steps: the number of updates planned.
+          rng: the run's PRNG key.
+          objective_state: what the objective's first call is given.
+          precision: of the network; float16 has its loss scaled.
+        """
+        return cls(
+            step=jnp.zeros((), jnp.int32),
+            total_steps=jnp.asarray(total_steps, jnp.int32),
+            params=params,
+            opt_state=optimizer.init(params),
+            rng=rng,
+            objective_state=objective_state,
+            averaged=jax.tree.map(jnp.copy, params) if optimizer.ema_decay else None,
+            loss_scaling=LossScaling.create() if precision == "float16" else None,
+        )
+
+    def apply_gradients(
+        self,
+        params: Params,
+        opt_state: Any,
+        objective_state: Any,
+        optimizer: Optimizer,
+    ) -> TrainState:
+        """Return the state with what a step has learnt; `step` is still that before."""
+        averaged = self.averaged
+        if averaged is not None:
+            averaged = optimizer.average(averaged, params, self.step)
+        return dataclasses.replace(
+            self,
+            params=params,
+            opt_state=opt_state,
+            objective_state=objective_state,
+            averaged=averaged,
+        )
+
+    @property
+    def weights(self) -> Params:
+        """What predicts: the averaged parameters where there are any."""
+        return self.params if self.averaged is None else self.averaged
+
+
+@functools.lru_cache(maxsize=8)
+def drawing(
+    network: Network, mesh: Mesh, heads: tuple[str, ...] | None = None
+) -> Callable[[jax.Array], Params]:
+    """Return what draws parameters from a key, each device the part that it holds.
+
+    Args:
+      network: whose parameters they are.
+      mesh: the devices.
+      heads: those of these heads alone; None: all.
+    """
+
+    def draw(key: jax.Array) -> Params:
+        params = network.init(key)
+        if heads is None:
+            return params
+        return {"heads": {name: params["heads"][name] for name in heads}}
+
+    places = shardings(jax.eval_shape(draw, jax.random.key(0)), mesh)
+    return jax.jit(draw, out_shardings=places)
+
+
+@functools.lru_cache(maxsize=8)
+def creating(
+    network: Network, optimizer: Optimizer, objective: Objective, mesh: Mesh
+) -> Callable[[Params, jax.Array, int], TrainState]:
+    """Return what makes the state of parameters, a key and the number of steps."""
+    places = shardings(abstract_state(network, optimizer, objective), mesh)
+    return jax.jit(_created(network, optimizer, objective), out_shardings=places)
+
+
+def abstract_state(
+    network: Network, optimizer: Optimizer, objective: Objective
+) -> TrainState:
+    """Return the shapes of a state."""
+    key = jax.random.key(0)
+    params = jax.eval_shape(network.init, key)
+    return jax.eval_shape(_created(network, optimizer, objective), params, key, 1)
+
+
+def _created(
+    network: Network, optimizer: Optimizer, objective: Objective
+) -> Callable[[Params, jax.Array, int], TrainState]:
+    def create(params: Params, rng: jax.Array, steps: int) -> TrainState:
+        return TrainState.create(
+            params,
+            optimizer,
+            total_steps=steps,
+            rng=rng,
+            objective_state=objective.initial_state(),
+            precision=network.precision,
+        )
+
+    return create

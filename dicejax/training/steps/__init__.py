@@ -1,1 +1,0 @@
-"""One update: loss, gradients, weighting, the state that it changes."""
