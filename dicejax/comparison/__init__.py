@@ -37,7 +37,7 @@ from dicejax.errors import InputError
 from dicejax.files import write_whole
 from dicejax.metrics.significance import Verdict
 from dicejax.objectives import Objective, name_of
-from dicejax.training.logs.progress import TrainingProgress
+from dicejax.training.progress import TrainingProgress
 
 __all__ = [
     "Comparison",
