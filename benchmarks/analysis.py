@@ -46,8 +46,8 @@ def main() -> None:
     mesh = experiment.mesh.make()
     setup = prepare(experiment, warn=print)
     batches = setup.batches(mesh)
-    state = setup.initial_state(setup.objective(), mesh, len(batches))
-    objective = replicate(setup.objective(), mesh)
+    state = setup.initial_state(mesh, len(batches))
+    objective = replicate(setup.objective, mesh)
     settings, meter = setup.step_settings(mesh), Throughput([])
     times: dict[str, list[float]] = {"step": [], "look": []}
     with tempfile.TemporaryDirectory() as folder:

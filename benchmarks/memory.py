@@ -45,15 +45,15 @@ def really_added(experiment: config.Experiment) -> int:
     """Return the bytes by which the first steps raise the resident memory."""
     mesh = experiment.mesh.make()
     setup = prepare(experiment, warn=print)
-    batches, objective = setup.batches(mesh), setup.objective()
+    batches, objective = setup.batches(mesh), setup.objective
     settings = setup.step_settings(mesh)
-    state = setup.initial_state(objective, mesh, len(batches))
+    state = setup.initial_state(mesh, len(batches))
     first = global_batch(batches[0].arrays, mesh)
     compiled = train_step.lower(state, first, objective, **settings).compile()
     del state, first
     forget_highest()
     before = resident("VmRSS")
-    state = setup.initial_state(objective, mesh, len(batches))
+    state = setup.initial_state(mesh, len(batches))
     for step in range(STEPS):
         batch = global_batch(batches[step].arrays, mesh)
         state, _ = jax.block_until_ready(compiled(state, batch, objective))

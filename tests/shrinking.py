@@ -45,8 +45,8 @@ def trains_two_steps(setup: Setup, objective: Objective) -> None:
     experiment = dataclasses.replace(setup.experiment, objective=objective)
     setup = dataclasses.replace(setup, experiment=experiment)
     mesh = MeshShape().make(jax.devices()[:1])
-    objective, batches = setup.objective(), setup.batches(mesh)
-    state = setup.initial_state(objective, mesh, len(batches))
+    objective, batches = setup.objective, setup.batches(mesh)
+    state = setup.initial_state(mesh, len(batches))
     before = jax.device_get(state.params)
     for step in range(2):
         state, metrics = train_step(

@@ -56,7 +56,7 @@ class Trainer:
     def two_steps(self, objective):
         """Check that losses and gradients are finite, and that parameters move."""
         changed = dataclasses.replace(self.setup.experiment, objective=objective)
-        objective = dataclasses.replace(self.setup, experiment=changed).objective()
+        objective = dataclasses.replace(self.setup, experiment=changed).objective
         task = changed.task
 
         @jax.jit

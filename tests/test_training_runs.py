@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from etils import epath
 
+import dicejax.training.train as training
 from dicejax.cli import run
 from dicejax.mesh import MeshShape
-from dicejax.training import fit
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
@@ -85,7 +85,7 @@ def _batch(begun, step):
 
 def test_a_transfer_outside_the_batch_is_an_error(project, monkeypatch):
     """The guard of the loop sees an array of the host that slips into a step."""
-    real = fit.train_step
+    real = training.train_step
     calls = []
 
     def stray(state, arrays, objective, **fixed):
@@ -94,7 +94,7 @@ def test_a_transfer_outside_the_batch_is_an_error(project, monkeypatch):
             arrays = arrays | {"input_ids": np.asarray(arrays["input_ids"])}
         return real(state, arrays, objective, **fixed)
 
-    monkeypatch.setattr(fit, "train_step", stray)
+    monkeypatch.setattr(training, "train_step", stray)
     with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device"):
         run(["train", "mine.py", "--out", "run"])
     assert len(calls) == 4

@@ -60,30 +60,23 @@ class Train:
     def __call__(self, console: Console) -> None:
         """Train."""
         self.processes.join()
-        from dicejax.objectives import name_of
-        from dicejax.training.loop import train
         from dicejax.training.processes import is_main_process
         from dicejax.training.progress import TrainingProgress
-        from dicejax.training.run_folder import Run
+        from dicejax.training.train import train
 
-        experiment = self.settings
-        name = name_of(experiment.objective)
-        seed = experiment.training.seed
-        out = self.out or f"runs/{experiment.name}/{name}/seed-{seed}"
-        run = Run.create(out, experiment, overwrite=self.overwrite)
-        if run.continues and run.is_finished:
-            console.print(f"{out}: already finished; --overwrite trains it anew")
         with TrainingProgress(console, quiet=not is_main_process()) as progress:
-            result = train(experiment, run, progress)
+            result = train(
+                self.settings, self.out, overwrite=self.overwrite, progress=progress
+            )
         if not is_main_process():
             return
-        best = f"test, best checkpoint (step {result['best_step']})"
-        print(scores(result["test"], best))
-        print(scores(result["test_at_last_step"], "test, last checkpoint"))
-        if "threshold" in result:
-            tuned = f"{best}, threshold {result['threshold']['threshold']:.3g} of dev"
-            print(scores(result["test_with_tuned_threshold"], tuned))
-        print(f"{result['tokens_per_s']:,.0f} tokens/s, run in {out}")
+        best = f"test, best checkpoint (step {result.best_step})"
+        print(scores(result.test, best))
+        print(scores(result.test_at_last_step, "test, last checkpoint"))
+        if result.threshold is not None:
+            tuned = f"{best}, threshold {result.threshold['threshold']:.3g} of dev"
+            print(scores(result.test_with_tuned_threshold, tuned))
+        print(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -113,9 +106,6 @@ class Compare:
       shard: train only every N-th run from the I-th on, written I/N, for arrays of
         jobs that share the folder. Shards make no trials: with --tune they want a
         tuning that is done, by --tune N --seeds 0 without --shard.
-      stack: how many runs that differ in seed or hyper-parameters one program steps:
-        a number, off for one after the other, auto for as many as gain by it and fit
-        into memory.
       scratch: train a small BERT from random weights, with a vocabulary learnt from
         the data, instead of the experiment's encoder.
       settings: the experiment.
@@ -132,7 +122,6 @@ class Compare:
     tune: int = 0
     baselines: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
-    stack: Annotated[str, arg(metavar="N|auto|off")] = "auto"
     scratch: bool = False
     settings: Overrides = GENERIC
 
@@ -174,12 +163,7 @@ class Compare:
         from dicejax import comparison
 
         mine = comparison.shard_of(jobs, self.shard)
-        comparison.train_all(
-            mine,
-            progress,
-            overwrite=self.overwrite,
-            stack=comparison.stack_named(self.stack),
-        )
+        comparison.train_all(mine, progress, overwrite=self.overwrite)
         if self.baselines:
             comparison.score_baselines(mine, progress.say)
 

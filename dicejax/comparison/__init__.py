@@ -29,7 +29,6 @@ from dicejax.comparison.outcomes import (
     unfinished,
 )
 from dicejax.comparison.report.finding import common_folder, jobs_from, tuning_of
-from dicejax.comparison.stacks import stack_named
 from dicejax.comparison.statistics import Row, rows_of
 from dicejax.comparison.table import remarks, table
 from dicejax.config import Experiment
@@ -48,7 +47,6 @@ __all__ = [
     "remarks",
     "score_baselines",
     "shard_of",
-    "stack_named",
     "table",
     "train_all",
     "unfinished",

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from etils import epath
 
-from dicejax.comparison.stacks import StackSize, begun_stacks, in_turn
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
-from dicejax.training.loop import train, train_stack
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
-from dicejax.training.runs.companions import Companions
+from dicejax.training.train import train
 
 BASELINE = CrossEntropy()
 
@@ -112,83 +109,38 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
 
 
 def train_all(
-    jobs: Sequence[Job],
-    progress: TrainingProgress,
-    *,
-    overwrite: bool = False,
-    stack: StackSize = "off",
+    jobs: Sequence[Job], progress: TrainingProgress, *, overwrite: bool = False
 ) -> None:
-    """Train what is not finished; what was cut off goes on where it was.
+    """Train every run that is not finished; interrupted ones resume.
 
     A run that diverges is recorded as one and the next begins. Of a finished one only
     the best weights stay.
 
     Args:
       jobs: the runs.
-      progress: shows where they stand.
+      progress: shows progress.
       overwrite: train again what is there.
-      stack: how many runs one program steps, see `stacks.in_turn`.
 
     Raises:
-      InputError: a folder holds a run of other settings: seen before any is trained.
-      Stopped: a signal asked for it.
+      InputError: a folder holds a run of other settings; raised before any is trained.
+      Stopped: a signal interrupted training.
     """
-    runs = {
-        job.folder: Run.create(job.folder, job.experiment, overwrite=overwrite)
-        for job in jobs
-    }
+    runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
     overall = progress.begin("all runs", len(jobs), status="")
-    left = []
-    for job in jobs:
-        run = runs[job.folder]
+    for job, run in zip(jobs, runs, strict=True):
+        name = f"{job.loss} seed {job.seed}"
         if run.continues and run.diverged() is not None:
-            told = f"diverged before, see {job.folder}; not tried again"
+            progress.say(f"{name}: diverged before, see {job.folder}; not tried again")
         elif run.continues and run.is_finished:
-            told = f"used again from {job.folder}"
-            _slim(run, run.result())
+            progress.say(f"{name}: used again from {job.folder}")
+            only_weights_stay(run.checkpoints, run.result()["best_step"])
         else:
-            left.append(job)
-            continue
-        progress.say(f"{_told(job)}: {told}")
+            try:
+                result = train(
+                    job.experiment, job.folder, overwrite=overwrite, progress=progress
+                )
+                # The optimizer states of many runs would fill the disk.
+                only_weights_stay(run.checkpoints, result.best_step)
+            except Diverged as error:
+                progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)
-    begun = begun_stacks(left, runs, stack)
-    for together in in_turn(left, stack, begun):
-        _train(
-            together,
-            [runs[job.folder] for job in together],
-            begun.get(together[0].folder),
-            progress,
-        )
-        for _ in together:
-            progress.advance(overall)
-
-
-def _train(
-    jobs: Sequence[Job],
-    runs: Sequence[Run],
-    companions: Companions | None,
-    progress: TrainingProgress,
-) -> None:
-    """Train one run, or several by one program; those that diverge are told."""
-    if len(jobs) > 1 or companions is not None:
-        experiments = [job.experiment for job in jobs]
-        outcomes = train_stack(experiments, runs, progress, companions=companions)
-    else:
-        try:
-            outcomes = [train(jobs[0].experiment, runs[0], progress)]
-        except Diverged as error:
-            outcomes = [error]
-    for job, run, outcome in zip(jobs, runs, outcomes, strict=True):
-        if isinstance(outcome, Diverged):
-            progress.say(f"{_told(job)}: diverged: {outcome}")
-        else:
-            _slim(run, outcome)
-
-
-def _slim(run: Run, result: Mapping[str, Any]) -> None:
-    """Of many runs the optimizers' states would fill the disk."""
-    only_weights_stay(run.checkpoints, result["best_step"])
-
-
-def _told(job: Job) -> str:
-    return f"{job.loss} seed {job.seed}"

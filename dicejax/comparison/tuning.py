@@ -20,9 +20,9 @@ from dicejax.comparison.jobs import Job
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.metrics.scores import heading
-from dicejax.training.loop import train
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
+from dicejax.training.train import train
 
 FILE = "tuning.json"
 TRIALS = "tuning"
@@ -260,7 +260,7 @@ def _trials_of(
         if run.continues and _is_over(place):
             told += f", used again from {place}"
         else:
-            _train(run, experiment, progress)
+            _train(place, experiment, progress, overwrite)
         if run.checkpoints.exists():
             run.checkpoints.rmtree()  # of no use any more, and large
         dev = run.result()["best_dev_score"] if run.is_finished else None
@@ -270,9 +270,13 @@ def _trials_of(
         yield trial
 
 
-def _train(run: Run, experiment: Experiment, progress: TrainingProgress) -> None:
+def _train(
+    place: str, experiment: Experiment, progress: TrainingProgress, overwrite: bool
+) -> None:
     try:
-        train(experiment, run, progress, scores_test=False)
+        train(
+            experiment, place, overwrite=overwrite, progress=progress, score_test=False
+        )
     except Diverged as error:
         progress.say(f"diverged: {error}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -93,18 +92,6 @@ class Batches:
 
     def __len__(self) -> int:
         return len(self._plan)
-
-    def holding(self, sequences: int) -> Batches:
-        """Return the same batches with room for more sequences in a row.
-
-        Raises:
-          ValueError: it is less room than a row needs.
-        """
-        if sequences < self.sequences:
-            raise ValueError(f"a row holds {self.sequences} sequences, not {sequences}")
-        wider = copy.copy(self)
-        wider.sequences = sequences
-        return wider
 
     def __getitem__(self, step: int) -> Packed:
         return self.part(step, 0, self.rows)

@@ -63,8 +63,8 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
 
 def planned(setup: Setup, mesh: Mesh) -> Plan:
     """Compile the step of a run for a mesh and ask how much memory it takes."""
-    batches, objective = setup.batches(mesh), setup.objective()
-    state = placed(setup.abstract_state(objective), mesh)
+    batches, objective = setup.batches(mesh), setup.objective
+    state = placed(setup.abstract_state(), mesh)
     rows = by_rows(mesh)
     batch = {
         name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)

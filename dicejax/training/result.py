@@ -1,133 +1,149 @@
-"""What a finished run is scored with, and what its folder keeps of that."""
+"""Result of a finished run: how training went, and the scores on the test split."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
 import platform
-import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from importlib import metadata
 from typing import Any
 
-import numpy as np
 from jax.sharding import Mesh
 
 import dicejax
 from dicejax.errors import InputError
-from dicejax.models.network import Params
 from dicejax.training.checkpoint import restore_params
-from dicejax.training.member import Member
 from dicejax.training.processes import is_main_process
-from dicejax.training.setup import Setup
+from dicejax.training.run_folder import Run
+from dicejax.training.setup import Setup, checksum
 from dicejax.training.state import TrainState
 
 
-def result_of(
-    member: Member, state: TrainState, mesh: Mesh, between: Callable[[], None]
-) -> dict[str, Any]:
-    """Tell how training went and, where it is wanted, score test.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """Result of a finished run, as in its `result.json`.
 
-    Test is scored with the best and the last checkpoint, and a threshold is tuned on
-    dev where the task has one to tune.
+    Scores are dictionaries by metric, with those of each type under "per_type".
+
+    Attributes:
+      folder: the run's.
+      steps: number of updates.
+      best_dev_score: of the best epoch, by the primary metric.
+      last_dev_score: of the last epoch.
+      skipped: number of skipped steps.
+      tokens_per_s: training throughput; it and the next four as
+        `throughput.Throughput.values` has them.
+      padding_share: share of places without a token.
+      wait_share: share of the time spent waiting for batches.
+      mfu: model FLOPs utilisation; None where it is not known.
+      memory_gib: peak memory; None where it is not known.
+      share_filled: share of places with a token, by the plan.
+      devices: number of devices.
+      device_kind: name of their kind.
+      versions: of the libraries, by name.
+      primary_metric: name of the metric.
+      best_step: step of the best checkpoint; None, as the rest, where the test split
+        was not scored.
+      test_data: checksum of the test split.
+      test: test scores of the best checkpoint.
+      test_at_last_step: test scores of the last checkpoint.
+      threshold: decision threshold tuned on dev, where the task has one.
+      test_with_tuned_threshold: test scores of the best checkpoint with it.
+    """
+
+    folder: str
+    steps: int
+    best_dev_score: float | None
+    last_dev_score: float | None
+    skipped: int
+    tokens_per_s: float
+    padding_share: float
+    wait_share: float
+    mfu: float | None = None
+    memory_gib: float | None = None
+    share_filled: float
+    devices: int
+    device_kind: str
+    versions: Mapping[str, str]
+    primary_metric: str
+    best_step: int | None = None
+    test_data: int | None = None
+    test: Mapping[str, Any] | None = None
+    test_at_last_step: Mapping[str, Any] | None = None
+    threshold: Mapping[str, float] | None = None
+    test_with_tuned_threshold: Mapping[str, Any] | None = None
+
+    @classmethod
+    def read(cls, run: Run) -> Result:
+        """Read the result of a finished run."""
+        return cls(folder=str(run.path), **run.result())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what `result.json` holds."""
+        content = dataclasses.asdict(self)
+        del content["folder"]
+        return {name: value for name, value in content.items() if value is not None}
+
+
+def score_test_split(
+    setup: Setup,
+    run: Run,
+    mesh: Mesh,
+    last: TrainState,
+    steps: int,
+    between: Callable[[], None],
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    """Score test with the best and the last checkpoint, and tune a threshold on dev.
 
     Args:
-      member: the run, whose checkpoints are written.
-      state: after its last step.
+      setup: data and network.
+      run: its folder, whose checkpoints are written.
       mesh: the devices.
-      between: called between batches; what it raises ends the scoring.
+      last: state after the last step.
+      steps: number of steps.
+      between: called between batches; an error it raises ends the scoring.
+      say: takes a sentence on the threshold.
 
     Returns:
-      What `result.json` holds.
+      The fields of `Result` from `best_step` on.
     """
-    result = _told(member, mesh)
-    if member.scores_test:
-        result |= _scored(member, state, mesh, between)
-    return result
-
-
-def _told(member: Member, mesh: Mesh) -> dict[str, Any]:
-    """Tell how training went, without the test split."""
-    standing = member.standing
-    return {
-        "steps": len(member.batches),
-        "best_dev_score": standing.best_dev_score,
-        "last_dev_score": standing.dev_score,
-        "skipped": standing.skipped,
-        **{name: round(value, 4) for name, value in member.meter.values().items()},
-        "share_filled": round(member.batches.share_filled, 4),
-        "devices": mesh.size,
-        "device_kind": mesh.devices.flat[0].device_kind,
-        "versions": versions(),
-        "primary_metric": member.task.primary_metric,
-    }
-
-
-def _scored(
-    member: Member, state: TrainState, mesh: Mesh, between: Callable[[], None]
-) -> dict[str, Any]:
-    """Score test with the best and the last checkpoint, and tune what there is."""
-    folder, network = member.run.checkpoints, member.setup.network
-    best_step, best = restore_params(folder, network, "best", mesh)
-    search = member.search(best, "test", counted=True, between=between)
+    task, data = setup.experiment.task, setup.data
+    best_step, best = restore_params(run.checkpoints, setup.network, "best", mesh)
+    search = setup.search(best, "test", mesh, counted=True, between=between)
     (found,) = search.found
-    _keep_shares(member, found)
-    if is_main_process():
-        member.run.write_score_counts(search.counts)
-    chosen = last = member.score(found, "test")
-    if best_step < len(member.batches):
-        at_last = member.find(state.weights, "test", between=between)
-        last = member.score(at_last, "test")
-    result = {
-        "best_step": best_step,
-        "test_data": checksum(member.setup, "test"),
-        "test": chosen.to_json(),
-        "test_at_last_step": last.to_json(),
-    }
-    if member.task.tunes_threshold:
-        result |= _with_tuned_threshold(member, best, found, between)
-    return result
-
-
-def checksum(setup: Setup, split: str) -> int:
-    """Return a number that changes with the examples of a split.
-
-    It is of what the network sees of them.
-    """
-    value = 0
-    for item in setup.data.items[split]:
-        for name in sorted(item.arrays):
-            value = zlib.crc32(np.ascontiguousarray(item.arrays[name]), value)
-    return value
-
-
-def _keep_shares(member: Member, found: Sequence[Any]) -> None:
-    """Write per-example statistics of test, where the primary metric is a sum."""
-    data, task = member.setup.data, member.task
-    decided = [task.decide(one) for one in found]
-    with contextlib.suppress(InputError):  # told by what wants to compare runs
+    with contextlib.suppress(InputError):  # reported by what compares runs
+        decided = [task.decide(one) for one in found]
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():
-            member.run.write_statistics(shares)
-
-
-def _with_tuned_threshold(
-    member: Member, params: Params, found: list[Any], between: Callable[[], None]
-) -> dict[str, Any]:
-    """Tune the threshold on dev, and score what was found in test with it."""
-    data = member.setup.data
-    found_in_dev = member.find(params, "dev", between=between)
-    tuned = member.task.tune(data.corpus.dev, found_in_dev, data.labels)
-    member.progress.say(f"threshold tuned on dev: {tuned}")
-    scores = member.score(found, "test", tuned.threshold)
-    return {
-        "threshold": dataclasses.asdict(tuned),
-        "test_with_tuned_threshold": scores.to_json(),
+            run.write_statistics(shares)
+    if is_main_process():
+        run.write_score_counts(search.counts)
+    scores = at_last = setup.score(found, "test")
+    if best_step < steps:
+        (found_last,) = setup.search(last.weights, "test", mesh, between=between).found
+        at_last = setup.score(found_last, "test")
+    result = {
+        "best_step": best_step,
+        "test_data": checksum(data.items["test"]),
+        "test": scores.to_json(),
+        "test_at_last_step": at_last.to_json(),
     }
+    if task.tunes_threshold:
+        (in_dev,) = setup.search(best, "dev", mesh, between=between).found
+        tuned = task.tune(data.corpus.dev, in_dev, data.labels)
+        say(f"threshold tuned on dev: {tuned}")
+        with_it = setup.score(found, "test", tuned.threshold)
+        result |= {
+            "threshold": dataclasses.asdict(tuned),
+            "test_with_tuned_threshold": with_it.to_json(),
+        }
+    return result
 
 
 def versions() -> dict[str, str]:
-    """Return versions by name.
+    """Return the versions of Python and the libraries that numbers depend on.
 
     >>> sorted(versions())
     ['dicejax', 'flax', 'jax', 'jaxlib', 'optax', 'python']

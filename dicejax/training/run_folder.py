@@ -8,7 +8,6 @@ metrics.jsonl     one JSON object per line: losses, rates, scores
 analysis.jsonl    what the gradients of some steps were like, if asked
 tensorboard/      the same for TensorBoard
 wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
-companions.json   with which runs one program steps it, see `runs.companions`
 checkpoints/      the last states and the best
 test_statistics.npz   per-example statistics, see `Task.example_statistics`
 test_scores.npz   how sure the network was of what in test, see `metrics.score_counts`

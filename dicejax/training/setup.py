@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,16 +23,16 @@ from dicejax.data.resample import Counts, Epoch
 from dicejax.data.sources import Corpus
 from dicejax.errors import InputError
 from dicejax.mesh import batch_parts
+from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.optimizers import Optimizer
 from dicejax.tasks import Item, Target, Task
 from dicejax.training import hardware
-from dicejax.training.predict import Predictor
+from dicejax.training.predict import Predictor, Search
 from dicejax.training.sharding import put
 from dicejax.training.state import TrainState, abstract_state, creating, drawing
 
@@ -65,19 +66,6 @@ class Setup:
     network: Network
     weights: Weights | None = None
 
-    def of_run(self, experiment: Experiment) -> Setup:
-        """Return what another run on the same data and network is made of.
-
-        Args:
-          experiment: differs in objective, seed or optimizer alone.
-
-        Raises:
-          InputError: the objective does not fit the task.
-        """
-        setup = dataclasses.replace(self, experiment=experiment)
-        setup.objective()  # what is wrong with it is said before anything is written
-        return setup
-
     def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
         """Draw parameters, or take them from the encoder's folder where it has them.
 
@@ -90,28 +78,36 @@ class Setup:
         read = dataclasses.replace(weights, params=put(weights.params, mesh))
         return read.over(drawn)
 
-    def initial_state(self, objective: Objective, mesh: Mesh, steps: int) -> TrainState:
+    def initial_state(self, mesh: Mesh, steps: int) -> TrainState:
         """Return the state before the first of so many steps."""
         keys = jax.random.split(jax.random.key(self.experiment.training.seed))
         params = self.initial_params(keys[0], mesh)
-        create = creating(*self._made_of(objective), mesh)
-        return create(params, keys[1], steps)
+        optimizer = self.experiment.optimizer
+        return creating(self.network, optimizer, self.objective, mesh)(
+            params, keys[1], steps
+        )
 
-    def abstract_state(self, objective: Objective) -> TrainState:
+    def abstract_state(self) -> TrainState:
         """Return the shapes of a state."""
-        return abstract_state(*self._made_of(objective))
+        return abstract_state(self.network, self.experiment.optimizer, self.objective)
 
-    def _made_of(self, objective: Objective) -> tuple[Network, Optimizer, Objective]:
-        return self.network, self.experiment.optimizer, objective
-
+    @functools.cached_property
     def objective(self) -> Objective:
-        """Return the objective with what it needs of the task and the training data.
+        """The experiment's objective, bound to the task and the training data.
 
         Raises:
           InputError: it does not fit the task, or a hyper-parameter is out of range.
         """
-        task, labels = self.experiment.task, self.data.labels
-        targets, objective = task.targets(labels), self.experiment.objective
+        return self.bind(self.experiment.objective)
+
+    def bind(self, objective: Objective) -> Objective:
+        """Return an objective with the outputs and class counts that it needs.
+
+        Raises:
+          InputError: it does not fit the task, or a hyper-parameter is out of range.
+        """
+        task, targets = self.experiment.task, self._targets
+        name = objective.short_name
         try:
             objective = objective.bind_outputs(tuple(targets), task.loss_weights)
             for leaf in objective.terms():
@@ -128,7 +124,7 @@ class Setup:
             gold = {name: pair[1] for name, pair in shaped.items()}
             objective(logits, gold, objective.initial_state())
         except ValueError as error:
-            said, name = str(error), self.experiment.objective.short_name
+            said = str(error)
             known = said.startswith("objective ")
             raise InputError(said if known else f"objective {name}: {said}") from error
         return objective
@@ -190,7 +186,12 @@ class Setup:
             "mesh": mesh,
         }
 
-    def predictor(self, mesh: jax.sharding.Mesh) -> Predictor:
+    def search(self, params: Params, split: str, mesh: Mesh, **options: Any) -> Search:
+        """Search a split, as `Predictor.search` does."""
+        examples, items = getattr(self.data.corpus, split), self.data.items[split]
+        return self.predictor(mesh).search(params, examples, items, **options)
+
+    def predictor(self, mesh: Mesh) -> Predictor:
         """Return what predicts with this network."""
         return Predictor(
             task=self.experiment.task,
@@ -201,11 +202,31 @@ class Setup:
             mesh=mesh,
         )
 
+    def score(
+        self, found: Sequence[Any], split: str, threshold: float | None = None
+    ) -> Scores:
+        """Score what was found in a split."""
+        examples = getattr(self.data.corpus, split)
+        task, labels = self.experiment.task, self.data.labels
+        return task.score_found(examples, found, labels, threshold)
+
+    @property
+    def _targets(self) -> dict[str, Target]:
+        return self.experiment.task.targets(self.data.labels)
+
     @functools.cached_property
     def _class_counts(self) -> dict[str, np.ndarray]:
-        # The objective is asked for twice, and a pass over all items takes its time.
         task, data = self.experiment.task, self.data
         return task.class_counts(data.items["train"], data.labels)
+
+
+def checksum(items: Sequence[Item]) -> int:
+    """Return a checksum of the examples of a split, as the network sees them."""
+    value = 0
+    for item in items:
+        for name in sorted(item.arrays):
+            value = zlib.crc32(np.ascontiguousarray(item.arrays[name]), value)
+    return value
 
 
 def epochs_drawn(
@@ -250,8 +271,8 @@ def encode(experiment: Experiment, warn: Warn) -> Encoded:
 
     Args:
       experiment: what to train.
-      warn: is told in a sentence what the user should know, such as labels that
-        training never has.
+      warn: takes sentences that the user should read, such as labels without training
+        examples.
 
     Raises:
       InputError: data or tokenizer cannot be used.
@@ -260,44 +281,41 @@ def encode(experiment: Experiment, warn: Warn) -> Encoded:
 
 
 def prepare(experiment: Experiment, warn: Warn) -> Setup:
-    """Read the data and the encoder, and encode all splits.
-
-    Args:
-      experiment: what to train.
-      warn: is told in a sentence what the user should know.
+    """Read the data and the encoder, encode all splits, and bind the objective.
 
     Raises:
-      InputError: data or weights cannot be used.
+      InputError: data, weights or objective cannot be used.
     """
-    setup = describe(experiment, warn)
-    folder, _ = _encoder(experiment)
+    folder, setup = _described(experiment, warn)
     if folder is not None:
         weights = huggingface.read_weights(folder, setup.network)
         setup = dataclasses.replace(setup, weights=weights)
-    setup.objective()  # what is wrong with it is said before anything is written
+    _ = setup.objective  # its errors are raised before anything is written
     if said := hardware.remark(experiment.training.precision):
         warn(said)
     return setup
 
 
 def describe(experiment: Experiment, warn: Warn) -> Setup:
-    """Do what `prepare` does but for the weights, which are not read.
-
-    Args:
-      experiment: what to train.
-      warn: is told in a sentence what the user should know.
+    """Do as `prepare` does, but read no weights.
 
     Raises:
       InputError: data cannot be used.
     """
-    data, config = _encode(experiment, warn, *_encoder(experiment))
+    return _described(experiment, warn)[1]
+
+
+def _described(experiment: Experiment, warn: Warn) -> tuple[Path | None, Setup]:
+    """Return the folder of a pretrained encoder, and the setup without weights."""
+    folder, config = _encoder(experiment)
+    data, config = _encode(experiment, warn, folder, config)
     network = Network(
         encoder=config,
         heads=experiment.task.heads(data.labels),
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
-    return Setup(experiment, data, network)
+    return folder, Setup(experiment, data, network)
 
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:

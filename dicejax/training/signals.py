@@ -1,4 +1,4 @@
-"""Being asked to stop: by a launcher with SIGTERM, by a user with Ctrl-C."""
+"""Signals that stop a run safely: a launcher's SIGTERM, a user's Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,15 +25,19 @@ class Stopped(Exception):
 
 
 class StopRequest:
-    """Notes that a stop is asked for, so that the loop can stop where it is safe.
+    """Turns SIGTERM and Ctrl-C into `Stopped`, where the loop can stop safely.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
-    processes JAX hands a SIGTERM that one of them gets to all, and they agree on the
-    step after which they stop.
+    processes JAX passes a SIGTERM of one of them to all, and they agree on the step
+    after which they stop.
+
+    Args:
+      step: number of steps taken so far.
     """
 
-    def __init__(self):
-        self.number: int | None = None
+    def __init__(self, step: int):
+        self._step = step
+        self._number: int | None = None
         self._before: dict[int, object] = {}
 
     def __enter__(self) -> StopRequest:
@@ -53,15 +57,24 @@ class StopRequest:
             signal.signal(number, handler)
         self._before.clear()
 
-    def after(self, step: int) -> bool:
-        """Whether to stop after this step; called once at every step."""
+    def after(self, step: int) -> None:
+        """Raise `Stopped` if a signal came; called once at every step.
+
+        With several processes this is where they agree.
+        """
+        self._step = step
         if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(
             step
         ):
-            self.number = signal.SIGTERM
-        return self.number is not None
+            self._number = signal.SIGTERM
+        self.check()
+
+    def check(self) -> None:
+        """Raise `Stopped` if a signal came."""
+        if self._number is not None:
+            raise Stopped(self._step, self._number)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.number == signal.SIGINT == number:
+        if self._number == signal.SIGINT == number:
             raise KeyboardInterrupt
-        self.number = number
+        self._number = number

@@ -46,16 +46,15 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     """The function reuses finished runs, so nothing is trained here."""
     folder = str(tmp_path)
     made(folder, LOSSES, 2)
-    found = comparison.compare(
-        EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder
-    )
+    found = comparison.compare(EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder)
     assert (found.name, found.folder, found.unfinished) == ("conll03", folder, 0)
     assert found.report == f"{folder}/report.html" and found.primary_metric == "f1"
     assert list(found.verdicts) == ["focal", "dice"] and len(found.lines()) == 2
     assert found.table().row_count == 3
     written = json.loads((tmp_path / "comparison.json").read_text())
-    assert found.to_json()["losses"]["dice"]["summary"] == (
-        written["losses"]["dice"]["summary"]
+    assert (
+        found.to_json()["losses"]["dice"]["summary"]
+        == (written["losses"]["dice"]["summary"])
     )
     again = comparison.compare_runs([folder])
     assert again.verdicts == found.verdicts

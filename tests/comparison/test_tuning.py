@@ -13,9 +13,9 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
-from dicejax.training.member import Member
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
+from dicejax.training.setup import Setup
 
 from ..small_project import fails
 
@@ -57,8 +57,9 @@ class Training:
             off += abs(experiment.objective.gamma - 4) / 10
         return 1 - off
 
-    def __call__(self, experiment, run, progress, *, scores_test):
-        assert not scores_test
+    def __call__(self, experiment, out, *, overwrite, progress, score_test):
+        assert not score_test
+        run = Run.create(out, experiment, overwrite=overwrite)
         if self.killed_at == len(self.made):
             raise KeyboardInterrupt
         self.made.append(experiment)
@@ -318,13 +319,13 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 
     asked = []
-    search = Member.search
+    search = Setup.search
 
-    def noted(member, params, split, **options):
-        asked.append((str(member.run.path), split))
-        return search(member, params, split, **options)
+    def noted(setup, params, split, *args, **options):
+        asked.append((setup.experiment.training.seed, split))
+        return search(setup, params, split, *args, **options)
 
-    monkeypatch.setattr(Member, "search", noted)
+    monkeypatch.setattr(Setup, "search", noted)
     argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
     argv.append("--no-baselines")
     assert run([*argv, "--tune", "2", "--seeds", "0"]) == 0
@@ -337,7 +338,7 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
 
     assert run([*argv, "--tune", "2", "--seeds", "1", "--shard", "1/1"]) == 0
     said = capsys.readouterr().out
-    assert all("tuning" not in place for place, split in asked if split == "test")
+    assert all(seed != tuning.SEED for seed, split in asked if split == "test")
     content = json.loads((out / "comparison.json").read_text())
     assert content["tuning"] == json.loads((out / "tuning.json").read_text())
     assert list(content["losses"]) == ["ce", "dice"]

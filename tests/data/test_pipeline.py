@@ -169,22 +169,6 @@ def test_a_part_is_a_slice_of_the_whole(make, drawn):
             assert_equal(made.part(step, start, stop).arrays, wanted)
 
 
-def test_room_for_more_sequences_is_padding():
-    _, made = batches(packing_plan)
-    wider = made.holding(made.sequences + 2)
-    assert len(wider) == len(made)
-    for step in range(3):
-        ours, theirs = wider[step].arrays, made[step].arrays
-        assert ours["item"].shape[1] == theirs["item"].shape[1] + 2
-        for name, array in theirs.items():
-            added = ours[name][:, array.shape[1] :]
-            padding = {"item": -100, "last": -1}.get(name)
-            assert added.size == 0 or (added == padding).all()
-            assert_equal(ours[name][:, : array.shape[1]], array)
-    with pytest.raises(ValueError, match="a row holds"):
-        made.holding(made.sequences - 1)
-
-
 PARTS = ((0, 4), (4, 8), (2, 3), (5, 8), (3, 3), (0, 8))
 
 

@@ -94,7 +94,7 @@ def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
     begun[killed].communicate()
     assert other.returncode not in (0, None), said
     printed = finished_together(out, 1, **SHORT)
-    assert "going on from step" in printed[0][1]
+    assert "resuming from step" in printed[0][1]
     same_end(out, uninterrupted)
 
 

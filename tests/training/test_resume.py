@@ -73,7 +73,7 @@ def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
     assert "the same command goes on from there" in errors
     done = max(record["step"] for record in records(out))
     told = finished(out, cache)
-    assert f"going on from step {done} of" in told
+    assert f"resuming from step {done} of" in told
     same_end(out, uninterrupted)
 
 

@@ -108,7 +108,7 @@ def agreements(
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.checkpoints, setup.network, which, mesh)
-    asked = {name: _objective(setup, loss) for name, loss in losses.items()}
+    asked = {name: setup.bind(loss) for name, loss in losses.items()}
     arrays = _batches(setup, mesh, batches)
     look_at = _Looker(
         setup=setup,
@@ -247,12 +247,6 @@ class _Looker:
     def _compiled(self, function: Callable, key: Any) -> Callable:
         """Return what is compiled of a function the first time."""
         return self._programs.setdefault(key, jax.jit(function))
-
-
-def _objective(setup: Setup, loss: Objective) -> Objective:
-    """Return a loss with what it needs of the run's task and data."""
-    experiment = dataclasses.replace(setup.experiment, objective=loss)
-    return dataclasses.replace(setup, experiment=experiment).objective()
 
 
 def _batches(setup: Setup, mesh: Mesh, most: int) -> list[Batch]:

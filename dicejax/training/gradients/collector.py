@@ -74,7 +74,7 @@ class Collector:
         task, labels = setup.experiment.task, setup.data.labels
         tokenizer = setup.data.tokenizer
         in_layout = task.layout(tokenizer).tokens
-        self._outputs = outputs_of(task, labels, setup.objective(), in_layout)
+        self._outputs = outputs_of(task, labels, setup.objective, in_layout)
         left = set(task.targets(labels)) - {one.name for one in self._outputs}
         if left and not after_step:
             names = ", ".join(sorted(left))

@@ -8,9 +8,9 @@ import jax
 import numpy as np
 import pytest
 
+import dicejax.training.train as training
 from dicejax.cli import run
 from dicejax.config import Analysis
-from dicejax.training import fit
 from dicejax.training.gradients.collector import FILE
 
 TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
@@ -30,13 +30,13 @@ def timeless(record):
 @pytest.fixture
 def programs(monkeypatch):
     """The text of each step's program, as it is given to the compiler."""
-    texts, real = [], fit.train_step
+    texts, real = [], training.train_step
 
     def lowered(*inputs, **fixed):
         texts.append(real.lower(*inputs, **fixed).as_text())
         return real(*inputs, **fixed)
 
-    monkeypatch.setattr(fit, "train_step", lowered)
+    monkeypatch.setattr(training, "train_step", lowered)
     return texts
 
 
@@ -89,7 +89,7 @@ def test_a_run_that_was_cut_off_has_each_step_once(project):
 
 
 def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
-    real, calls = fit.train_step, []
+    real, calls = training.train_step, []
 
     def stopping(*inputs, **fixed):
         calls.append(1)
@@ -98,7 +98,7 @@ def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
         return real(*inputs, **fixed)
 
     flags = [*TRAIN, "--out", "run"]
-    monkeypatch.setattr(fit, "train_step", stopping)
+    monkeypatch.setattr(training, "train_step", stopping)
     assert run(flags) == 128 + signal.SIGTERM
     assert run([*flags, "--analysis.every", "4"]) == 0
     assert lines(project / "run")[0]["step"] == 8

@@ -41,8 +41,8 @@ def test_what_is_counted_are_the_labels(name, tmp_path):
     setup = prepare(experiment, warn=lambda text: None)
     mesh = MeshShape().make(jax.devices()[:1])
     batches, said = setup.batches(mesh), []
-    state = setup.initial_state(setup.objective(), mesh, len(batches))
-    objective = replicate(setup.objective(), mesh)
+    state = setup.initial_state(mesh, len(batches))
+    objective = replicate(setup.objective, mesh)
     collector = Collector(setup, tmp_path, mesh, after_step=0, say=said.append)
     batch = global_batch(batches[0].arrays, mesh)
     collector.look(1, state, batch, objective, Throughput([]))

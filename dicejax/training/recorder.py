@@ -1,0 +1,294 @@
+"""Records of a run: the state of its loop, lines of metrics, checkpoints."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+import math
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from dicejax.config import to_json
+from dicejax.data.pipeline import Batches, Packed
+from dicejax.errors import Diverged
+from dicejax.metrics.scores import Scores, heading
+from dicejax.objectives import name_of
+from dicejax.training.boards import WeightsAndBiases
+from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.gradients.collector import Collector
+from dicejax.training.logging import MetricsLog, NoLog
+from dicejax.training.processes import is_main_process
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.run_folder import Run
+from dicejax.training.setup import Setup
+from dicejax.training.signals import Stopped
+from dicejax.training.state import TrainState
+from dicejax.training.throughput import Throughput, attended_length, flops_per_token
+
+
+@dataclasses.dataclass
+class LoopState:
+    """State of the loop outside of `TrainState`; checkpoints hold it as JSON.
+
+    Attributes:
+      step: number of updates done.
+      recorded: step of the last line in metrics.jsonl.
+      evaluated: whether the epoch that ends at this step, if one does, was scored.
+      dev_score: the last one.
+      best_dev_score: of all epochs.
+      skipped: number of skipped steps.
+      skipped_in_a_row: number of consecutive skipped steps up to this one.
+      unrecorded: metrics of each step since the last line.
+      epoch_losses: losses of this epoch up to the last line.
+      throughput: sums of the meter.
+      data: checksum of the training data.
+    """
+
+    step: int = 0
+    recorded: int = 0
+    evaluated: bool = True
+    dev_score: float | None = None
+    best_dev_score: float | None = None
+    skipped: int = 0
+    skipped_in_a_row: int = 0
+    unrecorded: list[dict[str, float]] = dataclasses.field(default_factory=list)
+    epoch_losses: list[float] = dataclasses.field(default_factory=list)
+    throughput: dict[str, float] = dataclasses.field(default_factory=dict)
+    data: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a copy that fits JSON; numbers that are not finite become text."""
+        return _mapped(dataclasses.asdict(self), _as_text)
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> LoopState:
+        """Read the result of `to_json`.
+
+        >>> one = LoopState(step=3, epoch_losses=[0.1, math.inf])
+        >>> LoopState.from_json(one.to_json()) == one
+        True
+        """
+        return cls(**_mapped(dict(content), _as_number))
+
+
+class Recorder:
+    """Writes lines of metrics and checkpoints while a run is trained.
+
+    Use as a context manager round the loop.
+
+    Args:
+      setup: data, network and objective.
+      run: its folder.
+      batches: of all steps.
+      mesh: the devices.
+      loop: state of the loop; updated in place.
+      checkpoints: of the run.
+      progress: shows progress.
+
+    Attributes:
+      meter: measures throughput.
+      gradients: analyses those of some steps.
+    """
+
+    def __init__(
+        self,
+        setup: Setup,
+        run: Run,
+        batches: Batches,
+        mesh: Mesh,
+        loop: LoopState,
+        checkpoints: Checkpoints,
+        progress: TrainingProgress,
+    ):
+        experiment = setup.experiment
+        seed = experiment.training.seed
+        self._name = f"{name_of(experiment.objective)} seed {seed}"
+        self._settings, self._task = experiment.training, experiment.task
+        self._run, self._batches, self._loop = run, batches, loop
+        self._checkpoints, self._progress = checkpoints, progress
+        self._epoch_ends = frozenset(batches.epoch_ends())
+        self._saved = loop.step
+        self._pending: list[dict[str, jax.Array]] = []
+        self._batch: Packed | None = None
+        self._bar = progress.begin(self._name, len(batches))
+        progress.move(self._bar, loop.step)
+        self._log = _log(setup, run, loop.recorded)
+        self.gradients = Collector(
+            setup, run.path, mesh, after_step=loop.step, say=progress.say
+        )
+        lengths = [len(item) for item in setup.data.items["train"]]
+        operations = flops_per_token(setup.network.encoder, attended_length(lengths))
+        self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
+        if loop.throughput:
+            self.meter.restore(loop.throughput)
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._log.close(failed=error is not None)
+        self.gradients.close()
+        if error is None or isinstance(error, Stopped | Diverged):
+            self._checkpoints.close()
+            self._progress.end(self._bar)
+
+    def take(self, step: int, batch: Packed, metrics: dict[str, jax.Array]) -> None:
+        """Take the metrics of a step, without waiting for them."""
+        self.meter.count(batch.tokens, batch.places)
+        self._pending.append(metrics)
+        self._loop.step, self._batch = step, batch
+
+    def collect(self) -> None:
+        """Wait for the steps taken so far, and note their metrics.
+
+        Raises:
+          Diverged: too many consecutive steps had no finite loss or gradient.
+        """
+        self.gradients.write()
+        loop, first = self._loop, self._loop.step - len(self._pending) + 1
+        for step, metrics in enumerate(jax.device_get(self._pending), first):
+            loop.unrecorded.append({n: value.item() for n, value in metrics.items()})
+            skipped = bool(metrics["skipped"])
+            loop.skipped += skipped
+            loop.skipped_in_a_row = loop.skipped_in_a_row + 1 if skipped else 0
+            if loop.skipped_in_a_row >= self._settings.max_consecutive_skips:
+                self._give_up(step)
+        self._pending.clear()
+        self.meter.pause()
+        loop.throughput = self.meter.state()
+        self.meter.resume()
+
+    def write_line(self, **scores: float) -> None:
+        """Write the line of the last step.
+
+        The loss is the mean since the last line, since an epoch's last batch may hold a
+        handful of sentences; skipped steps are left out.
+        """
+        loop, batch = self._loop, self._batch
+        losses = [one["loss"] for one in loop.unrecorded if not one["skipped"]]
+        last = loop.unrecorded[-1]
+        loop.epoch_losses += losses
+        loop.unrecorded = []
+        loop.recorded = loop.step
+        loss, speed = _mean(losses), self.meter.values()
+        self._log.write(
+            loop.step,
+            epoch=batch.epoch,
+            sentences=batch.sentences,
+            loss=loss,
+            gradient_norm=last["gradient_norm"],
+            learning_rate=last["learning_rate"],
+            skipped=loop.skipped,
+            **({"loss_scale": last["loss_scale"]} if "loss_scale" in last else {}),
+            **{name: round(value, 4) for name, value in speed.items()},
+            **scores,
+        )
+        self._progress.update(
+            self._bar,
+            loop.step,
+            loss=loss,
+            score=loop.dev_score,
+            primary_metric=self._task.primary_metric,
+            tokens_per_s=speed["tokens_per_s"],
+            skipped=loop.skipped,
+            wait_share=speed["wait_share"],
+        )
+
+    def end_epoch(self, state: TrainState, scores: Scores) -> None:
+        """Write the line of an epoch's last step, and a checkpoint.
+
+        Args:
+          state: after the step.
+          scores: on dev.
+        """
+        loop, metric = self._loop, self._task.primary_metric
+        score = scores.values[metric]
+        best = loop.best_dev_score
+        loop.dev_score, loop.evaluated = score, True
+        loop.best_dev_score = score if best is None else max(best, score)
+        if self._batch is None:  # of a run that resumes here
+            self._batch = self._batches[loop.step - 1]
+        self.write_line(**{f"dev/{name}": x for name, x in scores.values.items()})
+        losses, loop.epoch_losses = loop.epoch_losses, []
+        self._save(state, score)
+        self._progress.say(
+            f"{self._name}  epoch {self._batch.epoch + 1}  mean loss "
+            f"{_mean(losses):.4f}  dev {heading(metric)} {100 * score:.2f}  "
+            f"{self.meter.values()['tokens_per_s']:,.0f} tokens/s"
+        )
+
+    def save(self, state: TrainState) -> None:
+        """Write a checkpoint of the last step, unless there is one."""
+        self.collect()
+        if self._saved != self._loop.step:
+            self._loop.evaluated = self._loop.step not in self._epoch_ends
+            self._save(state)
+
+    def _save(self, state: TrainState, score: float | None = None) -> None:
+        self._log.flush()
+        self.gradients.flush()
+        self._saved = self._loop.step
+        self._checkpoints.save(self._saved, state, score, self._loop.to_json())
+
+    def _give_up(self, step: int) -> None:
+        """Keep the batch of a step for inspection, and end the run."""
+        most = self._settings.max_consecutive_skips
+        first = step - most + 1
+        file = self._run.path / f"not_finite_step_{first}.npz"
+        error = Diverged(
+            f"{self._run.path}: no finite loss or gradient in {most} steps in a row, "
+            f"{first} to {step}; the batch of step {first} is in {file.name}; try a "
+            "lower --optimizer.learning_rate or --training.precision bfloat16, with "
+            "--overwrite"
+        )
+        if is_main_process():
+            content = io.BytesIO()
+            np.savez_compressed(content, **self._batches[first - 1].arrays)
+            file.write_bytes(content.getvalue())
+            self._run.write_diverged(str(error))
+        raise error
+
+
+def _log(setup: Setup, run: Run, after_step: int) -> MetricsLog | NoLog:
+    if not is_main_process():
+        return NoLog()
+    experiment, boards = setup.experiment, []
+    project = experiment.recording.wandb_project
+    if project is not None:
+        settings = json.loads(to_json(experiment))
+        name = f"{experiment.name}/{run.path.name}"
+        boards = [WeightsAndBiases(project, run.path, name=name, config=settings)]
+    return MetricsLog(run.path, after_step=after_step, boards=boards)
+
+
+def _mean(losses: list[float]) -> float:
+    return float(np.mean(losses)) if losses else math.nan
+
+
+def _mapped(value: Any, leaf: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _mapped(part, leaf) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_mapped(part, leaf) for part in value]
+    return leaf(value)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    return value
+
+
+def _as_number(value: Any) -> Any:
+    return float(value) if value in ("nan", "inf", "-inf") else value

@@ -1,0 +1,201 @@
+"""Train an experiment: data, network, state, steps, test."""
+
+from __future__ import annotations
+
+import jax
+from jax.sharding import Mesh
+
+from dicejax.config import Experiment
+from dicejax.errors import InputError
+from dicejax.objectives import name_of
+from dicejax.training.boards import require_wandb
+from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.processes import barrier, is_main_process
+from dicejax.training.progress import TrainingProgress
+from dicejax.training.recorder import LoopState, Recorder
+from dicejax.training.result import Result, score_test_split, versions
+from dicejax.training.run_folder import Run
+from dicejax.training.setup import Setup, checksum, prepare
+from dicejax.training.sharding import global_batch, placed, replicate, rows_here
+from dicejax.training.signals import Stopped, StopRequest
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+
+
+def train(
+    experiment: Experiment,
+    out: str | None = None,
+    *,
+    overwrite: bool = False,
+    progress: TrainingProgress | None = None,
+    score_test: bool = True,
+) -> Result:
+    """Train, keep the best and the last checkpoints, and score the test split.
+
+    An interrupted run resumes from its last checkpoint and ends with the same weights
+    and records, bit for bit; a finished one is returned as it is.
+
+    Args:
+      experiment: what to train.
+      out: output directory; runs/NAME/LOSS/seed-N by default.
+      overwrite: replace the run that the directory holds.
+      progress: shows progress; nothing is shown by default.
+      score_test: whether to score the test split. A trial of tuning leaves it alone.
+
+    Raises:
+      InputError: data, weights or the output directory cannot be used, and nothing was
+        written; or a checkpoint cannot be written; or the directory holds a finished
+        run without the test scores that are wanted.
+      Stopped: a signal interrupted training; the state is saved.
+      Diverged: too many consecutive steps had no finite loss or gradient.
+    """
+    progress = TrainingProgress(quiet=True) if progress is None else progress
+    run = Run.create(out or default_folder(experiment), experiment, overwrite=overwrite)
+    if run.continues and run.is_finished:
+        return _finished(run, progress, score_test)
+
+    # Data, network, objective.
+    mesh = experiment.mesh.make()
+    if experiment.recording.wandb_project is not None:
+        require_wandb()
+    setup = prepare(experiment, progress.note)
+    batches = setup.batches(mesh)
+    barrier("data and weights are read")  # nothing is written before
+    if is_main_process() and not run.continues:
+        data, encoder = setup.data, setup.network.encoder
+        run.write_setup(experiment, data.labels, encoder, data.tokenizer)
+    barrier("the run's folder exists")
+
+    # State, new or restored.
+    kept = experiment.recording
+    checkpoints = Checkpoints(
+        run.checkpoints, keep_last=kept.keep_last, keep_best=kept.keep_best
+    )
+    state, loop = restore_or_initialize(
+        setup, run, checkpoints, mesh, len(batches), progress
+    )
+
+    # Steps: batch, update, log, evaluate, checkpoint.
+    objective, settings = replicate(setup.objective, mesh), setup.step_settings(mesh)
+    epoch_ends, compiled = frozenset(batches.epoch_ends()), set()
+    feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
+    stop = StopRequest(loop.step)
+    recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)
+    meter = recorder.meter
+
+    def end_epoch(state: TrainState) -> None:
+        search = setup.search(state.weights, "dev", mesh, between=stop.check)
+        recorder.end_epoch(state, setup.score(search.found[0], "dev"))
+
+    with stop, recorder:
+        try:
+            if not loop.evaluated:  # interrupted at the end of an epoch
+                end_epoch(state)
+            for step in range(loop.step + 1, len(batches) + 1):
+                with meter.waiting():
+                    batch = next(feed)
+                    arrays = global_batch(batch.arrays, mesh, batches.rows)
+                shape = arrays["input_ids"].shape
+                is_new = shape not in compiled
+                if is_new:  # compilation is not timed
+                    jax.block_until_ready(state.step)
+                    meter.pause()
+                recorder.gradients.look(step, state, arrays, objective, meter)
+                with jax.transfer_guard("allow" if is_new else "disallow"):
+                    state, metrics = train_step(state, arrays, objective, **settings)
+                recorder.take(step, batch, metrics)
+                if is_new:
+                    compiled.add(shape)
+                    jax.block_until_ready(metrics)
+                    meter.resume()
+                ends_epoch = step in epoch_ends
+                if ends_epoch or step % experiment.training.log_every == 0:
+                    recorder.collect()
+                    if not ends_epoch:
+                        recorder.write_line()
+                stop.after(step)
+                if ends_epoch:
+                    meter.pause()
+                    end_epoch(state)
+                    meter.resume()
+                elif step % kept.checkpoint_every == 0:
+                    recorder.save(state)
+
+            # Test.
+            meter.pause()
+            checkpoints.wait()
+            speed = {name: round(value, 4) for name, value in meter.values().items()}
+            tested = {}
+            if score_test:
+                tested = score_test_split(
+                    setup, run, mesh, state, loop.step, stop.check, progress.say
+                )
+        except Stopped:
+            recorder.save(state)
+            raise
+        result = Result(
+            folder=str(run.path),
+            steps=len(batches),
+            best_dev_score=loop.best_dev_score,
+            last_dev_score=loop.dev_score,
+            skipped=loop.skipped,
+            **speed,
+            share_filled=round(batches.share_filled, 4),
+            devices=mesh.size,
+            device_kind=mesh.devices.flat[0].device_kind,
+            versions=versions(),
+            primary_metric=experiment.task.primary_metric,
+            **tested,
+        )
+        if is_main_process():
+            run.write_result(result.to_json())
+        barrier("the result is written")
+    stop.check()
+    return result
+
+
+def default_folder(experiment: Experiment) -> str:
+    """Return the output directory of a run: runs/NAME/LOSS/seed-N."""
+    seed = experiment.training.seed
+    return f"runs/{experiment.name}/{name_of(experiment.objective)}/seed-{seed}"
+
+
+def restore_or_initialize(
+    setup: Setup,
+    run: Run,
+    checkpoints: Checkpoints,
+    mesh: Mesh,
+    steps: int,
+    progress: TrainingProgress,
+) -> tuple[TrainState, LoopState]:
+    """Return the states at the last checkpoint, or before the first of so many steps.
+
+    Raises:
+      InputError: the training data has changed since the run began.
+    """
+    data = checksum(setup.data.items["train"])
+    if run.continues:
+        like = placed(setup.abstract_state(), mesh)
+        found = checkpoints.restore(like, progress.note)
+        if found is not None:
+            loop = LoopState.from_json(found.notes)
+            if loop.data != data:
+                raise InputError(
+                    f"{run.path}: the training data has changed since the run began; "
+                    "bring it back, or start anew with --overwrite"
+                )
+            progress.say(f"resuming from step {loop.step} of {steps}")
+            return found.state, loop
+    return setup.initial_state(mesh, steps), LoopState(data=data)
+
+
+def _finished(run: Run, progress: TrainingProgress, score_test: bool) -> Result:
+    """Return the result of a finished run."""
+    result = Result.read(run)
+    if score_test and result.test is None:
+        raise InputError(
+            f"{run.path}: a trial of tuning, never scored on test; name another folder"
+            " with --out, or replace it with --overwrite"
+        )
+    progress.say(f"{run.path}: already finished; --overwrite trains it anew")
+    return result
