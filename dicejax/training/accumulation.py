@@ -196,8 +196,8 @@ class LossOfBatch:
 
         def add(total: Params, both: Any) -> tuple[Params, None]:
             part, cotangent = both
-            _, pull = jax.vjp(lambda params: self._outputs(params, *part), params)
-            return _sum(total, pull(cotangent)[0]), None
+            _, backward = jax.vjp(lambda params: self._outputs(params, *part), params)
+            return _sum(total, backward(cotangent)[0]), None
 
         cotangents = _cut(cotangents, len(parts[1]))
         gradients, _ = lax.scan(add, _zeros(params), (parts, cotangents))

@@ -99,8 +99,8 @@ def _measured_numbers(project):
     records = [json.loads(line) for line in text]
     assert one.groups.names[0] == "O" and one.groups.has_negative
     assert one.steps.tolist() == [record["step"] for record in records]
-    pulls = np.array([record["outputs"]["tags"]["pull"] for record in records])
-    np.testing.assert_allclose(one.share_of_pull(), pulls.sum(0) / pulls.sum())
+    norms = np.array([record["outputs"]["tags"]["gradient_norm"] for record in records])
+    np.testing.assert_allclose(one.share_of_gradient(), norms.sum(0) / norms.sum())
     assert one.sums["norms"].shape == (len(records), len(one.groups.names), 2, 32)
     assert list(one.cosine) == ["micro", "macro"]
 
@@ -163,7 +163,7 @@ def test_names_of_any_script_can_be_drawn(tmp_path):
 
 def _history(names, steps):
     rng, groups = np.random.default_rng(0), len(names)
-    shapes = {"hardness": (20,), "hardness_pull": (20,), "norms": (2, 32)}
+    shapes = {"hardness": (20,), "hardness_norm": (20,), "norms": (2, 32)}
     sums = {
         name: rng.random((steps, groups, *shapes.get(name, ())))
         for name in history._SUMS

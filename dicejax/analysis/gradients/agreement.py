@@ -266,8 +266,8 @@ def _agreement(
     gradients: dict[str, Any],
 ) -> Agreement:
     parts = [one[output.name] for one in seen]
-    pull = sum(part.measures.pull for part in parts)
-    share = float(1 - pull[0] / pull.sum()) if pull.sum() else 0.0
+    norm = sum(part.measures.gradient_norm for part in parts)
+    share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
     return Agreement(
         loss=loss,
         output=output.name,

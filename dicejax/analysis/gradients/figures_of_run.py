@@ -43,7 +43,7 @@ def draw_density(history: History) -> Figure:
     for column, (name, groups) in enumerate(sides):
         above, below = panels[column], panels[column + len(sides)]
         for label, color, when in _times(history):
-            for axes, key in ((above, "hardness"), (below, "hardness_pull")):
+            for axes, key in ((above, "hardness"), (below, "hardness_norm")):
                 values = history.sums[key][when].sum(axis=0)
                 shown = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
                 places = (np.arange(len(shown)) + 0.5) / len(shown)
@@ -189,7 +189,7 @@ def _draw_pull_per_element(axes: Axes, history: History) -> None:
     for index, group in enumerate(_largest(history)):
         pull, count = (
             share(np.array([history.sums[key][part].sum(axis=0) for part in parts]))
-            for key in ("pull", "count")
+            for key in ("gradient_norm", "count")
         )
         axes.plot(
             steps,
@@ -202,7 +202,7 @@ def _draw_pull_per_element(axes: Axes, history: History) -> None:
 
 
 def _draw_frequency(axes: Axes, history: History) -> None:
-    frequency, pull = history.share_of_elements(), history.share_of_pull()
+    frequency, pull = history.share_of_elements(), history.share_of_gradient()
     order = np.argsort(-frequency, kind="stable")
     shown = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
     places = range(len(shown))
@@ -224,7 +224,7 @@ def _draw_kinds(axes: Axes, history: History) -> None:
     kinds = list(history.kinds)
     for offset, key, color, label in (
         (-0.2, "places", "#9A9A9A", "of the places"),
-        (0.2, "pull", figures.COLORS[0], "of the gradient"),
+        (0.2, "gradient_norm", figures.COLORS[0], "of the gradient"),
     ):
         sums = np.array([history.kinds[kind][key].sum() for kind in kinds])
         places = np.arange(len(kinds)) + offset

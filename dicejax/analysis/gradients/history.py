@@ -17,9 +17,9 @@ from dicejax.training.run_folder import Run
 
 _SUMS = (
     "count",
-    "pull",
+    "gradient_norm",
     "hardness",
-    "hardness_pull",
+    "hardness_norm",
     "norms",
     "hard",
     "dead",
@@ -37,8 +37,8 @@ class History:
       groups: of its elements.
       steps: int `[S]`.
       sums: those of `measures.Measures` by name, `[S, G, ...]`.
-      kinds: by kind of piece, by "places", "labelled" and "pull": `[S]`; empty for
-        what is not of tokens.
+      kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`;
+        empty for what is not of tokens.
       soft_f1: by average, `[S]`.
       cosine: between the gradients of the loss and of soft F1 with respect to the
         logits, by average, `[S]`.
@@ -56,9 +56,9 @@ class History:
     cosine_heads: dict[str, np.ndarray]
     alarms: list[tuple[int, str, str]]
 
-    def share_of_pull(self) -> np.ndarray:
+    def share_of_gradient(self) -> np.ndarray:
         """Return the share of the gradient that each group has had, `[G]`."""
-        return share(self.sums["pull"].sum(axis=0))
+        return share(self.sums["gradient_norm"].sum(axis=0))
 
     def share_of_elements(self) -> np.ndarray:
         """Return the share of the elements that each group has had, `[G]`."""

@@ -5,7 +5,7 @@ chosen, an entry of it where each class is a yes or no. Of an element
 
     h = 1 - p_y            how wrong it is, in [0, 1]: the length of the gradient of its
                            own cross-entropy in the binary form, GHM's gradient norm
-    g = N ||dL/dz||        how much it pulls, with N the labelled elements of the batch:
+    g = N ||dL/dz||        its gradient norm, N labelled elements in the batch:
                            for a mean of cross-entropies ||p - y||, on any batch
 
 It is hard for h >= 1/2 (for two classes: decided wrongly) and easy otherwise. Sums are
@@ -32,7 +32,7 @@ NORM_DECADES = (-6, 2)
 NORM_BINS = 4 * (NORM_DECADES[1] - NORM_DECADES[0])
 HARD = 0.5
 DEAD_SHARE = 0.01
-"""A hard element is dead that pulls less than this share of its h, cross-entropy's."""
+"""A hard element is dead if its gradient norm is below this share of its h."""
 SATURATED = 0.999
 """A hard element is saturated that is at least as wrong as this."""
 
@@ -71,13 +71,13 @@ class Elements:
       group: int, which group each is of; 0 where there is no label.
       where: bool, whether there is one.
       hardness: h, 0 where there is none.
-      pull: g, of those without a label too, where it ought to be 0.
+      gradient_norm: g, of those without a label too, where it ought to be 0.
     """
 
     group: Array
     where: Array
     hardness: Array
-    pull: Array
+    gradient_norm: Array
 
 
 def elements_of(
@@ -105,8 +105,7 @@ def elements_of(
         hardness = -jnp.expm1(of_gold)
         group = known
         norm = _length(gradient)
-    pull = jnp.sum(where) * norm
-    return Elements(group, where, jnp.where(where, hardness, 0), pull)
+    return Elements(group, where, jnp.where(where, hardness, 0), jnp.sum(where) * norm)
 
 
 @jax.tree_util.register_dataclass
@@ -116,21 +115,21 @@ class Measures:
 
     Attributes:
       count: `[G]`, elements.
-      pull: `[G]`, the sum of g.
+      gradient_norm: `[G]`, the sum of g.
       hardness: `[G, HARDNESS_BINS]`, elements by h, from 0 to 1.
-      hardness_pull: the same of g.
+      hardness_norm: the same of g.
       norms: `[G, 2, NORM_BINS]`, elements by log10 g over NORM_DECADES, easy ones and
         hard ones; what is beyond lies in the last bins.
       hard: `[G]`, hard elements.
       dead: `[G]`, of them those with g under DEAD_SHARE times h.
       saturated: `[G]`, of them those with h of at least SATURATED.
-      not_finite: elements whose pull is infinite or not a number; it counts as 0.
+      not_finite: elements whose gradient norm is not finite; it counts as 0.
     """
 
     count: Array
-    pull: Array
+    gradient_norm: Array
     hardness: Array
-    hardness_pull: Array
+    hardness_norm: Array
     norms: Array
     hard: Array
     dead: Array
@@ -141,9 +140,9 @@ class Measures:
 def measure(elements: Elements, groups: Groups) -> Measures:
     """Sum up the elements of a batch."""
     number = len(groups.names)
-    weight = elements.where.astype(elements.pull.dtype)
-    finite = jnp.isfinite(elements.pull)
-    pull = jnp.where(elements.where & finite, elements.pull, 0)
+    weight = elements.where.astype(elements.gradient_norm.dtype)
+    finite = jnp.isfinite(elements.gradient_norm)
+    norm = jnp.where(elements.where & finite, elements.gradient_norm, 0)
     is_hard = elements.where & (elements.hardness >= HARD)
 
     def by_group(values: Array) -> Array:
@@ -155,18 +154,18 @@ def measure(elements: Elements, groups: Groups) -> Measures:
 
     hardness_bin = _bin(elements.hardness, HARDNESS_BINS)
     low, high = NORM_DECADES
-    decades = jnp.log10(jnp.where(pull > 0, pull, 10.0**low))
+    decades = jnp.log10(jnp.where(norm > 0, norm, 10.0**low))
     norm_bin = _bin((decades - low) / (high - low), NORM_BINS)
     return Measures(
         count=by_group(weight),
-        pull=by_group(pull),
+        gradient_norm=by_group(norm),
         hardness=by(HARDNESS_BINS, hardness_bin, weight),
-        hardness_pull=by(HARDNESS_BINS, hardness_bin, pull),
+        hardness_norm=by(HARDNESS_BINS, hardness_bin, norm),
         norms=by(2 * NORM_BINS, is_hard * NORM_BINS + norm_bin, weight).reshape(
             number, 2, NORM_BINS
         ),
         hard=by_group(is_hard),
-        dead=by_group(is_hard & (pull < DEAD_SHARE * elements.hardness)),
+        dead=by_group(is_hard & (norm < DEAD_SHARE * elements.hardness)),
         saturated=by_group(is_hard & (elements.hardness >= SATURATED)),
         not_finite=jnp.sum(elements.where & ~finite),
     )
@@ -181,13 +180,16 @@ def by_kind(elements: Elements, kinds: Array, number: int) -> dict[str, Array]:
       number: of kinds.
 
     Returns:
-      `[number]` each: `places`, the `labelled` elements in them, and their `pull`,
+      `[number]` each: `places`, the `labelled` elements in them, and their
+      `gradient_norm`,
       with that of elements without a label.
     """
     beyond = tuple(range(kinds.ndim, elements.where.ndim))
-    pull = jnp.where(jnp.isfinite(elements.pull), elements.pull, 0).sum(axis=beyond)
-    labelled = elements.where.sum(axis=beyond).astype(pull.dtype)
-    of = {"places": jnp.ones_like(pull), "labelled": labelled, "pull": pull}
+    norm = jnp.where(
+        jnp.isfinite(elements.gradient_norm), elements.gradient_norm, 0
+    ).sum(axis=beyond)
+    labelled = elements.where.sum(axis=beyond).astype(norm.dtype)
+    of = {"places": jnp.ones_like(norm), "labelled": labelled, "gradient_norm": norm}
     return {name: _sums(values, kinds, number) for name, values in of.items()}
 
 

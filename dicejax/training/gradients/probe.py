@@ -204,7 +204,7 @@ def look(
         state, progress = loss.objective_state, loss.progress
         return loss.objective(weighted(logits, batch), labels, state, progress)[0]
 
-    logits, pull, labels = jax.vjp(logits_of, params["heads"], has_aux=True)
+    logits, backward, labels = jax.vjp(logits_of, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
     nothing = jax.tree.map(lambda x: 0 * x, gradients)
     seen = {}
@@ -214,7 +214,7 @@ def look(
         elements = elements_of(*parts, groups)
 
         def to_heads(gradient: Array, name: str = name) -> Params:
-            return pull(nothing | {name: gradient})[0]
+            return backward(nothing | {name: gradient})[0]
 
         of_loss = to_heads(gradients[name])
         scores, near, near_heads, kept = {}, {}, {}, {"loss": of_loss}

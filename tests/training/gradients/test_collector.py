@@ -60,7 +60,7 @@ def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs)
     for record in records:
         seen = record["outputs"]["tags"]
         assert sum(map(sum, seen["hardness"])) == sum(seen["count"]) > 0
-        assert seen["kinds"]["padding"]["pull"] == 0
+        assert seen["kinds"]["padding"]["gradient_norm"] == 0
         assert -1 <= seen["cosine"]["micro"] <= 1
     # It learns its corpus: soft F1 rises, elements become easy.
     first, last = (records[place]["outputs"]["tags"] for place in (0, -1))

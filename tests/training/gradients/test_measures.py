@@ -55,15 +55,17 @@ def in_numpy(kind, logits, labels):
 def test_sums_are_those_of_numpy(kind, groups):
     logits, labels, gradient = batch(kind)
     found = measure(elements_of(jnp.asarray(logits), labels, gradient, groups), groups)
-    hardness, pull, group = in_numpy(kind, logits, labels)
+    hardness, norm, group = in_numpy(kind, logits, labels)
     assert len(hardness) > 20
     for number in range(3):
         here = group == number
         hard = hardness[here] >= 0.5
         assert found.count[number] == here.sum()
         assert found.hard[number] == hard.sum()
-        np.testing.assert_allclose(found.pull[number], pull[here].sum(), rtol=1e-5)
-        for values, weights in (("hardness", None), ("hardness_pull", pull[here])):
+        np.testing.assert_allclose(
+            found.gradient_norm[number], norm[here].sum(), rtol=1e-5
+        )
+        for values, weights in (("hardness", None), ("hardness_norm", norm[here])):
             wanted, _ = np.histogram(
                 hardness[here], HARDNESS_BINS, (0, 1), weights=weights
             )
@@ -71,14 +73,14 @@ def test_sums_are_those_of_numpy(kind, groups):
                 getattr(found, values)[number], wanted, rtol=1e-5, atol=1e-6
             )
         for side, chosen in enumerate((~hard, hard)):
-            decades = np.log10(pull[here][chosen])
+            decades = np.log10(norm[here][chosen])
             wanted, _ = np.histogram(decades, NORM_BINS, NORM_DECADES)
             np.testing.assert_array_equal(found.norms[number, side], wanted)
     assert found.not_finite == 0 and not found.dead.any()
 
 
-def test_a_mean_of_cross_entropies_pulls_alike_on_any_batch():
-    # N in the definition: twice the elements, the same mean of pulls.
+def test_the_norm_of_a_mean_of_cross_entropies_is_alike_on_any_batch():
+    # N in the definition: twice the elements, the same mean of norms.
     logits, labels, gradient = batch("tags")
     once = measure(elements_of(jnp.asarray(logits), labels, gradient, TAGS), TAGS)
     twice = [np.concatenate([x, x]) for x in (logits, labels)]
@@ -86,7 +88,7 @@ def test_a_mean_of_cross_entropies_pulls_alike_on_any_batch():
         jnp.asarray(twice[0], jnp.float32), twice[1]
     )
     found = measure(elements_of(jnp.asarray(twice[0]), twice[1], gradient, TAGS), TAGS)
-    np.testing.assert_allclose(found.pull, 2 * once.pull, rtol=1e-5)
+    np.testing.assert_allclose(found.gradient_norm, 2 * once.gradient_norm, rtol=1e-5)
 
 
 def test_what_has_no_label_takes_no_part_whatever_is_there():
@@ -95,24 +97,24 @@ def test_what_has_no_label_takes_no_part_whatever_is_there():
     for wrong in (spoilt, gradient):
         found = measure(elements_of(jnp.asarray(logits), labels, wrong, TAGS), TAGS)
         assert found.count.sum() == (labels >= 0).sum()
-        assert jnp.isfinite(found.pull).all() and found.not_finite == 0
+        assert jnp.isfinite(found.gradient_norm).all() and found.not_finite == 0
 
 
 def test_lengths_whose_squares_are_too_small_are_right():
     gradient = jnp.array([[3e-30, 4e-30, 0.0]])
     found = elements_of(jnp.zeros((1, 3)), jnp.array([1]), gradient, TAGS)
-    np.testing.assert_allclose(found.pull, [5e-30], rtol=1e-6)
+    np.testing.assert_allclose(found.gradient_norm, [5e-30], rtol=1e-6)
 
 
 def test_dead_saturated_and_infinite_elements_are_counted_and_told():
-    # Five of PER: all so wrong as to be saturated, four of them nearly without pull.
-    pull = jnp.array([0.9, 1e-4, 1e-4, 9e-3, 0.0, 0.4, jnp.inf])
+    # Five of PER: all saturated, four of them nearly without gradient.
+    norm = jnp.array([0.9, 1e-4, 1e-4, 9e-3, 0.0, 0.4, jnp.inf])
     hardness = jnp.array([0.9995] * 5 + [0.4, 0.6])
     group = jnp.array([1, 1, 1, 1, 1, 0, 0])
-    elements = Elements(group, jnp.ones(7, bool), hardness, pull)
+    elements = Elements(group, jnp.ones(7, bool), hardness, norm)
     found = measure(elements, TAGS)
     assert found.hard.tolist() == [1, 5, 0]
-    assert found.dead.tolist() == [1, 4, 0]  # what is not finite counts as no pull
+    assert found.dead.tolist() == [1, 4, 0]  # what is not finite counts as 0
     assert found.saturated.tolist() == [0, 5, 0]
     assert found.not_finite == 1
     record = jax.tree.map(np.asarray, vars(found))
@@ -129,13 +131,13 @@ def test_kinds_of_pieces_share_the_whole_gradient(kind, groups):
     elements = elements_of(jnp.asarray(logits), labels, gradient, groups)
     kinds = np.random.default_rng(1).integers(0, 4, (4, 9))
     found = by_kind(elements, jnp.asarray(kinds), 4)
-    pull = np.asarray(elements.pull).reshape(4, 9, -1).sum(axis=-1)
+    norm = np.asarray(elements.gradient_norm).reshape(4, 9, -1).sum(axis=-1)
     seen = (labels >= 0).reshape(4, 9, -1).sum(axis=-1)
     for number in range(4):
         assert found["places"][number] == (kinds == number).sum()
         assert found["labelled"][number] == seen[kinds == number].sum()
         np.testing.assert_allclose(
-            found["pull"][number], pull[kinds == number].sum(), rtol=1e-5
+            found["gradient_norm"][number], norm[kinds == number].sum(), rtol=1e-5
         )
 
 

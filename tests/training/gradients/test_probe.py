@@ -56,7 +56,9 @@ def test_weights_of_examples_are_in_the_gradient():
         "sequence_weights": np.ones((len(real), 2), np.float32),
     }
     heavy, *_ = looked_at(looked.OBJECTIVE, batch=batch)
-    np.testing.assert_allclose(heavy.measures.pull, 3 * plain.measures.pull, rtol=1e-5)
+    np.testing.assert_allclose(
+        heavy.measures.gradient_norm, 3 * plain.measures.gradient_norm, rtol=1e-5
+    )
     np.testing.assert_allclose(heavy.cosine["micro"], plain.cosine["micro"], rtol=1e-5)
 
 
@@ -76,8 +78,10 @@ def test_numbers_are_those_of_the_logits_that_were_computed():
     logits = loss.network.apply(params, batch)["tags"]
     seen = batch["tags"] >= 0
     p = jax.nn.softmax(logits)[seen]
-    pull = jnp.linalg.norm(p - jnp.eye(4)[batch["tags"][seen]], axis=-1)
-    np.testing.assert_allclose(found.measures.pull.sum(), pull.sum(), rtol=1e-5)
+    norm = jnp.linalg.norm(p - jnp.eye(4)[batch["tags"][seen]], axis=-1)
+    np.testing.assert_allclose(
+        found.measures.gradient_norm.sum(), norm.sum(), rtol=1e-5
+    )
     np.testing.assert_allclose(found.measures.count.sum(), seen.sum())
     counts = counts_of(logits, batch["tags"], looked.OUTPUT.groups)
     np.testing.assert_allclose(found.counts.predicted, counts.predicted, rtol=1e-5)
@@ -87,8 +91,10 @@ def test_numbers_are_those_of_the_logits_that_were_computed():
         np.sum(looked.PIECES[batch["input_ids"]][real] == kind) for kind in (1, 2, 3)
     ]
     assert found.kinds["places"].tolist() == places
-    assert found.kinds["pull"][0] == 0  # of padding
-    np.testing.assert_allclose(found.kinds["pull"].sum(), pull.sum(), rtol=1e-5)
+    assert found.kinds["gradient_norm"][0] == 0  # of padding
+    np.testing.assert_allclose(
+        found.kinds["gradient_norm"].sum(), norm.sum(), rtol=1e-5
+    )
 
 
 def test_former_batches_fade():

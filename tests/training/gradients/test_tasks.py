@@ -60,9 +60,11 @@ def test_what_is_counted_are_the_labels(name, tmp_path):
             labels = batches[0].arrays[output]
             assert measures.count.sum() == (labels >= 0).sum() > 0
             assert measures.count[0] == (labels == 0).sum()
-        assert 0 < measures.pull.sum() < np.inf and not measures.not_finite
+        assert 0 < measures.gradient_norm.sum() < np.inf and not measures.not_finite
         assert all(-1 <= value <= 1 for value in one.cosine.values())
         if one.kinds is not None:
             np.testing.assert_allclose(
-                one.kinds["pull"].sum(), measures.pull.sum(), rtol=1e-4
+                one.kinds["gradient_norm"].sum(),
+                measures.gradient_norm.sum(),
+                rtol=1e-4,
             )
