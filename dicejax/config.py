@@ -202,7 +202,14 @@ class Experiment:
     analysis: Analysis = Analysis()
 
 
-# What may change when a run is continued: the same numbers come out.
+# Fields of earlier versions, with their names now.
+RENAMED = {
+    "training.row_length": "training.max_length",
+    "training.sentences_per_update": "training.batch_size",
+    "training.most_skipped": "training.max_consecutive_skips",
+}
+
+# What may change when a run is resumed without changing its results.
 _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
 

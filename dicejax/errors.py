@@ -1,8 +1,11 @@
-"""Errors that are told in one line."""
+"""Errors that are reported in one line, without a traceback."""
 
 from __future__ import annotations
 
+import difflib
 import os
+import signal
+from collections.abc import Iterable
 
 
 class InputError(Exception):
@@ -32,7 +35,31 @@ class InputError(Exception):
 
 
 class Diverged(Exception):
-    """Training has gone where no gradient is finite; the message says what to do."""
+    """Training has reached parameters without a finite gradient."""
+
+
+class Stopped(Exception):
+    """The run was asked to stop, has saved its state, and can be resumed.
+
+    Attributes:
+      step: the last step it took.
+      status: the exit status that launchers know: 128 plus the signal's number.
+    """
+
+    def __init__(self, step: int, number: int):
+        super().__init__(f"stopped by {signal.Signals(number).name} after step {step}")
+        self.step = step
+        self.status = 128 + number
+
+
+def hint(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error message that suggests a known name.
+
+    >>> hint("trian", ["train", "predict"])
+    '; did you mean train?'
+    """
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {near[0]}?" if near else ""
 
 
 def first_line(error: BaseException) -> str:

@@ -155,7 +155,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):
     begun(mine, "ner", conll)
     before = (mine / "experiment.py").read_text()
     capsys.readouterr()  # what was said of the splits
-    fails(capsys, [*missing[:-1], str(conll)], "is there already", "--overwrite")
+    fails(capsys, [*missing[:-1], str(conll)], "exists; name another", "--overwrite")
     assert (mine / "experiment.py").read_text() == before
     begun(mine, "ner", conll, "--overwrite", "--encoder", "scratch")
     assert "ScratchEncoder" in (mine / "experiment.py").read_text()

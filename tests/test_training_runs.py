@@ -35,15 +35,15 @@ def records(project, out="run"):
         ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
         ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
         pytest.param(
-            ["--rule", "lamb", "--optimizer.learning_rate", "3e-2"],
+            ["--optimizer", "lamb", "--optimizer.learning_rate", "3e-2"],
             marks=pytest.mark.exhaustive,
         ),
         pytest.param(
-            ["--rule", "lion", "--optimizer.learning_rate", "3e-3"],
+            ["--optimizer", "lion", "--optimizer.learning_rate", "3e-3"],
             marks=pytest.mark.exhaustive,
         ),
         pytest.param(
-            ["--rule", "adafactor", "--optimizer.learning_rate", "3e-2"],
+            ["--optimizer", "adafactor", "--optimizer.learning_rate", "3e-2"],
             marks=pytest.mark.exhaustive,
         ),
     ],

@@ -1,32 +1,30 @@
 """The command `dicejax`: init, train, compare, report, evaluate, predict and others.
 
 Every command that takes an experiment file can override any leaf of the experiment:
-`dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`.
+`dicejax train EXPERIMENT.py --optimizer.learning_rate 1e-4`. Whatever takes long to
+import is imported by the command that runs, so that help is immediate.
 """
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Any, Union
+from typing import Annotated, Any, Protocol, Union
 
 import tyro
 from rich.console import Console
-from tyro.conf import AvoidSubcommands
 
-from dicejax import __version__, config
-from dicejax.cli.choices import hint, objective_named, optimizer_named
-from dicejax.cli.experiments import GENERIC, Compare, Plan, Profile, Train
+from dicejax import DESCRIPTION, __version__
+from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.init import Init
-from dicejax.cli.quiet import quieten
 from dicejax.cli.report import Report
+from dicejax.cli.restart import use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict
-from dicejax.errors import Diverged, InputError
-from dicejax.training.devices.memory import use_huge_pages
-from dicejax.training.signals import Stopped
+from dicejax.errors import Diverged, InputError, Stopped, hint
 
 COMMANDS = {
     "init": Init,
@@ -41,29 +39,33 @@ COMMANDS = {
     "plot": Plot,
 }
 
+# Flags of earlier versions; those of the experiment are in `config.RENAMED`.
+RENAMED = {
+    "--rule": "is now --optimizer",
+    "--controls": "is now --baselines",
+    "--no_controls": "is now --no-baselines",
+    "--stack": "is gone: each run is trained alone; --shard divides runs among jobs",
+}
 
-Command = (
-    Init
-    | Train
-    | Compare
-    | Report
-    | Evaluate
-    | Predict
-    | Profile
-    | Plan
-    | Export
-    | Plot
-)
+
+class Command(Protocol):
+    """A parsed command line."""
+
+    def __call__(self, console: Console) -> None:
+        """Run it; notes and progress go to the console, results are printed."""
 
 
 def main() -> None:
     """Run the command line of this process."""
-    use_huge_pages()
-    quieten()
+    if not {"-h", "--help", "--version"} & set(sys.argv):
+        use_huge_pages()
+        from dicejax.cli.quiet import quieten
+
+        quieten()
     try:
         status = run(sys.argv[1:])
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads has had enough, as `head` has
+    except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         # What is left would be written, and fail again, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
@@ -85,8 +87,14 @@ def run(argv: Sequence[str]) -> int:
             print(f"dicejax {__version__}")
             return 0
         command = parse(argv)
-        with config.classes_of(getattr(command, "experiment", None)):
+        file = getattr(command, "experiment", None)
+        if file is None:
             command(console)
+        else:
+            from dicejax import config
+
+            with config.classes_of(file):
+                command(console)
     except InputError as error:
         console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
         return 2
@@ -94,7 +102,7 @@ def run(argv: Sequence[str]) -> int:
         console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
         return 1
     except Stopped as stopped:
-        console.print(f"dicejax: {stopped}; the same command goes on from there")
+        console.print(f"dicejax: {stopped}; the same command resumes it")
         return stopped.status
     except KeyboardInterrupt:
         console.print("dicejax: interrupted")
@@ -103,15 +111,15 @@ def run(argv: Sequence[str]) -> int:
 
 
 def parse(argv: Sequence[str]) -> Command:
-    """Turn the words of a command line into a command.
+    """Parse a command line.
 
-    The experiment file is loaded first, for its values are the defaults of the flags.
+    The experiment file is loaded first: its values are the defaults of the flags.
 
     Raises:
-      InputError: the experiment file cannot be used.
-      SystemExit: with status 2 after saying what is wrong with the flags.
+      InputError: the experiment file cannot be used, or a flag has a new name.
+      SystemExit: with status 2, after an error message about the flags.
     """
-    name = argv[0] if argv else ""
+    name, words = (argv[0], list(argv[1:])) if argv else ("", [])
     if name and not name.startswith("-") and name not in COMMANDS:
         names = ", ".join(COMMANDS)
         raise InputError(
@@ -119,52 +127,71 @@ def parse(argv: Sequence[str]) -> Command:
         )
     if name not in COMMANDS:
         commands = tuple(
-            Annotated[command, tyro.conf.subcommand(name)]
+            Annotated[command, tyro.conf.subcommand(name, description=_about(command))]
             for name, command in COMMANDS.items()
         )
-        about = "F1-oriented training of NLP encoders on imbalanced data."
         kinds = Union[commands]  # noqa: UP007 - made at run time
-        return _tyro(kinds, argv, prog="dicejax", description=about)
-    command = COMMANDS[name]
-    if command not in (Train, Compare, Profile, Plan):
-        return _tyro(command, argv[1:], prog=f"dicejax {name}")
-    settings = _named_experiment(argv) or GENERIC
-    loss = _value_of(argv, "--loss")
-    if loss is not None:
-        settings = dataclasses.replace(settings, objective=objective_named(loss))
-    rule = _value_of(argv, "--rule")
-    if rule is not None:
-        settings = dataclasses.replace(settings, optimizer=optimizer_named(rule))
-    if "--scratch" in argv:
-        settings = dataclasses.replace(settings, encoder=config.ScratchEncoder())
-    default = command(file=tyro.MISSING, settings=settings)
-    return _tyro(command, argv[1:], prog=f"dicejax {name}", default=default)
+        return _tyro(kinds, list(argv), prog="dicejax", description=DESCRIPTION)
+    _refuse(RENAMED, words)
+    command: Any = COMMANDS[name]
+    if command in (Train, Compare, Profile, Plan):
+        command = _with_settings(name, command, words)
+    return _tyro(command, words, prog=f"dicejax {name}")
 
 
-def _tyro(kind: Any, argv: Sequence[str], **options: Any) -> Any:
-    return tyro.cli(
-        kind,
-        args=list(argv),
-        use_underscores=True,
-        config=(AvoidSubcommands,),
-        **options,
-    )
+def _about(command: type) -> str:
+    return (command.__doc__ or "").partition("\n")[0]
 
 
-def _named_experiment(argv: Sequence[str]) -> config.Experiment | None:
-    """Load the experiment file that the command line names, if it names one."""
-    files = [word for word in argv[1:] if word.endswith(".py")]
-    if not files and not {"-h", "--help"} & set(argv):
-        given = [word for word in argv[1:2] if not word.startswith("-")]
+def _tyro(kind: Any, words: list[str], **options: Any) -> Any:
+    how = (tyro.conf.AvoidSubcommands,)
+    return tyro.cli(kind, args=words, use_underscores=True, config=how, **options)
+
+
+def _refuse(renamed: dict[str, str], words: list[str]) -> None:
+    """Raise an error that gives the new name of a flag."""
+    for word in words:
+        flag = word.partition("=")[0]
+        said = renamed.get(flag[:2] + flag[2:].replace("-", "_"))
+        if said is not None:
+            raise InputError(f"{flag} {said}")
+
+
+def _with_settings(name: str, command: type, words: list[str]) -> type:
+    """Return the command with the settings of the experiment that the words name."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    for flag in ("--loss", "--optimizer"):
+        first.add_argument(flag, nargs="?")
+    first.add_argument("--scratch", action="store_true")
+    chosen, rest = first.parse_known_args(words)
+    files = [word for word in rest if word.endswith(".py")]
+    if not files:
+        if {"-h", "--help"} & set(rest):
+            return command
+        given = [word for word in rest[:1] if not word.startswith("-")]
         named = f"{given[0]} is none" if given else "none is named"
-        raise InputError(f"{argv[0]} wants an experiment file, NAME.py: {named}")
-    return config.load(files[0]) if files else None
+        raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
+    from dicejax import config
+    from dicejax.cli.choices import objective_named, optimizer_named
 
-
-def _value_of(argv: Sequence[str], flag: str) -> str | None:
-    for word, following in zip(argv, [*argv[1:], None], strict=True):
-        if word == flag:
-            return following
-        if word.startswith(flag + "="):
-            return word.partition("=")[2]
-    return None
+    _refuse(
+        {f"--{old}": f"is now --{new}" for old, new in config.RENAMED.items()}, rest
+    )
+    settings = config.load(files[0])
+    changes: dict[str, Any] = {}
+    if chosen.loss:
+        changes["objective"] = objective_named(chosen.loss)
+    if chosen.optimizer:
+        changes["optimizer"] = optimizer_named(chosen.optimizer)
+    if chosen.scratch:
+        changes["encoder"] = config.ScratchEncoder()
+    settings = dataclasses.replace(settings, **changes)
+    flags = Annotated[config.Experiment, tyro.conf.arg(name="")]
+    return dataclasses.make_dataclass(
+        command.__name__,
+        [("settings", flags, settings)],
+        bases=(command,),
+        frozen=True,
+        kw_only=True,
+        namespace={"__doc__": command.__doc__},
+    )

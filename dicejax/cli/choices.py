@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from dicejax import objectives, optimizers
-from dicejax.errors import InputError
+from dicejax.errors import InputError, hint
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 
@@ -64,16 +63,6 @@ def optimizer_named(name: str) -> Optimizer:
       InputError: there is none of this name.
     """
     return _chosen("optimizer", name, optimizers.by_short_name())
-
-
-def hint(name: str, known: Iterable[str]) -> str:
-    """Return what to add to an error: the name that may have been meant.
-
-    >>> hint("trian", ["train", "predict"])
-    '; did you mean train?'
-    """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
 
 
 def _chosen(what: str, name: str, known: Mapping[str, type]) -> Any:

@@ -4,58 +4,113 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from rich.console import Console
-from tyro.conf import Positional, arg
+from tyro.conf import Positional, Suppress, arg
 
-from dicejax import config
-from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
-from dicejax.data.sources import SyntheticNER
-from dicejax.errors import InputError
-from dicejax.training.processes import Processes
+from dicejax.errors import InputError, first_line
 
-if TYPE_CHECKING:  # heavy, so commands import them when they are called
-    from dicejax.comparison.jobs import Job
-    from dicejax.training.progress import TrainingProgress
+ExperimentFile = Annotated[
+    Positional[str],
+    arg(
+        metavar="EXPERIMENT.py",
+        help="experiment file; with it, --help lists its settings, which are flags too",
+    ),
+]
+OutputFolder = Annotated[str | None, arg(metavar="FOLDER")]
+Name = Annotated[
+    str | None,
+    arg(metavar="NAME", help_behavior_hint="(default: the experiment's)"),
+]
+# An Experiment, once its file is loaded: see `cli._with_settings`.
+Settings = Annotated[Any, Suppress]
 
-ExperimentFile = Annotated[Positional[str], arg(metavar="EXPERIMENT.py")]
-Overrides = Annotated[config.Experiment, arg(name="")]
-GENERIC = config.Experiment(
-    name="experiment", data=SyntheticNER(), encoder=config.ScratchEncoder()
-)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Processes:
+    """Connect the processes of one run.
+
+    Args:
+      find: let JAX find them: it knows Slurm, Open MPI, Kubernetes and Cloud TPU.
+      coordinator: address of the first process, HOST:PORT, where JAX cannot find it.
+      count: number of processes; goes with `coordinator`.
+      index: index of this process, from 0; goes with `coordinator`.
+    """
+
+    find: bool = False
+    coordinator: str | None = None
+    count: int | None = None
+    index: int | None = None
+
+    def join(self) -> None:
+        """Connect to the other processes, if there are any.
+
+        Raises:
+          InputError: the settings contradict each other, or nothing answers.
+        """
+        explicit = (self.coordinator, self.count, self.index)
+        if explicit == (None, None, None) and not self.find:
+            return
+        if not self.find:
+            self._check()
+        import jax
+
+        try:
+            jax.distributed.initialize(*explicit)
+        except (ValueError, RuntimeError) as error:
+            raise InputError(
+                f"processes: the others cannot be found: {first_line(error)}; name the"
+                " first with --processes.coordinator HOST:PORT --processes.count N "
+                "--processes.index I"
+            ) from error
+
+    def _check(self) -> None:
+        if None in (self.coordinator, self.count, self.index):
+            raise InputError(
+                "processes: --processes.coordinator HOST:PORT, --processes.count and "
+                "--processes.index go together"
+            )
+        if not 0 <= self.index < self.count:
+            raise InputError(
+                f"processes: index is {self.index}; want 0 to {self.count - 1}"
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Train:
     """Train one experiment and score it on the test split.
 
-    The run's folder gets metrics.jsonl, TensorBoard files, the best and the last
-    checkpoints and result.json. A run that was cut off goes on where it was when the
-    same command is given again; SIGTERM and Ctrl-C save it first.
+    The run folder holds metrics.jsonl, TensorBoard files, the best and the last
+    checkpoints and result.json. SIGTERM and Ctrl-C save the run first; the same command
+    resumes an interrupted run.
 
     Args:
-      file: the experiment file; run with it and --help to see its values.
-      out: folder of the run; runs/NAME/LOSS/seed-N unless given.
-      overwrite: replace the run that the folder holds.
-      loss: take this loss, at its defaults, instead of the experiment's.
-      rule: take this optimizer, at its defaults: adamw, lion, adafactor or lamb.
-      scratch: train a small BERT from random weights, with a vocabulary learnt from
-        the data, instead of the experiment's encoder.
-      processes: how this process finds the others, if there are several.
-      settings: the experiment.
+      out: output directory.
+      overwrite: replace the run in the output directory.
+      loss: override the experiment's loss, using its default settings.
+      optimizer: override the experiment's optimizer, using its default settings
+        (adamw, lion, adafactor or lamb).
+      scratch: replace the experiment's encoder with a small, randomly initialized BERT
+        and a vocabulary learned from the data.
+      processes: connect the processes of a distributed run.
     """
 
     file: ExperimentFile
-    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    out: Annotated[
+        str | None,
+        arg(
+            metavar="FOLDER",
+            help_behavior_hint="(default: runs/NAME/LOSS/seed-N)",
+        ),
+    ] = None
     overwrite: bool = False
-    loss: Annotated[str | None, arg(metavar="NAME")] = None
-    rule: Annotated[str | None, arg(metavar="NAME")] = None
+    loss: Name = None
+    optimizer: Name = None
     scratch: bool = False
     processes: Processes = Processes()
-    settings: Overrides = GENERIC
+    settings: Settings = None
 
     def __call__(self, console: Console) -> None:
         """Train."""
@@ -81,38 +136,36 @@ class Train:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Compare:
-    """Say whether losses help on this data, beside cross-entropy.
+    """Train several losses and test whether any beats cross-entropy.
 
     Every loss is trained with every seed: same data order, same initial weights, same
-    budget. Finished runs in the folder are used again and those that were cut off go
-    on; runs that diverge are counted. The differences are told with statistics for new
-    seeds and new sentences, adjusted for the number of losses.
+    budget. Finished runs in the output directory are reused, interrupted ones resume,
+    diverged ones are counted. Differences are reported with confidence intervals over
+    seeds and test examples and p-values corrected for the number of losses.
 
     Args:
-      file: the experiment file; run with it and --help to see its values.
-      out: folder of all runs; runs/NAME unless given.
-      overwrite: train again what the folder holds.
-      losses: the losses to compare, at their defaults but for what is named after a
-        colon (dsc:alpha=1,smooth=0.01); the experiment names some. Cross-entropy
-        always takes part.
-      seeds: runs per loss; 0 with --tune to tune and stop there.
-      tune: trials per loss, cross-entropy too, before the comparison: of the learning
-        rate and of the loss's own numbers that are not named in --losses, the first as
-        given. The best on dev is compared; test is not looked at. Trials have the
-        seed 1000000, which no run of the comparison has.
-      baselines: put beside the losses what costs little: cross-entropy with class
-        weights, and cross-entropy whose decisions are moved after training, by logit
-        adjustment and by a threshold, both chosen on dev.
-      shard: train only every N-th run from the I-th on, written I/N, for arrays of
-        jobs that share the folder. Shards make no trials: with --tune they want a
-        tuning that is done, by --tune N --seeds 0 without --shard.
-      scratch: train a small BERT from random weights, with a vocabulary learnt from
-        the data, instead of the experiment's encoder.
-      settings: the experiment.
+      out: output directory of all runs.
+      overwrite: train the runs in the output directory again.
+      losses: losses to compare, with their default settings except those given after
+        a colon (dsc:alpha=1,smooth=0.01). Cross-entropy is always included.
+      seeds: runs per loss; 0 with --tune to stop after tuning.
+      tune: tuning trials per loss, cross-entropy included: they vary the learning rate
+        and the loss's hyper-parameters that --losses does not set; the first trial
+        uses the given settings. Trials are scored on dev and use seed 1000000, which
+        no compared run has.
+      baselines: also score cheap baselines: cross-entropy with class weights, and
+        cross-entropy with logit adjustment or a threshold chosen on dev.
+      shard: train only every N-th run from the I-th on, as I/N, for job arrays that
+        share the output directory. Tune first, with --tune N --seeds 0.
+      scratch: replace the experiment's encoder with a small, randomly initialized BERT
+        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
-    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    out: Annotated[
+        str | None,
+        arg(metavar="FOLDER", help_behavior_hint="(default: runs/NAME)"),
+    ] = None
     overwrite: bool = False
     losses: Annotated[
         tuple[str, ...],
@@ -123,104 +176,70 @@ class Compare:
     baselines: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     scratch: bool = False
-    settings: Overrides = GENERIC
+    settings: Settings = None
 
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
-        from dicejax import comparison
-        from dicejax.comparison import tuning
+        from dicejax.cli.choices import objective_named
+        from dicejax.comparison import compare
+        from dicejax.metrics.scores import heading
         from dicejax.training.progress import TrainingProgress
 
-        if self.seeds < (0 if self.tune else 1):
-            raise InputError(f"--seeds is {self.seeds}; want at least 1")
-        objectives = self.settings.compared
-        if self.losses:
-            objectives = tuple(objective_named(name) for name in self.losses)
-        if self.baselines:
-            objectives = comparison.with_baselines(objectives, self.settings.task)
-        out = self.out or f"runs/{self.settings.name}"
-        jobs = comparison.jobs_of(self.settings, objectives, max(self.seeds, 1), out)
-        comparison.shard_of(jobs, self.shard)  # refuses before anything is trained
-        with TrainingProgress(console) as progress:
-            tuned = tuning.tune(
-                jobs,
-                self.tune,
-                out,
-                progress,
-                overwrite=self.overwrite,
-                may_train=self.shard is None,
-            )
-            jobs = tuning.applied(jobs, tuned)
-            if self.seeds:
-                self._train(jobs, progress)
-        report = self._tell(jobs, out, tuning.to_json(tuned)) if self.seeds else ""
-        for line in tuning.remarks(tuned):
-            print(line)
-        print(f"runs in {out}{report}")
-
-    def _train(self, jobs: Sequence[Job], progress: TrainingProgress) -> None:
-        """Train what is this shard's, and move decisions of cross-entropy."""
-        from dicejax import comparison
-
-        mine = comparison.shard_of(jobs, self.shard)
-        comparison.train_all(mine, progress, overwrite=self.overwrite)
-        if self.baselines:
-            comparison.score_baselines(mine, progress.say)
-
-    def _tell(
-        self, jobs: Sequence[Job], out: str, tuned: Mapping[str, Any] | None
-    ) -> str:
-        """Print table and verdicts, write the report; returns where, in words."""
-        from dicejax import comparison
-        from dicejax.comparison import report
-        from dicejax.metrics.scores import heading
-
-        to_come = comparison.unfinished(jobs) if self.shard else 0
-        if to_come:
-            print(f"{to_come} of {len(jobs)} runs are left to other shards: the one")
+        found = compare(
+            self.settings,
+            [objective_named(name) for name in self.losses],
+            seeds=self.seeds,
+            tune=self.tune,
+            baselines=self.baselines,
+            shard=self.shard,
+            out=self.out,
+            overwrite=self.overwrite,
+            progress=TrainingProgress(console),
+        )
+        if found.unfinished:
+            print(f"{found.unfinished} runs are left to other shards: the one")
             print("that ends last writes the report")
-            return ""
-        rows = comparison.evaluated(jobs, out, tuned)
-        shown, room = Console(), None
-        if shown.is_terminal:
-            room = shown.width
-        else:  # a file has no width
-            shown.width = 500
-        shown.print(comparison.table(rows, self.settings.name, room))
-        metric = heading(self.settings.task.primary_metric)
-        print(f"{metric} beside {rows[0].loss}, for new seeds and new examples:")
-        for line in comparison.remarks(rows):
+        if found.rows:
+            shown, room = Console(), None
+            if shown.is_terminal:
+                room = shown.width
+            else:  # a file has no width
+                shown.width = 500
+            shown.print(found.table(room))
+            metric = heading(self.settings.task.primary_metric)
+            baseline = found.rows[0].loss
+            print(f"{metric} vs. {baseline} (95% CI over seeds and test examples):")
+        for line in found.lines():
             print(f"  {line}")
-        return f", report in {report.write(rows, out)}"
+        report = f", report in {found.report}" if found.report else ""
+        print(f"runs in {found.folder}{report}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Profile:
-    """Print how imbalanced a data set is, and what of it is too rare to learn.
+    """Report how imbalanced a data set is and which labels are too rare to learn.
 
-    Negatives and positives of each label, suggested class weights, lengths, and the
-    padding that packing saves. Reads the data and the encoder's tokenizer, no weights.
+    Counts negatives and positives per label and suggests class weights; shows lengths
+    and the padding that packing saves. Reads the data and the tokenizer, no weights.
 
     Args:
-      file: the experiment file; run with it and --help to see its values.
-      out: folder for profile.json and the picture, profile.png and profile.svg.
-      split: whose labels, lengths and padding are shown.
-      rare: a label with fewer positives in the training split is too rare.
-      json: print one JSON object, with all splits, instead of tables.
-      loss: take this loss, at its defaults, instead of the experiment's.
-      scratch: train a small BERT from random weights, with a vocabulary learnt from
-        the data, instead of the experiment's encoder.
-      settings: the experiment.
+      out: output directory for profile.json and its plot, profile.png and profile.svg.
+      split: split whose labels, lengths and padding are shown.
+      rare: a label with fewer training positives is reported as too rare.
+      json: print one JSON object with all splits instead of tables.
+      loss: override the experiment's loss, using its default settings.
+      scratch: replace the experiment's encoder with a small, randomly initialized BERT
+        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
-    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    out: OutputFolder = None
     split: Literal["train", "dev", "test"] = "train"
     rare: int = 20
     json: bool = False
-    loss: Annotated[str | None, arg(metavar="NAME")] = None
+    loss: Name = None
     scratch: bool = False
-    settings: Overrides = GENERIC
+    settings: Settings = None
 
     def __call__(self, console: Console) -> None:
         """Count and print."""
@@ -243,28 +262,27 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Say how much memory a training step needs on each device of a mesh.
+    """Estimate memory per device before training.
 
-    Compiles the step without running it; reads the data and no weights. Where there are
-    fewer devices than --mesh.data, --mesh.fsdp and --mesh.tensor name, they are
-    simulated on the CPU.
+    Compiles the training step without running it; reads the data and no weights. If
+    there are fewer devices than --mesh.data, --mesh.fsdp and --mesh.tensor ask for,
+    they are simulated on the CPU.
 
     Args:
-      file: the experiment file; run with it and --help to see its values.
       json: print one JSON object instead of a table.
-      loss: take this loss, at its defaults, instead of the experiment's.
-      rule: take this optimizer, at its defaults: adamw, lion, adafactor or lamb.
-      scratch: a small BERT, with a vocabulary learnt from the data, instead of the
-        experiment's encoder.
-      settings: the experiment.
+      loss: override the experiment's loss, using its default settings.
+      optimizer: override the experiment's optimizer, using its default settings
+        (adamw, lion, adafactor or lamb).
+      scratch: replace the experiment's encoder with a small, randomly initialized BERT
+        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
     json: bool = False
-    loss: Annotated[str | None, arg(metavar="NAME")] = None
-    rule: Annotated[str | None, arg(metavar="NAME")] = None
+    loss: Name = None
+    optimizer: Name = None
     scratch: bool = False
-    settings: Overrides = GENERIC
+    settings: Settings = None
 
     def __call__(self, console: Console) -> None:
         """Compile and print."""

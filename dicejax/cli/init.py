@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from dicejax import config
 from dicejax.cli.printing import noting
 from dicejax.errors import InputError
 
@@ -18,39 +17,41 @@ FILE = "experiment.py"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Init:
-    """Write an experiment file for your own data, after a look at it.
+    """Inspect your data and create an experiment file for it.
 
-    Reads the data, counts labels and lengths, and writes FOLDER/experiment.py with
-    settings that are a fair beginning, and comments on what was seen and what to try
-    first. Of a single file, 15 % each are held out for dev and test.
+    Counts labels and lengths, and writes FOLDER/experiment.py with reasonable settings
+    and comments on the findings and what to try first. A single file is split into
+    train, dev and test, 70/15/15.
 
     Args:
-      kind: what is to be learnt. ner: columns, the tag last. pos: columns, the label
-        last, or CoNLL-U. classification: a tab-separated file with named columns, or
-        a label and a text on each line. qa: SQuAD's JSON.
-      folder: where the file goes; made if need be.
-      data: a file, or a folder with a train file and perhaps a dev and a test file.
-      encoder: a model folder or a hub id, or "scratch" for random weights; chosen by
-        the script of the texts unless given.
-      overwrite: replace the file that the folder holds.
+      kind: task. ner: columns, the tag last. pos: columns, the label last, or CoNLL-U.
+        classification: a tab-separated file with named columns, or a label and a text
+        on each line. qa: SQuAD's JSON.
+      folder: directory to create the file in.
+      data: a file, or a folder with a train file and optionally a dev and a test file.
+      encoder: model folder, hub id, or "scratch" for random weights.
+      overwrite: replace an existing experiment.py.
     """
 
     kind: Positional[Literal["ner", "pos", "classification", "qa"]]
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
     data: Annotated[str, arg(metavar="PATH")]
-    encoder: Annotated[str | None, arg(metavar="NAME")] = None
+    encoder: Annotated[
+        str | None,
+        arg(metavar="NAME", help_behavior_hint="(default: by the script of the texts)"),
+    ] = None
     overwrite: bool = False
 
     def __call__(self, console: Console) -> None:
-        """Look, and write."""
+        """Profile the data and write the file."""
+        from dicejax import config
         from dicejax.analysis import starter
         from dicejax.analysis.profile import profile
 
         file = Path(self.folder) / FILE
         if file.exists() and not self.overwrite:
             raise InputError(
-                f"{file}: is there already; name another folder, or replace it with "
-                "--overwrite"
+                f"{file}: exists; name another folder, or replace it with --overwrite"
             )
         source, task = starter.source_of(self.kind, self.data), starter.KINDS[self.kind]
         name = file.resolve().parent.name or self.kind
@@ -75,7 +76,9 @@ class Init:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file in one move, after loading it as the commands will."""
+    """Write the file atomically, after loading it as the commands will."""
+    from dicejax import config
+
     partial = file.with_name(f".{FILE}.partial")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

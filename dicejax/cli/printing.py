@@ -1,4 +1,4 @@
-"""How the commands print notes and scores."""
+"""Print notes and scores."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Any
 
 from rich.console import Console
 
-from dicejax.metrics.scores import heading
-
 
 def noting(console: Console) -> Callable[[str], None]:
-    """Return what prints a note, wrapped by nothing but the terminal."""
+    """Return a function that prints a note, without wrapping it."""
     return lambda text: console.print(
         f"note: {text}", highlight=False, markup=False, soft_wrap=True
     )
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:
-    """Write scores in percent."""
+    """Format scores in percent."""
+    from dicejax.metrics.scores import heading
+
     shown = [
         f"{heading(name)} {100 * value:.2f}"
         for name, value in values.items()

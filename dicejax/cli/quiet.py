@@ -1,4 +1,4 @@
-"""What libraries write beside the one line that says what is wrong."""
+"""Silence what libraries log about an error that the command reports itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from absl import logging as absl_logging
 
 
 def quieten() -> None:
-    """Leave what went wrong to the command's own line.
+    """Silence the loggers of orbax, asyncio and tensorstore.
 
     When a checkpoint cannot be written, orbax logs a traceback for each of its threads,
     asyncio one for each array after the first, and tensorstore one for each whose event

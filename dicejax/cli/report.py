@@ -9,52 +9,37 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from dicejax.cli.runs import ExperimentOfRun
-from dicejax.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write the report of runs that are there already, as compare does at its end.
+    """Write the comparison report of finished runs.
 
-    The runs must be of one experiment and differ in loss and seed alone. Those that are
-    not finished, and seeds that only some losses have, are told as missing.
+    The runs must belong to one experiment and differ only in loss and seed. Unfinished
+    runs, and seeds that only some losses have, are reported as missing.
 
     Args:
-      runs: run folders, or folders that hold runs at any depth, as a comparison's.
-      out: folder of report.html, report.md, comparison.json and rerun.py; the one that
-        holds all the runs unless given.
-      baseline: the loss that the others are compared with.
+      runs: run folders, or folders that contain runs at any depth.
+      out: output directory of report.html, report.md, comparison.json and rerun.py.
+      baseline: loss that the others are compared with.
     """
 
     runs: Annotated[
         Positional[tuple[str, ...]],
         arg(metavar="RUNS", help_behavior_hint="(required)"),
     ]
-    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    out: Annotated[
+        str | None,
+        arg(metavar="FOLDER", help_behavior_hint="(default: the runs' common folder)"),
+    ] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
     experiment: ExperimentOfRun = None
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
-        from dicejax import comparison
-        from dicejax.comparison import report
-        from dicejax.comparison.report.finding import (
-            common_folder,
-            jobs_from,
-            tuning_of,
-        )
+        from dicejax.comparison import compare_runs
 
-        if not self.runs:
-            raise InputError("report wants folders of runs: none is named")
-        jobs = jobs_from(self.runs)
-        losses = dict.fromkeys(job.loss for job in jobs)
-        if self.baseline not in losses:
-            raise InputError(
-                f"no run of {self.baseline} among these, to compare with; --baseline "
-                f"takes another: {', '.join(losses)}"
-            )
-        out = self.out or common_folder(self.runs)
-        rows = comparison.evaluated(jobs, out, tuning_of(jobs), baseline=self.baseline)
-        for line in comparison.remarks(rows):
+        found = compare_runs(self.runs, out=self.out, baseline=self.baseline)
+        for line in found.lines():
             print(line)
-        print(f"report in {report.write(rows, out)}")
+        print(f"report in {found.report}")

@@ -9,7 +9,6 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from dicejax.cli.choices import objective_named
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError
 
@@ -17,11 +16,16 @@ ExperimentOfRun = Annotated[
     str | None,
     arg(
         metavar="EXPERIMENT.py",
-        help="the experiment file, if the run has a source, task or loss that is "
-        "defined there; the file is run.",
+        help="experiment file that defines the run's own source, task, encoder or "
+        "loss; the file is executed",
+        help_behavior_hint="(default: none)",
     ),
 ]
-RunFolder = Annotated[Positional[str], arg(metavar="RUN")]
+RunFolder = Annotated[Positional[str], arg(metavar="RUN", help="run folder")]
+Checkpoint = Annotated[
+    Literal["best", "last"],
+    arg(help="checkpoint with the best dev score, or the last one"),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,16 +33,14 @@ class Evaluate:
     """Score a finished run on one of its splits.
 
     Args:
-      run: the run's folder.
-      split: the split to score.
-      checkpoint: the checkpoint with the best dev score, or the last.
-      data: folder of the data, if it is no longer where the run read it.
+      split: split to score.
+      data: data folder, if it has moved since training.
       json: print JSON instead of a table.
     """
 
     run: RunFolder
     split: Literal["train", "dev", "test"] = "test"
-    checkpoint: Literal["best", "last"] = "best"
+    checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     data: Annotated[str | None, arg(metavar="FOLDER")] = None
     json: bool = False
@@ -68,28 +70,26 @@ class Evaluate:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predict:
-    """Print what a run predicts for new examples.
+    """Print a run's predictions for new examples.
 
     For spans and parts of speech an example is a sentence, its words separated by
     spaces as in the training data: punctuation too, and Chinese characters where the
-    data has characters. A pair of texts, or a question and its text, are separated by a
-    tab.
+    data has characters. A tab separates the texts of a pair, or a question and its
+    text.
 
     Args:
-      run: the run's folder.
       text: one or more examples, each in quotes.
-      file: a file with one example per line; - reads standard input.
-      checkpoint: the checkpoint with the best dev score, or the last.
+      file: file with one example per line; - reads standard input.
       json: print one JSON object per example.
     """
 
     run: RunFolder
     text: Annotated[
         Positional[tuple[str, ...]],
-        arg(metavar="[TEXT ...]", help_behavior_hint="(none where there is --file)"),
+        arg(metavar="[TEXT ...]", help_behavior_hint="(default: none)"),
     ] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
-    checkpoint: Literal["best", "last"] = "best"
+    checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     json: bool = False
 
@@ -110,26 +110,24 @@ class Predict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
-    """Write a finished run as a Hugging Face folder, for PyTorch.
+    """Export a finished run as a Hugging Face model folder, for PyTorch.
 
-    The folder gets config.json, model.safetensors and the tokenizer's files, and opens
-    with the class that is printed at the end.
+    The folder holds config.json, model.safetensors and the tokenizer's files; the class
+    that opens it is printed.
 
     Args:
-      run: the run's folder.
-      folder: the folder to make.
-      checkpoint: the checkpoint with the best dev score, or the last.
-      encoder_only: leave the head out.
+      folder: directory to create.
+      encoder_only: omit the head.
     """
 
     run: RunFolder
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
-    checkpoint: Literal["best", "last"] = "best"
+    checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     encoder_only: bool = False
 
     def __call__(self, console: Console) -> None:
-        """Write the folder and say how it is opened."""
+        """Write the folder and print how to open it."""
         from dicejax.training.inference import export
 
         name = export(
@@ -140,35 +138,37 @@ class Export:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plot:
-    """Draw what the gradients of a run were like, and which losses point where F1 does.
+    """Plot a run's gradient diagnostics.
 
-    Of a run trained with --analysis.every, finished or not: the density of gradient
-    norms, the share of each class, the agreement with soft F1 and alarms, over the
-    training. Figures are SVG and PNG.
+    For a run trained with --analysis.every, finished or not: density of gradient norms,
+    share of each class, agreement with soft F1, and alarms, over training. Writes SVG
+    and PNG.
 
     Args:
-      run: the run's folder.
-      out: folder for the figures; "figures" in the run's unless given.
-      losses: compare the gradients of these losses with that of soft F1 at the end of
-        this run, at their defaults but for what is named after a colon
-        (dsc:alpha=1,smooth=0.01). Reads the data again, and writes losses.json.
-      checkpoint: for these, the checkpoint with the best dev score, or the last.
-      batches: for these, how many of the training batches.
+      out: output directory.
+      losses: also compare the gradients of these losses with that of soft F1 at the
+        checkpoint, with their default settings except those given after a colon
+        (dsc:alpha=1,smooth=0.01). Reads the data again; writes losses.json.
+      batches: training batches used for --losses.
     """
 
     run: RunFolder
-    out: Annotated[str | None, arg(metavar="FOLDER")] = None
+    out: Annotated[
+        str | None,
+        arg(metavar="FOLDER", help_behavior_hint="(default: RUN/figures)"),
+    ] = None
     losses: Annotated[
         tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="(default: none)")
     ] = ()
-    checkpoint: Literal["best", "last"] = "best"
+    checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     batches: int = 20
 
     def __call__(self, console: Console) -> None:
-        """Draw, and print what was compared."""
+        """Draw, and print the comparison."""
         from dicejax.analysis import figures
         from dicejax.analysis.gradients import agreement, history, plot
+        from dicejax.cli.choices import objective_named
         from dicejax.objectives import names_of
         from dicejax.training.run_folder import Run
 

@@ -16,7 +16,7 @@ from jax.sharding import Mesh
 
 from dicejax.config import to_json
 from dicejax.data.pipeline import Batches, Packed
-from dicejax.errors import Diverged
+from dicejax.errors import Diverged, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.boards import WeightsAndBiases
@@ -27,7 +27,6 @@ from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
-from dicejax.training.signals import Stopped
 from dicejax.training.state import TrainState
 from dicejax.training.throughput import Throughput, attended_length, flops_per_token
 

@@ -9,19 +9,7 @@ from types import FrameType, TracebackType
 import jax
 from jax.experimental import multihost_utils
 
-
-class Stopped(Exception):
-    """The run was asked to stop, has saved its state, and can be continued.
-
-    Attributes:
-      step: the last step it took.
-      status: the exit status that launchers know: 128 plus the signal's number.
-    """
-
-    def __init__(self, step: int, number: int):
-        super().__init__(f"stopped by {signal.Signals(number).name} after step {step}")
-        self.step = step
-        self.status = 128 + number
+from dicejax.errors import Stopped
 
 
 class StopRequest:

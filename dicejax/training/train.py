@@ -6,7 +6,7 @@ import jax
 from jax.sharding import Mesh
 
 from dicejax.config import Experiment
-from dicejax.errors import InputError
+from dicejax.errors import InputError, Stopped
 from dicejax.objectives import name_of
 from dicejax.training.boards import require_wandb
 from dicejax.training.checkpoint import Checkpoints
@@ -17,7 +17,7 @@ from dicejax.training.result import Result, score_test_split, versions
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, placed, replicate, rows_here
-from dicejax.training.signals import Stopped, StopRequest
+from dicejax.training.signals import StopRequest
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 

@@ -70,7 +70,7 @@ def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
     process.send_signal(number)
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 128 + number, errors
-    assert "the same command goes on from there" in errors
+    assert "the same command resumes it" in errors
     done = max(record["step"] for record in records(out))
     told = finished(out, cache)
     assert f"resuming from step {done} of" in told

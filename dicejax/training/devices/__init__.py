@@ -1,1 +1,0 @@
-"""Which devices there are, and what lies on which."""
