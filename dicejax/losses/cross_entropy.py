@@ -5,12 +5,7 @@ from jax import Array
 
 from dicejax.losses.contract import CLASS_WEIGHTS, UNIT_INTERVAL, Bounds, loss
 from dicejax.losses.elements import Elements, prepare
-from dicejax.losses.probabilities import (
-    at_label,
-    log_sigmoid,
-    others_logsumexp,
-    over_labels,
-)
+from dicejax.losses.probabilities import over_labels
 
 
 @loss(label_smoothing=UNIT_INTERVAL, class_weights=CLASS_WEIGHTS)
@@ -57,30 +52,11 @@ def cross_entropy(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
     if label_smoothing is None:
-        return over_labels(elements, _minus_log_p, class_weights=class_weights)
-    if elements.hard and elements.form == "softmax":
-        return _of_hard_labels(elements, label_smoothing, class_weights)
+        return over_labels(elements, _minus_log_p, class_weights)
     classes = logits.shape[class_axis] if elements.form == "softmax" else 2
     smoothed = (1 - label_smoothing) * elements.targets + label_smoothing / classes
     elements = elements._replace(labels=smoothed, hard=False)
-    return over_labels(elements, _minus_log_p, class_weights=class_weights)
-
-
-def _of_hard_labels(
-    elements: Elements, label_smoothing: Array, class_weights: Array | None
-) -> Array:
-    """Softmax cross-entropy that sums over the classes but never holds log p."""
-    z, classes = elements.logits, elements.logits.shape[-1]
-    others = others_logsumexp(elements)
-    of_gold = -log_sigmoid(at_label(z, elements.labels) - others)
-    weights = jnp.ones(classes, z.dtype) if class_weights is None else class_weights
-    # -log p_c = (others - z_c) + (logsumexp of all - others)
-    log_sum = of_gold + at_label(z, elements.labels) - others
-    of_all = jnp.sum((others[..., None] - z) * weights, axis=-1)
-    of_all += log_sum * jnp.sum(weights)
-    weight = 1 if class_weights is None else weights[elements.labels]
-    smoothed = (1 - label_smoothing) * weight * of_gold
-    return elements.mask(smoothed + label_smoothing / classes * of_all)
+    return over_labels(elements, _minus_log_p, class_weights)
 
 
 def _minus_log_p(log_p: Array, log_q: Array) -> Array:
@@ -119,10 +95,7 @@ def poly(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
 
-    def value(log_p, log_q, epsilon):
-        return -log_p + epsilon * jnp.exp(log_q)
-
-    return over_labels(elements, value, epsilon)
+    return over_labels(elements, lambda log_p, log_q: -log_p + epsilon * jnp.exp(log_q))
 
 
 @loss(weight=UNIT_INTERVAL)

@@ -15,9 +15,8 @@ from dicejax.losses.contract import (
     loss,
 )
 from dicejax.losses.cross_entropy import require_integers
-from dicejax.losses.elements import Elements, compute_dtype, prepare
-from dicejax.losses.probabilities import gold_logit, over_labels
-from dicejax.losses.softmax_sums import label_sums
+from dicejax.losses.elements import Elements, compute_dtype, one_hot, prepare
+from dicejax.losses.probabilities import at_label, gold_logit, over_labels
 
 
 @jax.tree_util.register_dataclass
@@ -202,7 +201,8 @@ def _harmonised(
     bins, kind = state.counts.shape[0], state.counts.dtype
     norms, momentum = jax.lax.stop_gradient((norms, momentum.astype(kind)))
     index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)
-    reached = label_sums(where.astype(kind), index, bins, tuple(range(index.ndim)))
+    inside = one_hot(index, bins) & where[..., None]
+    reached = jnp.sum(inside, axis=tuple(range(index.ndim)), dtype=kind)
     if axis_name is not None:
         reached = jax.lax.psum(reached, axis_name)
     counts = momentum * state.counts + (1 - momentum) * reached
@@ -212,4 +212,4 @@ def _harmonised(
     present = reached > 0
     weights = jnp.sum(corrected) / (jnp.where(present, corrected, 1) * occupied)
     weights = jnp.where(present, weights, 0).astype(norms.dtype)
-    return weights[index], GHMState(counts=counts, updates=updates)
+    return at_label(weights, index), GHMState(counts=counts, updates=updates)

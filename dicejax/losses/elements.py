@@ -1,4 +1,4 @@
-"""What a formula computes with: masked, upcast, class axis last."""
+"""Inputs of a formula: masked, upcast, class axis last."""
 
 from typing import Any, Literal, NamedTuple
 
@@ -19,7 +19,6 @@ class Elements(NamedTuple):
       form: "softmax" over the last axis; "binary", a sigmoid without a class axis;
         "multi_label", a sigmoid for each class of the last axis.
       hard: whether labels are integers.
-      raw: the logits before masking and upcasting, for code that does both itself.
     """
 
     logits: Array
@@ -27,17 +26,15 @@ class Elements(NamedTuple):
     where: Array
     form: Literal["softmax", "binary", "multi_label"]
     hard: bool
-    raw: Array
 
     @property
     def targets(self) -> Array:
         """Probabilities shaped like the logits; zeros where masked."""
         if not self.hard:
             return self.labels
-        labels, classes = self.labels, 1
-        if self.form == "softmax":
-            labels, classes = labels[..., None], jnp.arange(self.logits.shape[-1])
-        return self.mask(labels == classes).astype(self.logits.dtype)
+        softmax = self.form == "softmax"
+        gold = one_hot(self.labels, self.logits.shape[-1]) if softmax else self.labels
+        return self.mask(gold).astype(self.logits.dtype)
 
     @property
     def label_axes(self) -> int:
@@ -45,7 +42,7 @@ class Elements(NamedTuple):
         return self.where.ndim - (self.form == "multi_label")
 
     def mask(self, values: Array) -> Array:
-        """Returns `values` (`[...]` or `[..., C]`) with exact zeros where masked."""
+        """Return `values` (`[...]` or `[..., C]`) with exact zeros where masked."""
         where = self.where
         if values.ndim > where.ndim:
             where = where[..., None]
@@ -59,7 +56,7 @@ def prepare(
     class_axis: int | None,
     multi_label: bool = False,
 ) -> Elements:
-    """Masks, upcasts and lines up inputs that the contract has checked."""
+    """Mask, upcast and line up inputs that the contract has checked."""
     form = form_of(class_axis, multi_label)
     hard = not jnp.issubdtype(labels.dtype, jnp.floating)
     dtype = compute_dtype(logits.dtype)
@@ -79,27 +76,32 @@ def prepare(
         where = where & (labels >= 0) & (labels < classes)
     # Masked values are replaced before the maths, not multiplied by 0 after it: a NaN
     # or an infinity would survive the product, and its gradient too.
-    elements = Elements(logits, labels, where, form, hard, logits)
+    elements = Elements(logits, labels, where, form, hard)
     return elements._replace(
         logits=elements.mask(logits).astype(dtype),
         labels=elements.mask(labels).astype(labels.dtype if hard else dtype),
     )
 
 
+def one_hot(labels: Array, classes: int) -> Array:
+    """Return whether each class is the label: bool `[..., C]` of ints `[...]`."""
+    return labels[..., None] == jnp.arange(classes)
+
+
 def form_of(class_axis: int | None, multi_label: bool) -> str:
-    """Returns "binary", "multi_label" or "softmax"."""
+    """Return "binary", "multi_label" or "softmax"."""
     if class_axis is None:
         return "binary"
     return "multi_label" if multi_label else "softmax"
 
 
 def compute_dtype(dtype: Any) -> Any:
-    """Returns the type to compute in: float64 stays, everything else is float32."""
+    """Return the type to compute in: float64 stays, everything else is float32."""
     return jnp.float64 if dtype == jnp.float64 else jnp.float32
 
 
 def set_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
-    """Returns `axis` as sorted non-negative axes of labels with `ndim` axes."""
+    """Return `axis` as sorted non-negative axes of labels with `ndim` axes."""
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple) else (axis,)

@@ -46,7 +46,7 @@ def focal(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
 
-    def value(log_p, log_q, gamma):
+    def value(log_p, log_q):
         return -jnp.exp(gamma * log_q) * log_p
 
-    return over_labels(elements, value, gamma, class_weights=class_weights)
+    return over_labels(elements, value, class_weights)

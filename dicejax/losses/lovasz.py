@@ -64,12 +64,9 @@ def lovasz_softmax(
 
 
 def _slopes(errors: Array, targets: Array, seen: Array) -> Array:
-    """How much the Jaccard loss grows with each element that gets wrong, `[..., S]`."""
-    # Errors are not negative, so their bits, as integers, have their order; a CPU sorts
-    # them in a quarter of the time. Masked elements come last and change nothing.
-    kind = jnp.int64 if errors.dtype == jnp.float64 else jnp.int32
-    keys = -jax.lax.bitcast_convert_type(errors, kind)
-    order = jnp.argsort(jnp.where(seen > 0, keys, 1), axis=-1)
+    """Return the growth of the Jaccard loss with each wrong element, `[..., S]`."""
+    # Masked elements come last and change nothing.
+    order = jnp.argsort(jnp.where(seen > 0, -errors, 1), axis=-1)
     actual = jnp.sum(targets, axis=-1, keepdims=True)
     y = jnp.take_along_axis(targets, order, axis=-1)
     others = jnp.take_along_axis((1 - targets) * seen, order, axis=-1)

@@ -1,8 +1,9 @@
-"""Losses for elements with several labels, each a rare yes among many noes."""
+"""Losses for elements with several labels, each a rare positive."""
 
-import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import log_sigmoid, sigmoid, softplus
+from jax.scipy.special import logsumexp
 
 from dicejax.losses.contract import (
     BELOW_ONE,
@@ -12,8 +13,7 @@ from dicejax.losses.contract import (
     loss,
 )
 from dicejax.losses.elements import prepare
-from dicejax.losses.elementwise import elementwise
-from dicejax.losses.probabilities import LOG_ZERO, log1p, log_sigmoid
+from dicejax.losses.probabilities import LOG_ZERO, log_probabilities
 
 _HUGE = 1e30
 
@@ -62,35 +62,16 @@ def asymmetric(
       [0.015, 0.846, 0.0]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
-    z, y = elements.logits, elements.labels
-    settings = (gamma_positive, gamma_negative, margin)
-    if elements.hard:
-        return elements.mask(_asymmetric(z, y == 1, *settings))
-    of_1 = _asymmetric(z, jnp.ones(z.shape, bool), *settings)
-    of_0 = _asymmetric(z, jnp.zeros(z.shape, bool), *settings)
-    return elements.mask(y * of_1 + (1 - y) * of_0)
-
-
-@elementwise
-def _asymmetric(
-    z: Array, is_1: Array, gamma_positive: Array, gamma_negative: Array, margin: Array
-) -> Array:
-    """The loss of hard labels, by two exponentials and two logarithms an entry."""
-    p, size = jax.nn.sigmoid(z), jnp.abs(z)
-    small = jnp.exp(-size)
-    # log p and log(1 - p) are differences from log(1 + small). With a margin, negatives
-    # need other logs: of p_m and of 1 - p_m.
-    shifted = ~is_1 & (margin > 0)
-    is_off = shifted & (p <= margin)
-    left = jnp.where(is_off, 1, p - margin)
-    base = jnp.where(shifted, jnp.log(jnp.where(shifted, left, 1)), log1p(small))
-    # Not minima: at z = 0 their slopes would be 1 or 0.
-    log_p, log_q = (z - size) / 2 - base, (-z - size) / 2 - base
-    log_rest = jnp.log(jnp.where(shifted & ~is_off, 1 - left, 1))
-    power = jnp.where(is_1, gamma_positive * log_q, gamma_negative * log_p)
-    power = jnp.where(shifted, gamma_negative * base, power)
-    likelihood = jnp.where(is_1, log_p, jnp.where(shifted, log_rest, log_q))
-    return jnp.where(is_off, 0, -jnp.exp(power) * likelihood)
+    y = elements.targets
+    log_p, log_q = log_probabilities(elements)
+    of_1 = -jnp.exp(gamma_positive * log_q) * log_p
+    # log p_m = log p + log(1 - m / p) and 1 - p_m = 1 - p + m, where p exceeds m.
+    log_m = log_or_zero(margin)
+    is_over = log_p > log_m
+    log_share = jnp.log(-jnp.expm1(jnp.where(is_over, log_m - log_p, -1)))
+    log_rest = jnp.logaddexp(log_q, log_m)
+    of_0 = -jnp.exp(gamma_negative * (log_p + log_share)) * log_rest
+    return elements.mask(y * of_1 + (1 - y) * jnp.where(is_over, of_0, 0))
 
 
 @loss(multi_label=True)
@@ -130,52 +111,11 @@ def zlpr(
     if class_axis is None:
         raise ValueError("class_axis is None but zlpr ranks the classes of an element")
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
-    z, y = elements.logits, elements.targets
-    if not elements.hard:  # exponents that weigh: w e^z = e^(z + log w)
-        of_0 = jnp.where(elements.where, z + _log(1 - y), LOG_ZERO)
-        of_1 = jnp.where(elements.where, -z + _log(y), LOG_ZERO)
-        return _log_one_plus_sum(of_0) + _log_one_plus_sum(of_1)
-    sign = jnp.where(elements.where, 1 - 2 * y, 0)
-    return _ranked(z, sign)
-
-
-@jax.custom_vjp
-def _ranked(z: Array, sign: Array) -> Array:
-    """The loss of hard labels: sign 1 for negatives, -1 for positives, 0 for none."""
-    return sum(_sums_of_signs(z, sign))
-
-
-def _sums_of_signs(z: Array, sign: Array) -> tuple[Array, Array]:
-    of_0 = _log_one_plus_sum(jnp.where(sign > 0, z, LOG_ZERO))
-    of_1 = _log_one_plus_sum(jnp.where(sign < 0, -z, LOG_ZERO))
-    return of_0, of_1
-
-
-def _ranked_forward(z, sign):
-    sums = _sums_of_signs(z, sign)
-    return sum(sums), (z, sign, *sums)
-
-
-def _ranked_backward(residuals, cotangent):
-    z, sign, of_0, of_1 = residuals
-    log_sum = jnp.where(sign > 0, of_0[..., None], of_1[..., None])
-    share = sign * jnp.exp(-jnp.maximum(log_sum - sign * z, 0))
-    return cotangent[..., None] * share, None
-
-
-_ranked.defvjp(_ranked_forward, _ranked_backward)
-
-
-def _log(weights: Array) -> Array:
-    nothing = weights <= 0
-    return jnp.where(nothing, LOG_ZERO, jnp.log(jnp.where(nothing, 1, weights)))
-
-
-def _log_one_plus_sum(exponents: Array) -> Array:
-    top = jnp.maximum(jnp.max(exponents, axis=-1, keepdims=True), 0)
-    top = jax.lax.stop_gradient(top)
-    sums = jnp.sum(jnp.exp(exponents - top), axis=-1)
-    return top[..., 0] + jnp.log(jnp.exp(-top[..., 0]) + sums)
+    z, y, where = elements.logits, elements.targets, elements.where
+    # Weights in the exponents: w e^z = e^(z + log w).
+    of_0 = jnp.where(where, z + log_or_zero(1 - y), LOG_ZERO)
+    of_1 = jnp.where(where, -z + log_or_zero(y), LOG_ZERO)
+    return softplus(logsumexp(of_0, axis=-1)) + softplus(logsumexp(of_1, axis=-1))
 
 
 @loss(
@@ -242,39 +182,19 @@ def distribution_balanced(
     if class_axis is None:
         raise ValueError("class_axis is None but the classes of an element are weighed")
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
-    z, labels, y = elements.logits, elements.labels, elements.targets
+    y = elements.targets
     # A class that every element has: as if half an element lacked it.
     shift = kappa * jnp.log(jnp.maximum(total - positives, 0.5) / positives)
-    rates = 1 / positives
-    settings = (_drawn(y, rates), rates, shift, scale, alpha, beta, mu)
-    if elements.hard:
-        return elements.mask(_balanced(z, labels == 1, *settings))
-    of_1 = _balanced(z, jnp.ones(z.shape, bool), *settings)
-    of_0 = _balanced(z, jnp.zeros(z.shape, bool), *settings)
-    return elements.mask(y * of_1 + (1 - y) * of_0)
+    # r is infinite, here huge, for an element without a label.
+    rates = jnp.sum(y / positives, axis=-1, keepdims=True)
+    r = jnp.where(rates > 0, 1 / (jnp.where(rates > 0, rates, 1) * positives), _HUGE)
+    weights = alpha + sigmoid(beta * (r - mu))
+    z = elements.logits - shift
+    losses = y * log_sigmoid(z) + (1 - y) / scale * log_sigmoid(-scale * z)
+    return elements.mask(-weights * losses)
 
 
-def _drawn(targets: Array, rates: Array) -> Array:
-    """1 / sum of the rates of an element's classes; huge where it has none."""
-    highest = jax.lax.Precision.HIGHEST
-    drawn = jnp.matmul(targets, rates[:, None], precision=highest)
-    return jnp.where(drawn > 0, 1 / jnp.where(drawn > 0, drawn, 1), _HUGE)
-
-
-@elementwise
-def _balanced(
-    z: Array,
-    is_1: Array,
-    drawn: Array,
-    rates: Array,
-    shift: Array,
-    scale: Array,
-    alpha: Array,
-    beta: Array,
-    mu: Array,
-) -> Array:
-    """The loss of hard labels."""
-    # A sigmoid, by a tanh that costs half as much.
-    rise = jnp.tanh(beta / 2 * (drawn * rates - mu))
-    logs = log_sigmoid(jnp.where(is_1, z - shift, scale * (shift - z)))
-    return -(alpha + (1 + rise) / 2) * logs * jnp.where(is_1, 1, 1 / scale)
+def log_or_zero(weights: Array) -> Array:
+    """Return the log of non-negative weights, finite at 0."""
+    is_0 = weights <= 0
+    return jnp.where(is_0, LOG_ZERO, jnp.log(jnp.where(is_0, 1, weights)))

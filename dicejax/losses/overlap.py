@@ -7,11 +7,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
-from dicejax.losses.elements import Elements, compute_dtype, prepare, set_axes
-from dicejax.losses.elementwise import varying_like
-from dicejax.losses.probabilities import log_sigmoid, self_adjusted
-from dicejax.losses.softmax_factor import softmax_factor
-from dicejax.losses.softmax_sums import label_sums, softmax_sums
+from dicejax.losses.elements import Elements, prepare, set_axes
+from dicejax.losses.probabilities import log_probabilities, self_adjusted
 
 
 @jax.tree_util.register_dataclass
@@ -72,8 +69,7 @@ def overlap_counts(
 
     Returns:
       Counts whose arrays have the label axes that `axis` does not name, in order, then
-      `[C]`; no `[C]` in the binary form. In units of elements. With integer labels and
-      a softmax they differentiate in reverse mode only.
+      `[C]`; no `[C]` in the binary form. In units of elements.
 
     Source: the sums of Li et al., ACL 2020, eq. 8 and eq. 11
     (https://aclanthology.org/2020.acl-main.45).
@@ -110,52 +106,17 @@ def count(
 ) -> OverlapCounts:
     """Returns the counts of prepared elements; for the rest see `overlap_counts`."""
     check_choice("intersection", intersection, ("product", "minimum"))
-    if elements.hard and elements.form == "softmax" and axes:
-        counts = _fast_counts(elements, axes, squared, alpha, stop_gradient_weight)
-    else:
-        f = _factor(elements, alpha, stop_gradient_weight)
-        y = elements.targets
-        overlap = f * y if intersection == "product" else jnp.minimum(f, y)
-        counts = OverlapCounts(
-            intersection=jnp.sum(overlap, axis=axes),
-            predicted=jnp.sum(f * f if squared else f, axis=axes),
-            actual=jnp.sum(y * y if squared else y, axis=axes),
+    log_p, log_q = log_probabilities(elements)
+    f = jnp.exp(log_p)
+    if alpha is not None:
+        f = self_adjusted(
+            log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight
         )
+    f, y = elements.mask(f), elements.targets
+    overlap = f * y if intersection == "product" else jnp.minimum(f, y)
+    counts = OverlapCounts(
+        intersection=jnp.sum(overlap, axis=axes),
+        predicted=jnp.sum(f * f if squared else f, axis=axes),
+        actual=jnp.sum(y * y if squared else y, axis=axes),
+    )
     return counts if axis_name is None else jax.lax.psum(counts, axis_name)
-
-
-def _fast_counts(
-    elements: Elements,
-    axes: tuple[int, ...],
-    squared: bool,
-    alpha: Array | None,
-    stop_gradient_weight: bool,
-) -> OverlapCounts:
-    raw, labels, where = elements.raw, elements.labels, elements.where
-    alpha = None if alpha is None else varying_like(alpha, elements.logits)
-    intersection, predicted = softmax_sums(
-        raw, labels, where, alpha, axes, squared, stop_gradient_weight
-    )
-    weights = where.astype(compute_dtype(raw.dtype))
-    return OverlapCounts(
-        intersection=intersection,
-        predicted=predicted,
-        actual=label_sums(weights, labels, raw.shape[-1], axes),
-    )
-
-
-def _factor(
-    elements: Elements, alpha: Array | None, stop_gradient_weight: bool
-) -> Array:
-    """(1-p)^alpha p of each class, 0 where masked."""
-    if alpha is None:
-        softmax = elements.form == "softmax"
-        return elements.mask(
-            (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
-        )
-    if elements.form == "softmax":
-        alpha = varying_like(alpha, elements.logits)
-        return softmax_factor(elements.raw, elements.where, alpha, stop_gradient_weight)
-    log_p, log_q = log_sigmoid(elements.logits), log_sigmoid(-elements.logits)
-    f = self_adjusted(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
-    return elements.mask(f)

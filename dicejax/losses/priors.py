@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import (
     CLASS_COUNTS,
@@ -13,7 +14,7 @@ from dicejax.losses.contract import (
 )
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.elements import Elements, compute_dtype, form_of, prepare
-from dicejax.losses.probabilities import gold_logit, log_sigmoid, over_labels
+from dicejax.losses.probabilities import at_label, gold_logit, over_labels
 
 
 @loss(class_counts=CLASS_COUNTS, tau=NON_NEGATIVE)
@@ -172,7 +173,7 @@ def ldam(
     margins = max_margin * jnp.exp((jnp.min(logs) - logs) / 4)
     gold = gold_logit(elements._replace(logits=scale * elements.logits))
     return _margin_loss(
-        elements, gold - scale * margins[elements.labels], class_weights
+        elements, gold - scale * at_label(margins, elements.labels), class_weights
     )
 
 
@@ -230,13 +231,13 @@ def vs(
         shifts = tau * _log_odds(class_counts, sigmoid=False)
         gold = gold_logit(elements._replace(logits=scales * elements.logits + shifts))
     else:
-        gold = scales[elements.labels] * gold_logit(elements)
-        gold += tau * (logs[elements.labels] - logs[1 - elements.labels])
+        gold = at_label(scales, elements.labels) * gold_logit(elements)
+        gold += tau * at_label(logs - logs[::-1], elements.labels)
     return _margin_loss(elements, gold, class_weights)
 
 
 def _margin_loss(elements: Elements, gold: Array, class_weights: Array | None) -> Array:
     losses = -log_sigmoid(gold)
     if class_weights is not None:
-        losses *= class_weights[elements.labels]
+        losses *= at_label(class_weights, elements.labels)
     return elements.mask(losses)

@@ -1,4 +1,4 @@
-"""What needs the order of a whole set, also of one spread over devices."""
+"""Functions of the order of a whole set, also of one spread over devices."""
 
 import math
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.sharding import NamedSharding, PartitionSpec
 
 
 def over_set(
@@ -14,13 +15,14 @@ def over_set(
     axes: tuple[int, ...],
     axis_name: str | tuple[str, ...] | None,
 ) -> Array:
-    """Applies `function` to sets flattened to the last axis, `[..., S]`.
+    """Apply `function` to sets flattened to the last axis, `[..., S]`.
 
     The result has the arrays' shape again. Under `axis_name` each device sees the whole
     set and keeps its own part. No gradient passes: order is piecewise constant.
     """
     back = tuple(range(-len(axes), 0))
-    moved = [jnp.moveaxis(jax.lax.stop_gradient(one), axes, back) for one in arrays]
+    arrays = [_replicated(jax.lax.stop_gradient(one)) for one in arrays]
+    moved = [jnp.moveaxis(one, axes, back) for one in arrays]
     shape = moved[0].shape
     rest = shape[: len(shape) - len(axes)]
     size = math.prod(shape[len(rest) :])
@@ -34,7 +36,18 @@ def over_set(
     return jnp.moveaxis(result.reshape(shape), back, axes)
 
 
+def _replicated(array: Array) -> Array:
+    """Return the array whole on each device of a mesh with Explicit axes.
+
+    There, unlike with Auto axes, nothing sorts along a sharded axis.
+    """
+    sharding = jax.typeof(array).sharding
+    if not any(sharding.spec):
+        return array
+    return jax.sharding.reshard(array, NamedSharding(sharding.mesh, PartitionSpec()))
+
+
 def unsorted(values: Array, order: Array) -> Array:
-    """Returns values `[..., S]` to the places that `order` took them from."""
+    """Return values `[..., S]` to the places that `order` took them from."""
     nothing = jnp.zeros_like(values)
     return jnp.put_along_axis(nothing, order, values, axis=-1, inplace=False)

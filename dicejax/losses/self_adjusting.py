@@ -2,12 +2,13 @@
 
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
 from dicejax.losses.dice import dice_from_counts
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
-from dicejax.losses.probabilities import gold_logit, log_sigmoid, self_adjusted
+from dicejax.losses.probabilities import gold_logit, self_adjusted
 
 
 @loss(alpha=NON_NEGATIVE, smooth=NON_NEGATIVE)

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import (
     BELOW_ONE,
@@ -14,7 +15,7 @@ from dicejax.losses.contract import (
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.elements import Elements, prepare, set_axes
 from dicejax.losses.overlap import count
-from dicejax.losses.probabilities import gold_logit, log_sigmoid
+from dicejax.losses.probabilities import gold_logit
 from dicejax.losses.tversky import power, tversky_from_counts
 
 
@@ -83,7 +84,7 @@ def unified_focal(
     if elements.form == "binary":  # as a softmax over 0 and z
         z = elements.logits
         two = jnp.stack([jnp.zeros_like(z), z], axis=-1)
-        elements = elements._replace(logits=two, raw=two, form="softmax")
+        elements = elements._replace(logits=two, form="softmax")
     classes = elements.logits.shape[-1]
     if not 0 <= background < classes:
         raise ValueError(f"background is {background} but there are {classes} classes")
@@ -109,10 +110,7 @@ def unified_focal(
 def _focal(
     elements: Elements, delta: Array, gamma: Array, variant: str, background: int
 ) -> Array:
-    # Computed again on the way back: cheaper than to keep it beside the counts.
-    gold = jax.checkpoint(lambda z: gold_logit(elements._replace(logits=z)))(
-        elements.logits
-    )
+    gold = gold_logit(elements)
     log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
     if variant == "symmetric":
         return elements.mask(-delta * jnp.exp((1 - gamma) * log_q) * log_p)

@@ -24,7 +24,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.softmax_sums import label_sums
 from dicejax.tasks import Target
 
 HARDNESS_BINS = 20
