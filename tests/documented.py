@@ -1,8 +1,8 @@
-"""Reads the pages that people copy from, and does what they say.
+"""Executes the README and the pages of the site.
 
-A page is played from top to bottom in one folder that has what its reader has: the
-repository's experiments, data, an encoder, a finished run. Files that it shows with a
-title are written, Python is executed, commands are run as they stand, but smaller.
+A page is played from top to bottom in a folder that holds the repository's experiments,
+data, an encoder and a finished run. Files shown with a title are written, Python is
+executed; commands are parsed or, at smaller sizes, run.
 """
 
 from __future__ import annotations
@@ -63,13 +63,13 @@ SMALLER_SCRATCH = {
 SMALLER_SYNTHETIC = {"--data.train": "24", "--data.dev": "8", "--data.test": "8"}
 FEWER = {"--seeds": "1", "--tune": "1"}
 
-# The controls are one more training; the newcomer's path has them.
-WITHOUT_CONTROLS = "--no-baselines"
+# The baselines are one more training.
+WITHOUT_BASELINES = "--no-baselines"
 
 TAKES_EXPERIMENTS = ("train", "compare", "profile", "plan")
 SHELL = {"|", ";", ">", ">>", "<", "&"}
 
-# Commands of dicejax that are not run but parsed, so that their flags are known.
+# Commands that are parsed even where the others of the page are run.
 PARSED = {
     "--processes.coordinator": "waits for a second process: two are run by "
     "tests/training/test_processes.py"
@@ -126,11 +126,16 @@ def commands(block: Block) -> Iterator[list[str]]:
             yield words
 
 
-def play(page: str, folder: Path) -> int:
-    """Do what a page says in a folder that `prepare` has made.
+def play(page: str, folder: Path, train: bool) -> int:
+    """Execute a page in a folder that `prepare` has made.
+
+    Args:
+      page: its path from the root.
+      folder: the working folder.
+      train: run its commands; otherwise only `init`, and parse the others.
 
     Returns:
-      How many commands and blocks of Python there were.
+      The number of commands and blocks of Python.
     """
     names: dict[str, object] = {"__name__": "__page__"}
     exec(PREAMBLES.get(page, ""), names)
@@ -144,13 +149,13 @@ def play(page: str, folder: Path) -> int:
                 done += 1
             elif block.language == "bash":
                 for words in commands(block):
-                    perform(words, block.where)
+                    perform(words, block.where, train)
                     done += 1
     return done
 
 
 def execute(block: Block, names: dict[str, object]) -> None:
-    """Run a block of Python; of one with prompts, hold what it shows against it."""
+    """Run a block of Python; compare the output of one with prompts."""
     if ">>>" not in block.text:
         exec(compile(block.text, block.where, "exec", dont_inherit=True), names)
         return
@@ -163,16 +168,16 @@ def execute(block: Block, names: dict[str, object]) -> None:
     assert result.failed == 0, "".join(said)
 
 
-def perform(words: list[str], where: str) -> None:
-    """Run a command in the working folder, or check it by the rule that it has.
+def perform(words: list[str], where: str, train: bool = True) -> None:
+    """Run a command in the working folder at a smaller size, or check it.
 
     Raises:
-      AssertionError: it fails, or is of a kind that has no rule.
+      AssertionError: it fails, or no rule checks commands of its kind.
     """
     told = f"{where}: {shlex.join(words)}"
     if words[0] == "dicejax":
         small = smaller(words[1:])
-        if PARSED.keys() & set(words):
+        if PARSED.keys() & set(words) or not (train or words[1] == "init"):
             assert parse(small) is not None, told
             return
         status = run(small)
@@ -235,7 +240,7 @@ def smaller(words: list[str]) -> list[str]:
             words[words.index(flag) + 1] = value
         else:
             words += [flag, value]
-    return words + [WITHOUT_CONTROLS] * (words[0] == "compare")
+    return words + [WITHOUT_BASELINES] * (words[0] == "compare")
 
 
 def data_for(experiment: config.Experiment) -> str:
@@ -248,7 +253,7 @@ def data_for(experiment: config.Experiment) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """Put into a folder what the reader of a page has."""
+    """Copy and write what the pages assume: experiments, an encoder, data."""
     shutil.copytree(ROOT / "experiments", folder / "experiments")
     write_encoder(folder / "bert-base-cased")
     newcomer.write(folder / "my.conll", sentences=200)
@@ -276,5 +281,5 @@ def write_encoder(folder: Path) -> None:
     huggingface.write(folder, network, params, tokenizer=tokenizer)
 
 
-if __name__ == "__main__":  # a page by itself: python -m tests.documented PAGE
-    play(sys.argv[1], Path.cwd())
+if __name__ == "__main__":  # python -m tests.documented PAGE [--exhaustive]
+    play(sys.argv[1], Path.cwd(), train="--exhaustive" in sys.argv)

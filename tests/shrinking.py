@@ -61,6 +61,18 @@ def trains_two_steps(setup: Setup, objective: Objective) -> None:
     assert moved(before, jax.device_get(state.params)) > 10
 
 
+def traces_a_step(setup: Setup) -> None:
+    """Trace a step without compiling it: the loss is a scalar, the state its shape."""
+    mesh = MeshShape().make(jax.devices()[:1])
+    objective, batches = setup.objective(), setup.batches(mesh)
+    state = jax.eval_shape(lambda: setup.initial_state(objective, mesh, len(batches)))
+    after, metrics = train_step.eval_shape(
+        state, batches[0].arrays, objective, **setup.step_settings(mesh)
+    )
+    assert metrics["loss"].shape == ()
+    assert jax.tree.structure(after) == jax.tree.structure(state)
+
+
 def moved(before: Params, after: Params) -> int:
     """How many arrays of parameters differ."""
     differ = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)

@@ -1,4 +1,4 @@
-"""Every experiment file loads, has its header, and trains when made small."""
+"""Every experiment file loads, has its header, and its step has a program."""
 
 import re
 
@@ -7,7 +7,7 @@ import pytest
 from dicejax import config
 from dicejax.training.setup import prepare
 
-from .shrinking import FILES, NAMES, ROOT, shrunk, trains_two_steps
+from .shrinking import FILES, NAMES, ROOT, shrunk, traces_a_step, trains_two_steps
 
 WANTED = """
 ablations/qqp_imbalance ablations/sst2 ablations/sst5 ablations/tversky_alpha
@@ -33,8 +33,32 @@ def test_it_has_its_header_and_survives_its_record(file):
     assert config.from_json(config.to_json(experiment)) == experiment
 
 
-@pytest.mark.slow
+# One for each kind of head is trained; the others' steps are traced.
+TRAINED = {
+    "ablations/sst5",
+    "ner/cluener",
+    "ner/conll03_mrc",
+    "pos/ud14",
+    "qa/squad2",
+}
+
+
 @pytest.mark.parametrize("file", FILES, ids=NAMES)
+def test_its_step_can_be_traced(file, tmp_path):
+    experiment = config.load(file)
+    traces_a_step(prepare(shrunk(experiment, tmp_path), warn=lambda text: None))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(
+            file, marks=() if name in TRAINED else pytest.mark.exhaustive, id=name
+        )
+        for name, file in zip(NAMES, FILES, strict=True)
+    ],
+)
 def test_it_trains_two_steps(file, tmp_path):
     experiment = config.load(file)
     setup = prepare(shrunk(experiment, tmp_path), warn=lambda text: None)
