@@ -3,7 +3,7 @@
 #
 #   launch/cloud-tpu.sh NAME ZONE EXPERIMENT.py [flags of dicejax train]
 #
-# Run it again after the slice was preempted and made anew: the run goes on from its
+# Run it again after the slice was preempted and recreated: the run resumes from its
 # last checkpoint, so its folder must outlive the slice (--out gs://BUCKET/...).
 set -euo pipefail
 if [ $# -lt 3 ]; then

@@ -13,13 +13,13 @@ from .documented import ROOT, blocks, commands
 
 PAGE = "RESULTS.md"
 HEADER = (
-    "| loss | n | mean ± sd | min to max | difference | 95 % interval | p (Holm) "
+    "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) "
     "| verdict |"
 )
 ROUNDING = 0.0151  # three figures of two decimals each
 # Tables that answer a question of their own: they are not in the overview.
 APART = ("Tversky", "Imbalance", "Cross-entropy plus dice")
-OUTCOMES = ("better", "worse", "no evidence of a difference")
+OUTCOMES = ("better", "worse", "inconclusive", "not significant after correction")
 
 
 def tables():

@@ -1,4 +1,4 @@
-r"""SQuAD v1.1: where in a text the answer to a question stands.
+r"""SQuAD v1.1: extractive question answering.
 
 Each piece of the text is a start or not, an end or not, so that losses over sets have
 classes to compare. The usual baseline, a softmax over positions, is

@@ -1,4 +1,4 @@
-r"""SQuAD v2.0: where in a text the answer stands, if it has one.
+r"""SQuAD v2.0: extractive question answering with unanswerable questions.
 
 Each piece of the text is a start or not, an end or not, so that losses over sets have
 classes to compare. The usual baseline, a softmax over positions, is
