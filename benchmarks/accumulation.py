@@ -1,11 +1,10 @@
-"""What micro-batches cost in time and save in memory, for both ways of accumulation.
+"""Time and memory of micro-batches, for both ways of accumulation.
 
-Steps of dice (cut at the logits) and of cross-entropy (one pass) beside the plain step,
-on packed rows through an encoder of 6 layers, 384 wide, with dropout. Memory is the
-compiler's: temporary buffers of the step, against those of a step on one micro-batch
-plus the logits of all.
+Steps of dice (cut at the logits) and of cross-entropy (one pass) vs. the plain step, on
+packed rows through a BERT with dropout. Memory is the compiler's: temporary buffers of
+the step, vs. those of a step on one micro-batch plus the logits of all.
 
-usage:    python benchmarks/accumulation.py
+usage:    python benchmarks/accumulation.py [--smallest]
 measured: see benchmarks/README.md
 """
 
@@ -14,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -34,21 +34,30 @@ CLASSES = 9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure.
+    """Sizes.
 
     Args:
-      rows: of the batch.
+      rows: number of rows in the batch.
       max_length: tokens per row.
-      micro_batches: parts.
-      rounds: how often each step is timed, in turn.
-      precision: of the network.
+      micro_batches: number of micro-batches.
+      layers: number of layers of the encoder.
+      width: width of the hidden states.
+      rounds: number of times each step is timed, in turn.
+      precision: dtype of the network.
+      smallest: use the smallest sizes, to see that the program runs.
     """
 
     rows: int = 32
     max_length: int = 128
     micro_batches: int = 4
+    layers: int = 6
+    width: int = 384
     rounds: int = 5
     precision: str = "bfloat16"
+    smallest: bool = False
+
+
+SMALLEST = {"rows": 4, "max_length": 8, "micro_batches": 2, "layers": 1, "width": 24}
 
 
 def batch_of(rows: int, length: int) -> dict[str, np.ndarray]:
@@ -95,14 +104,16 @@ class Step:
         return time.perf_counter() - begin
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Time all steps in turn and print them."""
-    settings = tyro.cli(Settings, description=__doc__)
+    settings = tyro.cli(Settings, description=__doc__, args=argv)
+    if settings.smallest:
+        settings = dataclasses.replace(settings, **SMALLEST, rounds=1)
     encoder = BertConfig(
         vocab_size=30522,
-        hidden_size=384,
-        num_hidden_layers=6,
-        intermediate_size=1536,
+        hidden_size=settings.width,
+        num_hidden_layers=settings.layers,
+        intermediate_size=4 * settings.width,
     )
     heads = (("tags", TokenHead(classes=CLASSES)),)
     network = Network(encoder=encoder, heads=heads, precision=settings.precision)

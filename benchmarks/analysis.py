@@ -1,10 +1,10 @@
-"""What looking at gradients costs: one look beside one step, and every 50th.
+"""Cost of gradient analysis: one analysis vs. one step, and every 50th step.
 
-Steps and looks are taken in turn on the batches of an experiment, so that what else the
-machine does falls on both. A look is all that a run pays for: the program, its results
-brought to the host, the record written to the file. Compiling is told apart.
+Both are timed in turn on the batches of an experiment, so that other load affects both.
+An analysis is the program, the transfer of its results and the record in the file.
+Compilation is reported separately.
 
-usage:    python benchmarks/analysis.py EXPERIMENT.py [--any.setting VALUE]
+usage:    python benchmarks/analysis.py [--smallest] EXPERIMENT.py [--any.setting VALUE]
 measured: see benchmarks/README.md
 """
 
@@ -16,6 +16,7 @@ import statistics
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 import jax
 import tyro
@@ -33,9 +34,11 @@ EVERY = 50
 LIMIT = 0.03
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Time both in turn and print them."""
-    file, *overrides = sys.argv[1:]
+    smallest = "--smallest" in argv
+    file, *overrides = (word for word in argv if word != "--smallest")
+    rounds = 1 if smallest else ROUNDS
     experiment = tyro.cli(
         tyro.conf.AvoidSubcommands[config.Experiment],
         default=config.load(file),
@@ -49,37 +52,37 @@ def main() -> None:
     state = setup.initial_state(mesh, len(batches))
     objective = replicate(setup.objective, mesh)
     settings, meter = setup.step_settings(mesh), Throughput([])
-    times: dict[str, list[float]] = {"step": [], "look": []}
+    times: dict[str, list[float]] = {"step": [], "analysis": []}
     with tempfile.TemporaryDirectory() as folder:
         collector = Collector(
             setup, epath.Path(folder), mesh, after_step=0, say=lambda text: None
         )
         with contextlib.closing(collector):
-            for step in range(1, min(ROUNDS, len(batches)) + 2):
+            for step in range(1, min(rounds, len(batches)) + 2):
                 batch = global_batch(batches[step - 1].arrays, mesh, batches.rows)
                 begin = time.perf_counter()
                 collector.look(step, state, batch, objective, meter)
                 collector.write()
-                times["look"].append(time.perf_counter() - begin)
+                times["analysis"].append(time.perf_counter() - begin)
                 begin = time.perf_counter()
                 state, metrics = train_step(state, batch, objective, **settings)
                 jax.block_until_ready((state, metrics))
                 times["step"].append(time.perf_counter() - begin)
-    print(f"{batch['input_ids'].shape} places, {len(times['look']) - 1} rounds")
-    print(f"{'':6} {'compiled in s':>14} {'median ms':>10} {'min ms':>8}")
+    print(f"{batch['input_ids'].shape} places, {len(times['analysis']) - 1} rounds")
+    print(f"{'':10} {'compiled in s':>14} {'median ms':>10} {'min ms':>8}")
     for name, (first, *rest) in times.items():
         middle, least = statistics.median(rest), min(rest)
-        print(f"{name:6} {first:14.1f} {1e3 * middle:10.1f} {1e3 * least:8.1f}")
-    pairs = zip(times["look"][1:], times["step"][1:], strict=True)
-    ratio = statistics.median(look / step for look, step in pairs)
-    least = min(times["look"][1:]) / min(times["step"][1:])
+        print(f"{name:10} {first:14.1f} {1e3 * middle:10.1f} {1e3 * least:8.1f}")
+    pairs = zip(times["analysis"][1:], times["step"][1:], strict=True)
+    ratio = statistics.median(one / step for one, step in pairs)
+    least = min(times["analysis"][1:]) / min(times["step"][1:])
     for name, one in (("by pairs", ratio), ("by minima", least)):
         cost = one / EVERY
         print(
-            f"{name}: a look is {one:.2f} of a step; every {EVERY}: {cost:.2%} of the "
-            f"time, limit {LIMIT:.0%}"
+            f"{name}: an analysis is {one:.2f} of a step; every {EVERY}: {cost:.2%} of "
+            f"the time, limit {LIMIT:.0%}"
         )
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

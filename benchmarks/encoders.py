@@ -1,7 +1,7 @@
-"""The encoders' cost: a training step beside PyTorch's, compile time, memory.
+"""Cost of the encoders: a training step vs. PyTorch's, compile time, memory.
 
 Three tables. One: a training step (dropout on, AdamW, clipping) of a model folder's
-weights with a token head, beside the same model in PyTorch's transformers with
+weights with a token head vs. the same model in PyTorch's transformers with
 scaled-dot-product attention, in turn; the ratio is the median over rounds of that of
 our faster precision to PyTorch's faster one. Two: the time to lower and compile that
 step for 24 layers as a multiple of 6 layers. Three: the temporary memory of a 24-layer
@@ -11,7 +11,7 @@ Without MODEL_FOLDER the weights are random, and the flags give the size: on a G
 --layers 24 --width 1024 --heads 16 --batch 32 --length 384 --torch_compile
 --peak_tflops 989 is BERT-large on an H200.
 
-usage:    python benchmarks/encoders.py [MODEL_FOLDER] [--help]
+usage:    python benchmarks/encoders.py [MODEL_FOLDER] [--smallest]
 needs:    pip install -e ".[parity]"
 measured: see benchmarks/README.md
 """
@@ -19,13 +19,12 @@ measured: see benchmarks/README.md
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,6 +46,7 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 CLASSES = 9
+DEPTHS = (6, 24)
 COMPILE_LIMIT = 1.5
 REMAT_LIMIT = 3.0
 SPEED_LIMIT = 1.0
@@ -68,7 +68,7 @@ class Settings:
       tables: which of the tables to make.
       torch_compile: let torch.compile translate PyTorch's model.
       peak_tflops: of the device in bfloat16, to print the share that is reached.
-      json: a file to write the figures to.
+      smallest: use the smallest sizes and no limits, to see that the program runs.
     """
 
     model: Annotated[
@@ -84,7 +84,10 @@ class Settings:
     tables: tuple[str, ...] = ("speed", "compile", "memory")
     torch_compile: bool = False
     peak_tflops: float | None = None
-    json: Path | None = None
+    smallest: bool = False
+
+
+SMALLEST = {"layers": 1, "width": 16, "heads": 2, "batch": 2, "length": 8}
 
 
 def batch_of(config: EncoderConfig, rows: int, length: int) -> dict[str, np.ndarray]:
@@ -114,7 +117,7 @@ def lowered(network: Network, rows: int, length: int):
 
     def fresh(key):
         return TrainState.create(
-            network.init(key), optimizer.transform(), total_steps=1000, rng=key
+            network.init(key), optimizer, total_steps=1000, rng=key
         )
 
     state = jax.eval_shape(fresh, jax.random.key(0))
@@ -134,7 +137,7 @@ def our_steps(
     optimizer = AdamW()
     state = TrainState.create(
         jax.device_put(weights.over(network.init(jax.random.key(0)))),
-        optimizer.transform(),
+        optimizer,
         total_steps=1_000_000,
         rng=jax.random.key(1),
     )
@@ -288,26 +291,29 @@ def compile_seconds(config: EncoderConfig) -> float:
     return time.perf_counter() - start
 
 
-def compile_times() -> list[dict[str, Any]]:
-    """24 layers against 6; the less of three each, in turn."""
+def compile_times(settings: Settings) -> list[dict[str, Any]]:
+    """24 layers vs. 6; the minimum of three each, in turn."""
+    shallow, deep = DEPTHS if not settings.smallest else (1, 2)
     rows = []
-    for name in architectures(6):
-        times = {depth: [] for depth in (6, 24)}
-        for _ in range(3):
+    for name in architectures(shallow):
+        times = {depth: [] for depth in (shallow, deep)}
+        for _ in range(3 if not settings.smallest else 1):
             for depth, values in times.items():
                 values.append(compile_seconds(architectures(depth)[name]))
-        six, deep = (min(times[depth]) for depth in (6, 24))
-        rows.append({"name": name, "6": six, "24": deep, "times": deep / six})
+        least = {str(depth): min(values) for depth, values in times.items()}
+        ratio = least[str(deep)] / least[str(shallow)]
+        rows.append({"name": name, **least, "times": ratio})
     return rows
 
 
-def memory() -> list[dict[str, Any]]:
-    """Temporary memory of a 24-layer step, MiB."""
+def memory(settings: Settings) -> list[dict[str, Any]]:
+    """Temporary memory of a deep step, MiB."""
     rows = []
-    for name, config in architectures(24).items():
+    depth, shape = (DEPTHS[1], (8, 256)) if not settings.smallest else (2, (2, 8))
+    for name, config in architectures(depth).items():
         sizes = []
         for remat in (False, True):
-            program = lowered(network_of(config, remat=remat), 8, 256).compile()
+            program = lowered(network_of(config, remat=remat), *shape).compile()
             sizes.append(program.memory_analysis().temp_size_in_bytes / 2**20)
         plain, less = sizes
         rows.append(
@@ -340,19 +346,21 @@ def random_folder(settings: Settings, folder: Path) -> Path:
     return folder / "model"
 
 
-def main() -> None:
-    """Measure, print, and exit with 1 if a limit is broken."""
-    settings = tyro.cli(Settings, description=__doc__, use_underscores=True)
-    console, figures, broken = Console(), {}, []
+def main(argv: Sequence[str] | None = None) -> int:
+    """Measure, print, and return 1 if a limit is broken."""
+    settings = tyro.cli(Settings, description=__doc__, use_underscores=True, args=argv)
+    if settings.smallest:
+        settings = dataclasses.replace(settings, **SMALLEST, rounds=1, steps=1)
+    console, broken = Console(), []
     device = jax.devices()[0]
     console.print(f"{device.device_kind}, load {os.getloadavg()[0]:.2f} at the start")
     if "speed" in settings.tables:
         with tempfile.TemporaryDirectory() as made:
             folder = settings.model or random_folder(settings, Path(made))
-            rows = figures["speed"] = speed(settings, folder)
+            rows = speed(settings, folder)
         shape = f"[{settings.batch}, {settings.length}]"
         show(console, f"A training step on {shape}", rows)
-        times = figures["times_as_fast"] = faster_than_torch(rows)
+        times = faster_than_torch(rows)
         console.print(f"{times:.2f} times as fast as PyTorch, faster against faster")
         if times < SPEED_LIMIT:
             broken.append(f"a step is {times:.2f} times as fast, not {SPEED_LIMIT}")
@@ -362,7 +370,7 @@ def main() -> None:
     ):
         if key not in settings.tables:
             continue
-        rows = figures[key] = measure()
+        rows = measure(settings)
         show(console, title, rows)
         for row in rows:
             if key == "compile" and row["times"] > COMPILE_LIMIT:
@@ -371,12 +379,10 @@ def main() -> None:
                 )
             if key == "memory" and row["times"] < REMAT_LIMIT:
                 broken.append(f"{row['name']} saves {row['times']:.2f} times only")
-    if settings.json:
-        settings.json.write_text(json.dumps(figures | {"broken": broken}, indent=2))
-    for line in broken:
+    for line in broken if not settings.smallest else ():
         console.print(f"limit broken: {line}", style="red")
-    sys.exit(bool(broken))
+    return int(bool(broken) and not settings.smallest)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,10 +1,9 @@
-"""What `dicejax plan` says of a step's memory beside what a run on the CPU really adds.
+"""Memory that `dicejax plan` estimates vs. the resident memory that steps add on a CPU.
 
-The step is compiled first; then the resident memory is read, the state made, a few
-steps are taken, and the kernel's record of the highest resident memory is read. Only
-Linux keeps that record.
+The step is compiled first; then the resident memory is read, the state created, a few
+steps are taken, and the kernel's peak resident memory is read (Linux only).
 
-usage:    python benchmarks/memory.py EXPERIMENT.py [--any.setting VALUE]
+usage:    python benchmarks/memory.py [--smallest] EXPERIMENT.py [--any.setting VALUE]
 measured: see benchmarks/README.md
 """
 
@@ -13,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -41,7 +41,7 @@ def forget_highest() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-def really_added(experiment: config.Experiment) -> int:
+def really_added(experiment: config.Experiment, steps: int) -> int:
     """Return the bytes by which the first steps raise the resident memory."""
     mesh = experiment.mesh.make()
     setup = prepare(experiment, warn=print)
@@ -54,15 +54,16 @@ def really_added(experiment: config.Experiment) -> int:
     forget_highest()
     before = resident("VmRSS")
     state = setup.initial_state(mesh, len(batches))
-    for step in range(STEPS):
+    for step in range(steps):
         batch = global_batch(batches[step].arrays, mesh)
         state, _ = jax.block_until_ready(compiled(state, batch, objective))
     return resident("VmHWM") - before
 
 
-def main() -> None:
+def main(argv: Sequence[str]) -> None:
     """Print both as one JSON object."""
-    file, *overrides = sys.argv[1:]
+    smallest = "--smallest" in argv
+    file, *overrides = (word for word in argv if word != "--smallest")
     experiment = tyro.cli(
         tyro.conf.AvoidSubcommands[config.Experiment],
         default=config.load(file),
@@ -71,7 +72,7 @@ def main() -> None:
     simulate(experiment)
     planned = plan(experiment, warn=lambda text: print(text, file=sys.stderr))
     bytes_planned = planned.total * jax.device_count()
-    added = really_added(experiment)
+    added = really_added(experiment, 1 if smallest else STEPS)
     print(
         json.dumps(
             {
@@ -84,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,11 +1,11 @@
-"""Real tokens per second in training: dicejax beside a PyTorch loop, in turn.
+"""Real tokens per second in training: dicejax vs. a PyTorch loop, in turn.
 
 Both fine-tune the same weights on the same sentences of a CoNLL column file with
 dropout on and 32 sentences per update. Padding is not counted. The PyTorch loop is a
 script that takes MODEL TRAIN TEST --batch --lr --steps --max-train [--bf16] and prints
-JSON with `train_tokens_per_s`; `torch_tagger.py` beside this file is one.
+JSON with `train_tokens_per_s`; `torch_tagger.py` is one.
 
-usage:    python benchmarks/train_tokens.py MODEL_FOLDER CONLL_FOLDER
+usage:    python benchmarks/train_tokens.py MODEL_FOLDER CONLL_FOLDER [--smallest]
 needs:    pip install -e ".[parity]"
 measured: see benchmarks/README.md
 """
@@ -19,6 +19,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -30,14 +31,15 @@ HUGE_PAGES = "glibc.malloc.hugetlb=1"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure.
+    """Data and sizes.
 
     Args:
       model: folder with config.json, model.safetensors and tokenizer files.
       data: folder with train.txt and test.txt in CoNLL columns.
       peer: the PyTorch loop.
       sentences: training sentences, the first of the file.
-      rounds: how often each is run, in turn.
+      rounds: number of times each is run, in turn.
+      smallest: few sentences and float32 alone, to see that the program runs.
     """
 
     model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL_FOLDER")]
@@ -45,6 +47,7 @@ class Settings:
     peer: Path = HERE / "torch_tagger.py"
     sentences: int = 2560
     rounds: int = 3
+    smallest: bool = False
 
 
 def run(command: list[str], **environment: str) -> str:
@@ -102,9 +105,11 @@ def shortened(settings: Settings, folder: Path) -> Path:
     return folder
 
 
-def main() -> None:
+def main(argv: Sequence[str] | None = None) -> None:
     """Measure in turn and print the medians."""
-    settings = tyro.cli(Settings, description=__doc__)
+    settings = tyro.cli(Settings, description=__doc__, args=argv)
+    if settings.smallest:
+        settings = dataclasses.replace(settings, sentences=128, rounds=1)
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         data = shortened(settings, Path(folder))
@@ -117,12 +122,15 @@ def main() -> None:
             "dicejax float32": lambda: dicejax(settings, data, "float32"),
             "dicejax bfloat16": lambda: dicejax(settings, data, "bfloat16"),
         }
+        if settings.smallest:
+            measured = {k: v for k, v in measured.items() if k.endswith("float32")}
         for turn in range(settings.rounds):
             for name, measure in measured.items():
                 rates.setdefault(name, []).append(measure())
                 print(f"round {turn + 1}  {name:30} {rates[name][-1]:8,.0f} tokens/s")
-    plain = statistics.median(rates["PyTorch bfloat16"])
-    print(f"\n{'':30} {'median':>8} {'min':>8} {'max':>8}  vs PyTorch bfloat16")
+    baseline = "PyTorch float32" if settings.smallest else "PyTorch bfloat16"
+    plain = statistics.median(rates[baseline])
+    print(f"\n{'':30} {'median':>8} {'min':>8} {'max':>8}  vs. {baseline}")
     for name, values in rates.items():
         middle = statistics.median(values)
         print(

@@ -64,10 +64,9 @@ def trains_two_steps(setup: Setup, objective: Objective) -> None:
 def traces_a_step(setup: Setup) -> None:
     """Trace a step without compiling it: the loss is a scalar, the state its shape."""
     mesh = MeshShape().make(jax.devices()[:1])
-    objective, batches = setup.objective(), setup.batches(mesh)
-    state = jax.eval_shape(lambda: setup.initial_state(objective, mesh, len(batches)))
+    state, batch = setup.abstract_state(), setup.batches(mesh)[0].arrays
     after, metrics = train_step.eval_shape(
-        state, batches[0].arrays, objective, **setup.step_settings(mesh)
+        state, batch, setup.objective, **setup.step_settings(mesh)
     )
     assert metrics["loss"].shape == ()
     assert jax.tree.structure(after) == jax.tree.structure(state)

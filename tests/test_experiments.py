@@ -38,7 +38,6 @@ TRAINED = {
     "ablations/sst5",
     "ner/cluener",
     "ner/conll03_mrc",
-    "pos/ud14",
     "qa/squad2",
 }
 

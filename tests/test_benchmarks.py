@@ -1,0 +1,82 @@
+"""Every program in benchmarks/ runs at its smallest sizes."""
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import newcomer
+from .documented import write_encoder
+
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks"
+QUICKSTART = str(ROOT / "experiments" / "quickstart.py")
+SIZES = {
+    "--data.train": 64,
+    "--data.dev": 4,
+    "--data.test": 4,
+    "--encoder.hidden_size": 8,
+    "--encoder.num_hidden_layers": 1,
+    "--encoder.num_attention_heads": 2,
+    "--encoder.intermediate_size": 16,
+    "--training.max_length": 64,
+    "--training.batch_size": 4,
+}
+SMALL = [QUICKSTART, *(str(word) for pair in SIZES.items() for word in pair)]
+# The other arguments of each program, and what its output must contain.
+PROGRAMS = {
+    "accumulation": ([], "one pass"),
+    "analysis": (SMALL, "an analysis is"),
+    "encoders": ([], "XLNet"),
+    "input": (["DATA"], "pairs, MRPC"),
+    "losses": ([], "lovasz_softmax"),
+    "memory": (SMALL, "planned / added"),
+    "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
+}
+NEED_TORCH = {"encoders", "losses", "train_tokens"}
+# Not programs of their own: the PyTorch side of the others.
+RIVALS = {"torch_losses", "torch_tagger"}
+
+
+def load(name, monkeypatch):
+    """Import a program, which finds its neighbours as if it were run."""
+    monkeypatch.syspath_prepend(FOLDER)
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_program_is_run():
+    assert {file.stem for file in FOLDER.glob("*.py")} == PROGRAMS.keys() | RIVALS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, request):
+    if name in NEED_TORCH:
+        pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    argv, shown = PROGRAMS[name]
+    argv = ["--smallest", *argv]
+    if "DATA" in argv:
+        argv[-1] = str(request.getfixturevalue("data_folder"))
+    if "MODEL" in argv:
+        write_encoder(tmp_path / "model")
+        for split in ("train", "dev", "test"):
+            newcomer.write(tmp_path / f"{split}.txt", sentences=200)
+        argv[-2:] = [str(tmp_path / "model"), str(tmp_path)]
+    assert not load(name, monkeypatch).main(argv)
+    assert shown in capsys.readouterr().out
+
+
+def test_programs_and_their_page_agree():
+    page = (FOLDER / "README.md").read_text()
+    for name in PROGRAMS:
+        assert f"## {name}.py" in page
+        head = (FOLDER / f"{name}.py").read_text().split('"""')[1]
+        assert re.search(
+            rf"^usage: +python benchmarks/{name}\.py.*--smallest", head, re.M
+        )
