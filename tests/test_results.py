@@ -13,8 +13,7 @@ from .documented import ROOT, blocks, commands
 
 PAGE = "RESULTS.md"
 HEADER = (
-    "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) "
-    "| verdict |"
+    "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) | verdict |"
 )
 ROUNDING = 0.0151  # three figures of two decimals each
 # Tables that answer a question of their own: they are not in the overview.
