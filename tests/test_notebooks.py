@@ -1,4 +1,4 @@
-"""The notebooks hold what they say, when they are run and as they are committed."""
+"""The notebooks run at small sizes, and are committed with their outputs."""
 
 import importlib.util
 import json
@@ -19,6 +19,8 @@ NAMES = (
     "5_own_data_and_loss",
     "6_to_pytorch",
 )
+# Of the others, what they use is tested elsewhere; they run with --exhaustive.
+EXECUTED = {"1_losses_and_gradients", "5_own_data_and_loss"}
 MOST_BYTES = 400_000
 # Temporary folders, homes, and what a working copy or an environment lies in.
 OF_A_MACHINE = re.compile(
@@ -42,7 +44,7 @@ def code_cells(notebook):
 
 
 def texts_of(output):
-    """What a reader sees of an output as text; pictures are in base64 or SVG."""
+    """The visible text of an output; pictures are in base64 or SVG."""
     if output.output_type == "stream":
         return [output.text]
     data = output.get("data", {})
@@ -52,7 +54,13 @@ def texts_of(output):
 
 
 @pytest.mark.slow
-@every
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in EXECUTED else pytest.mark.exhaustive)
+        for name in NAMES
+    ],
+)
 def test_a_notebook_holds_what_it_says(name, tmp_path):
     if name == "6_to_pytorch":
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
