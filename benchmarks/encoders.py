@@ -212,12 +212,14 @@ def milliseconds(take: Callable[[int], None], steps: int) -> float:
 
 def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
     """Time all in every round, right after one another, to and fro."""
+    precisions = ("float32", "bfloat16", "pure bfloat16")
+    most = 1 if settings.smallest else 3
     rivals = {
         f"dicejax {precision}": our_steps(settings, folder, precision)
-        for precision in ("float32", "bfloat16")
+        for precision in precisions[: min(most, 2)]
     } | {
         f"PyTorch {precision}": torch_steps(settings, folder, precision)
-        for precision in ("float32", "bfloat16", "pure bfloat16")
+        for precision in precisions[:most]
     }
     for take in rivals.values():
         take(2)
@@ -295,7 +297,7 @@ def compile_times(settings: Settings) -> list[dict[str, Any]]:
     """24 layers vs. 6; the minimum of three each, in turn."""
     shallow, deep = DEPTHS if not settings.smallest else (1, 2)
     rows = []
-    for name in architectures(shallow):
+    for name in list(architectures(shallow))[: 1 if settings.smallest else 2]:
         times = {depth: [] for depth in (shallow, deep)}
         for _ in range(3 if not settings.smallest else 1):
             for depth, values in times.items():
@@ -310,7 +312,8 @@ def memory(settings: Settings) -> list[dict[str, Any]]:
     """Temporary memory of a deep step, MiB."""
     rows = []
     depth, shape = (DEPTHS[1], (8, 256)) if not settings.smallest else (2, (2, 8))
-    for name, config in architectures(depth).items():
+    made = list(architectures(depth).items())
+    for name, config in made[-1:] if settings.smallest else made:
         sizes = []
         for remat in (False, True):
             program = lowered(network_of(config, remat=remat), *shape).compile()
