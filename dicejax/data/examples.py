@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 
 __all__ = [
@@ -18,6 +17,21 @@ __all__ = [
     "TaggedWords",
     "by_character",
 ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sentence:
+    """One sentence with its gold spans.
+
+    Attributes:
+      words: as the file has them.
+      spans: of words, in their order.
+      line: where the sentence begins in its file, counted from 1.
+    """
+
+    words: tuple[str, ...]
+    spans: tuple[Span, ...]
+    line: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +50,7 @@ class TaggedWords:
 
 
 class AnswerSpan(NamedTuple):
-    """A piece of a context, from `start` on.
+    """A part of a context, beginning at `start`.
 
     >>> span = AnswerSpan(5, "Bede")
     >>> "Adam Bede was a carpenter"[span.start : span.end]
@@ -60,8 +74,8 @@ class ReadingExample:
       id: unlike every other in its file; predictions are keyed by it.
       question: as the file has it.
       context: the text to read.
-      answers: what different people answered, each one span or several; empty where
-        the context holds no answer, and where the gold is kept back.
+      answers: of each annotator, one span or several; empty where the context holds
+        no answer.
       impossible: whether the context holds no answer.
     """
 
@@ -98,7 +112,7 @@ class LabelledText:
     Attributes:
       first: the text, or the first of the pair.
       second: None where there is no pair.
-      label: None where the file keeps it back.
+      label: None where there is none, as in texts to predict.
       id: as the file has it, or the row's number, counted from 0.
       line: of the file, counted from 1.
     """

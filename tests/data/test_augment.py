@@ -335,7 +335,20 @@ def test_settings_are_data():
 
 def test_real_question_pairs(data_folder, tmp_path):
     path = tmp_path / "pairs.tsv"
-    common = ["what", "how", "is", "the", "a", "i", "to", "in", "of", "do", "are", "for", "can", "best"]
+    common = (
+        "what",
+        "how",
+        "is",
+        "the",
+        "a",
+        "to",
+        "in",
+        "of",
+        "do",
+        "are",
+        "for",
+        "can",
+    )
     path.write_text(
         "\n".join(f"{word}\t{word}{end}" for word in common for end in "xyz")
     )

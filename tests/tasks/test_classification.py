@@ -8,7 +8,6 @@ from sklearn import metrics
 from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import classification as reader
-from dicejax.data.readers import label_first
 from dicejax.errors import InputError
 from dicejax.tasks.classification import HEAD, Classification
 from dicejax.tasks.task import IGNORED
@@ -179,7 +178,7 @@ def test_prediction_reads_one_text_or_two():
 )
 def test_gold_of_every_set_comes_back(data_folder, file, layout):
     path = data_folder / file
-    examples = reader.read(path, layout) if layout else label_first.read(path)
+    examples = reader.read(path, layout) if layout else reader.read_label_first(path)
     tokenizer = tokenize.read(data_folder / "vocab/bert-base-uncased", words=False)
     task = Classification()
     labels = task.label_names(examples)

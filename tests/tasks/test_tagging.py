@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from dicejax.data import tokenize
+from dicejax.data.examples import Sentence
 from dicejax.data.readers import cluener, conll
-from dicejax.data.readers.conll import Sentence
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
 from dicejax.tasks.tagging import Tagging

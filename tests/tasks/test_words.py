@@ -6,7 +6,7 @@ from sklearn import metrics
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.readers import conllu, words
+from dicejax.data.readers import conll, conllu
 from dicejax.errors import InputError
 from dicejax.tasks.words import NONE, JointTagging, WordTagging
 
@@ -103,9 +103,9 @@ def test_gold_of_ud_chinese_survives_joint_tagging(data_folder, split):
 
 ENGLISH = {
     "ud_english_ewt/dev.conllu": (conllu.read, {}, 0),
-    "tweet_pos_ark/test.txt": (words.read, {}, 0),
-    "tweet_pos_ritter/all.txt": (words.read, {}, 0),
-    "conll2000/test.txt": (words.read, {"label_column": 1}, 0),
+    "tweet_pos_ark/test.txt": (conll.read_words, {}, 0),
+    "tweet_pos_ritter/all.txt": (conll.read_words, {}, 0),
+    "conll2000/test.txt": (conll.read_words, {"label_column": 1}, 0),
 }
 
 

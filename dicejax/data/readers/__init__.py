@@ -3,15 +3,19 @@
 | file             | reads                                          | gives            |
 | ---------------- | ---------------------------------------------- | ---------------- |
 | `conll`          | columns with tags of spans (BIO, BMES, ...)    | `Sentence`       |
-| `words`          | columns with a label per word                  | `TaggedWords`    |
+|                  | columns with a label per word: `read_words`    | `TaggedWords`    |
 | `conllu`         | CoNLL-U                                        | `TaggedWords`    |
 | `cluener`        | CLUENER2020's JSON lines                       | `Sentence`       |
 | `bert_mrc`       | BERT-MRC's JSON                                | `SpanQuery`      |
 | `squad`          | SQuAD v1.1, v2.0 and Quoref JSON               | `ReadingExample` |
 | `classification` | tab-separated texts: MRPC, QQP, SST-2          | `LabelledText`   |
-| `label_first`    | a label and a sentence per line: SST-2, SST-5  | `LabelledText`   |
+|                  | a label and a sentence: `read_label_first`     | `LabelledText`   |
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 
-Each has `read(path, ...)`. The first bad example raises `InputError`, unless `on_error`
-is given, which is told of each, such as a `skipping.Skipped`; the rest is then read.
+All take `path`, local or anything etils.epath opens (gs://, s3://), of UTF-8 text with
+or without a byte order mark, with any line ends; a name in `.gz` is decompressed. They
+return at least one example, in the order of the file, and raise `InputError` with file
+and line where the file is missing, empty, a folder, not UTF-8 text or malformed.
+`on_error`, such as a `skipping.Skipped`, is called with the error of each malformed
+example, which is then skipped; None raises the first.
 """

@@ -39,17 +39,14 @@ def read(
     (('Ada', 'Lovelace', 'slept'), [('PER', 0, 2)])
 
     Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
+      path: see `readers`.
       labels: every `entity_label` there is; None allows any.
-      on_error: is told of each item that is left out; None raises the first.
-
-    Returns:
-      The items in the order of the file; at least one.
+      on_error: see `readers`.
 
     Raises:
-      InputError: the file is missing, empty, a folder, or not a JSON list; an item
-        lacks a field, its places disagree, lie outside the sentence or end before they
-        start; an id comes twice; a label is not in the list.
+      InputError: the file is not a JSON list; an item lacks a field, its places
+        disagree, lie outside the sentence or end before they start; an id comes twice;
+        a label is not in the list.
     """
     document = json_text.document(path)
     if not isinstance(document, list):

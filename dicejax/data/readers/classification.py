@@ -1,10 +1,10 @@
-"""Texts and pairs of texts with a class, in tab-separated files as GLUE has them."""
+"""Texts and pairs of texts with a class: tab-separated as in GLUE, or label first."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import text
@@ -19,8 +19,8 @@ from dicejax.errors import InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Which column of a tab-separated file is what.
+class TextColumns:
+    """The columns of a tab-separated file.
 
     Columns are named as the file's first line names them, or numbered from 0 where it
     names none.
@@ -29,7 +29,7 @@ class Layout:
       first: the text, or the first of a pair.
       second: the second of a pair; None where there is none.
       label: the class.
-      id: what tells examples apart; None numbers the rows from 0.
+      id: unlike any other example's; None numbers the rows from 0.
       labels: every class there is; None allows any.
     """
 
@@ -40,9 +40,7 @@ class Layout:
     labels: tuple[str, ...] | None = None
 
     def __post_init__(self):
-        used = [
-            c for c in (self.first, self.second, self.label, self.id) if c is not None
-        ]
+        used = list(self.used.values())
         if len({type(column) for column in used}) > 1:
             raise ValueError(f"name all columns or number all, not {used}")
         if len(set(used)) < len(used):
@@ -53,14 +51,22 @@ class Layout:
         """Whether the first line of a file names its columns."""
         return isinstance(self.first, str)
 
+    @property
+    def used(self) -> dict[str, str | int]:
+        """The columns that are given."""
+        given = {name: getattr(self, name) for name in ("first", "second", "label")}
+        return {n: c for n, c in (given | {"id": self.id}).items() if c is not None}
 
-MRPC = Layout(first="#1 String", second="#2 String", label="Quality", labels=("0", "1"))
+
+MRPC = TextColumns(
+    first="#1 String", second="#2 String", label="Quality", labels=("0", "1")
+)
 """Microsoft paraphrases, as released and as in GLUE."""
 
-QQP = Layout(first=1, second=2, label=0, id=3, labels=("0", "1"))
+QQP = TextColumns(first=1, second=2, label=0, id=3, labels=("0", "1"))
 """Quora question pairs in the split of Wang et al. (2017): no header."""
 
-GLUE_QQP = Layout(
+GLUE_QQP = TextColumns(
     first="question1",
     second="question2",
     label="is_duplicate",
@@ -69,21 +75,20 @@ GLUE_QQP = Layout(
 )
 """Quora question pairs as in GLUE."""
 
-SST2 = Layout(first="sentence", label="label", labels=("0", "1"))
+SST2 = TextColumns(first="sentence", label="label", labels=("0", "1"))
 """Sentiment as in GLUE."""
 
 
 def read(
     path: str | os.PathLike[str],
-    layout: Layout,
+    layout: TextColumns,
     *,
-    labelled: bool = True,
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
     r"""Read a tab-separated file, an example per line.
 
     There is no quoting: a quotation mark is one, and no text can hold a tab. White
-    space around a text is taken off, blank lines are passed over.
+    space around a text is taken off, blank lines are skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
@@ -93,57 +98,93 @@ def read(
     ('so "good"', '1')
 
     Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
+      path: see `readers`.
       layout: `MRPC`, `QQP`, `GLUE_QQP`, `SST2`, or one's own.
-      labelled: False for a test file: no label is read, whether or not there is one.
-      on_error: is told of each line that is left out; None raises the first.
-
-    Returns:
-      The examples in the order of the file; at least one.
+      on_error: see `readers`.
 
     Raises:
-      InputError: the file is missing, empty, a folder, or not UTF-8 text; the header
-        lacks a column; a line has more or fewer columns than the first; a text is
-        empty; a label is not in the list.
+      InputError: the header lacks a column; a line has more or fewer columns than the
+        first; a text is empty; a label is not in the list.
     """
     columns: _Columns | None = None
-    found = []
-    row = -1
 
-    def leave_out(error: InputError) -> None:
-        nonlocal row
-        row += columns is not None or not layout.has_header
-        report(error, on_error)
-
-    for number, line in text.lines(path, leave_out):
-        if not line.strip(" "):
-            continue
+    def example(row: int, number: int, line: str) -> LabelledText | None:
+        nonlocal columns
         fields = line.split("\t")
         if columns is None:
-            columns = _columns(path, number, fields, layout, labelled)
+            columns = _columns(path, number, fields, layout)
             if layout.has_header:
-                continue
+                return None
+        return columns.pick(fields, row, number)
+
+    return _read(path, example, on_error, headers=int(layout.has_header))
+
+
+def read_label_first(
+    path: str | os.PathLike[str], *, on_error: OnError | None = None
+) -> list[LabelledText]:
+    r"""Read a file with a label, a space or tab, and a sentence on each line.
+
+    White space around the sentence is taken off, blank lines are skipped.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
+    >>> _ = path.write_text("4 gorgeous , witty\n0 dull .\n")
+    >>> [(example.label, example.first) for example in read_label_first(path)]
+    [('4', 'gorgeous , witty'), ('0', 'dull .')]
+
+    Raises:
+      InputError: a line has no sentence behind its label.
+    """
+
+    def example(row: int, number: int, line: str) -> LabelledText | None:
+        if not line.strip():
+            return None
+        label, *rest = line.split(None, 1)
+        if not rest:
+            raise Flaw("no text behind the label", "add it or remove the line")
+        return LabelledText(rest[0].strip(), None, label, str(row), number)
+
+    return _read(path, example, on_error)
+
+
+def _read(
+    path,
+    example: Callable[[int, int, str], LabelledText | None],
+    on_error: OnError | None,
+    headers: int = 0,
+) -> list[LabelledText]:
+    """Make an example of each line that is not blank; rows count behind the headers."""
+    found: list[LabelledText] = []
+    row = -1 - headers
+
+    def skip(error: InputError) -> None:
+        nonlocal row
+        row += 1
+        report(error, on_error)
+
+    for number, line in text.lines(path, skip):
+        if not line.strip(" "):
+            continue
         row += 1
         try:
-            found.append(columns.pick(fields, row, number))
+            one = example(row, number, line)
         except Flaw as flaw:
             report(flaw.at(path, number), on_error)
+            continue
+        if one is not None:
+            found.append(one)
     if not found:
         raise InputError.at(path, None, "holds no examples", "put one on each line")
     return found
 
 
-def _columns(path, number, fields, layout: Layout, labelled: bool) -> _Columns:
-    used = {
-        part: column for part, column in _used(layout) if labelled or part != "label"
-    }
+def _columns(path, number: int, fields: list[str], layout: TextColumns) -> _Columns:
     names = [name.strip() for name in fields]
-    for part, column in used.items():
+    for part, column in layout.used.items():
         if layout.has_header and column not in names:
             do = did_you_mean(column, names)
             what = f"the header has no column {column!r}"
-            if part == "label":
-                do += " (read a test file with labelled=False)"
             raise InputError.at(path, number, what, do)
         if not layout.has_header and not 0 <= column < len(fields):
             what = f"{_count(fields)}, but the {part} is asked from column {column}"
@@ -151,16 +192,9 @@ def _columns(path, number, fields, layout: Layout, labelled: bool) -> _Columns:
             raise InputError.at(path, number, what, do)
     places = {
         part: names.index(column) if layout.has_header else column
-        for part, column in used.items()
+        for part, column in layout.used.items()
     }
     return _Columns(places, layout.labels, len(fields), number)
-
-
-def _used(layout: Layout) -> Iterator[tuple[str, str | int]]:
-    for part in ("first", "second", "label", "id"):
-        column = getattr(layout, part)
-        if column is not None:
-            yield part, column
 
 
 def _count(fields: list[str]) -> str:
@@ -188,8 +222,6 @@ class _Columns:
             if part.get(name) == "":
                 which = "text" if "second" not in part else f"{name} text"
                 raise Flaw(f"the {which} is empty", "add it or remove the line")
-        label = part.get("label")
-        if label is not None:
-            check_label(label, self.labels)
+        check_label(part["label"], self.labels)
         id_ = part.get("id", str(row))
-        return LabelledText(part["first"], part.get("second"), label, id_, line)
+        return LabelledText(part["first"], part.get("second"), part["label"], id_, line)

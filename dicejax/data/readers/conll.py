@@ -1,32 +1,27 @@
-"""CoNLL column files: a word and its tag per line, a blank line between sentences."""
+"""Column files: a word and its tag per line, a blank line between sentences."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
 import os
-from collections.abc import Collection, Iterator
+import sys
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from dicejax.data import tags
-from dicejax.data.readers import columns
-from dicejax.data.readers.skipping import Flaw, OnError, check_label, report
-from dicejax.data.tags import Span
+from dicejax.data.examples import Sentence, TaggedWords
+from dicejax.data.readers import text
+from dicejax.data.readers.skipping import Flaw, OnError, report
 from dicejax.errors import InputError
 
+_DOCUMENT_START = "-DOCSTART-"
 
-@dataclasses.dataclass(frozen=True)
-class Sentence:
-    """One sentence with its gold spans.
 
-    Attributes:
-      words: as the file has them.
-      spans: what they name, in the order of the words.
-      line: where the sentence begins in its file, counted from 1.
-    """
+class _Rows(NamedTuple):
+    """The rows of one sentence; `line` is that of the first, counted from 1."""
 
-    words: tuple[str, ...]
-    spans: tuple[Span, ...]
     line: int
+    words: list[str]
+    labels: list[str]
 
 
 def read(
@@ -36,19 +31,17 @@ def read(
     tag_column: int = -1,
     separator: str | None = None,
     scheme: str | None = None,
-    types: Collection[str] | None = None,
     on_error: OnError | None = None,
 ) -> list[Sentence]:
-    r"""Read a file of words and tags.
+    r"""Read a file of words and tags of spans.
 
-    The text is UTF-8, with or without a byte order mark, with any line ends; a name in
-    `.gz` is decompressed. Blank lines and `-DOCSTART-` rows end a sentence and belong
-    to none. There are no comments: a line that begins with `#` is a row.
+    Blank lines and `-DOCSTART-` rows end a sentence and belong to none. There are no
+    comments: a line that begins with `#` is a row.
 
     Every tag must belong to the scheme, but sequences need not follow it: they are
-    decoded as `tags.spans` does. Where no scheme is named, `tags.detect_scheme` tells
-    it from the whole file. IOB1 and BIO can be mistaken for each other there when the
-    file is small or damaged, which changes no span, since both decode alike.
+    decoded by `tags.spans`. Without a scheme, `tags.detect_scheme` detects it from the
+    whole file. IOB1 and BIO can be mistaken for each other there when the file is small
+    or damaged, which changes no span, since both decode alike.
 
     Files with one character per line are read so too: for joint segmentation and
     tagging (CTB) each word is a span, its part of speech the type: `B-NN`, `E-NN`.
@@ -62,40 +55,29 @@ def read(
     5 ('Paris',) [('LOC', 0, 1)]
 
     Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
+      path: see `readers`.
       word_column: counted from 0; negative counts from the end.
       tag_column: the same.
-      separator: what stands between columns, exactly once. None: any run of ASCII
-        spaces and tabs. Other white space never separates, because it can be a word:
-        where each character has a tag, as in Chinese, so have the ideographic space
-        U+3000 and the no-break space U+00A0.
-      scheme: how the tags are written, one of `tags.PREFIXES`; None detects it.
-      types: every type that spans may have; None allows any.
-      on_error: is told of each sentence that is left out, with its first flaw; None
-        raises the first.
-
-    Returns:
-      The sentences in the order of the file; at least one.
+      separator: of columns, exactly one. None: any run of ASCII spaces and tabs. Other
+        white space never separates, because it can be a word: where each character has
+        a tag, as in Chinese, so have the ideographic space U+3000 and U+00A0.
+      scheme: of the tags, one of `tags.PREFIXES`; None detects it.
+      on_error: see `readers`.
 
     Raises:
-      InputError: the file is missing, empty, a folder, or not UTF-8 text; a row has
-        more or fewer columns than the first or none at the place asked for; a tag is
-        malformed or not of the scheme; a type or the scheme is unknown. The message
-        names the file, and the line where there is one.
+      InputError: a row has more or fewer columns than the first or lacks a column; a
+        tag is malformed or not of the scheme; the scheme is unknown.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         known = ", ".join(tags.PREFIXES)
         raise InputError.at(
             path, None, f"scheme {scheme!r} is unknown", f"name one of {known}"
         )
-    found = columns.read(
-        path,
-        word_column=word_column,
-        label_column=tag_column,
-        separator=separator,
-        check=functools.partial(_check_tag, scheme=scheme, types=types),
-        on_error=on_error,
-    )
+
+    def check(tag: str) -> None:
+        _check_tag(tag, scheme)
+
+    found = _read(path, word_column, tag_column, separator, check, on_error)
     if scheme is None:
         scheme = tags.detect_scheme(rows.labels for rows in found)
         found = list(_of_scheme(found, scheme, path, on_error))
@@ -105,12 +87,152 @@ def read(
     ]
 
 
-def _check_tag(
-    tag: str,
-    scheme: str | None,
-    types: Collection[str] | None = None,
-    detected: bool = False,
-) -> None:
+def read_words(
+    path: str | os.PathLike[str],
+    *,
+    word_column: int = 0,
+    label_column: int = -1,
+    separator: str | None = None,
+    on_error: OnError | None = None,
+) -> list[TaggedWords]:
+    r"""Read a file of words and their labels, such as parts of speech; see `read`.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.txt"
+    >>> _ = path.write_text("Vinken NNP B-NP\njoins VBZ B-VP\n\nYes UH O\n")
+    >>> for example in read_words(path, label_column=1):
+    ...     print(example.line, example.words, example.labels)
+    1 ('Vinken', 'joins') ('NNP', 'VBZ')
+    4 ('Yes',) ('UH',)
+    """
+    found = _read(path, word_column, label_column, separator, None, on_error)
+    return [TaggedWords(tuple(r.words), tuple(r.labels), r.line) for r in found]
+
+
+def _read(path, word_column, label_column, separator, check, on_error) -> list[_Rows]:
+    """Read all sentences; `check` raises `Flaw` for a label that is not allowed."""
+    columns = _Columns(path, word_column, label_column, separator, check)
+    found: list[_Rows] = []
+    for start, lines, flaws in _sentences(path):
+        try:
+            words, labels = columns.take(start, lines)
+            if flaws:
+                raise flaws[0]
+        except InputError as error:  # the first flaw of a sentence speaks for it
+            report(error, on_error)
+        else:
+            found.append(_Rows(start, words, labels))
+    if not found:
+        do = "put one word and its label on each line"
+        raise InputError.at(path, None, "holds no sentences", do)
+    return found
+
+
+def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
+    """Yield each sentence's first line, its lines, and which others are not text."""
+    lines: list[str] = []
+    flaws: list[InputError] = []
+    start = 1
+    for number, line in text.lines(path, flaws.append):
+        # The marker's row often has other columns than the rest, so it is not split.
+        if not line.strip(" \t") or (
+            _DOCUMENT_START in line and _DOCUMENT_START in line.split()
+        ):
+            if lines or flaws:
+                yield start, lines, flaws
+                lines = []
+                flaws.clear()
+            start = number + 1
+        elif not flaws:
+            lines.append(line)
+    if lines or flaws:
+        yield start, lines, flaws
+
+
+class _Columns:
+    """Takes words and labels from rows; the first row says how many columns all have.
+
+    Correct rows are taken a sentence at a time; only a sentence with a flaw is checked
+    row by row. A corpus has many rows, and few that are wrong.
+    """
+
+    def __init__(self, path, word: int, label: int, separator: str | None, check):
+        self._path = path
+        self._word, self._label = word, label
+        self._split = _splitter(path, separator)
+        self._check_label = check
+        self._known: set[str] = set()  # the labels that were found good
+        self._width = self._first = 0
+
+    def take(self, start: int, lines: list[str]) -> tuple[list[str], list[str]]:
+        rows = self._split(lines)
+        if set(map(len, rows)) != {self._width}:
+            self._check_rows(start, rows)
+        words = [fields[self._word] for fields in rows]
+        labels = [fields[self._label] for fields in rows]
+        if not (all(words) and self._known.issuperset(labels)):
+            self._check_rows(start, rows)
+        # A corpus repeats its words; interned, each is kept in memory once.
+        return list(map(sys.intern, words)), list(map(sys.intern, labels))
+
+    def _check_rows(self, start: int, rows: list[list[str]]) -> None:
+        """Raise the first flaw; learn width and labels from the rows before it."""
+        for line, fields in enumerate(rows, start):
+            try:
+                self._check(line, fields)
+            except Flaw as flaw:
+                raise flaw.at(self._path, line) from None
+
+    def _check(self, line: int, fields: list[str]) -> None:
+        if len(fields) != self._width:
+            self._check_width(line, len(fields))
+        if not fields[self._word]:  # only where a separator is named
+            raise Flaw("the word is empty", "mend the row")
+        label = fields[self._label]
+        if label not in self._known:
+            if self._check_label is not None:
+                self._check_label(label)
+            self._known.add(label)
+
+    def _check_width(self, line: int, width: int) -> None:
+        columns = "1 column" if width == 1 else f"{width} columns"
+        if self._width:
+            raise Flaw(
+                f"{columns} where {self._width} are expected, as in line {self._first}",
+                "mend the row, or name the separator if words hold spaces",
+            )
+        for name, column in (("word", self._word), ("tag", self._label)):
+            if not -width <= column < width:
+                raise Flaw(
+                    f"{columns}, but the {name} is asked from column {column}",
+                    "columns count from 0, or from the end: -1",
+                )
+        if self._word % width == self._label % width:
+            raise Flaw(
+                f"{columns}, so word and tag would be the same one",
+                "name other columns or the separator",
+            )
+        self._width, self._first = width, line
+
+
+def _splitter(path, separator: str | None) -> Callable[[list[str]], list[list[str]]]:
+    if separator is None:
+        return _split_at_spaces
+    if not separator:
+        raise InputError.at(path, None, "the separator is empty", "name a character")
+    return lambda lines: [line.split(separator) for line in lines]
+
+
+def _split_at_spaces(lines: list[str]) -> list[list[str]]:
+    """Split at runs of ASCII spaces and tabs, and at no other white space: see `read`.
+
+    A pattern says the same and takes twice as long.
+    """
+    rows = [line.replace("\t", " ").split(" ") for line in lines]
+    return [[f for f in fields if f] if "" in fields else fields for fields in rows]
+
+
+def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
     do = "correct it or name the column that holds the tags"
     try:
         prefix, kind = tags.parse(tag, scheme)
@@ -122,15 +244,12 @@ def _check_tag(
         elif scheme is not None:
             do = "correct it, or name another scheme or column"
         raise Flaw(str(error), do) from None
-    if prefix == "O":
-        return
-    if not kind:
+    if prefix != "O" and not kind:
         raise Flaw(f"tag {tag!r} names no type ({tags.forms(scheme)})", do)
-    check_label(kind, types)
 
 
-def _of_scheme(found, scheme: str, path, on_error) -> Iterator[columns.Rows]:
-    """Leave out, or refuse, the sentences whose tags are not of the detected scheme."""
+def _of_scheme(found, scheme: str, path, on_error) -> Iterator[_Rows]:
+    """Skip, or refuse, the sentences whose tags are not of the detected scheme."""
     flaws: dict[str, Flaw] = {}
     for tag in {tag for rows in found for tag in rows.labels}:
         try:

@@ -5,34 +5,18 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from dicejax.data.examples import TaggedWords
 from dicejax.data.readers import text
-from dicejax.data.readers.skipping import (
-    Flaw,
-    OnError,
-    check_label,
-    did_you_mean,
-    report,
-)
+from dicejax.data.readers.skipping import Flaw, OnError, did_you_mean, report
 from dicejax.errors import InputError
 
-COLUMNS = (
-    "ID",
-    "FORM",
-    "LEMMA",
-    "UPOS",
-    "XPOS",
-    "FEATS",
-    "HEAD",
-    "DEPREL",
-    "DEPS",
-    "MISC",
-)
+_NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
+COLUMNS = tuple(_NAMES.split())
 """The columns of the format, by the names its definition gives them."""
 
-# In these, "_" says that nothing was annotated; in the others it is a value.
+# In these, "_" means that nothing was annotated; in the others it is a value.
 _NEVER_BLANK = ("UPOS", "XPOS", "HEAD", "DEPREL")
 _WORD = re.compile(r"[1-9][0-9]*")
 _NO_WORD = re.compile(r"[1-9][0-9]*-[1-9][0-9]*|[0-9]+\.[1-9][0-9]*")
@@ -42,7 +26,6 @@ def read(
     path: str | os.PathLike[str],
     *,
     column: str = "UPOS",
-    labels: Collection[str] | None = None,
     on_error: OnError | None = None,
 ) -> list[TaggedWords]:
     r"""Read the words of a treebank with one column as their label.
@@ -60,26 +43,19 @@ def read(
     (('à', 'le', 'lit'), ('ADP', 'DET', 'NOUN'))
 
     Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
-      column: whose values are the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and
-        LEMMA `_` is a value like others; elsewhere it says that a label is missing.
-      labels: every label there is; None allows any.
-      on_error: is told of each sentence that is left out, with its first flaw; None
-        raises the first.
-
-    Returns:
-      The sentences in the order of the file; at least one. The line is that of the
-      first word.
+      path: see `readers`.
+      column: of the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and LEMMA `_` is a
+        value like others; elsewhere it stands for a missing label.
+      on_error: see `readers`.
 
     Raises:
-      InputError: the file is missing, empty, a folder, or not UTF-8 text; a row has not
-        ten columns, an id that is malformed or out of turn, no label, or one that is
-        not in the list; the column is unknown.
+      InputError: a row has not ten columns, an id that is malformed or out of turn, or
+        no label; the column is unknown.
     """
     if column not in COLUMNS[2:]:
         do = did_you_mean(column, COLUMNS[2:])
         raise InputError.at(path, None, f"no column {column!r} has labels", do)
-    found = list(_sentences(path, column, labels, on_error))
+    found = list(_sentences(path, column, on_error))
     if not found:
         raise InputError.at(
             path, None, "holds no sentences", "name a CoNLL-U file with words"
@@ -87,8 +63,8 @@ def read(
     return found
 
 
-def _sentences(path, column, labels, on_error) -> Iterator[TaggedWords]:
-    sentence = _Sentence(column, labels)
+def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
+    sentence = _Sentence(column)
     broken = False
 
     def leave_out(error: InputError) -> None:
@@ -101,7 +77,7 @@ def _sentences(path, column, labels, on_error) -> Iterator[TaggedWords]:
         if not line.strip(" \t"):
             if sentence.words and not broken:
                 yield sentence.finish()
-            sentence, broken = _Sentence(column, labels), False
+            sentence, broken = _Sentence(column), False
         elif not line.startswith("#") and not broken:
             try:
                 sentence.add(number, line.split("\t"))
@@ -114,11 +90,10 @@ def _sentences(path, column, labels, on_error) -> Iterator[TaggedWords]:
 class _Sentence:
     """Collects the rows of one sentence."""
 
-    def __init__(self, column: str, known: Collection[str] | None):
+    def __init__(self, column: str):
         self.words: list[str] = []
         self._labels: list[str] = []
         self._name, self._column = column, COLUMNS.index(column)
-        self._known = known
         self._line = 0
 
     def add(self, number: int, fields: list[str]) -> None:
@@ -141,17 +116,12 @@ class _Sentence:
             )
         if not word:
             raise Flaw("the word is empty", "mend the row")
-        self._check_label(label)
+        if not label or (label == "_" and self._name in _NEVER_BLANK):
+            do = "add it, or name another column"
+            raise Flaw(f"the word has no {self._name}", do)
         # A corpus repeats its words; interned, each is kept in memory once.
         self.words.append(sys.intern(word))
         self._labels.append(sys.intern(label))
-
-    def _check_label(self, label: str) -> None:
-        if not label or (label == "_" and self._name in _NEVER_BLANK):
-            raise Flaw(
-                f"the word has no {self._name}", "add it, or name another column"
-            )
-        check_label(label, self._known)
 
     def finish(self) -> TaggedWords:
         return TaggedWords(tuple(self.words), tuple(self._labels), self._line)

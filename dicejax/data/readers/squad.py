@@ -18,7 +18,6 @@ def read(
     path: str | os.PathLike[str],
     *,
     several_spans: bool = False,
-    labelled: bool = True,
     on_repair: OnError | None = None,
     on_error: OnError | None = None,
 ) -> list[ReadingExample]:
@@ -29,10 +28,10 @@ def read(
     points. An answer must stand at its offset: one elsewhere would be trained as
     gibberish. `plausible_answers` of v2.0 are no answers and are not read.
 
-    In Quoref's dev set as published, 50 answers are not at their offsets: 47 stand one
-    character further on, 3 stand 7 or 12. With `on_repair` such an answer is moved to
-    the nearest place where its text does stand, at most 20 characters off, and told
-    of; without, it is an error.
+    In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one
+    character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to
+    the nearest place that has its text, at most 20 characters off; without, it is an
+    error.
 
     >>> import json, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
@@ -45,20 +44,15 @@ def read(
     ('Who slept?', [[(0, 'Ada')]])
 
     Args:
-      path: local, or anything etils.epath opens (gs://, s3://).
-      several_spans: what several `answers` of a question are. False, as in SQuAD: what
-        different people answered. True, as in Quoref: the spans of one answer.
-      labelled: False for a test file: answers are not read and not missed.
-      on_repair: is told of each answer that was moved; None moves none.
-      on_error: is told of each question that is left out; None raises the first.
-
-    Returns:
-      The questions in the order of the file; at least one.
+      path: see `readers`.
+      several_spans: whether several `answers` of a question are the spans of one, as
+        in Quoref, or those of several annotators, as in SQuAD.
+      on_repair: called with a message for each answer that is moved; None moves none.
+      on_error: see `readers`.
 
     Raises:
-      InputError: the file is missing, empty, a folder, or not such JSON; a question has
-        no answer and is not marked impossible, or both; an answer is empty or not at
-        its offset; an id comes twice. The message names the place and the id.
+      InputError: the file is not such JSON; a question has no answer and is not marked
+        impossible, or both; an answer is empty or not at its offset; an id comes twice.
     """
     document = json_text.document(path)
     found: list[ReadingExample] = []
@@ -78,7 +72,6 @@ def read(
                 context,
                 asked,
                 several_spans=several_spans,
-                labelled=labelled,
                 repairs=None if on_repair is None else repairs,
             )
         except Flaw as flaw:
@@ -100,7 +93,6 @@ def example(
     asked: object,
     *,
     several_spans: bool = False,
-    labelled: bool = True,
     repairs: list[Flaw] | None = None,
 ) -> ReadingExample:
     """Read one question.
@@ -109,7 +101,6 @@ def example(
       context: the text to read.
       asked: the JSON object with id, question, answers.
       several_spans: see `read`.
-      labelled: see `read`.
       repairs: takes a note of each answer that was moved; None moves none.
 
     Raises:
@@ -117,8 +108,6 @@ def example(
     """
     id_ = json_text.field(asked, "id", str)
     question = json_text.field(asked, "question", str)
-    if not labelled:
-        return ReadingExample(id_, question, context, (), False)
     impossible = json_text.field(asked, "is_impossible", bool, False)
     records = json_text.field(asked, "answers", list)
     spans = [_span(context, record, repairs) for record in records]
@@ -127,7 +116,7 @@ def example(
     if not impossible and not spans:
         raise Flaw(
             "has no answer but is not impossible",
-            "add one, set is_impossible, or read a test file with labelled=False",
+            "add one or set is_impossible",
         )
     if several_spans:
         answers = (tuple(sorted(spans)),) if spans else ()

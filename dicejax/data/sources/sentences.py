@@ -9,7 +9,7 @@ from typing import ClassVar
 from etils import epath
 
 from dicejax.data.examples import Sentence, Span, SpanQuery, TaggedWords, by_character
-from dicejax.data.readers import bert_mrc, cluener, conll, conllu, words
+from dicejax.data.readers import bert_mrc, cluener, conll, conllu
 from dicejax.data.readers.skipping import OnError
 from dicejax.data.sources.source import FileSource
 from dicejax.data.tags import Scheme
@@ -67,7 +67,7 @@ class CluenerFiles(FileSource):
     ) -> list[Sentence]:
         """Read one file."""
         del on_repair
-        return cluener.read(path, types=cluener.TYPES, on_error=on_error)
+        return cluener.read(path, on_error=on_error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,7 +152,7 @@ class WordLabelFiles(FileSource):
     ) -> list[TaggedWords] | list[Sentence]:
         """Read one file."""
         del on_repair
-        found = words.read(
+        found = conll.read_words(
             path,
             word_column=self.word_column,
             label_column=self.label_column,

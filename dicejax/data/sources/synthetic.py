@@ -12,7 +12,7 @@ import dataclasses
 
 import numpy as np
 
-from dicejax.data.readers.conll import Sentence
+from dicejax.data.examples import Sentence
 from dicejax.data.sources.source import Corpus, Source
 from dicejax.data.tags import Span
 

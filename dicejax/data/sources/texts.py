@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 from etils import epath
 
 from dicejax.data.examples import LabelledText, ReadingExample
-from dicejax.data.readers import classification, label_first, squad
+from dicejax.data.readers import classification, squad
 from dicejax.data.readers.skipping import OnError
 from dicejax.data.sources.source import FileSource
 
@@ -81,10 +81,10 @@ class TabSeparatedFiles(FileSource):
         del on_repair
         return classification.read(path, self._layout(), on_error=on_error)
 
-    def _layout(self) -> classification.Layout:
+    def _layout(self) -> classification.TextColumns:
         if self.layout != "columns":
             return getattr(classification, self.layout.upper())
-        return classification.Layout(
+        return classification.TextColumns(
             first=self.first, second=self.second, label=self.label
         )
 
@@ -100,4 +100,4 @@ class LabelFirstFiles(FileSource):
     ) -> list[LabelledText]:
         """Read one file."""
         del on_repair
-        return label_first.read(path, on_error=on_error)
+        return classification.read_label_first(path, on_error=on_error)

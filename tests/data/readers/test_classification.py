@@ -7,8 +7,15 @@ import dataclasses
 import pytest
 
 from dicejax.data.examples import LabelledText
-from dicejax.data.readers import label_first
-from dicejax.data.readers.classification import GLUE_QQP, MRPC, QQP, SST2, Layout, read
+from dicejax.data.readers.classification import (
+    GLUE_QQP,
+    MRPC,
+    QQP,
+    SST2,
+    TextColumns,
+    read,
+    read_label_first,
+)
 from dicejax.data.readers.skipping import Skipped
 
 MRPC_FILE = (
@@ -24,33 +31,17 @@ def test_mrpc(write):
     assert second == LabelledText("One", "Two", "0", "1", 3)
 
 
-def test_mrpc_of_glue_keeps_test_labels_back(write, refusal):
-    content = "index\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t7\t8\tOne\tTwo\n"
-    path = write(content)
-    assert read(path, MRPC, labelled=False)[0].label is None
-    message = refusal(read, path, MRPC)
-    assert message.startswith(":1: the header has no column 'Quality'; name one of #1")
-    assert message.endswith("(read a test file with labelled=False)")
-
-
 def test_qqp_with_and_without_header(write):
     plain = read(write("1\tWho?\tWhat?\t18\n"), QQP)
     assert plain == [LabelledText("Who?", "What?", "1", "18", 1)]
     header = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
     glue = read(write(header + "18\t1\t2\tWho?\tWhat?\t1\n"), GLUE_QQP)
     assert glue == [dataclasses.replace(plain[0], line=2)]
-    test = read(
-        write("id\tquestion1\tquestion2\n18\tWho?\tWhat?\n"), GLUE_QQP, labelled=False
-    )
-    assert test == [dataclasses.replace(glue[0], label=None)]
 
 
 def test_sst2(write):
     (example,) = read(write("sentence\tlabel\na fine film \t1\n"), SST2)
     assert example == LabelledText("a fine film", None, "1", "0", 2)
-    path = write("index\tsentence\n0\ta fine film\n")
-    (example,) = read(path, SST2, labelled=False)
-    assert example == LabelledText("a fine film", None, None, "0", 2)
 
 
 def test_rows_left_out_keep_their_numbers(write):
@@ -59,7 +50,7 @@ def test_rows_left_out_keep_their_numbers(write):
     examples = read(write(content), SST2, on_error=skipped)
     assert [(e.first, e.id, e.line) for e in examples] == [("a", "0", 2), ("d", "5", 8)]
     assert skipped.count == 4
-    examples = label_first.read(write(b"1 a\n\xff\n1\n0 b\n"), on_error=skipped)
+    examples = read_label_first(write(b"1 a\n\xff\n1\n0 b\n"), on_error=skipped)
     assert [(e.first, e.id) for e in examples] == [("a", "0"), ("b", "3")]
 
 
@@ -98,14 +89,14 @@ def test_what_cannot_be_read_is_refused(write, refusal, content, layout, message
 
 def test_layouts_that_cannot_be():
     with pytest.raises(ValueError, match="name all columns or number all"):
-        Layout(first="text", label=0)
+        TextColumns(first="text", label=0)
     with pytest.raises(ValueError, match="a column is used twice"):
-        Layout(first=1, second=1, label=0)
+        TextColumns(first=1, second=1, label=0)
 
 
 def test_labels_behind_and_before(write):
     path = write("0 dull .\n4\tfine , witty \n\n2 so  so\n")
-    examples = label_first.read(path, labels=label_first.SST5)
+    examples = read_label_first(path)
     assert [(e.label, e.first, e.id, e.line) for e in examples] == [
         ("0", "dull .", "0", 1),
         ("4", "fine , witty", "1", 2),
@@ -116,13 +107,12 @@ def test_labels_behind_and_before(write):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("5 fine", "label '5' is unknown; name one of 0, 1, 2, 3, 4"),
-        ("fine", "label 'fine' is unknown;"),
+        ("fine", "no text behind the label;"),
         ("3", "no text behind the label;"),
         ("3 ", "no text behind the label;"),
     ],
 )
 def test_lines_without_label_or_text(write, refusal, line, message):
     path = write(f"0 dull\n{line}\n")
-    refused = refusal(label_first.read, path, labels=label_first.SST5)
+    refused = refusal(read_label_first, path)
     assert refused.startswith(f":2: {message}")

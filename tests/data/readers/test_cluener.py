@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dicejax.data.readers.cluener import TYPES, read
-from dicejax.data.readers.conll import Sentence
+from dicejax.data.examples import Sentence
+from dicejax.data.readers.cluener import read
 from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
 
@@ -20,20 +20,11 @@ def line(text="他去台湾看台湾", **label):
 
 def test_repeated_and_nested_mentions(write):
     path = write(line(address={"台湾": [[5, 6], [2, 3]]}, name={"台": [[2, 2]]}) + "\n")
-    (sentence,) = read(path, types=TYPES)
+    (sentence,) = read(path)
     assert sentence == Sentence(
         tuple("他去台湾看台湾"),
         (Span("name", 2, 3), Span("address", 2, 4), Span("address", 5, 7)),
         1,
-    )
-
-
-def test_test_files_have_no_labels(write, refusal):
-    path = write('{"id": 0, "text": "他去"}\n')
-    assert read(path, labelled=False) == [Sentence(("他", "去"), (), 1)]
-    message = refusal(read, path)
-    assert (
-        message == ":1: has no 'label'; add it, or read a test file with labelled=False"
     )
 
 
@@ -42,7 +33,7 @@ def test_test_files_have_no_labels(write, refusal):
     [
         (
             line(address={"台湾": [[1, 2]]}),
-            "'台湾' is not at 1 to 2, where '去台' stands;",
+            "'台湾' is not at 1 to 2, which is '去台';",
         ),
         (
             line(address={"台湾": [[3, 2]]}),
@@ -81,9 +72,9 @@ def test_test_files_have_no_labels(write, refusal):
 )
 def test_what_cannot_be_read_is_refused_with_its_line(write, refusal, content, message):
     path = write(f"{line()}\n{content}\n{line()}\n")
-    assert refusal(read, path, types=TYPES).startswith(f":2: {message}")
+    assert refusal(read, path).startswith(f":2: {message}")
     skipped = Skipped()
-    assert [s.line for s in read(path, types=TYPES, on_error=skipped)] == [1, 3]
+    assert [s.line for s in read(path, on_error=skipped)] == [1, 3]
     assert skipped.count == 1
 
 

@@ -1,4 +1,4 @@
-"""Words with one label each, tags of spans, and what is left out where someone asks."""
+"""Words with one label each, tags of spans, and what is skipped on request."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data import tags
-from dicejax.data.examples import TaggedWords, by_character
-from dicejax.data.readers import conll, words
+from dicejax.data.examples import Sentence, TaggedWords, by_character
+from dicejax.data.readers import conll
 from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
@@ -44,7 +44,7 @@ CTB = """上\tB-NR
 
 
 def test_wsj_parts_of_speech(write):
-    first, second = words.read(write(WSJ), label_column=1)
+    first, second = conll.read_words(write(WSJ), label_column=1)
     assert first == TaggedWords(
         ("Pierre", "Vinken", ",", "61"), ("NNP", "NNP", ",", "CD"), 1
     )
@@ -74,17 +74,8 @@ def test_words_written_by_character_are_the_same_spans(write):
 
 def test_labels_that_look_like_tags_or_markers_are_kept(write):
     content = "# #\n! .\n's POS\n-- :\n$ $\nO O\n"
-    (example,) = words.read(write(content))
+    (example,) = conll.read_words(write(content))
     assert example.labels == ("#", ".", "POS", ":", "$", "O")
-
-
-def test_unknown_labels(write, refusal):
-    message = refusal(words.read, write("a NOUN\nb NUON\n"), labels=["NOUN", "VERB"])
-    assert message == ":2: label 'NUON' is unknown; did you mean NOUN?"
-    message = refusal(words.read, write("a X\n"), labels=["NOUN", "VERB"])
-    assert message == ":1: label 'X' is unknown; name one of NOUN, VERB"
-    message = refusal(conll.read, write("a O\nb B-PRE\n"), types=["PER", "LOC"])
-    assert message == ":2: label 'PRE' is unknown; did you mean PER?"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +87,7 @@ def test_unknown_labels(write, refusal):
     ],
 )
 def test_wrong_columns(write, refusal, content, message):
-    assert refusal(words.read, write(content)).startswith(message)
+    assert refusal(conll.read_words, write(content)).startswith(message)
 
 
 def test_a_bad_row_costs_its_sentence_once(write):
@@ -115,7 +106,7 @@ def test_a_bad_row_costs_its_sentence_once(write):
 
 def test_a_bad_first_row_does_not_set_the_columns(write):
     skipped = Skipped()
-    (example,) = words.read(write("title\n\na X\n"), on_error=skipped)
+    (example,) = conll.read_words(write("title\n\na X\n"), on_error=skipped)
     assert example.words == ("a",)
     assert skipped.count == 1
 
@@ -124,7 +115,7 @@ def test_bad_bytes_in_the_midst_of_a_sentence(write):
     content = b"a O\n\xff O\nb O\n\nc O\n\n\xff O\n\nd O\nz\xfc O"
     skipped = Skipped()
     (sentence,) = conll.read(write(content), on_error=skipped)
-    assert sentence == conll.Sentence(("c",), (), 5)
+    assert sentence == Sentence(("c",), (), 5)
     assert [m.split(": ", 1)[1] for m in skipped.messages] == [
         f"byte {offset} (0x{byte}) is not UTF-8; convert the file to UTF-8"
         for offset, byte in ((4, "ff"), (18, "ff"), (28, "fc"))
@@ -163,7 +154,7 @@ def test_words_are_read_as_written(tmp_path_factory, corpus):
     path = tmp_path_factory.mktemp("words") / "file.txt"
     rows = ["".join(f"{w}\t{t}\n" for w, t in sentence) for sentence in corpus]
     path.write_text("\n".join(rows), "utf-8", newline="\n")
-    read = words.read(path)
+    read = conll.read_words(path)
     assert [list(zip(e.words, e.labels, strict=True)) for e in read] == corpus
 
 

@@ -79,7 +79,6 @@ def test_comments_alone_are_no_sentence(write):
         (row(1, "a", "_"), {}, ":1: the word has no UPOS; add it, or name another"),
         (row(1, "a", ""), {}, ":1: the word has no UPOS;"),
         (row(1, "a"), {"column": "XPOS"}, ":1: the word has no XPOS;"),
-        (row(1, "a", "NUON"), {"labels": ["NOUN"]}, ":1: label 'NUON' is unknown; did"),
         (row(1, "a"), {"column": "upos"}, ": no column 'upos' has labels; name one of"),
         (row(1, "a"), {"column": "DEPRELS"}, ": no column 'DEPRELS' has labels; did"),
         (row(1, "a"), {"column": "FORM"}, ": no column 'FORM' has labels; "),

@@ -15,9 +15,7 @@ from dicejax.data.readers import (
     cluener,
     conll,
     conllu,
-    label_first,
     squad,
-    words,
 )
 from dicejax.data.readers.skipping import Skipped
 from dicejax.errors import InputError
@@ -75,7 +73,7 @@ SQUAD = json.dumps(
 
 READERS = {
     "conll": (conll.read, "Zürich B-LOC\n\nja O\n"),
-    "words": (words.read, "Zürich NE\n\nja ITJ\n"),
+    "words": (conll.read_words, "Zürich NE\n\nja ITJ\n"),
     "conllu": (conllu.read, CONLLU),
     "cluener": (cluener.read, CLUENER),
     "bert_mrc": (bert_mrc.read, MRC),
@@ -89,7 +87,7 @@ READERS = {
         functools.partial(classification.read, layout=classification.QQP),
         "1\tWo?\tZürich?\t7\n0\tWer?\tWas?\t8\n",
     ),
-    "label_first": (label_first.read, "1 Zürich !\n0 ja\n"),
+    "label_first": (classification.read_label_first, "1 Zürich !\n0 ja\n"),
 }
 BY_LINE = sorted(set(READERS) - {"bert_mrc", "squad"})
 
@@ -222,7 +220,7 @@ def test_skipped_counts_all_and_keeps_some(write):
     skipped = Skipped(keep=2)
     assert str(skipped) == "0 left out"
     path = write("1 a\n2\n3\n4\n1 b\n")
-    assert len(label_first.read(path, on_error=skipped)) == 2
+    assert len(classification.read_label_first(path, on_error=skipped)) == 2
     assert skipped.count == 3
     assert str(skipped).splitlines() == [
         "3 left out:",
@@ -233,7 +231,9 @@ def test_skipped_counts_all_and_keeps_some(write):
 
 
 def test_nothing_left_is_an_error(write, refusal):
-    message = refusal(label_first.read, write("1\n2\n"), on_error=Skipped())
+    message = refusal(
+        classification.read_label_first, write("1\n2\n"), on_error=Skipped()
+    )
     assert message.startswith(": holds no examples")
 
 
@@ -242,4 +242,4 @@ def test_a_listener_may_stop_the_reading(write):
         raise InputError("enough")
 
     with pytest.raises(InputError, match="enough"):
-        label_first.read(write("1\n2\n"), on_error=stop)
+        classification.read_label_first(write("1\n2\n"), on_error=stop)
