@@ -32,7 +32,7 @@ from tyro.conf import Positional
 
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
-from dicejax.data.plan import Plan, bucket_plan, packing_plan, rows_per_batch
+from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.readers import classification, cluener, conll, squad
 from dicejax.tasks import (
     Classification,
@@ -161,7 +161,7 @@ class Filled:
     rate: float
 
 
-def plans() -> dict[str, Callable[[Sequence[int]], Plan]]:
+def plans() -> dict[str, Callable[[Sequence[int]], BatchPlan]]:
     """Return the ways to lay out examples, each with what makes a plan of lengths."""
 
     def packed(packing):

@@ -161,7 +161,7 @@ def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, cap
     text = CORPUS.replace("B-LOC", "B-ORG").replace("I-LOC", "I-ORG")
     (project / "data/test.txt").write_text(text)
     assert run(["train", "mine.py", "--out", "run"]) == 0
-    assert "test has 2 'ORG' spans, a type that train never has" in " ".join(
+    assert "test has 2 'ORG' spans, a type that train lacks" in " ".join(
         capsys.readouterr().err.split()
     )
     result = json.loads((project / "run/result.json").read_text())

@@ -11,10 +11,11 @@ import numpy as np
 from dicejax.comparison.outcomes import Outcome
 from dicejax.errors import InputError
 from dicejax.metrics import significance
+from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import (
     CrossedDifference,
     PairedDifference,
-    Summary,
+    ScoreSummary,
     Verdict,
 )
 
@@ -55,7 +56,7 @@ class Row:
 
     loss: str
     outcomes: tuple[Outcome, ...]
-    summary: Summary
+    summary: ScoreSummary
     against: Against | None
 
     def scores(self, name: str) -> list[float]:
@@ -112,9 +113,13 @@ def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
         if loss != baseline
     }
     tested = [loss for loss, one in compared.items() if one.crossed is not None]
+    first = next(iter(standard.values()))
+    metric = heading(first.result["primary_metric"])
     adjusted = significance.holm([compared[loss].crossed.p_value for loss in tested])
     for loss, p_value in zip(tested, adjusted.tolist(), strict=True):
-        said = significance.verdict(compared[loss].crossed, p_value)
+        said = significance.verdict(
+            compared[loss].crossed, p_value, comparisons=len(tested), metric=metric
+        )
         compared[loss] = dataclasses.replace(
             compared[loss], p_holm=p_value, verdict=said
         )
@@ -124,9 +129,9 @@ def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
     ]
 
 
-def _summary(runs: Sequence[Outcome]) -> Summary:
+def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
     diverged = sum(one.status == "diverged" for one in runs)
-    return Summary.of([one.score for one in runs if one.result], diverged)
+    return ScoreSummary.of([one.score for one in runs if one.result], diverged)
 
 
 def _compared(runs: Sequence[Outcome], standard: dict[int, Outcome]) -> Against:

@@ -95,7 +95,7 @@ def _first_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Layout:
+class BatchLayout:
     """The arrays of an example by name, each with what fills the places left over.
 
     Args:
@@ -114,7 +114,7 @@ class Layout:
 def fill(
     rows: Sequence[Sequence[Mapping[str, np.ndarray]]],
     max_length: int,
-    layout: Layout,
+    layout: BatchLayout,
     *,
     sequences: int | None = None,
 ) -> dict[str, np.ndarray]:
@@ -135,7 +135,7 @@ def fill(
       ValueError: the examples of a row are too many or too long for it, or an array has
         another length than its example's `input_ids`.
 
-    >>> layout = Layout(tokens={"input_ids": 0}, places={"answer": -1})
+    >>> layout = BatchLayout(tokens={"input_ids": 0}, places={"answer": -1})
     >>> row = [{"input_ids": np.array([7, 8, 9]), "answer": 1}] * 2
     >>> batch = fill([row], 8, layout)
     >>> batch["input_ids"].tolist(), batch["answer"].tolist()
@@ -144,7 +144,7 @@ def fill(
     examples = [example for row in rows for example in row]
     lengths = [len(example["input_ids"]) for example in examples]
     counts = np.array([len(row) for row in rows], int)
-    # All tokens stand in one line, row after row: where examples and rows begin in it.
+    # All tokens in one line, row after row: where examples and rows begin in it.
     first_token = starts(lengths)
     first_example = starts(counts)
     row_start = first_token[first_example]

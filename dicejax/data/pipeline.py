@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import grain
 import numpy as np
 
-from dicejax.data.pack import Layout, fill
-from dicejax.data.plan import Plan
+from dicejax.data.pack import BatchLayout, fill
+from dicejax.data.plan import BatchPlan
 
 Example = Mapping[str, np.ndarray]
 
@@ -50,7 +50,7 @@ class Batches:
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
     >>> plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
-    >>> layout = Layout(tokens={"input_ids": 0})
+    >>> layout = BatchLayout(tokens={"input_ids": 0})
     >>> batch = Batches(examples, layout=layout, plan=plan, multiple_of=3)[0]
     >>> batch.arrays["input_ids"].tolist()[1:]
     [[6, 6, 6, 6, 6, 6, 2, 2], [0, 0, 0, 0, 0, 0, 0, 0]]
@@ -60,7 +60,7 @@ class Batches:
     Args:
       examples: encoded examples.
       layout: what the arrays of an example are.
-      plan: which examples stand where, made of their lengths.
+      plan: made of the examples' lengths.
       multiple_of: the rows of a batch are a multiple of it, such as the number of
         devices; what is in them does not depend on it.
 
@@ -76,8 +76,8 @@ class Batches:
         self,
         examples: Sequence[Example],
         *,
-        layout: Layout,
-        plan: Plan,
+        layout: BatchLayout,
+        plan: BatchPlan,
         multiple_of: int = 1,
     ):
         if len(examples) != len(plan.lengths):

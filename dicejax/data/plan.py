@@ -1,4 +1,4 @@
-"""Plans: which examples stand in which row of which batch, for all steps of a run.
+"""Plans: the examples in each row of each batch, for all steps of a run.
 
 Two ways to keep padding small: `packing_plan` puts several examples in a row,
 `bucket_plan` puts examples of about one length in a batch. A plan depends on the
@@ -20,12 +20,12 @@ from dicejax.data.resample import Epoch
 MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
 
 Drawn = Callable[[int], Epoch]
-"""Says which examples the epoch of a number holds, and their weights."""
+"""Returns the examples of an epoch, by its number, and their weights."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
-    """Where each example stands, in a few bytes for each time that one is seen.
+class BatchPlan:
+    """The batches of a run: a few bytes for each time that an example is seen.
 
     Attributes:
       lengths: int `[E]`, tokens of each example.
@@ -95,7 +95,7 @@ def packing_plan(
     seed: int | None = None,
     drawn: Drawn | None = None,
     packing: Packing = "best_fit",
-) -> Plan:
+) -> BatchPlan:
     """Put several examples in a row; every epoch is shuffled and packed anew.
 
     >>> plan = packing_plan([5, 6, 2, 3], max_length=8, rows=2)
@@ -137,7 +137,7 @@ def bucket_plan(
     epochs: int = 1,
     seed: int | None = None,
     drawn: Drawn | None = None,
-) -> Plan:
+) -> BatchPlan:
     """Put one example in a row, and examples of about one length in a batch.
 
     Each example belongs to the narrowest width that holds it. Where those of a width do
@@ -216,7 +216,7 @@ def bucket_widths(
     places = (held - held[:, None]) * np.concatenate([[0], widths])
     places[np.tril_indices_from(places, -1)] = np.iinfo(int).max // 2
     # least[n]: for all of the first n widths; each turn adds a bucket, whose first
-    # width stands behind the cut.
+    # width is behind the cut.
     least, cuts = places[0], []
     for _ in range(min(buckets, len(widths)) - 1):
         choices = least[:, None] + places
@@ -261,7 +261,7 @@ def _plan(
     seed: int | None,
     drawn: Drawn | None,
     arrange: Callable[[np.ndarray, np.random.Generator | None], _Arranged],
-) -> Plan:
+) -> BatchPlan:
     """Shuffle and arrange each epoch, from the lengths of its examples."""
     lengths = checked_lengths(lengths, max_length)
     items, weights, arranged = [], [], []
@@ -281,7 +281,7 @@ def _plan(
         arranged.append(found)
     if weights and len(weights) < epochs:
         raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
-    return Plan(
+    return BatchPlan(
         lengths=lengths,
         items=_joined(items),
         row_starts=starts(_joined([found.examples for found in arranged])),

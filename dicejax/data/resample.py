@@ -1,8 +1,8 @@
 """Resampling: which examples an epoch holds, so that rare classes are seen more often.
 
 All three ways count units: examples of a class where each example has one label, words
-of a class where each word has. `Counts` says how many units of each class an example
-brings. A ratio is the number of negative units in the epoch for each positive one.
+of a class where each word has. `UnitCounts` holds how many of each an example has. A
+ratio is the number of negative units in the epoch for each positive one.
 
 An epoch depends on (seed, epoch) alone. Its indices ascend: the pipeline shuffles.
 """
@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 __all__ = [
-    "Counts",
     "DownSampling",
     "Epoch",
     "ImportanceSampling",
     "OverSampling",
     "Sampling",
+    "UnitCounts",
     "draw",
 ]
 
@@ -35,17 +35,17 @@ _SLACK = 1e-6
 
 
 class Epoch(NamedTuple):
-    """What one pass over the data holds."""
+    """The examples of one pass over the data."""
 
-    indices: np.ndarray  # int64 [n], ascending; one that stands twice is seen twice
+    indices: np.ndarray  # int64 [n], ascending; one that occurs twice is seen twice
     weights: np.ndarray | None = (
         None  # float64 [n], of each example's loss; None: all 1
     )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Counts:
-    """How many units of each class each example brings.
+class UnitCounts:
+    """The number of units of each class in each example.
 
     Attributes:
       units: int64 `[N, C]`, for N examples and C classes; column 0 is the negative
@@ -64,57 +64,6 @@ class Counts:
         if units.dtype.kind not in "iub" or (units < 0).any():
             raise ValueError("units are counts: want integers from 0 on")
         object.__setattr__(self, "units", units.astype(np.int64))
-
-    @classmethod
-    def of_labels(cls, labels: Iterable[Hashable], negative: Hashable) -> Counts:
-        """Count one unit per example, as in classification.
-
-        >>> Counts.of_labels(["0", "1", "0"], negative="0").units.tolist()
-        [[1, 0], [0, 1], [1, 0]]
-
-        Args:
-          labels: of each example.
-          negative: the class of the many; all others are positive.
-        """
-        return cls.of_tags([[label] for label in labels], negative)
-
-    @classmethod
-    def of_tags(
-        cls, sentences: Sequence[Sequence[Hashable]], negative: Hashable = "O"
-    ) -> Counts:
-        """Count one unit per word, as in tagging.
-
-        >>> Counts.of_tags([["O", "B-PER", "O"], ["O"]]).units.tolist()
-        [[2, 1], [1, 0]]
-
-        Args:
-          sentences: for each example the labels of its words.
-          negative: the label of words that are nothing; all others are positive.
-        """
-        found = {label for labels in sentences for label in labels} - {negative}
-        places = {label: place for place, label in enumerate(sorted(found, key=str), 1)}
-        places[negative] = 0
-        units = np.zeros((len(sentences), max(2, len(places))), np.int64)
-        for row, labels in zip(units, sentences, strict=True):
-            for label in labels:
-                row[places[label]] += 1
-        return cls(units)
-
-    @classmethod
-    def of_positives(cls, positives: Sequence[int], sizes: Sequence[int]) -> Counts:
-        """Take the number of positive units of each example, and of all its units.
-
-        >>> Counts.of_positives([1, 0], sizes=[3, 1]).units.tolist()
-        [[2, 1], [1, 0]]
-
-        Args:
-          positives: number of positive units of each example.
-          sizes: number of all units of each example.
-        """
-        positive, size = np.asarray(positives), np.asarray(sizes)
-        if positive.shape != size.shape or (positive > size).any():
-            raise ValueError("want a size for each example, no less than its positives")
-        return cls(np.stack([size - positive, positive], axis=1))
 
     @property
     def negative(self) -> np.ndarray:
@@ -142,7 +91,7 @@ class Sampling(abc.ABC):
     """A way to choose the examples of an epoch; a subclass for each."""
 
     @abc.abstractmethod
-    def epoch(self, counts: Counts, seed: int, epoch: int) -> Epoch:
+    def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
         """Choose the examples of an epoch.
 
         Args:
@@ -159,7 +108,7 @@ class DownSampling(Sampling):
     Every other example is in every epoch. Of the negative ones each epoch draws others,
     without replacement; give one of `ratio` and `share`.
 
-    >>> counts = Counts.of_labels([0, 0, 1, 0, 0, 0, 0], negative=0)
+    >>> counts = UnitCounts(np.eye(2, dtype=int)[[0, 0, 1, 0, 0, 0, 0]])
     >>> [DownSampling(ratio=2).epoch(counts, 0, e).indices.tolist() for e in range(3)]
     [[1, 2, 5], [0, 2, 6], [1, 2, 6]]
 
@@ -184,7 +133,7 @@ class DownSampling(Sampling):
         elif not 0 <= self.share <= 1:
             raise ValueError(f"share is {self.share}; want 0 to 1")
 
-    def epoch(self, counts: Counts, seed: int, epoch: int) -> Epoch:
+    def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
         """Choose the examples of an epoch.
 
         Args:
@@ -214,7 +163,7 @@ class OverSampling(Sampling):
     `ratio`. All are repeated equally often, but for the last round, which takes some of
     them, others each epoch.
 
-    >>> counts = Counts.of_labels([0, 0, 1, 0, 0, 1, 0], negative=0)
+    >>> counts = UnitCounts(np.eye(2, dtype=int)[[0, 0, 1, 0, 0, 1, 0]])
     >>> OverSampling(ratio=1).epoch(counts, seed=0, epoch=0).indices.tolist()
     [0, 1, 2, 2, 3, 4, 5, 5, 5, 6]
 
@@ -231,7 +180,7 @@ class OverSampling(Sampling):
         if self.ratio == 0:
             raise ValueError("ratio is 0: no number of repeats leaves no negative unit")
 
-    def epoch(self, counts: Counts, seed: int, epoch: int) -> Epoch:
+    def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
         """Choose the examples of an epoch.
 
         Args:
@@ -275,7 +224,7 @@ class ImportanceSampling(Sampling):
     n is the number of units of the unit's class in the data: at 1 every class is drawn
     equally often, at 0 every unit is. See `draw` for the weights.
 
-    >>> counts = Counts.of_labels([0, 0, 0, 0, 0, 1], negative=0)
+    >>> counts = UnitCounts(np.eye(2, dtype=int)[[0, 0, 0, 0, 0, 1]])
     >>> indices, weights = ImportanceSampling().epoch(counts, seed=0, epoch=0)
     >>> indices.tolist(), weights.round(2).tolist()
     ([4, 4, 4, 5, 5, 5], [1.67, 1.67, 1.67, 0.33, 0.33, 0.33])
@@ -293,7 +242,7 @@ class ImportanceSampling(Sampling):
             raise ValueError(f"power is {self.power}; want a number from 0 on")
         _check_size(self.size)
 
-    def epoch(self, counts: Counts, seed: int, epoch: int) -> Epoch:
+    def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
         """Draw the examples of an epoch.
 
         Args:
@@ -376,7 +325,7 @@ def _check_size(size: int | None) -> None:
         raise ValueError(f"size is {size}; want at least 1")
 
 
-def _check_positives(counts: Counts) -> None:
+def _check_positives(counts: UnitCounts) -> None:
     if not counts.positive.any():
         raise ValueError(
             f"none of {len(counts.units)} examples has a positive unit, so no ratio "

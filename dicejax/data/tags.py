@@ -55,7 +55,7 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     Networks predict, and files hold, sequences that break their scheme. They are read
     as conlleval and seqeval 1.2.2 (default mode) read them. A span begins
 
-    - at B and at S, wherever they stand;
+    - at B and at S, anywhere;
     - at I, M or E when no span is open or the open one has another type.
 
     It ends before the next beginning, before O, right after E or S, or with the
@@ -137,7 +137,7 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
-    """Tell the scheme from the tags of a corpus.
+    """Detect the scheme from the tags of a corpus.
 
     1. An M- makes it BMES; else an E- or S- makes it IOBES. Without a span of three
        words the two look alike, and decode alike.

@@ -1,4 +1,4 @@
-"""What scores of reading comprehension have in common: exact match and token F1."""
+"""Scores of reading comprehension: exact match and token F1."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from dicejax.metrics import quotients
 
 @dataclasses.dataclass(frozen=True)
 class ConfusionMatrix:
-    """How often each class was taken for each; matrices of parts add up.
+    """Counts of gold and predicted classes; matrices of parts add up.
 
     Scores of parts do not: their mean is not the score of the whole. So keep a matrix
     per batch or process, add them, and take `scores` once.
@@ -48,27 +48,27 @@ class ConfusionMatrix:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """Number of classes."""
         return len(self.counts)
 
     @property
     def gold(self) -> tuple[int, ...]:
-        """How many examples are of each class."""
+        """Examples of each class."""
         return tuple(map(sum, self.counts))
 
     @property
     def predicted(self) -> tuple[int, ...]:
-        """How many examples were taken for each class."""
+        """Examples predicted as each class."""
         return tuple(map(sum, zip(*self.counts, strict=True)))
 
     @property
     def correct(self) -> tuple[int, ...]:
-        """How many examples of each class were taken for it."""
+        """Correct examples of each class."""
         return tuple(self.counts[c][c] for c in range(self.classes))
 
     @property
     def total(self) -> int:
-        """How many examples there are."""
+        """Number of examples."""
         return sum(self.gold)
 
 
@@ -91,7 +91,7 @@ class ClassScores:
 
 @dataclasses.dataclass(frozen=True)
 class ClassificationScores:
-    """What a confusion matrix tells; every quotient 0 / 0 is 0.
+    """The scores of a confusion matrix; every quotient 0 / 0 is 0.
 
     Attributes:
       accuracy: correct / all; in [0, 1].
@@ -124,7 +124,7 @@ def confusion(
     *,
     where: ArrayLike | None = None,
 ) -> ConfusionMatrix:
-    """Count how often each class was taken for each.
+    """Count gold and predicted classes.
 
     >>> confusion([0, 1, 1], [0, 0, 1], classes=2).counts
     ((1, 0), (1, 1))

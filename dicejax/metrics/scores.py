@@ -1,4 +1,4 @@
-"""What a split scored, in one form for every task."""
+"""The scores of a split, in one form for every task."""
 
 from __future__ import annotations
 

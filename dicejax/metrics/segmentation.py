@@ -26,7 +26,7 @@ WORD = "word"
 
 @dataclasses.dataclass(frozen=True)
 class TaggingCounts:
-    """What tagging scores are computed from; counts of parts add up.
+    """Counts of words and tags; counts of parts add up.
 
     Attributes:
       joint: words by part of speech; right where both ends and the tag are.

@@ -19,7 +19,7 @@ _STRICT = ("BIO", "IOBES", "BMES")
 
 @dataclasses.dataclass(frozen=True)
 class TypeCounts:
-    """How many spans of one type, or of all, were right, predicted and to be found."""
+    """Numbers of correct, predicted and gold spans, of one type or of all."""
 
     true_positives: int = 0
     predicted: int = 0
@@ -36,7 +36,7 @@ class TypeCounts:
 
 @dataclasses.dataclass(frozen=True)
 class SpanCounts:
-    """What scores are computed from; counts of parts add up to those of the whole.
+    """Counts of spans by type; counts of parts add up to those of the whole.
 
     Scores of parts do not: their mean is not the score of the whole. So keep counts
     per batch or process, add them, and take `scores` once.

@@ -47,7 +47,7 @@ class BestThreshold:
 
 @dataclasses.dataclass(frozen=True)
 class RefusalScores:
-    """How well no-answer scores rank the questions; shares in [0, 1].
+    """The ranking of questions by no-answer score; shares in [0, 1].
 
     The average precision, sum over thresholds of (R_n - R_(n-1)) P_n, where questions
     are accepted in the order of their no-answer score, from the lowest; those of equal

@@ -16,7 +16,7 @@ class TunedThreshold:
     """A threshold with all that a reader needs to judge it.
 
     Its F1 is the best that these examples allow, so on others expect less: report
-    `default_f1` beside it, and scores on test data with both thresholds.
+    `default_f1` with it, and scores on test data with both thresholds.
 
     >>> print(tune([0.1, 0.4, 0.45, 0.8], [0, 1, 1, 1]))
     F1 1.0000 at threshold 0.25, tuned on 4 examples with 3 positives; 0.5000 at 0.5
@@ -38,7 +38,7 @@ class TunedThreshold:
     positives: int
 
     def decide(self, scores: ArrayLike) -> np.ndarray:
-        """Say which scores are positive: those >= threshold, compared in float64.
+        """Return which scores are positive: those >= threshold, in float64.
 
         >>> tune([0.1, 0.4], [0, 1]).decide([0.2, 0.3])
         array([False,  True])
@@ -72,7 +72,7 @@ class TunedThresholds:
     default_micro_f1: float
 
     def decide(self, scores: ArrayLike) -> np.ndarray:
-        """Say which of the [..., C] scores are positive, each by its class."""
+        """Return which of the [..., C] scores are positive, each by its class."""
         limits = np.array([one.threshold for one in self.per_class], np.float64)
         return np.asarray(scores, np.float64) >= limits
 

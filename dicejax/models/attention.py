@@ -11,7 +11,7 @@ from dicejax.models.layers import matmul
 
 
 def segment_mask(segment_ids: Array) -> Array:
-    """Which positions may look at which: `[B, T] -> bool [B, 1, T, T]`.
+    """Mask attention across segments: `[B, T] -> bool [B, 1, T, T]`.
 
     A position sees the positions of its own segment and no other. Padding (segment 0)
     sees padding, so that no softmax runs over an empty set.

@@ -16,7 +16,7 @@ from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
+from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, Embedding, LayerNorm
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
@@ -103,10 +103,10 @@ class BertConfig(EncoderConfig):
         return self.hidden_dropout_prob
 
     @property
-    def summary(self) -> Summary:
+    def summary(self) -> SequenceSummary:
         """BERT has a pooler; the others drop out first, and ELECTRA takes a GELU."""
         rate = self.head_dropout
-        return Summary(
+        return SequenceSummary(
             activation="gelu" if self.model_type == "electra" else "tanh",
             dropout_before=0.0 if self.model_type == "bert" else rate,
             dropout_after=rate,
@@ -124,7 +124,9 @@ class BertConfig(EncoderConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Bert:
         """Make the module with initial parameters."""
-        return Bert(self, Embeddings, Layer, dtype=dtype, remat=remat, rngs=rngs)
+        return Bert(
+            self, BertEmbeddings, BertLayer, dtype=dtype, remat=remat, rngs=rngs
+        )
 
     @property
     def tables(self) -> dict[str, int]:
@@ -136,7 +138,7 @@ class BertConfig(EncoderConfig):
         }
 
 
-class Embeddings(nnx.Module):
+class BertEmbeddings(nnx.Module):
     """Word, position and token-type embeddings, summed, normalised, dropped out."""
 
     def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
@@ -170,7 +172,7 @@ class Embeddings(nnx.Module):
         return x if self.projection is None else self.projection(x)
 
 
-class Layer(nnx.Module):
+class BertLayer(nnx.Module):
     """One transformer layer: self-attention and feed-forward, each post-normalised."""
 
     def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):

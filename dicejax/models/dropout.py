@@ -16,7 +16,7 @@ from jax import Array
 class DropoutKeys:
     """PRNG keys for dropout: one for each row of a batch, and one that all rows share.
 
-    A row draws the same numbers wherever it stands, so a batch that is cut into
+    A row draws the same numbers wherever it is, so a batch that is cut into
     micro-batches or split over devices drops what the whole batch drops.
 
     Attributes:

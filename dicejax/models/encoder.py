@@ -1,4 +1,4 @@
-"""What every encoder offers: its architecture as data, and stacked, scanned layers."""
+"""Base classes of encoders: the architecture as data, stacked and scanned layers."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ MAX_UNROLLED_LAYERS = 6
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Summary:
-    """How one vector is taken from the hidden states of a sequence.
+class SequenceSummary:
+    """The vector of a sequence, as made of its hidden states.
 
     Args:
       position: the token whose hidden state is taken, or "mean" of all of them.
@@ -68,7 +68,7 @@ class EncoderConfig(abc.ABC):
     """
 
     model_types: ClassVar[tuple[str, ...]]
-    """The `model_type`s that a subclass stands for."""
+    """The `model_type`s of a subclass."""
 
     model_type: str
 
@@ -94,8 +94,8 @@ class EncoderConfig(abc.ABC):
 
     @property
     @abc.abstractmethod
-    def summary(self) -> Summary:
-        """How a sequence's vector is taken for classification."""
+    def summary(self) -> SequenceSummary:
+        """The vector of a sequence for classification."""
 
     @abc.abstractmethod
     def with_dropout(

@@ -69,7 +69,7 @@ class Network:
         Args:
           params: nested dict as `init` returns it.
           batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
-            `[B, T]` (see `encoder.Encoder`), and what the heads need beside them.
+            `[B, T]` (see `encoder.Encoder`), and what else the heads need.
           rng: keys for dropout, or one from which those of the rows are derived; None
             switches dropout off.
 

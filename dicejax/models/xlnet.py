@@ -1,7 +1,7 @@
 """XLNet (Yang et al., 2019, https://arxiv.org/abs/1906.08237) in flax.nnx.
 
 The content stream alone: the query stream serves pretraining only. Positions are
-relative, so a sequence may stand anywhere in a row, padded on the left or packed behind
+relative, so a sequence may be anywhere in a row, padded on the left or packed behind
 others, and has no limit of length.
 """
 
@@ -13,11 +13,11 @@ from typing import ClassVar
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jax import Array, lax
+from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, Summary
+from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, Embedding, LayerNorm, matmul, normal
 
 
@@ -39,8 +39,6 @@ class XLNetConfig(EncoderConfig):
     attn_type: str = "bi"
     layer_norm_eps: float = 1e-12
     dropout: float = 0.1
-    mem_len: int | None = None
-    reuse_len: int | None = None
     bi_data: bool = False
     clamp_len: int = -1
     same_length: bool = False
@@ -67,6 +65,7 @@ class XLNetConfig(EncoderConfig):
             "untie_r": (True,),
             "attn_type": ("bi", "uni"),
             "bi_data": (False,),
+            "same_length": (False,),
             "summary_type": ("first", "last", "mean"),
             "summary_activation": (None, "", *sorted(ACTIVATIONS)),
         }
@@ -97,9 +96,9 @@ class XLNetConfig(EncoderConfig):
         return 0.0
 
     @property
-    def summary(self) -> Summary:
-        """How a sequence's vector is taken for classification."""
-        return Summary(
+    def summary(self) -> SequenceSummary:
+        """The vector of a sequence for classification."""
+        return SequenceSummary(
             position=self.summary_type,
             activation=self.summary_activation or None,
             projected=self.summary_use_proj,
@@ -124,11 +123,13 @@ class XLNetConfig(EncoderConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
-        return XLNet(self, Embeddings, Layer, dtype=dtype, remat=remat, rngs=rngs)
+        return XLNet(
+            self, XLNetEmbeddings, XLNetLayer, dtype=dtype, remat=remat, rngs=rngs
+        )
 
 
-class Embeddings(nnx.Module):
-    """Word embeddings, and what pretraining put in place of a word, kept to hand on."""
+class XLNetEmbeddings(nnx.Module):
+    """Word embeddings, and the mask embedding of pretraining, kept for export."""
 
     def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, scale = config.d_model, config.initializer_range
@@ -141,7 +142,7 @@ class Embeddings(nnx.Module):
         return self.word(input_ids).astype(self.dtype)
 
 
-class Layer(nnx.Module):
+class XLNetLayer(nnx.Module):
     """One transformer layer: relative attention and feed-forward, post-normalised."""
 
     def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
@@ -173,19 +174,17 @@ class Layer(nnx.Module):
     def __call__(
         self,
         x: Array,
-        context: Context,
-        memory: Array | None,
+        context: RowContext,
         rng: DropoutKeys | None,
     ) -> Array:
-        """Transform `[B, T, D]`; `memory` `[B, M, D]` is seen by every token."""
+        """Transform `[B, T, D]`."""
         config, rate = self.config, self.config.dropout
         keys = (None,) * 4 if rng is None else rng.split(4)
-        seen = x if memory is None else jnp.concatenate([memory, x], axis=1)
         query = self._project(x, self.query)
         attended = attend(
             query + self.content_bias[...].astype(self.dtype),
-            self._project(seen, self.key),
-            self._project(seen, self.value),
+            self._project(x, self.key),
+            self._project(x, self.value),
             context.mask,
             bias=self._bias(query, context),
             dropout_rate=rate,
@@ -208,8 +207,8 @@ class Layer(nnx.Module):
         product = matmul(rows, kernel[...].reshape(width, -1).astype(self.dtype))
         return product.astype(self.dtype).reshape(*x.shape[:-1], *heads)
 
-    def _bias(self, query: Array, context: Context) -> Array:
-        """What positions and segments add to the scaled scores: `[B, N, T, S]`."""
+    def _bias(self, query: Array, context: RowContext) -> Array:
+        """Compute the bias of positions and segments: `[B, N, T, T]`."""
         at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
 
         def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
@@ -218,7 +217,7 @@ class Layer(nnx.Module):
 
         distances = self._project(context.positions[None], self.position_key)[0]
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
-        by_position = _by_position(by_distance, context.mask.shape[-1])
+        by_position = _by_position(by_distance)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
         by_segment = jnp.where(context.other_type[:, None], other, same)
@@ -227,13 +226,13 @@ class Layer(nnx.Module):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Context:
-    """What all layers see of the row, beside the hidden states.
+class RowContext:
+    """The inputs of all layers besides the hidden states.
 
     Attributes:
-      mask: bool `[B, 1, T, S]`, which tokens may look at which.
-      positions: `[P, D]`, the encoding of the distances S, S - 1, ... 1 - T.
-      other_type: bool `[B, T, S]`, whether two tokens differ in type.
+      mask: bool `[B, 1, T, T]`, which tokens may attend to which.
+      positions: `[2 T, D]`, the encoding of the distances T, T - 1, ... 1 - T.
+      other_type: bool `[B, T, T]`, whether two tokens differ in type.
     """
 
     mask: Array
@@ -254,38 +253,32 @@ class XLNet(Encoder):
         segment_ids: Array,
         position_ids: Array,
         token_type_ids: Array,
-        memory: Array | None = None,
         rng: DropoutKeys | None = None,
     ) -> tuple[Array, Array]:
-        """Encode packed rows, as `encoder.Encoder` says.
-
-        `memory`, `[L, B, M, D]`, is what `next_memory` kept of the text before; every
-        token sees all of it, so a row with a memory should hold one segment.
-        """
+        """Encode packed rows, see `encoder.Encoder`."""
         depth, rate = self.config.depth, self.config.dropout
         keys = None if rng is None else rng.split(depth + 3)
         first, second, last = (None,) * 3 if keys is None else keys[depth:]
         shared = None if second is None else second.batch
         words = self.embeddings(input_ids)
-        kept = 0 if memory is None else memory.shape[2]
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once.
-        context = Context(
-            _visible(segment_ids, kept, self.config),
-            dropout(self._positions(input_ids.shape[1], kept), rate, shared),
-            _other_type(token_type_ids, kept),
+        context = RowContext(
+            _visible(segment_ids, self.config),
+            dropout(self._positions(input_ids.shape[1]), rate, shared),
+            token_type_ids[:, :, None] != token_type_ids[:, None, :],
         )
         output, inputs = self.through_layers(
             dropout(words, rate, first),
-            lambda layer, x, part: layer(x, context, *part),
-            (memory, None if keys is None else keys[:depth]),
+            lambda layer, x, key: layer(x, context, key),
+            None if keys is None else keys[:depth],
         )
         return dropout(output, rate, last), inputs
 
-    def _positions(self, length: int, kept: int) -> Array:
-        """Encode the distances S, S - 1, ... 1 - T, where S = M + T."""
+    def _positions(self, length: int) -> Array:
+        """Encode the distances T, T - 1, ... 1 - T."""
         at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
-        distances = jnp.arange(kept + length, -length, -1, dtype=at_least_float32)
+        distances = jnp.arange(length, -length, -1, dtype=at_least_float32)
         if self.config.clamp_len > 0:
             distances = jnp.clip(
                 distances, -self.config.clamp_len, self.config.clamp_len
@@ -297,52 +290,22 @@ class XLNet(Encoder):
         return both.astype(self.dtype)
 
 
-def next_memory(config: XLNetConfig, inputs: Array, memory: Array | None) -> Array:
-    """What the text that follows should remember of this: `[L, B, M, D]`.
-
-    No gradient flows back through it.
-
-    Args:
-      config: `reuse_len` tokens of this text count (all where it is not set), and of
-        these and the memory before the last `mem_len` are kept (all where not set).
-      inputs: of all layers `[L, B, T, D]`, the second result of `XLNet`.
-      memory: what was remembered before.
-    """
-    if config.reuse_len:
-        inputs = inputs[:, :, : config.reuse_len]
-    if memory is not None:
-        inputs = jnp.concatenate([memory, inputs], axis=2)
-    kept = inputs[:, :, -config.mem_len :] if config.mem_len else inputs
-    return lax.stop_gradient(kept)
-
-
-def _visible(segment_ids: Array, kept: int, config: XLNetConfig) -> Array:
-    """Which tokens may look at which: bool `[B, 1, T, S]`."""
+def _visible(segment_ids: Array, config: XLNetConfig) -> Array:
+    """Mask which tokens may attend to which: bool `[B, 1, T, T]`."""
     mask = segment_mask(segment_ids)
-    mask = jnp.pad(mask, ((0, 0), (0, 0), (0, 0), (kept, 0)), constant_values=True)
     if config.attn_type == "bi":
         return mask
     length = segment_ids.shape[1]
-    token, seen = jnp.indices((length, kept + length), sparse=True)
-    causal = seen <= token + kept
-    if config.same_length:
-        causal &= (seen >= token) | (seen >= length)
-    return mask & causal
+    return mask & jnp.tril(jnp.ones((length, length), bool))
 
 
-def _other_type(token_type_ids: Array, kept: int) -> Array:
-    """Whether two tokens differ in type; those remembered have type 0."""
-    seen = jnp.pad(token_type_ids, ((0, 0), (kept, 0)))
-    return token_type_ids[:, :, None] != seen[:, None, :]
+def _by_position(by_distance: Array) -> Array:
+    """From scores by distance `[B, N, T, 2 T]` to those by position `[B, N, T, T]`.
 
-
-def _by_position(by_distance: Array, seen: int) -> Array:
-    """From scores by distance `[B, N, T, S + T]` to those by position `[B, N, T, S]`.
-
-    The entry of token t and position s is that of distance S - T + t - s, which stands
-    in column T - t + s. Read as rows of S + T - 1 entries after the first T, each row
-    is shifted by one against the row before.
+    The entry of token t and position s is that of distance t - s, in column T - t + s.
+    Read as rows of 2 T - 1 entries after the first T, each row is shifted by one
+    against the row before.
     """
     *batch, tokens, distances = by_distance.shape
     flat = by_distance.reshape(*batch, tokens * distances)[..., tokens:]
-    return flat.reshape(*batch, tokens, distances - 1)[..., :seen]
+    return flat.reshape(*batch, tokens, distances - 1)[..., :tokens]

@@ -1,4 +1,4 @@
-"""What an optimiser is: an update rule, its learning rates, and whom they reach."""
+"""The base class of optimisers: update rule, learning rates, frozen parameters."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ScheduleName = Literal["linear", "polynomial", "cosine", "one_cycle", "constant"
 
 
 class Update(NamedTuple):
-    """What one update gives.
+    """The result of one update.
 
     Attributes:
       params: the new parameters.
@@ -38,7 +38,7 @@ class Update(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Optimizer(abc.ABC):
-    """What all rules share: rates, decay, clipping, and which parameters are reached.
+    """Learning rates, decay, clipping and freezing, for every update rule.
 
     One update, number t, of parameter p with multiplier m(p) is
 
@@ -72,7 +72,7 @@ class Optimizer(abc.ABC):
     """
 
     short_name: ClassVar[str]
-    """What the command line calls it."""
+    """The name on the command line."""
 
     learning_rate: float = 5e-5
     warmup: float = 0.1

@@ -148,7 +148,7 @@ def all_layers_frozen(params: Params, frozen_layers: int) -> bool:
 def _split(params: Params | None) -> tuple[Params | None, Params | None]:
     """Return two trees, of the stacked layers and of all the rest.
 
-    Names stay as they are: how a state is split over devices is told by its paths.
+    Names stay as they are: the sharding of a state follows its paths.
     """
     if params is None or "layers" not in params.get("encoder", {}):
         return None, params

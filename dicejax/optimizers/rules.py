@@ -85,7 +85,7 @@ class Adafactor(Optimizer):
     """Second moments by rows and columns (https://arxiv.org/abs/1804.04235).
 
     For a matrix only the means of v over its rows and over its columns are kept, no
-    momentum: next to no memory beside the parameters. With d = 1 - t^-decay_rate,
+    momentum: next to no memory besides the parameters. With d = 1 - t^-decay_rate,
 
         v <- d v + (1 - d) (g^2 + 1e-30)          by row and by column
         u <- g / sqrt(v)

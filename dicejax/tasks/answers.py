@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What decoding found for one question.
+    """The result of decoding one question.
 
     Attributes:
       candidates: the best first.

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
-from dicejax.data.pack import Layout
+from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
@@ -25,7 +25,7 @@ HEAD = "label"
 
 
 class Decision(NamedTuple):
-    """What is predicted for a text.
+    """The prediction for a text.
 
     Attributes:
       label: the class.
@@ -48,7 +48,7 @@ class Classification(Task):
       primary_metric: what selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
-        two classes. Scores with it stand beside those without.
+        two classes. Scores with and without it are reported.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
@@ -100,9 +100,9 @@ class Classification(Task):
         """Each sequence chooses one class."""
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
-    def layout(self, tokenizer: Tokenizer) -> Layout:
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return what the arrays of an item are, and what fills a packed row."""
-        return Layout(
+        return BatchLayout(
             tokens={"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0},
             sequences={HEAD: IGNORED},
             places={"summary_positions": -1},
@@ -228,9 +228,9 @@ class Classification(Task):
         predictions: Sequence[Decision],
         labels: Sequence[str],
     ) -> np.ndarray:
-        """Of each class twice the right ones, and those predicted plus the gold.
+        """Return per class twice the correct ones, and predicted plus gold.
 
-        For accuracy: whether it is right, and 1.
+        For accuracy: whether it is correct, and 1.
         """
         gold = np.array([example.label for example in examples])
         found = np.array([one.label for one in predictions])
@@ -256,7 +256,7 @@ class Classification(Task):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say which classes training lacks, and how many texts were cut.
+        """Count classes that train lacks, and texts that are cut.
 
         Raises:
           InputError: an example has no class; better now than after training.
@@ -265,15 +265,15 @@ class Classification(Task):
         counts = Counter(example.label for example in examples)
         said = [
             f"{split} has {count} example{'s' if count > 1 else ''} of class "
-            f"{label!r}, which train never has: scored as wrong"
+            f"{label!r}, which train lacks: counted as wrong"
             for label, count in sorted(counts.items(), key=str)
             if label is not None and label not in labels
         ]
         cut = sum(item.detail for item in items)
         if cut:
             said.append(
-                f"{split}: {cut} of {len(items)} texts are longer than a sequence may "
-                "be: their ends are cut"
+                f"{cut} of {len(items)} {split} texts ({cut / len(items):.0%}) are cut "
+                f"off at {max(map(len, items))} tokens; raise --training.max_length"
             )
         return said
 
@@ -307,7 +307,7 @@ def _require_labels(split: str, examples: Sequence[LabelledText]) -> None:
 
 def _pieces(
     examples: Sequence[LabelledText], tokenizer: Tokenizer
-) -> list[tokenize.Encoded]:
+) -> list[tokenize.EncodedText]:
     firsts = [example.first for example in examples]
     pairs = [example.second for example in examples]
     if all(pair is None for pair in pairs):

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.data.pack import Layout
-from dicejax.data.tokenize import Encoded
+from dicejax.data.pack import BatchLayout
+from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import Head, SpanMatchHead, StartEndHead
@@ -30,7 +30,7 @@ _MOST = 10  # candidates a word, of the best scores: what an untrained network g
 
 
 class Asked(NamedTuple):
-    """What decoding has to know of an item."""
+    """The query of an item, and the pieces of its words."""
 
     query: int  # its number
     first_pieces: np.ndarray  # the place of each word's first piece, -1 for none
@@ -42,7 +42,7 @@ class MachineReading(SpanTask):
 
     Each sentence is read once for each query. Three outputs are learnt: whether a span
     starts at a word, whether one ends there, and with `match` whether words i to j are
-    a span, for pairs of a start and an end. Labels stand on the first pieces of the
+    a span, for pairs of a start and an end. Labels are on the first pieces of the
     sentence's words; the query, special pieces and those further inside a word are
     left out of the loss.
 
@@ -148,11 +148,11 @@ class MachineReading(SpanTask):
             names["match"] = "span"
         return {name: Target("multi_label", (kind,)) for name, kind in names.items()}
 
-    def layout(self, tokenizer: Tokenizer) -> Layout:
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return what the arrays of an item are, and what fills a packed row."""
         pad = tokenize.pad_id(tokenizer)
         labels = span_decoding.fillers(self._told)
-        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+        return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
 
     def encode(
         self,
@@ -306,7 +306,7 @@ class MachineReading(SpanTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say which types have no query, and how many spans cannot be told, and why."""
+        """Count types without a query, and spans that cannot be predicted."""
         types = [kind for kind, _ in self.queries]
         gold = sum(len(sentence.spans) for sentence in examples)
         lost = untold = unpaired = 0
@@ -319,7 +319,7 @@ class MachineReading(SpanTask):
             untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.paired(spans))
         which = None if self.nested else "of which flat decoding keeps one; see nested"
-        said = gold_warnings(split, examples, types, lost, overlapping=which)
+        said = gold_warnings(split, examples, types, lost, items, overlapping=which)
         if untold and self.match:
             said.append(
                 f"{split}: {untold} of {gold} spans start where {self.spans_per_start} "
@@ -328,18 +328,18 @@ class MachineReading(SpanTask):
         if unpaired and not self.match:
             said.append(
                 f"{split}: {unpaired} of {gold} spans do not go from a start to the "
-                "nearest end of their type: counted as missed; see match"
+                "nearest end of their type: counted as misses; see match"
             )
         return said
 
     @property
     def _told(self) -> int:
-        """How many spans of a start are told to the device."""
+        """Return how many spans per start the labels hold."""
         return self.spans_per_start if self.match else 0
 
     def _encoded(
         self, examples: Sequence[Sentence], tokenizer: Tokenizer
-    ) -> Iterator[tuple[int, int, Encoded]]:
+    ) -> Iterator[tuple[int, int, EncodedText]]:
         """Yield the number of a sentence, that of a query, and the pieces of both."""
         texts = [text.split() for _, text in self.queries]
         for begin in range(0, len(examples), _CHUNK):
@@ -355,7 +355,7 @@ class MachineReading(SpanTask):
         return found if self.nested else span_decoding.without_overlaps(found)
 
 
-def _require_room(kind: str, pieces: Encoded, max_length: int) -> None:
+def _require_room(kind: str, pieces: EncodedText, max_length: int) -> None:
     """Raises an InputError if not one piece of the sentence finds room."""
     taken = int((pieces.texts != 1).sum())
     if taken >= max_length:

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample
-from dicejax.data.pack import Layout
+from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
@@ -213,13 +213,13 @@ class QuestionAnswering(Task):
             found[NONE] = Target("multi_label", (NONE,))
         return found
 
-    def layout(self, tokenizer: Tokenizer) -> Layout:
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return what the arrays of an item are, and what fills a packed row."""
         tokens = {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
         ends = {START: IGNORED, END: IGNORED}
         if self.form == "sigmoid":
-            return Layout(tokens=tokens | ends)
-        return Layout(
+            return BatchLayout(tokens=tokens | ends)
+        return BatchLayout(
             tokens=tokens,
             sequences={NONE: IGNORED} if self.head == "xlnet" else {},
             places=ends | {"summary_positions": -1},
@@ -406,7 +406,7 @@ class QuestionAnswering(Task):
         ]
 
     def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
-        """Say why an answer cannot be predicted; None if it can."""
+        """Return why an answer cannot be predicted; None if it can."""
         answer = example.answers[0]
         numbers = range(len(self._trained(answer)))
         what, spans = reached(windows, numbers, longest=self.max_answer)

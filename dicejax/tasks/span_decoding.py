@@ -13,7 +13,7 @@ from dicejax.data.examples import Span
 from dicejax.tasks.task import IGNORED
 
 Pairs = Literal["gold", "predicted", "gold_and_predicted", "all"]
-"""Which pairs of tokens are labelled as a span or none: see `match_labels`."""
+"""The pairs of tokens that are labelled, as a span or none: see `match_labels`."""
 
 _END = "end_of_"
 

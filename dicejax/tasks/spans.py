@@ -1,4 +1,4 @@
-"""What tasks that look for spans of words in sentences have in common."""
+"""The base class of tasks that predict spans of words in sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from dicejax.data.examples import Sentence, Span
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
-from dicejax.tasks.task import Task
+from dicejax.tasks.task import Item, Task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -90,44 +90,48 @@ def gold_warnings(
     sentences: Sequence[Sentence],
     known: Iterable[str],
     lost: int,
+    items: Sequence[Item],
     *,
     overlapping: str | None,
 ) -> list[str]:
-    """Say which gold spans no prediction can reach, a sentence for each reason.
+    """Count the gold spans that cannot be predicted, a sentence for each reason.
 
     Args:
       split: its name.
       sentences: its sentences.
       known: the types that can be predicted.
       lost: spans of which words have no piece.
+      items: as encoded.
       overlapping: what becomes of spans that overlap; None: they are no loss.
     """
     known, gold = set(known), sum(len(sentence.spans) for sentence in sentences)
     types = (span.type for sentence in sentences for span in sentence.spans)
     unseen = Counter(kind for kind in types if kind not in known)
     said = [
-        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type "
-        "that train never has: scored as missed"
+        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type that "
+        "train lacks: counted as misses"
         for kind, count in sorted(unseen.items())
     ]
     if split == "train" and not gold:
-        said.append("train holds no span: there is nothing to learn")
+        said.append("train has no span: there is nothing to learn")
     if lost:
-        said.append(lost_to_length(split, lost, gold, "spans"))
+        said.append(lost_to_length(split, lost, gold, "entities", items))
     crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in sentences)
     if crossed and overlapping is not None:
         said.append(
             f"{split}: {crossed} of {gold} spans overlap another, {overlapping}: "
-            "counted as missed"
+            "counted as misses"
         )
     return said
 
 
-def lost_to_length(split: str, lost: int, gold: int, what: str) -> str:
-    """Say how much gold no prediction can reach."""
+def lost_to_length(
+    split: str, lost: int, gold: int, what: str, items: Sequence[Item]
+) -> str:
+    """Return the warning that gold is cut off."""
     return (
-        f"{split}: {lost} of {gold} {what} cannot be predicted (beyond the longest "
-        "sequence, or characters the tokenizer drops): counted as missed"
+        f"{lost} of {gold} {split} {what} ({lost / gold:.0%}) are cut off at "
+        f"{max(map(len, items))} tokens and count as misses; raise --training.max_length"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a task is: examples to numbers for the network, and its outputs to scores."""
+"""The base class of tasks: from examples to arrays, from outputs to scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 from tokenizers import Tokenizer
 
-from dicejax.data.pack import Layout
+from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
@@ -22,7 +22,7 @@ IGNORED = -100
 """The label of what the loss leaves out."""
 
 Outputs = Mapping[str, np.ndarray]
-"""What the network gave for one item, by name; see `Predicted`."""
+"""The network's outputs for one item, by name; see `Predicted`."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Item:
 
 
 class Target(NamedTuple):
-    """What one output of the network is trained towards.
+    """The training target of one output of the network.
 
     Attributes:
       kind: "classes": logits `[..., C]`, labels `[...]` of one class. "multi_label":
@@ -63,7 +63,7 @@ class Target(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Predicted:
-    """What prediction takes from the device, by name.
+    """The arrays that prediction takes from the device, by name.
 
     Attributes:
       tokens: `[B, T, ...]`, one entry a token.
@@ -148,7 +148,7 @@ class Task(abc.ABC):
         """Return what each output of the heads is trained towards, by its name."""
 
     @abc.abstractmethod
-    def layout(self, tokenizer: Tokenizer) -> Layout:
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return what the arrays of an item are, and what fills a packed row."""
 
     @abc.abstractmethod
@@ -315,7 +315,7 @@ class Task(abc.ABC):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say what the user should know of an encoded split, a sentence each.
+        """Return warnings about an encoded split, a sentence each.
 
         Above all: how much gold cannot be predicted, and why.
         """

@@ -14,13 +14,13 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
-from dicejax.data.pack import Layout
+from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
+from dicejax.tasks.tagging import best_class
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
-from dicejax.tasks.tokens import best_class
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
@@ -71,11 +71,11 @@ class TwoPointerNER(SpanTask):
         target = Target("classes", tuple(labels), has_negative=True)
         return {name: target for name in ("start", "end")}
 
-    def layout(self, tokenizer: Tokenizer) -> Layout:
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return what the arrays of an item are, and what fills a packed row."""
         pad = tokenize.pad_id(tokenizer)
         labels = {"start": IGNORED, "end": IGNORED}
-        return Layout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+        return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
 
     def encode(
         self,
@@ -156,14 +156,14 @@ class TwoPointerNER(SpanTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say which types training lacks, and how many spans cannot be told."""
+        """Count types that train lacks, and spans that cannot be predicted."""
         lost = sum(
             not _is_whole(span, item.detail)
             for sentence, item in zip(examples, items, strict=True)
             for span in sentence.spans
         )
         which = "of which two pointers keep one"
-        return gold_warnings(split, examples, labels, lost, overlapping=which)
+        return gold_warnings(split, examples, labels, lost, items, overlapping=which)
 
 
 def _labels(
@@ -183,5 +183,5 @@ def _labels(
 
 
 def _is_whole(span: Span, first_pieces: np.ndarray) -> bool:
-    """Whether the first word and the last have a piece."""
+    """Return whether the first word and the last have a piece."""
     return bool(first_pieces[span.start] >= 0 and first_pieces[span.end - 1] >= 0)

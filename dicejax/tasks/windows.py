@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
-from dicejax.data.tokenize import Encoded
+from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError
 
 Places = tuple[int, int]
@@ -31,7 +31,7 @@ class Window:
         the gold is kept back.
     """
 
-    encoded: Encoded
+    encoded: EncodedText
     starts: np.ndarray
     gold: list[Places | None] | None
 
@@ -44,13 +44,13 @@ class Window:
     def characters(
         self, first: np.ndarray, last: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return where spans of candidates start and end, as `Encoded.span` does."""
+        """Return where spans of candidates start and end, see `EncodedText.span`."""
         return self.encoded.offsets[first, 0], self.encoded.offsets[last, 1]
 
 
 def cut(
     example: ReadingExample,
-    encoded: Encoded,
+    encoded: EncodedText,
     *,
     max_length: int,
     overlap: int,
@@ -117,7 +117,7 @@ def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
     return [(start, min(start + room, count)) for start in starts]
 
 
-def _gold(example: ReadingExample, encoded: Encoded) -> list[Places | None] | None:
+def _gold(example: ReadingExample, encoded: EncodedText) -> list[Places | None] | None:
     """The places of the first answer's spans; see `Window.gold`."""
     if example.impossible:
         return []
@@ -127,7 +127,7 @@ def _gold(example: ReadingExample, encoded: Encoded) -> list[Places | None] | No
 
 
 def _widest(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Whether a part shows most of a piece's surroundings, bool `[parts, count]`.
+    """Mark the part with the most context around each piece, bool `[parts, count]`.
 
     That is the part with the largest min(pieces before, pieces behind) + 0.01 pieces,
     as in the original run_squad.py.
@@ -159,7 +159,7 @@ def best_spans(
 
     Returns:
       The sums, the first and the last pieces; the best span first, of equals the one
-      that stands first.
+      first in the text.
     """
     rows = np.flatnonzero(window.starts)
     ends = np.full(len(end) + longest - 1, -np.inf, end.dtype)

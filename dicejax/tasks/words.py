@@ -17,12 +17,11 @@ from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks.spans import f1_shares, lost_to_length, show_spans
-from dicejax.tasks.tagging import Tagging
+from dicejax.tasks.tagging import HEAD, Tagging, TokenTask, encode_words, word_labels
 from dicejax.tasks.task import IGNORED, Item, Outputs
-from dicejax.tasks.tokens import HEAD, TokenTask, encode_words, word_labels
 
 NONE = ""
-"""What stands for a label where a word has no piece to carry one."""
+"""The label of a word without a piece."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,18 +134,18 @@ class WordTagging(TokenTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Say which labels training lacks, and how many words can get none."""
+        """Count labels that train lacks, and words that cannot get any."""
         known = set(labels)
         counts = Counter(label for one in examples for label in one.labels)
         said = [
             f"{split} has {count} word{'s' if count > 1 else ''} labelled {label!r}, "
-            "which train never has: scored as wrong"
+            "which train lacks: counted as wrong"
             for label, count in sorted(counts.items())
             if label not in known
         ]
         lost = sum(int((item.detail < 0).sum()) for item in items)
         if lost:
-            said.append(lost_to_length(split, lost, counts.total(), "words"))
+            said.append(lost_to_length(split, lost, counts.total(), "words", items))
         return said
 
     def parse(self, line: str, number: int) -> TaggedWords:

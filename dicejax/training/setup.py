@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
-from dicejax.data.plan import Plan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.data.resample import Counts, Epoch
+from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
+from dicejax.data.resample import Epoch, UnitCounts
 from dicejax.data.sources import Corpus
 from dicejax.errors import InputError
 from dicejax.mesh import batch_parts
@@ -147,7 +147,7 @@ class Setup:
             multiple_of=self._parts(mesh),
         )
 
-    def _plan(self, lengths: Sequence[int]) -> Plan:
+    def _plan(self, lengths: Sequence[int]) -> BatchPlan:
         training = self.experiment.training
         max_length, sentences = training.max_length, training.batch_size
         settings = {
@@ -249,7 +249,7 @@ def epochs_drawn(
     return draw
 
 
-def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Counts:
+def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> UnitCounts:
     """Count, for each item, the labels of each class of the task's first output.
 
     Raises:
@@ -263,7 +263,7 @@ def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Cou
     for row, item in zip(units, items, strict=True):
         values = np.atleast_1d(item.arrays[name])
         row += np.bincount(values[values >= 0], minlength=classes)
-    return Counts(units)
+    return UnitCounts(units)
 
 
 def encode(experiment: Experiment, warn: Warn) -> Encoded:

@@ -14,7 +14,7 @@ from dicejax.comparison.outcomes import Outcome
 from dicejax.comparison.report.gradients import drawings_of
 from dicejax.comparison.statistics import Row
 from dicejax.errors import InputError
-from dicejax.metrics.significance import Summary
+from dicejax.metrics.significance import ScoreSummary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.training.run_folder import Run
 
@@ -84,7 +84,7 @@ def _figures_of_a_comparison():
     ]
     control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
     rows = [
-        Row(loss, tuple(of_row), Summary.of([], 0), None)
+        Row(loss, tuple(of_row), ScoreSummary.of([], 0), None)
         for loss, of_row in (("ce", runs), ("ce + x", [control]))
     ]
     found = drawings_of(rows)

@@ -120,7 +120,7 @@ def test_diverged_and_missing_runs_are_counted_and_left_out_in_pairs(runs, tmp_p
     assert rows["focal"].against.seeds == (0, 1, 3, 4)
     ce, dice, focal = comparison.remarks(list(rows.values()))
     assert ce == "ce: 1 of 5 not finished"
-    assert dice.startswith("dice: no evidence") and dice.endswith("; 1 of 5 diverged")
+    assert dice.startswith("dice: inconclusive") and dice.endswith("; 1 of 5 diverged")
     assert focal == f"focal: {rows['focal'].against.verdict}"
 
 
@@ -130,7 +130,7 @@ def test_one_seed_is_no_statement(tmp_path):
     for job in found:
         finished(job.folder, example_statistics_of(rng, 0.7))
     rows = by_loss(comparison.evaluated(found, str(tmp_path)))
-    assert rows["dice"].against.verdict.sentence == "one seed: no statement possible"
+    assert rows["dice"].against.verdict.sentence == "no verdict from one seed"
     assert rows["dice"].against.crossed is None
 
 

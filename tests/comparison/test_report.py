@@ -256,7 +256,7 @@ def test_one_seed_is_told_and_enough_seeds_are_not(tmp_path, told):
     written(made(tmp_path, LOSSES, 1), tmp_path)
     one, _ = texts(tmp_path)
     assert "fewer than 2 finished seeds" in one
-    assert "one seed: no statement possible" in one
+    assert "no verdict from one seed" in one
     folder, _, _ = told
     assert json.loads((folder / "comparison.json").read_text())["warnings"] == []
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicejax.data.pack import Layout, fill, pack
+from dicejax.data.pack import BatchLayout, fill, pack
 
-LAYOUT = Layout(tokens={"input_ids": -1})
+LAYOUT = BatchLayout(tokens={"input_ids": -1})
 lengths_of_items = st.lists(st.integers(1, 32), max_size=200)
 both = pytest.mark.parametrize("packing", ["best_fit", "first_fit"])
 
@@ -78,7 +78,7 @@ def test_fill_lays_out_segments_positions_and_padding():
 
 
 def test_numbers_of_a_sequence_stand_by_its_place_in_the_row():
-    layout = Layout(
+    layout = BatchLayout(
         tokens={"input_ids": 0}, sequences={"class": -100}, places={"end": -1}
     )
     examples = [
@@ -102,7 +102,7 @@ examples_of_rows = st.lists(
 
 @given(examples_of_rows)
 def test_fill_puts_one_token_after_the_other(rows):
-    layout = Layout(
+    layout = BatchLayout(
         tokens={"input_ids": 7, "tags": -100},
         sequences={"class": -3},
         places={"at": -9},
@@ -143,7 +143,7 @@ def test_what_does_not_fit_its_row_or_its_example_is_refused():
     def example(ids, tags):
         return {"input_ids": np.arange(ids), "tags": np.arange(tags)}
 
-    layout = Layout(tokens={"input_ids": 0, "tags": 0})
+    layout = BatchLayout(tokens={"input_ids": 0, "tags": 0})
     with pytest.raises(ValueError, match="row 1 has 9 tokens, room is for 8"):
         fill([[example(3, 3)], [example(4, 4), example(5, 5)]], 8, layout)
     with pytest.raises(ValueError, match="row 0 has 2 examples, room is for 1"):

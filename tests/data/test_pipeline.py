@@ -6,10 +6,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from dicejax.data.pack import Layout
+from dicejax.data.pack import BatchLayout
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import bucket_plan, packing_plan
-from dicejax.data.resample import Counts, DownSampling, Epoch, ImportanceSampling
+from dicejax.data.resample import DownSampling, Epoch, ImportanceSampling, UnitCounts
 
 BUCKETS = 3
 
@@ -20,7 +20,7 @@ def batches(make, seed=0, epochs=2, count=301, drawn=None, rows=5, multiple_of=1
         {"input_ids": np.full(n, i), "item": i, "last": n - 1}
         for i, n in enumerate(lengths)
     ]
-    layout = Layout(
+    layout = BatchLayout(
         tokens={"input_ids": -1}, sequences={"item": -100}, places={"last": -1}
     )
     options = {"buckets": BUCKETS} if make is bucket_plan else {}
@@ -42,7 +42,7 @@ assert_equal = functools.partial(np.testing.assert_equal, strict=True)
 
 
 def weighted_draw(epoch):
-    counts = Counts.of_labels([int(n % 10 == 0) for n in range(301)], negative=0)
+    counts = UnitCounts(np.eye(2, dtype=int)[[int(n % 10 == 0) for n in range(301)]])
     return ImportanceSampling().epoch(counts, 5, epoch)
 
 
@@ -183,7 +183,7 @@ def test_the_other_rows_are_not_looked_at():
     lengths = [5, 6, 2, 3]
     examples = Watched({"input_ids": np.full(n, n)} for n in lengths)
     plan = packing_plan(lengths, max_length=8, rows=2)
-    made = Batches(examples, layout=Layout(tokens={"input_ids": 0}), plan=plan)
+    made = Batches(examples, layout=BatchLayout(tokens={"input_ids": 0}), plan=plan)
     assert made.part(0, 1, 2).rows == ((0, 3), (1, 2))
     assert examples.asked == (1, 2)
 
@@ -202,7 +202,7 @@ def test_a_plan_for_other_examples_is_refused():
     with pytest.raises(ValueError, match="1 examples, but the plan is for 2"):
         Batches(
             [{"input_ids": np.arange(3)}],
-            layout=Layout(tokens={"input_ids": 0}),
+            layout=BatchLayout(tokens={"input_ids": 0}),
             plan=plan,
         )
 
@@ -215,7 +215,7 @@ def test_no_examples_make_no_batches(make):
 
 @both_plans
 def test_an_epoch_holds_what_was_drawn_in_an_order_of_its_own(make):
-    counts = Counts.of_labels([int(n % 10 == 0) for n in range(301)], negative=0)
+    counts = UnitCounts(np.eye(2, dtype=int)[[int(n % 10 == 0) for n in range(301)]])
     sampling = DownSampling(ratio=2)
     _, made = batches(make, drawn=lambda epoch: sampling.epoch(counts, 5, epoch))
     seen = {0: [], 1: []}

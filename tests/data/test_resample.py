@@ -10,17 +10,24 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.resample import (
-    Counts,
     DownSampling,
     ImportanceSampling,
     OverSampling,
+    UnitCounts,
     draw,
 )
 
 from .processes import printed_by_processes
 
+
+def of_positives(positives, sizes) -> UnitCounts:
+    """Counts of two classes, from each example's positive units and all its units."""
+    positive, size = np.asarray(positives), np.asarray(sizes)
+    return UnitCounts(np.stack([size - positive, positive], axis=1))
+
+
 # Words outside and inside of entities, of ten sentences: 56 to 12.
-SENTENCES = Counts.of_positives(
+SENTENCES = of_positives(
     positives=[0, 2, 0, 1, 0, 6, 0, 0, 3, 0], sizes=[9, 7, 4, 12, 6, 8, 3, 5, 11, 3]
 )
 SAMPLINGS = [
@@ -32,11 +39,11 @@ SAMPLINGS = [
 ]
 
 
-def labelled(positives: int, negatives: int) -> Counts:
+def labelled(positives: int, negatives: int) -> UnitCounts:
     """Binary labels, positive ones spread among the others."""
     labels = np.array([1] * positives + [0] * negatives)
     np.random.default_rng(7).shuffle(labels)
-    return Counts.of_labels(labels.tolist(), negative=0)
+    return UnitCounts(np.eye(2, dtype=int)[labels])
 
 
 ratios = st.sampled_from(["0.1", "0.29", "0.3", "0.57", "0.7", "1", "1.5", "3.3", "10"])
@@ -132,8 +139,9 @@ def test_an_epoch_depends_on_seed_and_number_alone(sampling):
 
 def test_another_process_draws_the_same():
     code = (
+        "import numpy as np\n"
         "from dicejax.data.resample import *\n"
-        "counts = Counts.of_labels(['a', 'b', 'b', 'c', 'b', 'b', 'b', 'd'], 'b')\n"
+        "counts = UnitCounts(np.eye(4, dtype=int)[[1, 0, 0, 2, 0, 0, 0, 3]])\n"
         "for sampling in (DownSampling(ratio=1), OverSampling(ratio=0.7),\n"
         "                 ImportanceSampling()):\n"
         "    epoch = sampling.epoch(counts, 4, 9)\n"
@@ -194,7 +202,7 @@ def test_the_weighted_mean_of_losses_is_unbiased(sampling, seed):
 
 def test_at_power_one_every_class_is_drawn_equally_often():
     labels = ["O"] * 900 + ["PER"] * 90 + ["LOC"] * 10
-    counts = Counts.of_labels(labels, negative="O")
+    counts = UnitCounts(np.eye(3, dtype=int)[[0] * 900 + [1] * 90 + [2] * 10])
     sampling = ImportanceSampling(size=30_000)
     indices, weights = sampling.epoch(counts, seed=0, epoch=0)
     drawn = Counter(labels[i] for i in indices)
@@ -248,7 +256,7 @@ def test_where_none_is_positive_a_ratio_is_refused_and_a_share_is_not():
 
 
 def test_a_ratio_below_every_sentence_s_is_refused():
-    counts = Counts.of_positives([1, 2], sizes=[9, 9])
+    counts = of_positives([1, 2], sizes=[9, 9])
     message = "the example richest in positives has 3.5 negatives for each"
     with pytest.raises(ValueError, match=message):
         OverSampling(ratio=3.5).epoch(counts, 0, 0)
@@ -258,16 +266,6 @@ def test_a_ratio_below_every_sentence_s_is_refused():
 def test_positive_sentences_are_kept_even_where_they_exceed_the_ratio():
     indices = DownSampling(ratio=0.5).epoch(SENTENCES, 0, 0).indices
     assert indices.tolist() == [1, 3, 5, 8]
-
-
-def test_counts_are_the_same_however_they_are_told():
-    sentences = [["O", "B-PER", "I-PER"], ["O"], ["B-LOC", "O", "O"]]
-    counts = Counts.of_tags(sentences)
-    assert counts.units.tolist() == [[1, 0, 1, 1], [1, 0, 0, 0], [2, 1, 0, 0]]
-    alike = Counts.of_positives([2, 0, 1], sizes=[3, 1, 3])
-    assert counts.positive.tolist() == alike.positive.tolist()
-    assert counts.negative.tolist() == alike.negative.tolist()
-    assert counts.ratio() == alike.ratio() == 4 / 3
 
 
 @pytest.mark.parametrize(
@@ -286,14 +284,12 @@ def test_counts_are_the_same_however_they_are_told():
         (lambda: draw([1, 0], 0, 0), "the chance of example 1 is 0.0"),
         (lambda: draw([float("nan")], 0, 0), "the chance of example 0 is nan"),
         (lambda: draw([1], 0, 0, size=-1), "size is -1"),
-        (lambda: Counts.of_labels([], negative=0), r"units has shape \(0, 2\)"),
-        (lambda: Counts(np.ones((3, 1), int)), r"units has shape \(3, 1\)"),
-        (lambda: Counts(np.full((3, 2), -1)), "units are counts"),
-        (lambda: Counts(np.ones((3, 2))), "units are counts"),
-        (lambda: Counts.of_positives([2], [1]), "no less than its positives"),
-        (lambda: Counts.of_positives([2], [3, 4]), "want a size for each example"),
+        (lambda: UnitCounts(np.ones((0, 2), int)), r"units has shape \(0, 2\)"),
+        (lambda: UnitCounts(np.ones((3, 1), int)), r"units has shape \(3, 1\)"),
+        (lambda: UnitCounts(np.full((3, 2), -1)), "units are counts"),
+        (lambda: UnitCounts(np.ones((3, 2))), "units are counts"),
         (
-            lambda: ImportanceSampling().epoch(Counts.of_tags([["O"], []]), 0, 0),
+            lambda: ImportanceSampling().epoch(of_positives([0, 0], [1, 0]), 0, 0),
             "the chance of example 1 is 0.0",
         ),
     ],

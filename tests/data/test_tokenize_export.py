@@ -10,7 +10,7 @@ from dicejax.data import tokenize
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
-from dicejax.models.huggingface.tokenizer import write_tokenizer
+from dicejax.models.huggingface.writing import write_tokenizer
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 

@@ -13,12 +13,12 @@ from scipy import integrate, stats
 
 from dicejax.metrics.significance import (
     CrossedDifference,
-    Summary,
+    ScoreSummary,
     approximate_randomisation,
+    differences,
     holm,
     over_seeds,
     power,
-    randomisation,
     score,
     seeds_and_items,
     seeds_needed,
@@ -79,13 +79,16 @@ def test_accuracy_of_truth_values():
 @pytest.mark.parametrize(
     ("scores", "wanted"),
     [
-        ([], Summary(0, None, None, None, None, None, 2)),
-        ([0.5], Summary(1, 0.5, None, 0.5, 0.5, 0.5, 2)),
-        ([0.5, 0.75, 1.0, 0.75], Summary(4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2)),
+        ([], ScoreSummary(0, None, None, None, None, None, 2)),
+        ([0.5], ScoreSummary(1, 0.5, None, 0.5, 0.5, 0.5, 2)),
+        (
+            [0.5, 0.75, 1.0, 0.75],
+            ScoreSummary(4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2),
+        ),
     ],
 )
 def test_summary(scores, wanted):
-    assert Summary.of(scores, diverged=2) == wanted
+    assert ScoreSummary.of(scores, diverged=2) == wanted
 
 
 # Over seeds
@@ -173,7 +176,7 @@ def randomisation_by_enumeration(ours, baseline):
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("chunk", [2**22, 50])
 def test_approximate_randomisation_equals_enumeration(seed, chunk, monkeypatch):
-    monkeypatch.setattr(randomisation, "_CHUNK", chunk)
+    monkeypatch.setattr(differences, "_CHUNK", chunk)
     ours, baseline = counts(seed, seeds=2, sentences=8)
     exact = randomisation_by_enumeration(ours, baseline)
     got = approximate_randomisation(ours, baseline, resamples=20_000)
@@ -336,38 +339,44 @@ def difference(mean, low, high, p_value, level=0.05):
             difference(0.0012, -0.003, 0.0055, 0.6),
             1.0,
             "no evidence",
-            "no evidence of a difference (+0.12, 95 % interval -0.30 to +0.55)",
+            "inconclusive: +0.12 F1 (95% CI −0.30 to +0.55)",
         ),
         (
             difference(-0.0012, -0.003, 0.0055, 0.6, level=0.1),
             None,
             "no evidence",
-            "no evidence of a difference (-0.12, 90 % interval -0.30 to +0.55)",
+            "inconclusive: −0.12 F1 (90% CI −0.30 to +0.55)",
         ),
         (
             difference(0.0062, 0.0031, 0.0093, 0.01),
             0.05,
             "better",
-            "better by 0.62 (0.31 to 0.93)",
+            "better: +0.62 F1 (95% CI +0.31 to +0.93)",
         ),
         (
             difference(-0.0062, -0.0093, -0.0031, 0.01),
             None,
             "worse",
-            "worse by 0.62 (0.31 to 0.93)",
+            "worse: −0.62 F1 (95% CI −0.93 to −0.31)",
         ),
         (
             difference(0.0062, 0.0001, 0.0123, 0.04),
             0.2,
             "no evidence",
-            "no evidence of a difference among so many "
-            "(+0.62, 95 % interval +0.01 to +1.23)",
+            "not significant after correcting for 4 comparisons (Holm p = 0.2): "
+            "+0.62 F1 (95% CI +0.01 to +1.23)",
         ),
-        (None, None, "unknown", "one seed: no statement possible"),
+        (
+            difference(0.0, 0.0, 0.0, 1.0),
+            None,
+            "no evidence",
+            "identical predictions on all test examples",
+        ),
+        (None, None, "unknown", "no verdict from one seed"),
     ],
 )
 def test_verdict(found, adjusted, outcome, sentence):
-    got = verdict(found, adjusted)
+    got = verdict(found, adjusted, comparisons=4)
     assert (got.outcome, str(got)) == (outcome, sentence)
 
 
@@ -383,8 +392,8 @@ NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
         (lambda: score([1.0, 2.0]), r"shape \(2,\), not \[\.\.\., N, C, 2\]"),
         (lambda: score(np.ones((0, 1, 2))), "shape"),
         (lambda: score(NAN), "not finite"),
-        (lambda: Summary.of([0.5, math.nan]), "not finite"),
-        (lambda: Summary.of([[0.5]]), r"not \[S\]"),
+        (lambda: ScoreSummary.of([0.5, math.nan]), "not finite"),
+        (lambda: ScoreSummary.of([[0.5]]), r"not \[S\]"),
         (lambda: over_seeds([0.5, 0.6], [0.5]), r"\(2,\) and baseline \(1,\)"),
         (lambda: over_seeds([0.5], [0.5]), "1 paired seeds; it takes at least 2"),
         (lambda: over_seeds([0.5, math.inf], [0.5, 0.5]), "not finite"),

@@ -64,17 +64,19 @@ def true_score(gain, seed_sd):
     return np.average(2 * recall / (1 + recall + SPURIOUS), weights=weights)
 
 
+MANY = pytest.mark.exhaustive
+
 NO_DIFFERENCE = [
     # seeds, seed_sd, sentence_sd, gold spans per class
-    pytest.param(2, 0.03, 0.2, (1.0,), id="2-seeds"),
-    pytest.param(3, 0.0, 0.0, (1.0,), id="3-seeds-only-noise"),
-    pytest.param(3, 0.05, 0.0, (1.0,), id="3-seeds-that-matter"),
+    pytest.param(2, 0.03, 0.2, (1.0,), id="2-seeds", marks=MANY),
+    pytest.param(3, 0.0, 0.0, (1.0,), id="3-seeds-only-noise", marks=MANY),
+    pytest.param(3, 0.05, 0.0, (1.0,), id="3-seeds-that-matter", marks=MANY),
     pytest.param(3, 0.03, 0.25, (1.0,), id="3-seeds-and-sentences"),
-    pytest.param(5, 0.05, 0.0, (1.0,), id="5-seeds-that-matter"),
-    pytest.param(5, 0.03, 0.25, (1.0,), id="5-seeds-and-sentences"),
+    pytest.param(5, 0.05, 0.0, (1.0,), id="5-seeds-that-matter", marks=MANY),
+    pytest.param(5, 0.03, 0.25, (1.0,), id="5-seeds-and-sentences", marks=MANY),
     pytest.param(5, 0.02, 0.2, (1.0, 0.2, 0.03), id="5-seeds-macro-rare-class"),
-    pytest.param(10, 0.0, 0.25, (1.0,), id="10-seeds-only-sentences"),
-    pytest.param(10, 0.05, 0.2, (1.0,), id="10-seeds-and-sentences"),
+    pytest.param(10, 0.0, 0.25, (1.0,), id="10-seeds-only-sentences", marks=MANY),
+    pytest.param(10, 0.05, 0.2, (1.0,), id="10-seeds-and-sentences", marks=MANY),
 ]
 
 
@@ -97,7 +99,7 @@ def test_false_verdicts_are_at_most_5_percent(seeds, seed_sd, sentence_sd, spans
     assert false <= most_of(2000)
 
 
-@pytest.mark.parametrize("seeds", [3, 5])
+@pytest.mark.parametrize("seeds", [3, pytest.param(5, marks=MANY)])
 def test_false_verdicts_on_any_of_three_losses_are_at_most_5_percent(seeds):
     rng = np.random.default_rng(seeds)
     false = 0
@@ -113,8 +115,14 @@ def test_false_verdicts_on_any_of_three_losses_are_at_most_5_percent(seeds):
     assert false <= most_of(2000)
 
 
-@pytest.mark.parametrize("seeds", [3, 5, 10])
-@pytest.mark.parametrize("sentence_sd", [0.0, 0.25])
+@pytest.mark.parametrize(
+    ("seeds", "sentence_sd"),
+    [(3, 0.25)]
+    + [
+        pytest.param(seeds, sd, marks=MANY)
+        for seeds, sd in ((3, 0.0), (5, 0.0), (5, 0.25), (10, 0.0), (10, 0.25))
+    ],
+)
 def test_intervals_over_seeds_and_sentences_cover_the_truth(seeds, sentence_sd):
     rng = np.random.default_rng(seeds)
     gain, seed_sd = 0.05, 0.04
@@ -148,7 +156,9 @@ DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize("seeds", [3, 5, 10, 20])
+@pytest.mark.parametrize(
+    "seeds", [3, *(pytest.param(seeds, marks=MANY) for seeds in (5, 10, 20))]
+)
 @pytest.mark.parametrize("draw", DIFFERENCES.values(), ids=DIFFERENCES)
 def test_intervals_over_seeds_cover_the_truth(seeds, draw):
     rng = np.random.default_rng(seeds)
@@ -189,7 +199,7 @@ def test_seeds_needed_see_the_difference_as_often_as_wanted(effect):
         assert least_of(2000, expected) <= seen <= most_of(2000, expected)
 
 
-@pytest.mark.parametrize("seeds", [5, 10])
+@pytest.mark.parametrize("seeds", [5, pytest.param(10, marks=MANY)])
 def test_where_seeds_matter_most_verdicts_have_the_power_of_the_paired_test(seeds):
     rng = np.random.default_rng(seeds)
     gain = {5: 0.12, 10: 0.07}[seeds]

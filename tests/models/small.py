@@ -35,10 +35,10 @@ def drawn(network, seed=0):
 
 
 @functools.partial(quickly, static_argnums=0)
-def encode(config, params, batch, memory=None):
-    """What an encoder gives by itself, since a network hands it no memory."""
+def encode(config, params, batch):
+    """What an encoder gives by itself."""
     module = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
     state = nnx.state(module)
     nnx.replace_by_pure_dict(state, params)
     nnx.update(module, state)
-    return module(**batch, memory=memory)
+    return module(**batch)

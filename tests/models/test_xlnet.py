@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.models.xlnet import XLNetConfig, next_memory
+from dicejax.models.xlnet import XLNetConfig
 
 from .small import drawn, encode, network_of
 
@@ -29,30 +29,27 @@ def inputs(types, ids=None):
     }
 
 
-def one_layer(params, config, x, memory, types, visible):
+def one_layer(params, config, x, types, visible):
     """One layer in NumPy, token by token: `[T, D]`."""
     weight = jax.tree.map(lambda x: x[0].astype(np.float64), params["layers"])
-    kept, (length, width) = len(memory), x.shape
-    seen = np.concatenate([memory, x])
-    types_seen = np.concatenate([np.zeros(kept, int), types])
+    length, width = x.shape
     rates = 1 / 10_000 ** (np.arange(0, width, 2) / width)
     attended = np.zeros((length, width))
     for t in range(length):
         for n in range(config.n_head):
             query = x[t] @ weight["query"][:, n]
-            scores = np.full(kept + length, -np.inf)
-            for s in range(kept + length):
+            scores = np.full(length, -np.inf)
+            for s in range(length):
                 if not visible(t, s):
                     continue
-                distance = kept + t - s
+                distance = t - s
                 if config.clamp_len > 0:
                     distance = np.clip(distance, -config.clamp_len, config.clamp_len)
                 angles = distance * rates
                 position = np.concatenate([np.sin(angles), np.cos(angles)])
-                differ = int(types[t] != types_seen[s])
+                differ = int(types[t] != types[s])
                 scores[s] = (
-                    (query + weight["content_bias"][n])
-                    @ (seen[s] @ weight["key"][:, n])
+                    (query + weight["content_bias"][n]) @ (x[s] @ weight["key"][:, n])
                     + (query + weight["position_bias"][n])
                     @ (position @ weight["position_key"][:, n])
                     + (query + weight["segment_bias"][n])
@@ -60,7 +57,7 @@ def one_layer(params, config, x, memory, types, visible):
                 ) / np.sqrt(width // config.n_head)
             share = np.exp(scores - scores.max())
             share /= share.sum()
-            value = share @ (seen @ weight["value"][:, n])
+            value = share @ (x @ weight["value"][:, n])
             attended[t] += weight["attention_output"][:, n] @ value
 
     def normalised(y, norm):
@@ -76,53 +73,34 @@ def one_layer(params, config, x, memory, types, visible):
     return normalised(x + dense(inner, "output"), "output_norm")
 
 
-@pytest.mark.parametrize("kept", [0, 2, 7])
 @pytest.mark.parametrize(
     "settings",
     [
         {},
         {"clamp_len": 2},
         {"attn_type": "uni"},
-        {"attn_type": "uni", "same_length": True},
     ],
     ids=str,
 )
-def test_a_layer_is_that_of_the_paper(settings, kept):
+def test_a_layer_is_that_of_the_paper(settings):
     config = dataclasses.replace(SMALL, ff_activation="relu", **settings)
     params = parameters(config)
     rng = np.random.default_rng(1)
-    memory = rng.normal(size=(kept, 12)).astype(np.float32)
     ids, types = rng.integers(0, 9, 5), np.array([0, 0, 1, 1, 0])
 
     def visible(t, s):
-        if config.attn_type == "bi":
-            return True
-        # Nothing behind; with `same_length` nothing further back than from token 0.
-        back = kept + t - s
-        return back >= 0 and (not config.same_length or back <= kept)
+        return config.attn_type == "bi" or s <= t
 
-    given = memory[None, None] if kept else None
-    got, _ = encode(config, params, inputs(types, ids), given)
+    got, _ = encode(config, params, inputs(types, ids))
     x = params["embeddings"]["word"]["table"][ids]
-    wanted = one_layer(params, config, x, memory, types, visible)
+    wanted = one_layer(params, config, x, types, visible)
     np.testing.assert_allclose(got[0], wanted, atol=1e-5)
-
-
-def test_a_memory_stands_for_the_text_before():
-    config = dataclasses.replace(SMALL, attn_type="uni", n_layer=2)
-    params = parameters(config)
-    rng = np.random.default_rng(2)
-    ids, types = rng.integers(0, 9, 9), np.zeros(9, int)
-    whole, _ = encode(config, params, inputs(types, ids))
-    _, before = encode(config, params, inputs(types[:4], ids[:4]))
-    memory = next_memory(config, before, None)
-    after, _ = encode(config, params, inputs(types[4:], ids[4:]), memory)
-    np.testing.assert_allclose(after, whole[:, 4:], atol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"same_length": True}, "same_length is True; supported: False"),
         ({"bi_data": True}, "bi_data is True; supported: False"),
         ({"d_head": 5}, "d_head is 5; supported: d_model / n_head = 6"),
         ({"d_model": 9, "n_head": 3}, "d_model 9 is not a multiple of 2"),

@@ -115,7 +115,7 @@ def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):
     items = task.encode(examples, tokenizer, ("0", "1"), 20)
     assert [item.arrays[HEAD] for item in items] == [0, IGNORED, 1]
     (said,) = task.warnings("dev", examples, items, ("0", "1"))
-    assert said.startswith("dev has 1 example of class '2', which train never has")
+    assert said.startswith("dev has 1 example of class '2', which train lacks")
     decided = [task.decide({"0": 0.9, "1": 0.1}) for _ in examples]
     scores = task.score(examples, decided, ("0", "1")).values
     assert scores["accuracy"] == pytest.approx(1 / 3)

@@ -10,7 +10,7 @@ import pytest
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.readers import bert_mrc, cluener, conll
-from dicejax.data.sources.sentences import merged
+from dicejax.data.sources.files import merged
 from dicejax.errors import InputError
 from dicejax.tasks import span_decoding
 from dicejax.tasks.machine_reading import MachineReading
@@ -132,7 +132,7 @@ def test_what_is_cut_off_counts_as_missed_and_is_no_label(tokenizer):
         IGNORED,
     ]
     scores, (said,) = round_trip(task, [sentence], tokenizer, room)
-    assert said.startswith("dev: 1 of 2 spans cannot be predicted")
+    assert said.startswith("1 of 2 dev entities (50%) are cut off at ")
     assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
 
 
@@ -232,7 +232,7 @@ def test_gold_of_msra_survives_but_for_what_is_cut(data_folder, name):
     scores, (said,) = round_trip(task, [sentences[longest]], tokenizer, 512)
     gold = len(sentences[longest].spans)
     lost = int(said.split()[1])
-    assert said.startswith(f"dev: {lost} of {gold} spans cannot be predicted")
+    assert said.startswith(f"{lost} of {gold} dev entities ")
     assert (scores["precision"], scores["recall"]) == (1.0, (gold - lost) / gold)
 
 

@@ -8,9 +8,8 @@ from dicejax.data.examples import Sentence
 from dicejax.data.readers import cluener, conll
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
-from dicejax.tasks.tagging import Tagging
+from dicejax.tasks.tagging import HEAD, Tagging
 from dicejax.tasks.task import IGNORED
-from dicejax.tasks.tokens import HEAD
 
 from ..data import made
 from .perfect import class_outputs, tagged
@@ -77,7 +76,7 @@ def test_what_is_cut_off_counts_as_missed(tokenizer):
     scores = task.score([SENTENCE], [found]).values
     assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
     (said,) = task.warnings("dev", [SENTENCE], [cut], labels)
-    assert said.startswith("dev: 1 of 2 spans cannot be predicted")
+    assert said.startswith("1 of 2 dev entities (50%) are cut off at ")
 
 
 def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
@@ -95,7 +94,7 @@ def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
     labels = task.label_names([Sentence(("Anna",), (Span("PER", 0, 1),), 1)])
     (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
     (said,) = task.warnings("dev", [SENTENCE], [example], labels)
-    assert said.startswith("dev has 1 'LOC' span, a type that train never has")
+    assert said.startswith("dev has 1 'LOC' span, a type that train lacks")
     assert (example.arrays[HEAD][example.detail[3:]] == IGNORED).all()
     scores = task.score([SENTENCE], [[Span("PER", 0, 1)]]).values
     assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
@@ -224,5 +223,5 @@ def test_every_span_of_msra_comes_back_but_for_what_is_too_long(
     assert scores.values["precision"] == 1.0
     assert scores.values["recall"] == (gold - lost) / gold
     said = task.warnings("test", sentences, items, labels)
-    wanted = f"test: {lost} of {gold} spans cannot be predicted"
+    wanted = f"{lost} of {gold} test entities "
     assert len(said) == bool(lost) and all(one.startswith(wanted) for one in said)

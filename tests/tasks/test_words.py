@@ -49,14 +49,14 @@ def test_words_without_a_label_count_as_missed(tokenizer):
     assert scores.values["precision"] == 1.0 and scores.values["recall"] == 0.5
     assert scores.values["f1"] == pytest.approx(2 / 3)
     (said,) = task.warnings("dev", [SENTENCE], items, labels)
-    assert said.startswith("dev: 2 of 4 words cannot be predicted")
+    assert said.startswith("2 of 4 dev words (50%) are cut off at ")
 
 
 def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
     task = WordTagging()
     (item,) = task.encode([SENTENCE], tokenizer, ("N", "V"), 20)
     (said,) = task.warnings("dev", [SENTENCE], [item], ("N", "V"))
-    assert said.startswith("dev has 1 word labelled 'P', which train never has")
+    assert said.startswith("dev has 1 word labelled 'P', which train lacks")
     assert (item.arrays["tags"] >= 0).sum() == 3
     scores = task.score([SENTENCE], [["N", "V", "N", "N"]], ("N", "V"))
     assert scores.values["f1"] == 0.75

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dicejax.data.pack import Layout, fill
+from dicejax.data.pack import BatchLayout, fill
 from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
@@ -75,7 +75,7 @@ def network(precision):
 def batch():
     """Rows of very different content: the last ones have no label and few tokens."""
     rng = np.random.default_rng(0)
-    layout = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
+    layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
     rows = []
     for number in range(ROWS - 5):
         lengths = (5, 3) if number % 3 else (2,)

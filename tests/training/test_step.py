@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.data.pack import Layout, fill
+from dicejax.data.pack import BatchLayout, fill
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import (
@@ -21,7 +21,7 @@ from dicejax.training.accumulation import weighted
 from dicejax.training.state import TrainState
 from dicejax.training.step import predict_step, train_step
 
-LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
+LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
 
 @pytest.fixture

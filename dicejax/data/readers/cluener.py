@@ -22,7 +22,7 @@ def read(
     r"""Read texts as sentences of characters, with spans.
 
     A line is `{"text": ..., "label": {type: {string: [[first, last], ...]}}}`, last
-    included. Each string must stand at its places. Spans may overlap, as one pair in
+    included. Each string must be at its places. Spans may overlap, as one pair in
     the published training set does.
 
     >>> import pathlib, tempfile

@@ -45,7 +45,7 @@ def read(
     Args:
       path: see `readers`.
       column: of the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and LEMMA `_` is a
-        value like others; elsewhere it stands for a missing label.
+        value like others; elsewhere it means a missing label.
       on_error: see `readers`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a reader does with a bad example: stop there, or tell of it and read on."""
+"""Errors of single examples: raised, or counted while the rest is read."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Callable, Collection
 from dicejax.errors import InputError
 
 OnError = Callable[[InputError], None]
-"""Is told of each example that is left out."""
+"""Called with the error of each example that is skipped."""
 
 
 class Flaw(Exception):
-    """What is wrong with one example, told by code that does not know where it stands.
+    """An error in one example, raised by code that does not know file and line.
 
     Args:
-      what: is wrong.
-      do: what mends it.
+      what: the problem.
+      do: the remedy.
     """
 
     def __init__(self, what: str, do: str):
@@ -27,7 +27,7 @@ class Flaw(Exception):
     def at(
         self, path: str | os.PathLike[str], line: int | None, where: str = ""
     ) -> InputError:
-        """Say where.
+        """Return the error with its place.
 
         >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
         dev.json: record 3: has no 'text'; add it
@@ -42,14 +42,14 @@ class Flaw(Exception):
 
 
 def report(error: InputError, on_error: OnError | None) -> None:
-    """Raise the error, or tell of it where someone listens.
+    """Raise the error, or pass it to `on_error`.
 
     Args:
       error: of one example.
-      on_error: is told; the caller then leaves the example out. None raises.
+      on_error: called with it; the caller then skips the example. None raises.
 
     Raises:
-      InputError: nobody listens.
+      InputError: there is no `on_error`.
     """
     if on_error is None:
         raise error from None

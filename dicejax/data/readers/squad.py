@@ -25,7 +25,7 @@ def read(
 
     The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
     "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`. Offsets count code
-    points. An answer must stand at its offset: one elsewhere would be trained as
+    points. An answer must be at its offset: one elsewhere would be trained as
     gibberish. `plausible_answers` of v2.0 are no answers and are not read.
 
     In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one

@@ -38,12 +38,12 @@ def lines(
 
     Args:
       path: local, or anything etils.epath opens (gs://, s3://).
-      on_error: is told of each line that holds a NUL byte or is not UTF-8, which is
-        then left out; None raises the first.
+      on_error: called with the error of each line that holds a NUL byte or is not
+        UTF-8, which is then skipped; None raises the first.
 
     Raises:
       InputError: the file is missing, empty, a folder, or cannot be read; or a line is
-        not text and nobody listens.
+        not text and there is no `on_error`.
     """
     number = 0
     wrong_bytes: dict[int, tuple[int, int]] | None = None

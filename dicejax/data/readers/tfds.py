@@ -37,8 +37,8 @@ def read(
     | sentence1, sentence2 / question1 and 2   | glue/mrpc, glue/qqp    | LabelledText |
     | sentence, label                          | glue/sst2              | LabelledText |
 
-    Classes of texts are numbers written out, as in GLUE's own files; -1, which stands
-    for a label kept back, is None. Lines count records from 1.
+    Classes of texts are numbers written out, as in GLUE's own files; -1, a
+    label that is kept back, is None. Lines count records from 1.
 
     The set must lie in `data_dir` in a format of random access (array_record); its
     order is that in which it was prepared. With `download` it is prepared there first,
@@ -51,7 +51,7 @@ def read(
       download: whether to fetch and prepare a set that is not there.
       label: of the features with a value per word, the one to take as labels, such as
         `pos` or `xpos`; None takes `ner`, else `upos`.
-      on_error: is told of each example that is left out; None raises the first.
+      on_error: called with the error of each skipped example; None raises the first.
 
     Returns:
       Examples of one kind; at least one.
@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
 
 
 def _converter(name: str, features: Mapping[str, Any], label: str | None):
-    """Tell what kind of example the features make."""
+    """Return the function that makes examples of records with these features."""
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
@@ -205,7 +205,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
 
 
 def _scheme(names: list[str]) -> str | None:
-    """Tell the scheme of labels that are tags of spans; None where they are none."""
+    """Return the scheme of labels that are tags of spans; None if they are not."""
     try:
         kinds = [tags.parse(name) for name in names]
     except ValueError:

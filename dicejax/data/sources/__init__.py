@@ -1,4 +1,4 @@
-"""Where examples come from: one dataclass per kind of data set, each with `load()`.
+"""Sources of examples: one dataclass per kind of data set, each with `load()`.
 
 | source | files | examples |
 | --- | --- | --- |
@@ -14,21 +14,19 @@
 | `SyntheticNER` | none: it makes its sentences up | `Sentence` |
 """
 
-from dicejax.data.sources.prepared import TensorflowDataset
-from dicejax.data.sources.sentences import (
+from dicejax.data.sources.files import (
     BertMrcFiles,
     CluenerFiles,
     ConllFiles,
     ConlluFiles,
+    LabelFirstFiles,
+    SquadFiles,
+    TabSeparatedFiles,
+    TensorflowDataset,
     WordLabelFiles,
 )
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.sources.synthetic import SyntheticNER
-from dicejax.data.sources.texts import (
-    LabelFirstFiles,
-    SquadFiles,
-    TabSeparatedFiles,
-)
 
 __all__ = [
     "BertMrcFiles",

@@ -1,4 +1,4 @@
-"""What a source is; and what all that read files have in common."""
+"""The base classes of sources, and of those that read files."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class FileSource(Source):
             raise ValueError(f"dev_share is {self.dev_share}; want between 0 and 1")
         if not 0 <= self.test_share < 1 - self.dev_share:
             raise ValueError(
-                f"test_share is {self.test_share} beside a dev_share of "
+                f"test_share is {self.test_share} and dev_share "
                 f"{self.dev_share}; want what leaves some for train, 0 included"
             )
         for name in ("max_train", "max_dev", "max_test"):
@@ -106,8 +106,8 @@ class FileSource(Source):
 
         Args:
           path: the file.
-          on_error: is told of each example that is left out; None stops at the first.
-          on_repair: is told of each example that is mended.
+          on_error: called with each skipped example's error; None raises the first.
+          on_repair: called with a message for each example that is repaired.
 
         Raises:
           InputError: the file is missing or malformed.
@@ -135,23 +135,27 @@ class FileSource(Source):
         notes: list[str] = []
         train = self._split(folder, self.train, notes)
         test: Examples | None = None
+        held_out = []
         if self.test is not None:
             test = self._split(folder, self.test, notes)
         elif self.test_share:
             train, test = self._held_out(train, self.test_share, "test")
-            notes.append(f"test: {self._told(test)}")
+            held_out.append(f"{len(test)} test")
         if self.dev is not None:
             dev = self._split(folder, self.dev, notes)
         else:
             # Of what is left, but as large a part of the whole as was asked for.
             share = self.dev_share / (1 - (self.test is None) * self.test_share)
             train, dev = self._held_out(train, share, "dev")
-            notes.append(f"dev: {self._told(dev)}")
+            held_out.insert(0, f"{len(dev)} dev")
+        if held_out:
+            parts = " / ".join([f"{len(train)} train", *held_out])
+            notes.append(f"split {self.train} into {parts} {self.several} (random)")
         if test is None:
             test = dev
             notes.append(
-                "test: the same as dev, which selects the checkpoint: its score "
-                "flatters"
+                "no test split: scores are of dev, which selects the checkpoint, and "
+                "therefore optimistic"
             )
         splits = {"train": train, "dev": dev, "test": test}
         drawn = [
@@ -159,12 +163,6 @@ class FileSource(Source):
             for number, (name, examples) in enumerate(splits.items())
         ]
         return Corpus(*drawn, tuple(notes))
-
-    def _told(self, held_out: Examples) -> str:
-        return (
-            f"{len(held_out)} {self.several} of {self.train}, drawn at random; the "
-            "rest is train"
-        )
 
     def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
@@ -176,8 +174,8 @@ class FileSource(Source):
             if not path.exists() and packed.exists():
                 path = packed
             examples += self.read(path, skipped, repaired)
-            told = [one for one in (skipped, repaired) if one is not None and one.count]
-            notes += [f"{path}: {one}" for one in told]
+            counted = (one for one in (skipped, repaired) if one and one.count)
+            notes += [f"{path}: {one}" for one in counted]
         return tuple(examples)
 
     def _held_out(
@@ -213,7 +211,5 @@ class FileSource(Source):
             return examples
         random = np.random.default_rng((self.sample_seed, _SAMPLE, number))
         chosen = np.sort(random.permutation(len(examples))[:most])
-        notes.append(
-            f"{name}: {most} of {len(examples)} {self.several}, drawn at random"
-        )
+        notes.append(f"{name}: {most} of {len(examples)} {self.several} (random)")
         return tuple(examples[place] for place in chosen)

@@ -1,13 +1,13 @@
 """Tokenizers: read from a model folder or learnt, and what they make of texts."""
 
-from dicejax.data.tokenize.encoded import Encoded
+from dicejax.data.tokenize.encoded import EncodedText
 from dicejax.data.tokenize.encoding import encode, encode_texts
 from dicejax.data.tokenize.learning import learn_wordpiece
 from dicejax.data.tokenize.reading import FILE, check_fits, pad_id, read
 
 __all__ = [
     "FILE",
-    "Encoded",
+    "EncodedText",
     "check_fits",
     "encode",
     "encode_texts",

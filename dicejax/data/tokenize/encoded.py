@@ -9,7 +9,7 @@ import numpy as np
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Encoded:
+class EncodedText:
     """A text, or a pair of texts, as pieces. All arrays are `[n]`, one entry a piece.
 
     Attributes:
@@ -41,7 +41,7 @@ class Encoded:
 
     @property
     def summary(self) -> int:
-        """The place of the special piece that stands for the whole, as [CLS] does.
+        """The place of the special piece that represents the text, such as [CLS].
 
         It is the first piece, or where the template begins with text, as XLNet's does,
         the last.
@@ -60,7 +60,7 @@ class Encoded:
         first[self.words[places]] = places  # of several, the last written stays
         return first
 
-    def shortened(self, max_length: int, *, longer_first: bool = False) -> Encoded:
+    def shortened(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
         """Return at most `max_length` pieces: what is cut are ends of texts.
 
         Special pieces stay where the template puts them.
@@ -93,9 +93,9 @@ class Encoded:
         keep[texts[0][first:]] = False
         keep[texts[1][left - first :]] = False
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return Encoded(*(array[keep] for array in arrays))
+        return EncodedText(*(array[keep] for array in arrays))
 
-    def window(self, first: int, last: int, *, ahead: int | None = None) -> Encoded:
+    def window(self, first: int, last: int, *, ahead: int | None = None) -> EncodedText:
         """Return a pair with a part of its second text.
 
         Special pieces stay where the template puts them.
@@ -116,7 +116,7 @@ class Encoded:
         if ahead is not None:
             keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return Encoded(*(array[keep] for array in arrays))
+        return EncodedText(*(array[keep] for array in arrays))
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
         """Return the characters `[start, end)` that pieces `first` to `last` come from.
@@ -166,8 +166,8 @@ class Encoded:
 
 
 def with_every_word(
-    encoded: Encoded, counts: Sequence[int], unknown: int | None
-) -> Encoded:
+    encoded: EncodedText, counts: Sequence[int], unknown: int | None
+) -> EncodedText:
     """Give each word that has no piece the unknown piece, so that it can be labelled.
 
     Args:
@@ -184,7 +184,7 @@ def with_every_word(
         missing = np.setdiff1d(np.arange(count), present)
         where = np.append(places, places[-1] + 1)[np.searchsorted(present, missing)]
         kind = encoded.token_types[places[0]]
-        encoded = Encoded(
+        encoded = EncodedText(
             np.insert(encoded.ids, where, unknown),
             np.insert(encoded.token_types, where, kind),
             np.insert(encoded.texts, where, text),

@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 from tokenizers import Encoding, Tokenizer
 
-from dicejax.data.tokenize.encoded import Encoded, with_every_word
+from dicejax.data.tokenize.encoded import EncodedText, with_every_word
 from dicejax.errors import InputError
 
 _CHUNK = 4096  # texts at a time, which bounds the memory
@@ -29,7 +29,7 @@ def encode(
     pairs: Sequence[Sequence[str]] | None = None,
     *,
     every_word: bool = False,
-) -> list[Encoded]:
+) -> list[EncodedText]:
     """Encode sentences that are split into words, or pairs of them.
 
     >>> from dicejax.data.tokenize import learn_wordpiece
@@ -71,7 +71,7 @@ def encode(
 
 def encode_texts(
     tokenizer: Tokenizer, texts: Sequence[str], pairs: Sequence[str] | None = None
-) -> list[Encoded]:
+) -> list[EncodedText]:
     """Encode raw texts, or pairs of them.
 
     Args:
@@ -96,7 +96,7 @@ def _encoded(
     *,
     words: bool,
     firsts: Sequence[int] = (),
-) -> Iterator[Encoded]:
+) -> Iterator[EncodedText]:
     """Encode, and fit the offsets of a whole chunk of texts at once.
 
     Args:
@@ -131,11 +131,11 @@ def _encoded(
         )
         ends = np.cumsum(lengths)
         for begin, end in zip(ends - lengths, ends, strict=True):
-            yield Encoded(*(array[begin:end] for array in arrays))
+            yield EncodedText(*(array[begin:end] for array in arrays))
 
 
 def _arrays(encodings: list[Encoding]) -> tuple[np.ndarray, ...]:
-    """The fields of `Encoded`, of all encodings in a row."""
+    """The fields of `EncodedText`, of all encodings in a row."""
 
     def joined(lists) -> np.ndarray:
         return np.fromiter(chain.from_iterable(lists), np.int32)

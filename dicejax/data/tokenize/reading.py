@@ -1,4 +1,4 @@
-"""The tokenizer of a model folder, from whichever files stand there."""
+"""The tokenizer of a model folder, from whichever files it has."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Settings = dict[str, Any]
 def read(folder: Path, *, words: bool = True) -> Tokenizer:
     """Read the tokenizer of a Hugging Face model folder.
 
-    `tokenizer.json` is read as it stands. Without it, the tokenizer is built from
+    `tokenizer.json` is read as it is. Without it, the tokenizer is built from
     `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA) or
     `spiece.model` (XLNet), and what `tokenizer_config.json` says of case, accents,
     Chinese characters and names of special tokens is followed. Where it does not say

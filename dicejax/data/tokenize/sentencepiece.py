@@ -17,12 +17,12 @@ CONTROL = 3
 
 @dataclasses.dataclass(frozen=True)
 class SentencePieceModel:
-    """What a model file holds.
+    """The content of a model file.
 
     Attributes:
       pieces: with their scores, which are log probabilities; the place is the id.
       control: the pieces that no text gives, such as "<s>".
-      unknown: id of the piece that stands for what no other piece covers.
+      unknown: id of the piece for characters that no other piece covers.
       algorithm: `UNIGRAM`, or 2 for BPE.
       character_map: the compiled normalisation, empty where there is none.
     """
@@ -65,7 +65,7 @@ def parse(data: bytes) -> SentencePieceModel:
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
     """Yield the number and the value of each field of a message."""
     if not isinstance(data, bytes):
-        raise ValueError("a number stands where a message should")
+        raise ValueError("a number where a message should be")
     place = 0
     while place < len(data):
         key, place = _varint(data, place)

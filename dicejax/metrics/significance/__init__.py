@@ -1,8 +1,8 @@
-"""Is a loss better than another? Statistics over seeds and test sentences that hold.
+"""Tests of the difference between two losses, over seeds and test sentences.
 
 | question | function | what may change |
 | --- | --- | --- |
-| what are the scores? | `score`, `Summary` | |
+| what are the scores? | `score`, `ScoreSummary` | |
 | on this test set, over seeds | `over_seeds` | seeds |
 | for these runs, over sentences | `approximate_randomisation` | sentences |
 | in general: the final claim | `seeds_and_items` | seeds and sentences |
@@ -15,21 +15,20 @@ they are compared pair by pair.
 """
 
 from dicejax.metrics.significance.crossed import CrossedDifference, seeds_and_items
-from dicejax.metrics.significance.parts import score
-from dicejax.metrics.significance.randomisation import approximate_randomisation
-from dicejax.metrics.significance.seeds import (
+from dicejax.metrics.significance.differences import (
     PairedDifference,
+    approximate_randomisation,
     over_seeds,
     power,
+    score,
     seeds_needed,
 )
-from dicejax.metrics.significance.summary import Summary
-from dicejax.metrics.significance.verdicts import Verdict, holm, verdict
+from dicejax.metrics.significance.verdicts import ScoreSummary, Verdict, holm, verdict
 
 __all__ = [
     "CrossedDifference",
     "PairedDifference",
-    "Summary",
+    "ScoreSummary",
     "Verdict",
     "approximate_randomisation",
     "holm",

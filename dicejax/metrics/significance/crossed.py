@@ -1,4 +1,4 @@
-"""The final claim: a difference that allows for new seeds and for new sentences."""
+"""Differences that hold for new seeds and new sentences: the final claim."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from dicejax.metrics.significance import parts
-from dicejax.metrics.significance.seeds import t_test
+from dicejax.metrics.significance.differences import check_paired, of_sums, t_test
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +92,7 @@ def seeds_and_items(
       ValueError: the shapes differ or are no such shape, there are fewer than 2 seeds
         or sentences, or a number is not finite.
     """
-    ours, baseline = parts.check_paired(ours, baseline, least_seeds=2)
+    ours, baseline = check_paired(ours, baseline, least_seeds=2)
     seeds, sentences = ours.shape[:2]
     if sentences < 2:
         raise ValueError("there is 1 sentence; it takes at least 2")
@@ -177,8 +176,8 @@ def _influences(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scores, influences = [], []
     for run in runs:  # one at a time, since there may be many classes
         total = run.sum(0, dtype=np.float64)
-        without = parts.of_sums(total - run)
-        scores.append(parts.of_sums(total))
+        without = of_sums(total - run)
+        scores.append(of_sums(total))
         influences.append((len(run) - 1) * (without.mean() - without))
     return np.array(scores), np.array(influences)
 

@@ -1,4 +1,4 @@
-"""From p-values of several losses to one sentence for each."""
+"""Scores of one loss over its seeds, corrected p-values, and a verdict in words."""
 
 from __future__ import annotations
 
@@ -12,8 +12,64 @@ from dicejax.metrics.significance.crossed import CrossedDifference
 
 
 @dataclasses.dataclass(frozen=True)
+class ScoreSummary:
+    """The scores of one loss over its seeds; None where there is no value.
+
+    >>> ScoreSummary.of([0.25, 0.5, 0.75], diverged=1).mean
+    0.5
+    >>> ScoreSummary.of([0.5]).sd is None
+    True
+
+    Attributes:
+      n: how many scores there are.
+      mean: None if there are none.
+      sd: of the sample, with n - 1; None for fewer than two scores.
+      median: None if there are none.
+      min: None if there are none.
+      max: None if there are none.
+      diverged: how many more runs there were that have no score. The others are
+        described as if these had not been: report the number with them.
+    """
+
+    n: int
+    mean: float | None
+    sd: float | None
+    median: float | None
+    min: float | None
+    max: float | None
+    diverged: int
+
+    @classmethod
+    def of(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
+        """Describe scores.
+
+        Args:
+          scores: [S], of the runs that have one.
+          diverged: the number of runs that have none.
+
+        Raises:
+          ValueError: scores are not [S], or one is not finite.
+        """
+        scores = np.asarray(scores, np.float64)
+        if scores.ndim != 1:
+            raise ValueError(f"scores have shape {scores.shape}, not [S]")
+        if not np.isfinite(scores).all():
+            raise ValueError("scores hold numbers that are not finite")
+        n = len(scores)
+        return cls(
+            n=n,
+            mean=float(scores.mean()) if n else None,
+            sd=float(scores.std(ddof=1)) if n > 1 else None,
+            median=float(np.median(scores)) if n else None,
+            min=float(scores.min()) if n else None,
+            max=float(scores.max()) if n else None,
+            diverged=diverged,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What may be said of a loss, with its reason.
+    """The outcome of a comparison, in words.
 
     Attributes:
       outcome: "unknown" where there are too few seeds to say anything.
@@ -64,44 +120,52 @@ def holm(p_values: ArrayLike) -> np.ndarray:
 
 
 def verdict(
-    difference: CrossedDifference | None, p_value: float | None = None
+    difference: CrossedDifference | None,
+    p_value: float | None = None,
+    *,
+    comparisons: int = 1,
+    metric: str = "F1",
 ) -> Verdict:
-    """Say whether a loss is better than the baseline.
+    """Return whether a loss is better than the baseline.
 
     It is where `p_value` is at most the difference's `level`. The interval is that of
-    this comparison alone: among several it may leave 0 out and still be no evidence,
-    which the sentence then says.
+    this comparison alone: among several it may leave 0 out and still be inconclusive.
 
     >>> found = CrossedDifference(
     ...     mean=0.0062, low=0.0031, high=0.0093, p_value=0.004, level=0.05, seeds=5,
     ...     sentences=900, seed_error=0.001, sentence_error=0.0,
     ... )
     >>> print(verdict(found))
-    better by 0.62 (0.31 to 0.93)
-    >>> print(verdict(found, p_value=0.06))
-    no evidence of a difference among so many (+0.62, 95 % interval +0.31 to +0.93)
+    better: +0.62 F1 (95% CI +0.31 to +0.93)
+    >>> print(verdict(found, p_value=0.06, comparisons=15))
+    not significant after correcting for 15 comparisons (Holm p = 0.06): +0.62 F1 (95% CI +0.31 to +0.93)
     >>> print(verdict(None))
-    one seed: no statement possible
+    no verdict from one seed
 
     Args:
       difference: None for fewer than two paired seeds.
-      p_value: adjusted by `holm` if there are several comparisons; otherwise the
+      p_value: adjusted by `holm` if there are several comparisons; None: the
         difference's own.
-    """
+      comparisons: their number, for the sentence.
+      metric: the name of the score, for the sentence.
+    """  # noqa: E501
     if difference is None:
-        return Verdict("unknown", "one seed: no statement possible")
+        return Verdict("unknown", "no verdict from one seed")
     p_value = difference.p_value if p_value is None else p_value
-    mean, low, high = (
-        100 * value for value in (difference.mean, difference.low, difference.high)
-    )
-    if p_value > difference.level:
-        among = "" if low <= 0 <= high else " among so many"
-        interval = f"{100 * (1 - difference.level):g} % interval"
-        return Verdict(
-            "no evidence",
-            f"no evidence of a difference{among} "
-            f"({mean:+.2f}, {interval} {low:+.2f} to {high:+.2f})",
+    ends = (difference.mean, difference.low, difference.high)
+    mean, low, high = (f"{100 * x:+.2f}".replace("-", "\N{MINUS SIGN}") for x in ends)
+    interval = f"{100 * (1 - difference.level):g}% CI {low} to {high}"
+    numbers = f"{mean} {metric} ({interval})"
+    if p_value <= difference.level:
+        outcome = "better" if difference.mean > 0 else "worse"
+        return Verdict(outcome, f"{outcome}: {numbers}")
+    if ends == (0, 0, 0):
+        sentence = "identical predictions on all test examples"
+    elif difference.low <= 0 <= difference.high:
+        sentence = f"inconclusive: {numbers}"
+    else:
+        sentence = (
+            f"not significant after correcting for {comparisons} comparisons "
+            f"(Holm p = {p_value:.2g}): {numbers}"
         )
-    if mean > 0:
-        return Verdict("better", f"better by {mean:.2f} ({low:.2f} to {high:.2f})")
-    return Verdict("worse", f"worse by {-mean:.2f} ({-high:.2f} to {-low:.2f})")
+    return Verdict("no evidence", sentence)

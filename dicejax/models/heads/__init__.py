@@ -18,22 +18,21 @@ where a head gives several.
 
 Packed rows hold up to S sequences each, numbered 1 to S by `segment_ids`. The array
 `summary_positions` of the batch, int `[B, S]`, says S: column s names the token that
-stands for segment s + 1, -1 where the row has no such segment. What the logits are for
+represents segment s + 1, -1 where the row has no such segment. What the logits are for
 a segment that is not there is open; its label is -100. Without `summary_positions` each
 row is one sequence.
 """
 
-from dicejax.models.heads.head import Head, HeadModule, output_names
-from dicejax.models.heads.matching import SpanMatchHead
+from dicejax.models.heads.head import Head, HeadModule, TokenHead, output_names
 from dicejax.models.heads.pointers import AnswerHead, TwoPointerHead
 from dicejax.models.heads.sequences import AnswerabilityHead, SequenceHead
 from dicejax.models.heads.spans import (
     IMPOSSIBLE,
+    SpanMatchHead,
     StartEndHead,
     own_log_softmax,
     per_segment,
 )
-from dicejax.models.heads.tokens import TokenHead
 
 __all__ = [
     "IMPOSSIBLE",

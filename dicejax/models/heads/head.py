@@ -1,4 +1,4 @@
-"""What a head is: a description that builds a module from hidden states to logits."""
+"""The base class of heads, and the head with logits of each token."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.dropout import DropoutKeys
+from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.layers import Dense
 
@@ -38,7 +38,7 @@ class HeadModule(Protocol):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Head(abc.ABC):
-    """What a task asks of the network; a subclass for each kind of logits."""
+    """The description of a head; a subclass for each kind of logits."""
 
     @abc.abstractmethod
     def build(
@@ -106,3 +106,28 @@ def dense(
         scale=encoder.initializer_range,
         rngs=rngs,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TokenHead(Head):
+    """Logits `[B, T, C]` over `classes` for each token: `W dropout(h_t) + b`."""
+
+    classes: int
+
+    def build(self, encoder, *, dtype, rngs) -> TokenClassifier:
+        """Make the module."""
+        return TokenClassifier(self, encoder, dtype=dtype, rngs=rngs)
+
+
+class TokenClassifier(nnx.Module):
+    """Dropout and one dense layer: `[B, T, D] -> [B, T, C]`."""
+
+    def __init__(self, head: TokenHead, encoder: EncoderConfig, *, dtype, rngs):
+        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+        self.dropout_rate = encoder.head_dropout
+
+    def __call__(
+        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
+    ) -> Array:
+        """Return the logits; `rng` switches dropout on."""
+        return self.dense(dropout(hidden, self.dropout_rate, rng))

@@ -37,7 +37,7 @@ class TwoPointerHead(Head):
     where no PRNG key is given.
 
     Args:
-      classes: kinds of spans, C; with form "softmax" 0 stands for "none".
+      classes: kinds of spans, C; with form "softmax" 0 is "none".
       form: "softmax": one choice among the classes. "sigmoid": each by itself.
       teacher: whose starts the end sees in training: "gold" or "predicted".
       layer_norm_eps: of the layer normalisation.
@@ -95,7 +95,7 @@ class TwoPointers(nnx.Module):
     def _signal(
         self, logits: Array, batch: Mapping[str, Array], training: bool
     ) -> Array:
-        """What the end sees of the start, `[B, T, C]`."""
+        """Return the input of the end about the start, `[B, T, C]`."""
         if training and self.head.teacher == "gold":
             shapes = (logits.shape[:-1], logits.shape)
             return _one_hot(_gold_starts(batch, *shapes), logits)
@@ -115,11 +115,11 @@ class AnswerHead(Head):
         impossible = a . tanh(A [h_start; h_summary] + d)
 
     In training h_start is the state at the gold start; the labels `start` of the batch
-    are places in the row, int `[B]`, and -100 or any negative number stands for a state
+    are places in the row, int `[B]`, and -100 or any negative number means a state
     of zeros. In prediction, where no PRNG key is given and gold is never read, the end
     sees the state at the most probable start, and `impossible` the mean of the states
     weighted by the probability of the start. `h_summary` is the hidden state that
-    stands for the sequence, XLNet's <cls>.
+    represents the sequence, XLNet's <cls>.
 
     `start` and `end` are `[B, T]`, for a softmax over positions, `IMPOSSIBLE` at
     padding; `impossible` is `[B]`, large where there is no answer. If the batch has
@@ -144,12 +144,12 @@ class AnswerHead(Head):
         """Return `start`, `end` and `impossible`, whatever the head is called."""
         return ("start", "end", "impossible")
 
-    def build(self, encoder, *, dtype, rngs) -> Answer:
+    def build(self, encoder, *, dtype, rngs) -> AnswerModule:
         """Make the module."""
-        return Answer(self, encoder, dtype=dtype, rngs=rngs)
+        return AnswerModule(self, encoder, dtype=dtype, rngs=rngs)
 
 
-class Answer(nnx.Module):
+class AnswerModule(nnx.Module):
     """A dense layer for the start, MLPs for the end and for the lack of an answer."""
 
     def __init__(self, head: AnswerHead, encoder: EncoderConfig, *, dtype, rngs):

@@ -20,9 +20,9 @@ from dicejax.models.heads.head import Head, dense, wide
 class SequenceHead(Head):
     """Logits over `classes` for each sequence: `W dropout(summary) + b`.
 
-    The summary is the encoder's: BERT's pooler, XLNet's summary of the last token (see
-    `encoder.Summary`). Logits are `[B, C]`, one row one sequence; `[B, S, C]` if the
-    batch has `summary_positions` (see `heads`).
+    The summary is the encoder's (`encoder.SequenceSummary`): BERT's pooler, XLNet's
+    summary of the last token. Logits are `[B, C]`, one row one sequence; `[B, S, C]` if
+    the batch has `summary_positions` (see `heads`).
     """
 
     classes: int
@@ -92,7 +92,7 @@ class AnswerabilityClassifier(nnx.Module):
 
 
 class Summarizer(nnx.Module):
-    """One vector per sequence, as `encoder.Summary` says: `[B, D]` or `[B, S, D]`."""
+    """The `encoder.SequenceSummary` of each sequence: `[B, D]` or `[B, S, D]`."""
 
     def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
         self.settings = encoder.summary
@@ -123,13 +123,13 @@ def summary_state(
     batch: Mapping[str, Array],
     position: Literal["first", "last", "mean"],
 ) -> Array:
-    """Return the hidden state that stands for each sequence.
+    """Return the hidden state that represents each sequence.
 
     Args:
       hidden: `[B, T, D]`.
       batch: has `segment_ids`, and `summary_positions` if rows are packed.
-      position: which token stands for a row without `summary_positions`, which name it
-        themselves; or "mean", of all tokens of the row or of each segment.
+      position: the token that represents a row without `summary_positions`; or "mean",
+        of all tokens of the row or of each segment.
 
     Returns:
       `[B, D]`, or `[B, S, D]` with `summary_positions`.

@@ -1,9 +1,9 @@
 """Hugging Face folders in and out: `config.json`, `*.safetensors`, the tokenizer."""
 
-from dicejax.models.huggingface.folder import locate
 from dicejax.models.huggingface.reading import (
     Weights,
     config_from,
+    locate,
     read_config,
     read_weights,
 )

@@ -1,4 +1,4 @@
-"""What Hugging Face calls the tensors and classes of each architecture.
+"""Hugging Face's names of the tensors and classes of each architecture.
 
 A name on the left is a checkpoint's, without the prefix of a task model and without
 ".weight" and ".bias"; `{n}` is the number of a layer. On the right is the place in our

@@ -14,11 +14,65 @@ from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
 from dicejax.errors import InputError
+from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface import folder as files
 from dicejax.models.huggingface.names import FAMILIES, Family, tensors
-from dicejax.models.huggingface.tokenizer import write_tokenizer
+from dicejax.models.huggingface.reading import CONFIG, WEIGHTS
 from dicejax.models.network import Network, Params
+
+# What a tokenizer calls its special tokens, and what transformers calls them.
+_SPECIAL = {
+    "bos_token": ("<s>",),
+    "eos_token": ("</s>",),
+    "pad_token": ("[PAD]", "<pad>"),
+    "unk_token": ("[UNK]", "<unk>"),
+    "cls_token": ("[CLS]", "<cls>", "<s>"),
+    "sep_token": ("[SEP]", "<sep>", "</s>"),
+    "mask_token": ("[MASK]", "<mask>"),
+}
+
+
+def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) -> None:
+    """Write `tokenizer.json` and `tokenizer_config.json`.
+
+    `AutoTokenizer` takes `tokenizer.json` as it is only for the class that is named
+    here: a model's own class, `BertTokenizer` and the like, builds the steps anew from
+    the vocabulary and settings of its own.
+
+    Args:
+      folder: exists.
+      tokenizer: belongs to the encoder.
+      encoder: says which inputs the model takes, and how long they may be.
+    """
+    settings: dict[str, Any] = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_input_names": _input_names(encoder),
+        "padding_side": "left" if encoder.model_type == "xlnet" else "right",
+        # What transformers does by default changes with its version.
+        "clean_up_tokenization_spaces": False,
+    }
+    for role, names in _SPECIAL.items():
+        known = [n for n in names if tokenizer.token_to_id(n) is not None]
+        if known:
+            settings[role] = known[0]
+    # Version 4 takes silence for "no", whatever tokenizer.json says.
+    prefixed = getattr(tokenizer.pre_tokenizer, "add_prefix_space", None)
+    if prefixed is not None:
+        settings["add_prefix_space"] = prefixed
+    if encoder.max_length is not None:
+        settings["model_max_length"] = encoder.max_length
+    content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
+    (folder / "tokenizer_config.json").write_text(content, encoding="utf-8")
+    (folder / "tokenizer.json").write_text(
+        tokenizer.to_str(pretty=True), encoding="utf-8"
+    )
+
+
+def _input_names(encoder: EncoderConfig) -> list[str]:
+    """RoBERTa's table of token types has one row: there is nothing to choose."""
+    if getattr(encoder, "type_vocab_size", None) == 1:
+        return ["input_ids", "attention_mask"]
+    return ["input_ids", "token_type_ids", "attention_mask"]
 
 
 def write(
@@ -56,10 +110,10 @@ def write(
         draft = Path(made) / folder.name
         draft.mkdir()
         content = config_content(network, name, labels)
-        _write_json(draft / files.CONFIG, content)
+        _write_json(draft / CONFIG, content)
         save_file(
             checkpoint(family, network, params),
-            draft / files.WEIGHTS,
+            draft / WEIGHTS,
             metadata={"format": "pt"},  # transformers refuses a file without it
         )
         if tokenizer is not None:
@@ -71,7 +125,7 @@ def write(
 def config_content(
     network: Network, class_name: str, labels: Sequence[str] | None
 ) -> dict[str, Any]:
-    """Return what stands in `config.json`."""
+    """Return the content of `config.json`."""
     content: dict[str, Any] = {"architectures": [class_name]}
     content |= dataclasses.asdict(network.encoder)
     content |= {"dtype": "float32", "torch_dtype": "float32"}

@@ -16,7 +16,7 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.data.sources.sentences import merged
+from dicejax.data.sources.files import merged
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
 
@@ -45,13 +45,13 @@ def test_what_is_held_out_is_in_no_other_split_and_always_the_same(tmp_path):
     other = label_first(tmp_path, dev=None, dev_share=0.2, sample_seed=1)
     assert other.dev != corpus.dev
     (note,) = corpus.notes
-    assert note.startswith("dev: 20 sentences of train.txt, drawn at random")
+    assert note == "split train.txt into 80 train / 20 dev sentences (random)"
 
 
 def test_a_missing_test_split_is_dev_and_said(tmp_path):
     corpus = label_first(tmp_path, test=None)
     assert corpus.test == corpus.dev
-    assert "its score flatters" in corpus.notes[0]
+    assert corpus.notes[0].startswith("no test split: scores are of dev")
 
 
 def test_samples_are_drawn_in_the_order_of_the_file(tmp_path):
@@ -59,10 +59,10 @@ def test_samples_are_drawn_in_the_order_of_the_file(tmp_path):
     assert [len(s) for s in (corpus.train, corpus.dev, corpus.test)] == [30, 10, 100]
     lines = [example.line for example in corpus.train]
     assert lines == sorted(set(lines)) and lines != list(range(1, 31))
-    assert [note.split(",")[0] for note in corpus.notes] == [
-        "train: 30 of 100 sentences",
-        "dev: 10 of 100 sentences",
-    ]
+    assert corpus.notes == (
+        "train: 30 of 100 sentences (random)",
+        "dev: 10 of 100 sentences (random)",
+    )
 
 
 def test_files_join_and_packed_files_are_found(tmp_path):
@@ -88,10 +88,8 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     assert [len(split) for split in splits] == [50, 20, 30]
     lines = [example.line for split in splits for example in split]
     assert len(set(lines)) == 100
-    assert [note.split(",")[0] for note in corpus.notes] == [
-        "test: 30 sentences of train.txt",
-        "dev: 20 sentences of train.txt",
-    ]
+    (note,) = corpus.notes
+    assert note == "split train.txt into 50 train / 20 dev / 30 test sentences (random)"
     with pytest.raises(ValueError, match="test_share is 0"):
         LabelFirstFiles(dir="x", test_share=0.9)
     # A file of its own is taken whole, whatever the share.

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from dicejax.data.pack import Layout, fill
+from dicejax.data.pack import BatchLayout, fill
 from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
@@ -35,7 +35,7 @@ LABELS = ("O", "B-PER", "I-PER", "B-LOC")
 OUTPUT = Output(
     "tags", Groups.of(Target("classes", LABELS, has_negative=True)), of_tokens=True
 )
-LAYOUT = Layout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
+LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 OBJECTIVE = SelfAdjustingDice(output="tags", alpha=0.5)
 VOCABULARY = 24
 PIECES = np.array([1] * 4 + [2] * 12 + [3] * 8, np.int32)

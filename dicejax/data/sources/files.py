@@ -1,17 +1,33 @@
-"""Sources of sentences: with spans, or with a label per word."""
+"""Sources that read files, and prepared sets of tensorflow-datasets."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Hashable, Sequence
+from typing import ClassVar, Literal
 
 from etils import epath
 
-from dicejax.data.examples import Sentence, Span, SpanQuery, TaggedWords, by_character
-from dicejax.data.readers import bert_mrc, cluener, conll, conllu
-from dicejax.data.readers.skipping import OnError
-from dicejax.data.sources.source import FileSource
+from dicejax.data.examples import (
+    LabelledText,
+    ReadingExample,
+    Sentence,
+    Span,
+    SpanQuery,
+    TaggedWords,
+    by_character,
+)
+from dicejax.data.readers import (
+    bert_mrc,
+    classification,
+    cluener,
+    conll,
+    conllu,
+    squad,
+    tfds,
+)
+from dicejax.data.readers.skipping import OnError, Skipped
+from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.tags import Scheme
 from dicejax.errors import InputError
 
@@ -23,7 +39,7 @@ class ConllFiles(FileSource):
     Args:
       word_column: column that holds the word; negative counts from the end.
       tag_column: column that holds the tag; negative counts from the end.
-      separator: what stands between columns; None is any run of spaces and tabs.
+      separator: of columns; None is any run of spaces and tabs.
       scheme: how the tags are written; None detects it from each file.
     """
 
@@ -136,7 +152,7 @@ class WordLabelFiles(FileSource):
     Args:
       word_column: column that holds the word; negative counts from the end.
       label_column: column that holds the label; negative counts from the end.
-      separator: what stands between columns; None is any run of spaces and tabs.
+      separator: of columns; None is any run of spaces and tabs.
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
@@ -186,3 +202,148 @@ class ConlluFiles(FileSource):
         del on_repair
         found = conllu.read(path, column=self.column, on_error=on_error)
         return list(map(by_character, found)) if self.characters else found
+
+
+Column = str | int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SquadFiles(FileSource):
+    """Questions and contexts in SQuAD's JSON.
+
+    The published test sets are kept back. So the dev file is reported, and what selects
+    the checkpoint is held out of train, all questions of a context together.
+
+    Args:
+      several_spans: whether several answers are the spans of one, as in Quoref, or what
+        different people answered.
+      repair: move answers that are not at their offsets, as 50 of Quoref's; else they
+        are malformed.
+    """
+
+    several: ClassVar[str] = "questions"
+
+    train: str = "train.json"
+    dev: str | None = None
+    test: str | None = "dev.json"
+    several_spans: bool = False
+    repair: bool = False
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[ReadingExample]:
+        """Read one file."""
+        return squad.read(
+            path,
+            several_spans=self.several_spans,
+            on_repair=on_repair if self.repair else None,
+            on_error=on_error,
+        )
+
+    def unit(self, example: ReadingExample) -> Hashable:
+        """Keep the questions of a context together."""
+        return example.context
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TabSeparatedFiles(FileSource):
+    """Tab-separated texts or pairs of texts with a class.
+
+    Args:
+      layout: of a published set, or "columns" for those named below.
+      first: with "columns", the column of the text, or of the first of a pair: its name
+        in the header, or its number from 0 where there is no header.
+      second: the column of the second of a pair; None where there is none.
+      label: the column of the class.
+    """
+
+    train: str = "train.tsv"
+    dev: str | None = "dev.tsv"
+    test: str | None = "test.tsv"
+    layout: Literal["mrpc", "qqp", "glue_qqp", "sst2", "columns"] = "columns"
+    first: Column = "text"
+    second: Column | None = None
+    label: Column = "label"
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[LabelledText]:
+        """Read one file."""
+        del on_repair
+        return classification.read(path, self._layout(), on_error=on_error)
+
+    def _layout(self) -> classification.TextColumns:
+        if self.layout != "columns":
+            return getattr(classification, self.layout.upper())
+        return classification.TextColumns(
+            first=self.first, second=self.second, label=self.label
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LabelFirstFiles(FileSource):
+    """A label, a space or tab and a sentence on each line."""
+
+    several: ClassVar[str] = "sentences"
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[LabelledText]:
+        """Read one file."""
+        del on_repair
+        return classification.read_label_first(path, on_error=on_error)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TensorflowDataset(Source):
+    """A data set by its name in tensorflow-datasets; its features tell its kind.
+
+    Splits take tensorflow-datasets' own language: "train[:90%]".
+
+    Args:
+      name: such as "squad", "glue/mrpc" or "conll2003".
+      train: the split to learn from.
+      dev: the split that selects the best checkpoint.
+      test: the split that is reported.
+      dir: where it is prepared; None takes tensorflow-datasets' own folder.
+      download: fetch and prepare it where it is missing.
+      label: which feature is the label, where there are several.
+      characters: write words with labels as characters with spans.
+      on_error: "stop" at the first malformed example, or "skip" them.
+    """
+
+    name: str
+    train: str = "train"
+    dev: str = "validation"
+    test: str = "test"
+    dir: str | None = None
+    download: bool = False
+    label: str | None = None
+    characters: bool = False
+    on_error: Literal["stop", "skip"] = "stop"
+
+    def load(self) -> Corpus:
+        """Read the three splits."""
+        notes: list[str] = []
+        names = (self.train, self.dev, self.test)
+        splits = [self._read(split, notes) for split in names]
+        return Corpus(*splits, tuple(notes))
+
+    def _read(self, split: str, notes: list[str]) -> tuple:
+        skipped = Skipped() if self.on_error == "skip" else None
+        examples = tfds.read(
+            self.name,
+            split,
+            data_dir=self.dir,
+            download=self.download,
+            label=self.label,
+            on_error=skipped,
+        )
+        if skipped is not None and skipped.count:
+            notes.append(f"{self.name}, {split}: {skipped}")
+        if self.characters:
+            examples = [
+                by_character(one) if isinstance(one, TaggedWords) else one
+                for one in examples
+            ]
+        return tuple(examples)
