@@ -95,25 +95,17 @@ class ClassificationScores:
 
     Attributes:
       accuracy: correct / all; in [0, 1].
-      balanced_accuracy: the mean recall of the classes that occur in the gold; in
-        [0, 1].
       matthews: Matthews' correlation, in [-1, 1]; 0 where gold or predictions are all
         of one class. See `scores`.
-      micro: correct, predicted and gold summed over classes. Over all classes, each of
-        its scores is the accuracy.
       macro: the unweighted mean of each score over classes: its F1 is the mean of F1,
         not the F1 of the means.
-      weighted: the mean weighted by the support of each class.
       per_class: of every class. Of a binary task, `per_class[1]` is what GLUE and most
         papers call precision, recall and F1.
     """
 
     accuracy: float
-    balanced_accuracy: float
     matthews: float
-    micro: ClassScores
     macro: ClassScores
-    weighted: ClassScores
     per_class: tuple[ClassScores, ...]
 
 
@@ -180,7 +172,7 @@ def scores(
 
     Args:
       matrix: the counts.
-      classes: over which micro, macro and weighted scores go, such as all but a class
+      classes: of the macro scores, such as all but a class
         "other". None: those that occur in gold or predictions, as scikit-learn does;
         name a class that occurs in neither, and it enters a macro mean as 0.
 
@@ -196,13 +188,13 @@ def scores(
     chosen = [per_class[c] for c in classes]
     return ClassificationScores(
         accuracy=quotients.ratio(sum(correct), matrix.total),
-        balanced_accuracy=quotients.mean(s.recall for s in per_class if s.support),
         matthews=_matthews(matrix),
-        micro=_class_scores(
-            *(sum(n[c] for c in classes) for n in (correct, predicted, gold))
+        macro=ClassScores(
+            precision=quotients.mean(one.precision for one in chosen),
+            recall=quotients.mean(one.recall for one in chosen),
+            f1=quotients.mean(one.f1 for one in chosen),
+            support=sum(one.support for one in chosen),
         ),
-        macro=_average(chosen, [1] * len(chosen)),
-        weighted=_average(chosen, [s.support for s in chosen]),
         per_class=per_class,
     )
 
@@ -213,16 +205,6 @@ def _class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
         recall=quotients.ratio(correct, gold),
         f1=quotients.ratio(2 * correct, predicted + gold),
         support=gold,
-    )
-
-
-def _average(parts: Sequence[ClassScores], weights: Sequence[int]) -> ClassScores:
-    def mean(name: str) -> float:
-        values = (w * getattr(s, name) for w, s in zip(weights, parts, strict=True))
-        return quotients.ratio(sum(values), sum(weights))
-
-    return ClassScores(
-        mean("precision"), mean("recall"), mean("f1"), sum(s.support for s in parts)
     )
 
 

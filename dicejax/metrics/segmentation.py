@@ -70,8 +70,6 @@ def count_tagging(
     gold: Sequence[Sequence[str]],
     predicted: Sequence[Sequence[str]],
     scheme: str,
-    *,
-    strict: bool = False,
 ) -> TaggingCounts:
     """Compare tags of characters with the gold, sentence by sentence.
 
@@ -86,13 +84,12 @@ def count_tagging(
       gold: the tags of each sentence.
       predicted: the same sentences in the same order; a tag that is lacking at the end
         of one is wrong.
-      scheme: as for `spans.count_tags`.
-      strict: as for `spans.count_tags`.
+      scheme: one of `tags.PREFIXES`.
 
     Raises:
-      ValueError: as `spans.count_tags` does.
+      ValueError: see `spans.decode_tags`.
     """
-    wanted, found = decode_tags(gold, predicted, scheme, strict=strict)
+    wanted, found = decode_tags(gold, predicted, scheme)
     joint = count(wanted, found)
     pairs = zip(gold, predicted, strict=True)
     return TaggingCounts(

@@ -1,7 +1,6 @@
 """Span-level precision, recall and F1: a span counts when type and both ends agree.
 
-How tags become spans is a choice where a network breaks its scheme, and published
-scores differ by it: `count_tags` takes it as `strict`.
+Tags that break their scheme are read as conlleval and seqeval's default mode read them.
 """
 
 from __future__ import annotations
@@ -13,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.metrics import quotients
-
-_STRICT = ("BIO", "IOBES", "BMES")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -142,108 +139,38 @@ def count(
     return SpanCounts({k: TypeCounts(*(n[k] for n in numbers)) for k in kinds})
 
 
-def count_tags(
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    scheme: str,
-    *,
-    strict: bool = False,
-) -> SpanCounts:
-    """Decode tags, sentence by sentence, and count the spans.
+def decode_tags(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], scheme: str
+) -> tuple[list[list[Span]], list[list[Span]]]:
+    """Decode the tags of gold and predicted sentences with `tags.spans`.
 
     A predicted sentence may be shorter than its gold, because the input was cut: the
     tags that it lacks are read as O, so gold spans beyond the cut, and those that
     the cut runs through, count as missed.
 
-    >>> gold = [["B-PER", "I-PER", "O"]]
-    >>> count_tags(gold, [["I-PER", "I-PER", "O"]], "BIO").total
+    >>> spans = decode_tags([["B-PER", "I-PER", "O"]], [["I-PER", "I-PER"]], "BIO")
+    >>> count(*spans).total
     TypeCounts(true_positives=1, predicted=1, gold=1)
-    >>> count_tags(gold, [["I-PER", "I-PER", "O"]], "BIO", strict=True).total
-    TypeCounts(true_positives=0, predicted=0, gold=1)
-    >>> count_tags(gold, [["B-PER"]], "BIO").total
-    TypeCounts(true_positives=0, predicted=1, gold=1)
 
     Args:
       gold: the tags of each sentence.
       predicted: the same sentences in the same order.
-      scheme: one of `tags.PREFIXES`; with `strict`, not IOB1.
-      strict: False decodes with `tags.spans`, as conlleval and seqeval's default mode
-        do; True with `strict_spans`, as seqeval's mode="strict" does.
+      scheme: one of `tags.PREFIXES`.
 
     Raises:
       ValueError: the numbers of sentences differ, a predicted sentence is longer than
-        its gold, a tag is not of the scheme, or the scheme has no strict reading.
+        its gold, or a tag is not of the scheme.
     """
-    return count(*decode_tags(gold, predicted, scheme, strict=strict))
-
-
-def decode_tags(
-    gold: Sequence[Sequence[str]],
-    predicted: Sequence[Sequence[str]],
-    scheme: str,
-    *,
-    strict: bool = False,
-) -> tuple[list[list[Span]], list[list[Span]]]:
-    """Decode the tags of gold and predicted sentences; see `count_tags`."""
-    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=False)):
+    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=True)):
         if len(given) > len(wanted):
             raise ValueError(
                 f"sentence {number} has {len(given)} predicted tags "
                 f"but {len(wanted)} gold tags"
             )
-    decode = strict_spans if strict else tags.spans
     return (
-        [decode(sequence, scheme) for sequence in gold],
-        [decode(sequence, scheme) for sequence in predicted],
+        [tags.spans(sequence, scheme) for sequence in gold],
+        [tags.spans(sequence, scheme) for sequence in predicted],
     )
-
-
-def strict_spans(sequence: Sequence[str], scheme: str) -> list[Span]:
-    """Decode one sentence; what breaks the scheme is no span.
-
-    As seqeval 1.2.2 with mode="strict":
-
-    - BIO (its IOB2): a span is a B and every I of its type right after it. An I that
-      no B leads to is nothing.
-    - IOBES and BMES: a span is an S; or a B, any number of I (M) and an E, all of one
-      type. A B that reaches no E is nothing.
-
-    `tags.spans` differs: it reads something into any sequence, as conlleval does.
-
-    >>> [tuple(span) for span in strict_spans(["B-A", "I-B", "B-B"], "BIO")]
-    [('A', 0, 1), ('B', 2, 3)]
-    >>> strict_spans(["B-A", "I-A", "O"], "IOBES")
-    []
-
-    Args:
-      sequence: one tag per word.
-      scheme: "BIO", "IOBES" or "BMES". In IOB1 a span may begin with I or with B, so
-        there is hardly a sequence to refuse.
-
-    Raises:
-      ValueError: another scheme, or a tag that has no prefix of it.
-    """
-    if scheme not in _STRICT:
-        known = ", ".join(_STRICT)
-        raise ValueError(f"{scheme!r} has no strict reading; these have: {known}")
-    found: list[Span] = []
-    kind, start = None, 0  # the open span; kind is None while none is open
-    for place, tag in enumerate([*sequence, "O"]):
-        prefix, type_ = tags.parse(tag, scheme)
-        type_ = type_ or "_"
-        if type_ == kind and prefix in ("I", "M", "E"):
-            if prefix == "E":
-                found.append(Span(kind, start, place + 1))
-                kind = None
-            continue
-        if kind is not None and scheme == "BIO":  # elsewhere only E ends a span
-            found.append(Span(kind, start, place))
-        kind = None
-        if prefix == "S":
-            found.append(Span(type_, place, place + 1))
-        elif prefix == "B":
-            kind, start = type_, place
-    return found
 
 
 def scores(counts: SpanCounts) -> SpanScores:
@@ -253,7 +180,7 @@ def scores(counts: SpanCounts) -> SpanScores:
 
         precision P = TP / predicted    recall R = TP / gold    F1 = 2 P R / (P + R)
 
-    Equal to the last bit to `seqeval` 1.2.2 in both its modes, except that the macro
+    Equal to the last bit to `seqeval` 1.2.2 in its default mode, except that the macro
     scores are 0 where there is neither a gold nor a predicted span (seqeval: NaN).
     Equal to conlleval (CoNLL-2000 and 2003), which prints per cent, on BIO and IOB1.
 

@@ -46,27 +46,6 @@ class BestThreshold:
 
 
 @dataclasses.dataclass(frozen=True)
-class RefusalScores:
-    """The ranking of questions by no-answer score; shares in [0, 1].
-
-    The average precision, sum over thresholds of (R_n - R_(n-1)) P_n, where questions
-    are accepted in the order of their no-answer score, from the lowest; those of equal
-    score together. With S the sum of what the accepted answerable questions score:
-    P = S / accepted questions, R = S / answerable questions.
-
-    Attributes:
-      exact: where a question scores its exact match (official: pr_exact_ap).
-      f1: where it scores its F1 (pr_f1_ap).
-      oracle: where each answerable question scores 1 (pr_oracle_ap): the ranking
-        alone. This is the usual average precision.
-    """
-
-    exact: float
-    f1: float
-    oracle: float
-
-
-@dataclasses.dataclass(frozen=True)
 class SquadScores:
     """Scores of SQuAD v2.0; shares in [0, 1].
 
@@ -75,18 +54,13 @@ class SquadScores:
       answerable: over those that have an answer (official: HasAns).
       unanswerable: over those that have none (NoAns): here exact = f1 = the share that
         was refused.
-      best_exact: with the threshold that is best for exact match; None without
-        no-answer scores.
       best_f1: with the threshold that is best for F1; None without no-answer scores.
-      refusal: None without no-answer scores or without answerable questions.
     """
 
     all: AnswerScores
     answerable: AnswerScores
     unanswerable: AnswerScores
-    best_exact: BestThreshold | None = None
     best_f1: BestThreshold | None = None
-    refusal: RefusalScores | None = None
 
 
 def normalize(text: str) -> str:
@@ -191,15 +165,9 @@ def score_v2(
             for question, s in raw.items()
         }
 
-    best = [
-        _best_threshold(golds, predictions, raw, kept, which, refuse_above)
-        for which in (0, 1)
-    ]
     return SquadScores(
         *_split_scores(golds, refuse_above(threshold)),
-        best_exact=best[0],
-        best_f1=best[1],
-        refusal=_refusal(golds, raw, kept),
+        best_f1=_best_threshold(golds, predictions, raw, kept, refuse_above),
     )
 
 
@@ -245,9 +213,7 @@ def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScor
     )
 
 
-def _best_threshold(
-    golds, predictions, raw, no_answer, which, refuse_above
-) -> BestThreshold:
+def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThreshold:
     """Accept questions one by one, from the lowest no-answer score (official script).
 
     At first all are refused and each unanswerable one scores 1. To accept an answerable
@@ -255,39 +221,17 @@ def _best_threshold(
     """
     order = sorted(no_answer, key=no_answer.__getitem__)  # stable, as officially
     gains = [
-        raw[question][which] if golds[question] else -float(bool(predictions[question]))
+        raw[question][1] if golds[question] else -float(bool(predictions[question]))
         for question in order
     ]
     refused = float(sum(not texts for texts in golds.values()))
     totals = np.cumsum([refused, *gains])
     place = int(totals.argmax())  # the first of equals: the most refusals
     threshold = float(no_answer[order[place - 1]]) if place else 0.0
-    attained = sum(score[which] for score in refuse_above(threshold).values())
+    attained = sum(score[1] for score in refuse_above(threshold).values())
     return BestThreshold(
         score=quotients.ratio(totals[place], len(golds)),
         threshold=threshold,
         attained=quotients.ratio(attained, len(golds)),
         questions=len(golds),
-    )
-
-
-def _refusal(golds, raw, no_answer) -> RefusalScores | None:
-    answerable = sum(bool(texts) for texts in golds.values())
-    if not answerable:
-        return None
-    order = sorted(no_answer, key=no_answer.__getitem__)
-    values = np.array([no_answer[question] for question in order])
-    ends = np.append(values[1:] != values[:-1], True)  # a threshold fits after these
-
-    def average_precision(gains: list[float]) -> float:
-        total = np.cumsum(gains)
-        precision = (total / np.arange(1, len(order) + 1))[ends]
-        return float(precision @ np.diff(total[ends] / answerable, prepend=0.0))
-
-    return RefusalScores(
-        *(
-            average_precision([raw[q][k] if golds[q] else 0.0 for q in order])
-            for k in (0, 1)
-        ),
-        oracle=average_precision([float(bool(golds[q])) for q in order]),
     )

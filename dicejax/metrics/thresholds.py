@@ -53,30 +53,6 @@ class TunedThreshold:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class TunedThresholds:
-    """A threshold per class of a multi-label task; shares in [0, 1].
-
-    Attributes:
-      per_class: each chosen for its own class.
-      macro_f1: the mean of their F1: the best there is, since classes are independent.
-      micro_f1: of all decisions together; it is not what was maximised.
-      default_macro_f1: with the default threshold for all.
-      default_micro_f1: with the default threshold for all.
-    """
-
-    per_class: tuple[TunedThreshold, ...]
-    macro_f1: float
-    micro_f1: float
-    default_macro_f1: float
-    default_micro_f1: float
-
-    def decide(self, scores: ArrayLike) -> np.ndarray:
-        """Return which of the [..., C] scores are positive, each by its class."""
-        limits = np.array([one.threshold for one in self.per_class], np.float64)
-        return np.asarray(scores, np.float64) >= limits
-
-
 def tune(
     scores: ArrayLike,
     gold: ArrayLike,
@@ -120,43 +96,6 @@ def tune(
     scores = arrays.numbers(scores[where], "scores")
     gold = arrays.truths(gold[where], "gold")
     return _best_cut(scores, gold, int(gold.sum()), default)
-
-
-def tune_per_class(
-    scores: ArrayLike, gold: ArrayLike, *, default: float = 0.5
-) -> TunedThresholds:
-    """Choose a threshold for each class of a multi-label task, as `tune` does.
-
-    >>> tuned = tune_per_class([[0.9, 0.2], [0.4, 0.1]], [[1, 1], [0, 0]])
-    >>> [round(one.threshold, 2) for one in tuned.per_class], tuned.macro_f1
-    ([0.5, 0.15], 1.0)
-    >>> tuned.default_macro_f1, round(tuned.default_micro_f1, 4)
-    (0.5, 0.6667)
-
-    Args:
-      scores: [N, C].
-      gold: [N, C], 1 or True where a label holds.
-      default: what would be used without tuning.
-
-    Raises:
-      ValueError: the shapes are not the same [N, C], a score is NaN, or N is 0.
-    """
-    scores, gold = arrays.numbers(scores, "scores"), arrays.truths(gold, "gold")
-    if scores.ndim != 2 or scores.shape != gold.shape:
-        raise ValueError(
-            f"scores have shape {scores.shape} and gold {gold.shape}, not both [N, C]"
-        )
-    per_class = tuple(
-        tune(scores[:, c], gold[:, c], default=default) for c in range(scores.shape[1])
-    )
-    decided = scores >= np.array([one.threshold for one in per_class])
-    return TunedThresholds(
-        per_class=per_class,
-        macro_f1=quotients.mean(one.f1 for one in per_class),
-        micro_f1=_f1(decided, gold),
-        default_macro_f1=quotients.mean(one.default_f1 for one in per_class),
-        default_micro_f1=_f1(scores >= default, gold),
-    )
 
 
 def tune_spans(
@@ -233,8 +172,3 @@ def _between(upper: float, lower: float | None = None) -> float:
         return upper
     middle = lower + (upper - lower) / 2
     return middle if lower < middle <= upper else upper
-
-
-def _f1(predicted: np.ndarray, gold: np.ndarray) -> float:
-    true_positives = int((predicted & gold).sum())
-    return quotients.ratio(2 * true_positives, int(predicted.sum()) + int(gold.sum()))

@@ -131,7 +131,8 @@ def lost_to_length(
     """Return the warning that gold is cut off."""
     return (
         f"{lost} of {gold} {split} {what} ({lost / gold:.0%}) are cut off at "
-        f"{max(map(len, items))} tokens and count as misses; raise --training.max_length"
+        f"{max(map(len, items))} tokens and count as misses; raise "
+        "--training.max_length"
     )
 
 

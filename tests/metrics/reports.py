@@ -1,4 +1,11 @@
-"""Our scores in the form of seqeval's classification report."""
+"""Counts of tags, and scores in the form of seqeval's classification report."""
+
+from dicejax.metrics.spans import count, decode_tags
+
+
+def count_tags(gold, predicted, scheme):
+    """Counts of the spans that tags mean."""
+    return count(*decode_tags(gold, predicted, scheme))
 
 
 def as_report(result):

@@ -1,4 +1,4 @@
-"""Lenient and strict reading of tags, against conlleval's definition and seqeval."""
+"""Spans of tags that break their scheme, against conlleval's definition."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from dicejax.data import tags
 from dicejax.data.readers import conll
-from dicejax.data.tags import Span
-from dicejax.metrics.spans import TypeCounts, count_tags, scores, strict_spans
+from dicejax.metrics.spans import TypeCounts, scores
 
-from .reports import as_report
+from .reports import count_tags
 
 unhurried = settings(deadline=None)
 
@@ -90,26 +89,6 @@ def assert_equals_conlleval(gold, predicted, scheme="BIO"):
         assert ours == pytest.approx(expected, rel=1e-14)
 
 
-def assert_equals_strict_seqeval(gold, predicted, scheme):
-    metrics = pytest.importorskip("seqeval.metrics", reason="the [parity] extra")
-    from seqeval.scheme import IOB2, IOBES
-
-    counts = count_tags(gold, predicted, scheme, strict=True)
-    if not counts.per_type:
-        return  # seqeval fails on no types
-    report = metrics.classification_report(
-        gold,
-        predicted,
-        output_dict=True,
-        mode="strict",
-        scheme={"BIO": IOB2, "IOBES": IOBES}[scheme],
-        zero_division=0,
-    )
-    del report["weighted avg"]
-    result = scores(counts)
-    assert report == as_report(result)
-
-
 @st.composite
 def tagged_corpora(draw, scheme):
     """Gold and predicted tags, mostly ill-formed; predictions partly follow gold."""
@@ -151,92 +130,36 @@ CORNERS = {
 }
 
 
-@pytest.mark.parametrize(
-    "compare", [assert_equals_conlleval, assert_equals_strict_seqeval]
-)
 @pytest.mark.parametrize("corner", CORNERS)
-def test_corner_cases_equal_the_public_evaluators(corner, compare):
+def test_corner_cases_equal_conlleval(corner):
     gold, predicted = CORNERS[corner]
     for wanted, found in ((gold, predicted), (predicted, gold), (gold, gold)):
-        compare(wanted, found, "BIO")
+        assert_equals_conlleval(wanted, found)
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "BIO"])
 @unhurried
 @given(st.data())
-def test_lenient_counts_equal_conlleval(scheme, data):
+def test_counts_equal_conlleval(scheme, data):
     assert_equals_conlleval(*data.draw(tagged_corpora(scheme)), scheme)
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "IOBES"])
-@unhurried
-@given(st.data())
-def test_strict_scores_equal_strict_seqeval(scheme, data):
-    assert_equals_strict_seqeval(*data.draw(tagged_corpora(scheme)), scheme)
-
-
-@unhurried
-@given(st.data())
-def test_strict_bmes_is_strict_iobes_with_m_for_i(data):
-    gold, _ = data.draw(tagged_corpora("BMES"))
-    for sequence in gold:
-        renamed = [f"I{tag[1:]}" if tag[0] == "M" else tag for tag in sequence]
-        assert strict_spans(sequence, "BMES") == strict_spans(renamed, "IOBES")
-
-
-@pytest.mark.parametrize("scheme", ["BIO", "IOBES", "BMES"])
-@unhurried
-@given(st.data())
-def test_both_modes_agree_on_well_formed_tags(scheme, data):
-    gold, _ = data.draw(tagged_corpora(scheme))
-    for sequence in gold:
-        spans = tags.spans(sequence, scheme)
-        well_formed = tags.encode(spans, len(sequence), scheme)
-        assert strict_spans(well_formed, scheme) == spans
-        assert set(strict_spans(sequence, scheme)) - set(spans) == set()
-
-
-@pytest.mark.parametrize(
-    ("sequence", "scheme", "expected"),
-    [
-        (["I-A", "B-A", "I-A"], "BIO", [Span("A", 1, 3)]),
-        (["B-A", "I-B", "I-A"], "BIO", [Span("A", 0, 1)]),
-        (["B-A", "E-A", "E-A"], "IOBES", [Span("A", 0, 2)]),
-        (["B-A", "S-A", "E-A"], "IOBES", [Span("A", 1, 2)]),
-        (["B-A", "B-A", "E-A"], "IOBES", [Span("A", 1, 3)]),
-        (["B-A", "I-A"], "IOBES", []),
-        (["B-A", "M-A", "E-B"], "BMES", []),
-        (["B-A", "M-A", "E-A"], "BMES", [Span("A", 0, 3)]),
-        (["B", "I"], "BIO", [Span("_", 0, 2)]),
-    ],
-)
-def test_strict_reading_by_hand(sequence, scheme, expected):
-    assert strict_spans(sequence, scheme) == expected
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_unknown_prefixes_are_refused(strict):
+def test_unknown_prefixes_are_refused():
     for tag in ("X-PER", "E-PER", "o", ""):
         with pytest.raises(ValueError, match="does not belong to BIO"):
-            count_tags([["O"]], [[tag]], "BIO", strict=strict)
+            count_tags([["O"]], [[tag]], "BIO")
 
 
-def test_iob1_has_no_strict_reading():
-    with pytest.raises(ValueError, match="'IOB1' has no strict reading"):
-        count_tags([["O"]], [["O"]], "IOB1", strict=True)
-
-
-@pytest.mark.parametrize("strict", [False, True])
-def test_gold_beyond_a_cut_is_missed(strict):
+def test_gold_beyond_a_cut_is_missed():
     gold = [["B-A", "O", "B-B", "I-B", "O", "B-A"]]
-    whole = count_tags(gold, gold, "BIO", strict=strict)
+    whole = count_tags(gold, gold, "BIO")
     assert whole.total == TypeCounts(3, 3, 3)
     # The cut runs through the second span, and the third is beyond it.
-    cut = count_tags(gold, [gold[0][:3]], "BIO", strict=strict)
+    cut = count_tags(gold, [gold[0][:3]], "BIO")
     assert cut.per_type == {"A": TypeCounts(1, 1, 2), "B": TypeCounts(0, 1, 1)}
     padded = [gold[0][:3] + ["O"] * 3]
-    assert cut == count_tags(gold, padded, "BIO", strict=strict)
-    assert count_tags(gold, [[]], "BIO", strict=strict).total == TypeCounts(0, 0, 3)
+    assert cut == count_tags(gold, padded, "BIO")
+    assert count_tags(gold, [[]], "BIO").total == TypeCounts(0, 0, 3)
 
 
 def test_predictions_longer_than_gold_are_refused():
@@ -244,37 +167,14 @@ def test_predictions_longer_than_gold_are_refused():
         count_tags([["O"], ["O"]], [["O"], ["O", "O"]], "BIO")
 
 
-@pytest.mark.parametrize(
-    ("compare", "schemes"),
-    [
-        (assert_equals_conlleval, ("IOB1", "BIO")),
-        (assert_equals_strict_seqeval, ("BIO", "IOBES")),
-    ],
-)
 @pytest.mark.parametrize("seed", range(2))
-def test_noisy_conll2003_equals_the_public_evaluators(
-    data_folder, seed, compare, schemes
-):
+def test_noisy_conll2003_equals_conlleval(data_folder, seed):
     corpus = conll.read(data_folder / "conll2003" / "dev.txt")
     kinds = {span.type for s in corpus for span in s.spans}
-    for scheme in schemes:
+    for scheme in ("IOB1", "BIO"):
         gold = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
         predicted = noisy(gold, tags.label_set(scheme, kinds), seed)
-        compare(gold, predicted, scheme)
-
-
-def test_modes_differ_on_noisy_conll2003(data_folder):
-    """So that the tests above can tell them apart."""
-    corpus = conll.read(data_folder / "conll2003" / "dev.txt")
-    gold = [tags.encode(s.spans, len(s.words), "BIO") for s in corpus]
-    kinds = {span.type for s in corpus for span in s.spans}
-    predicted = noisy(gold, tags.label_set("BIO", kinds))
-    lenient, strict = (
-        scores(count_tags(gold, predicted, "BIO", strict=mode))
-        for mode in (False, True)
-    )
-    assert strict.precision > lenient.precision
-    assert strict.recall < lenient.recall
+        assert_equals_conlleval(gold, predicted, scheme)
 
 
 def test_noisy_conll2000_chunks_equal_conlleval(data_folder):

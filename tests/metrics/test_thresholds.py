@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 
-from dicejax.metrics.thresholds import tune, tune_per_class, tune_spans
+from dicejax.metrics.thresholds import tune, tune_spans
 
 unhurried = settings(deadline=None)
 
@@ -125,25 +125,6 @@ def test_masked_entries_change_nothing():
     assert tuned == tune([0.4, 0.1, 0.3], [1, 0, 1])
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_each_class_is_tuned_for_itself(seed):
-    rng = np.random.default_rng(seed)
-    gold = rng.random((80, 3)) < [0.5, 0.1, 0.0]
-    scores = np.round(rng.random((80, 3)), 1) * (0.5 + 0.5 * gold)
-    tuned = tune_per_class(scores, gold)
-    for c, one in enumerate(tuned.per_class):
-        assert one == tune(scores[:, c], gold[:, c])
-        assert one.f1 == best_f1(scores[:, c], gold[:, c], gold[:, c].sum())
-    for decided, names in (
-        (tuned.decide(scores), ("macro_f1", "micro_f1")),
-        (scores >= 0.5, ("default_macro_f1", "default_micro_f1")),
-    ):
-        for name, average in zip(names, ("macro", "micro"), strict=True):
-            theirs = f1_score(gold, decided, average=average, zero_division=0)
-            assert getattr(tuned, name) == pytest.approx(theirs, rel=1e-14)
-    assert tuned.macro_f1 >= tuned.default_macro_f1
-
-
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match="no scores to choose a threshold from"):
         tune([], [])
@@ -153,8 +134,6 @@ def test_what_does_not_fit_is_refused():
         tune([0.5], [-100])
     with pytest.raises(ValueError, match=r"scores have shape \(1,\), gold \(2,\)"):
         tune([0.5], [1, 0])
-    with pytest.raises(ValueError, match="not both \\[N, C\\]"):
-        tune_per_class([0.5], [1])
     with pytest.raises(ValueError, match="2 candidates are correct but gold is 1"):
         tune_spans([0.5, 0.6], [True, True], gold=1)
     with pytest.raises(ValueError, match=r"correct \(2,\), not \[N\]"):

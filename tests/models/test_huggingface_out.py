@@ -129,7 +129,7 @@ def test_an_encoder_alone_opens_as_the_plain_model(encoder, tmp_path):
     name = huggingface.write(tmp_path / "out", network, params)
     model = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
     assert type(model).__name__ == name
-    batch = batch_of("ForTokenClassification")
+    batch = some_batch()
     with torch.no_grad():
         theirs = model(
             torch.tensor(batch["input_ids"][:1]),
@@ -151,7 +151,7 @@ def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(encoder, tmp_
     name = huggingface.write(tmp_path / "out", network, params)
     assert name == "XLNetForQuestionAnswering"
     model = transformers.XLNetForQuestionAnswering.from_pretrained(tmp_path / "out")
-    batch = to_the_left(batch_of("ForQuestionAnswering"))
+    batch = to_the_left(some_batch())
     ours = network.apply(params, batch)
     real = batch["segment_ids"] > 0
     with torch.no_grad():
