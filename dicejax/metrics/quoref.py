@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from dicejax.metrics import quotients
-from dicejax.metrics.answers import AnswerScores
+from dicejax.metrics.squad import AnswerScores
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLE = re.compile(r"\b(a|an|the)\b")

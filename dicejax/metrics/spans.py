@@ -158,10 +158,10 @@ def decode_tags(
       scheme: one of `tags.PREFIXES`.
 
     Raises:
-      ValueError: the numbers of sentences differ, a predicted sentence is longer than
-        its gold, or a tag is not of the scheme.
+      ValueError: a predicted sentence is longer than its gold, or a tag is not of the
+        scheme.
     """
-    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=True)):
+    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=False)):
         if len(given) > len(wanted):
             raise ValueError(
                 f"sentence {number} has {len(given)} predicted tags "

@@ -29,7 +29,6 @@ class BertConfig(EncoderConfig):
     model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
 
     model_type: str = "bert"
-    vocab_size: int
     hidden_size: int = 768
     num_hidden_layers: int = 12
     num_attention_heads: int = 12

@@ -63,14 +63,22 @@ class SequenceSummary:
 class EncoderConfig(abc.ABC):
     """The architecture of an encoder, in the words of a Hugging Face `config.json`.
 
-    A subclass has a field for each setting that it follows, named as in that file, and
-    refuses with a `ValueError` what it cannot do.
+    A subclass has a field for each setting, named as in that file, and refuses with a
+    `ValueError` what it does not support. It has to define `width`, `depth`, `build`
+    and `model_types`; the other properties have defaults that it may override.
+
+    Args:
+      model_type: one of `model_types`, which tells architectures apart in a file.
+      vocab_size: rows of the embedding table.
+      initializer_range: standard deviation of initial weights.
     """
 
     model_types: ClassVar[tuple[str, ...]]
-    """The `model_type`s of a subclass."""
+    """The `model_type`s of a subclass; no other subclass has them."""
 
     model_type: str
+    vocab_size: int
+    initializer_range: float = 0.02
 
     @property
     @abc.abstractmethod
@@ -82,32 +90,43 @@ class EncoderConfig(abc.ABC):
     def depth(self) -> int:
         """Number of layers."""
 
-    @property
     @abc.abstractmethod
+    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> nnx.Module:
+        """Make the module with initial parameters; it is called as `Encoder` is."""
+
+    @property
     def max_length(self) -> int | None:
         """The longest sequence, in tokens; None where there is no limit."""
+        return None
 
     @property
-    @abc.abstractmethod
     def head_dropout(self) -> float:
         """Share of the hidden states set to zero in front of a token head."""
+        return 0.0
 
     @property
-    @abc.abstractmethod
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
+        return SequenceSummary(position="mean")
 
-    @abc.abstractmethod
     def with_dropout(
         self, hidden: float | None, attention: float | None
     ) -> EncoderConfig:
         """Return a copy with other rates of dropout; None keeps the present one."""
+        if hidden or attention:
+            raise ValueError(f"{type(self).__name__} has no dropout to set")
+        return self
 
-    @abc.abstractmethod
-    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Encoder:
-        """Make the module with initial parameters."""
 
-    initializer_range: float = 0.02
+def encoder_configs() -> dict[str, type[EncoderConfig]]:
+    """Return the classes of architectures that are defined, by `model_type`."""
+    found: dict[str, type[EncoderConfig]] = {}
+    classes = EncoderConfig.__subclasses__()
+    while classes:
+        cls = classes.pop(0)
+        found |= dict.fromkeys(cls.__dict__.get("model_types", ()), cls)
+        classes += cls.__subclasses__()
+    return found
 
 
 class Encoder(nnx.Module):

@@ -28,7 +28,6 @@ class XLNetConfig(EncoderConfig):
     model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
 
     model_type: str = "xlnet"
-    vocab_size: int
     d_model: int = 1024
     n_layer: int = 24
     n_head: int = 16
@@ -84,16 +83,6 @@ class XLNetConfig(EncoderConfig):
     def depth(self) -> int:
         """Number of layers."""
         return self.n_layer
-
-    @property
-    def max_length(self) -> None:
-        """There is no longest sequence."""
-        return None
-
-    @property
-    def head_dropout(self) -> float:
-        """Nothing: the encoder's output has been dropped out already."""
-        return 0.0
 
     @property
     def summary(self) -> SequenceSummary:

@@ -10,8 +10,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from dicejax.metrics.answers import AnswerScores
 from dicejax.metrics.quoref import normalize, score, score_answer
+from dicejax.metrics.squad import AnswerScores
 
 from .golds import read_golds
 

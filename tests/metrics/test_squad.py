@@ -11,8 +11,7 @@ from functools import cache
 
 import pytest
 
-from dicejax.metrics.answers import AnswerScores
-from dicejax.metrics.squad import normalize, score_v1, score_v2
+from dicejax.metrics.squad import AnswerScores, normalize, score_v1, score_v2
 
 from .golds import read_golds
 

@@ -54,21 +54,15 @@ def seeds_and_items(
 
     and the p-value is the level at which the interval ends at 0.
 
-    - The first term alone is the paired t test over seeds, A / (S N) = sd^2 / S, on
-      these sentences. The second is what all seeds have in common about sentences.
-    - One quantile per part, and not one of Satterthwaite's degrees of freedom: those
-      are themselves estimated from few seeds, and where seeds and sentences matter
-      alike they reject about 10 % for 2 seeds and 7 % for 3, where 5 % is meant. The
-      sum rejects at most 5 % whatever the two variances (Banerjee, Sankhya 22, 1960:
-      independent estimates and normal means).
+    - The first term alone is the paired t test over seeds, A / (S N) = sd^2 / S.
+    - One quantile per part rejects at most 5 % whatever the two variances (Banerjee,
+      Sankhya 22, 1960); Satterthwaite's degrees of freedom reject 10 % for 2 seeds.
     - The max is the interval for new sentences only: seeds that agree by chance, or
       because scores are coarse, do not make it narrower.
-    - No bootstrap of seeds times sentences: it lacks the factor S / (S - 1) and the t
-      quantile, and counts the rest three times. Where seeds matter most it rejects
-      13 % for 3 seeds and 9 % for 5, where only the rest does 0.6 % for both.
+    - A bootstrap of seeds times sentences rejects 13 % for 3 seeds and 9 % for 5 where
+      seeds matter most.
 
-    It is conservative for few seeds that hardly matter, and 2 seeds see almost nothing:
-    t_1 is 12.7.
+    It is conservative for few seeds that hardly matter; with 2 seeds t_1 is 12.7.
 
     Source: Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1(2), 2007,
     for the variance of a mean over two crossed factors; Efron and Stein, "The jackknife

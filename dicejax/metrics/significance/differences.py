@@ -119,15 +119,10 @@ def over_seeds(
 
         d_s = ours_s - baseline_s,    mean d -+ t_{S-1, 1 - level/2} sd(d) / sqrt(S)
 
-    No bootstrap, since none holds for so few seeds. Percentiles of resampled means,
-    corrected for bias or not, lie between the smallest and the largest difference, and
-    that range misses the median with probability 2^(1-S): 25 % of the time for 3
-    seeds, 6 % for 5 (Hesterberg, "What Teachers Should Know About the Bootstrap", The
-    American Statistician 69(4), 2015, on small samples). Of resamples of 3 seeds one
-    in nine has no deviation at all, which leaves the bootstrap-t without quantiles.
-    Student's interval is exact for normal differences; without a true difference the
-    two losses can be exchanged, so that differences are symmetric, for which it is
-    nearly so.
+    No bootstrap: its percentiles lie between the smallest and the largest difference, a
+    range that misses the median 25 % of the time for 3 seeds and 6 % for 5 (Hesterberg,
+    "What Teachers Should Know About the Bootstrap", The American Statistician 69(4),
+    2015). Student's interval is exact for normal differences.
 
     Where all differences are equal the interval is a point and the p-value 0: scores
     that coarse need `seeds_and_items`.

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.models.bert import BertConfig
+from dicejax.errors import InputError
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import (
     AnswerHead,
@@ -23,9 +23,6 @@ from dicejax.models.heads import (
     StartEndHead,
     TokenHead,
 )
-from dicejax.models.xlnet import XLNetConfig
-
-CONFIGS: tuple[type[EncoderConfig], ...] = (BertConfig, XLNetConfig)
 
 _BERT_ENCODER = {
     "embeddings.word_embeddings": "embeddings/word",
@@ -136,6 +133,22 @@ FAMILIES: Mapping[str, Family] = {
         more={AnswerHead: (_ANSWER, "ForQuestionAnswering")},
     ),
 }
+
+
+def family_of(encoder: EncoderConfig) -> Family:
+    """Return the names of an encoder's tensors.
+
+    Raises:
+      InputError: transformers has no such architecture.
+    """
+    if encoder.model_type in FAMILIES:
+        return FAMILIES[encoder.model_type]
+    raise InputError(
+        f"{type(encoder).__name__}: transformers has no model_type "
+        f"{encoder.model_type!r}, so there is no folder to read or write; supported: "
+        f"{', '.join(map(repr, FAMILIES))}"
+    )
+
 
 # Parts that belong to no encoder and need no mention: other tasks' heads, buffers.
 UNUSED = re.compile(

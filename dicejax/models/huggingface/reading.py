@@ -14,8 +14,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from dicejax.errors import InputError
-from dicejax.models.encoder import EncoderConfig
-from dicejax.models.huggingface.names import CONFIGS, FAMILIES, UNUSED, Tensor, tensors
+from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
+from dicejax.models.encoder import EncoderConfig, encoder_configs
+from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
 from dicejax.models.network import Network, Params
 
 CONFIG = "config.json"
@@ -119,8 +120,7 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
     Raises:
       InputError: another architecture, or a setting that is not followed.
     """
-    kind = content.get("model_type")
-    classes = {name: each for each in CONFIGS for name in each.model_types}
+    kind, classes = content.get("model_type"), encoder_configs()
     if kind not in classes:
         raise InputError(
             f"{origin}: model_type is {kind!r}; supported: "
@@ -175,7 +175,7 @@ def read_weights(folder: Path, network: Network) -> Weights:
       InputError: pickle-only folder, unreadable file, or tensors that are missing,
         unexpected or of the wrong shape; these are all listed in one message.
     """
-    family = FAMILIES[network.encoder.model_type]
+    family = family_of(network.encoder)
     shapes = jax.eval_shape(network.init, jax.random.key(0))
     wanted = list(tensors(family.encoder, shapes["encoder"]))
     heads = {

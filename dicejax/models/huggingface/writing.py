@@ -16,7 +16,7 @@ from tokenizers import Tokenizer
 from dicejax.errors import InputError
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
-from dicejax.models.huggingface.names import FAMILIES, Family, tensors
+from dicejax.models.huggingface.names import Family, family_of, tensors
 from dicejax.models.huggingface.reading import CONFIG, WEIGHTS
 from dicejax.models.network import Network, Params
 
@@ -101,7 +101,7 @@ def write(
       InputError: the folder is taken, or no PyTorch class has such heads.
       ValueError: not as many labels as the head has classes.
     """
-    family = FAMILIES[network.encoder.model_type]
+    family = family_of(network.encoder)
     name = _task_class(family, network)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder}: exists already; name another folder")
