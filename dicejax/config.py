@@ -1,4 +1,4 @@
-"""Experiments: Python files that say what to train, and the JSON that records it.
+"""Experiments: Python files that define what to train, and the JSON that records it.
 
 An experiment file defines `get_config() -> Experiment`. Everything in it is a frozen
 dataclass, so the command line can override any leaf and two can be compared.
@@ -10,6 +10,8 @@ import contextlib
 import dataclasses
 import functools
 import json
+import operator
+import re
 import runpy
 import traceback
 from collections.abc import Iterator
@@ -29,6 +31,7 @@ from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
+from dicejax.models.encoder import EncoderConfig
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
@@ -58,15 +61,15 @@ class PretrainedEncoder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ScratchEncoder:
-    """A BERT trained from random weights, with a vocabulary learnt from the data.
+    """A BERT trained from random weights, with a vocabulary learned from the data.
 
     Args:
-      vocab_size: upper bound on the word pieces learnt from the training words.
+      vocab_size: upper bound on the word pieces learned from the training words.
       hidden_size: width of the hidden states.
       num_hidden_layers: depth.
       num_attention_heads: attention heads; divides the width.
       intermediate_size: width inside the feed-forward blocks.
-      dropout: share of hidden states and attention weights set to zero.
+      dropout: rate for hidden states and attention weights.
     """
 
     vocab_size: int = 8000
@@ -77,30 +80,34 @@ class ScratchEncoder:
     dropout: float = 0.1
 
 
+AnyEncoder = PretrainedEncoder | ScratchEncoder | EncoderConfig
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Training:
-    """How long and in what portions to train.
+    """Length, batches and precision of training.
 
     Args:
       epochs: passes over the training data.
       batch_size: sequences per update, on average: they are packed into rows, so the
         number varies a little.
-      rows_per_update: rows of a batch; None: as many as hold those sequences. Batches
-        are the same on any number of devices, filled up with empty rows if need be.
+      rows_per_update: rows per batch; by default as many as hold `batch_size`
+        sequences. Batches are the same on any number of devices, padded with empty rows
+        where needed.
       max_length: tokens of a packed row, which holds several sequences; longer ones are
         truncated.
       batching: "packed" puts several sequences into a row, "buckets" one, with rows of
-        like length together.
-      buckets: the most widths of rows, with batching "buckets".
-      micro_batches: parts that a batch is cut into, to save memory; the step is that of
-        the whole batch, for every loss.
+        similar length together.
+      buckets: maximum number of row widths, with batching "buckets".
+      micro_batches: parts that a batch is split into, to save memory; loss and gradient
+        are those of the whole batch, for every loss.
       precision: type of activations and matrix products; parameters are float32. The
         loss is scaled for float16.
       remat: recompute layers in the backward pass, which saves memory and costs time.
-      max_consecutive_skips: a step whose loss or gradient is not finite changes
-        nothing; after this many in a row the run stops and keeps the batch.
-      seed: of initial weights, data order and dropout; the same seed gives the same
-        run bit for bit on the same hardware and versions.
+      max_consecutive_skips: a step whose loss or gradient is not finite is skipped;
+        after this many in a row the run stops and saves the batch.
+      seed: seed of initial weights, data order and dropout; the same seed gives the
+        same run bit for bit on the same hardware and versions.
       log_every: updates between two lines in metrics.jsonl.
     """
 
@@ -133,14 +140,14 @@ class Training:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recording:
-    """What is kept of a run while it goes on.
+    """Checkpoints and logs of a run.
 
     Args:
-      checkpoint_every: updates between two checkpoints; there is one after each epoch
-        too. This is what a kill loses, a SIGTERM loses nothing.
-      keep_last: of the last checkpoints how many stay.
-      keep_best: of those with the best dev scores how many stay.
-      wandb_project: project of Weights & Biases to log to; needs `pip install wandb`.
+      checkpoint_every: updates between checkpoints, besides one after each epoch. A
+        kill loses at most this many; SIGTERM loses none.
+      keep_last: number of most recent checkpoints to keep.
+      keep_best: number of checkpoints with the best dev scores to keep.
+      wandb_project: Weights & Biases project to log to; needs `pip install wandb`.
     """
 
     checkpoint_every: int = 500
@@ -154,11 +161,11 @@ class Recording:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Analysis:
-    """What is measured of the gradients of a run while it goes on.
+    """Gradient diagnostics of a run.
 
     Args:
-      every: the first step and each n-th are looked at, before they are taken, and
-        analysis.jsonl gets a line; 50 costs about one percent of the time. 0: none.
+      every: measure the gradients of the first and every n-th step and write a line to
+        analysis.jsonl; 50 costs about one percent of the time, 0 turns it off.
     """
 
     every: int = 0
@@ -169,22 +176,24 @@ class Analysis:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """What to train on what, and how.
+    """Everything that defines a run: data, task, encoder, loss, optimizer, training.
 
     Args:
-      name: names the folder of the runs.
-      data: the corpus.
-      task: how examples become labels and back.
-      augmentation: changes the training split of texts with a class; None leaves it.
-      sampling: which training examples each epoch holds; None takes all once.
-      encoder: the encoder and where its weights come from.
-      objective: the loss that `dicejax train` uses.
-      compared: the losses that `dicejax compare` trains one after the other.
-      optimizer: the update rule and its learning rates.
-      training: length, batch, precision, seed.
-      mesh: how the devices share the work.
+      name: name of the runs' folder.
+      data: corpus.
+      task: conversion of examples to labels and back.
+      augmentation: augmentation of the training split of texts with a class.
+      sampling: selection of the training examples of each epoch; by default all, once.
+      encoder: pretrained encoder, or an architecture with random weights: a BERT, or
+        any `EncoderConfig`, whose `vocab_size` then bounds the vocabulary that is
+        learned from the data.
+      objective: loss of `dicejax train`.
+      compared: losses of `dicejax compare`.
+      optimizer: update rule and learning rates.
+      training: length, batches, precision, seed.
+      mesh: distribution over devices.
       recording: checkpoints and logs.
-      analysis: of the gradients, for `dicejax plot`.
+      analysis: gradient diagnostics, for `dicejax plot`.
     """
 
     name: str
@@ -192,7 +201,7 @@ class Experiment:
     task: Task = Tagging()
     augmentation: ImbalanceAblation | None = None
     sampling: Sampling | None = None
-    encoder: PretrainedEncoder | ScratchEncoder = ScratchEncoder()
+    encoder: AnyEncoder = ScratchEncoder()
     objective: Objective = CrossEntropy()
     compared: tuple[Objective, ...] = (CrossEntropy(), SelfAdjustingDice())
     optimizer: Optimizer = AdamW()
@@ -214,7 +223,7 @@ _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
 
 def differences(old: Experiment, new: Experiment) -> list[str]:
-    """Say in what two experiments differ that changes what comes out.
+    """Return the settings of two experiments that differ and change results.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> one = Experiment(name="mine", data=SyntheticNER())
@@ -232,13 +241,13 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
 
 
 def load(path: str | Path) -> Experiment:
-    """Run an experiment file and return what its `get_config()` gives.
+    """Run an experiment file and return the result of its `get_config()`.
 
     Raises:
       InputError: the file is missing, fails, or gives no Experiment.
     """
     path = Path(path)
-    with _told_by_line(path):
+    with _located(path):
         get_config = _namespace(path).get("get_config")
         if get_config is None:
             raise InputError(f"{path}: defines no get_config()")
@@ -251,20 +260,20 @@ def load(path: str | Path) -> Experiment:
 
 @contextlib.contextmanager
 def classes_of(path: str | Path | None) -> Iterator[None]:
-    """Run an experiment file and know the classes that it defines while this lasts.
+    """Make the classes that an experiment file defines known inside the context.
 
-    Runs that use one of them can be read within.
+    Runs that use one of them can be read inside.
 
     Args:
-      path: the file; None for none, which changes nothing.
+      path: the file; None changes nothing.
 
     Raises:
       InputError: the file is missing or fails.
     """
     namespace = {}
     if path is not None:
-        with _told_by_line(Path(path)):
-            # Classes are found as subclasses, which live as long as somebody has them.
+        with _located(Path(path)):
+            # Classes are found as subclasses, which live while they are referenced.
             namespace = _namespace(Path(path))
     yield
     del namespace
@@ -277,8 +286,8 @@ def _namespace(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _told_by_line(path: Path) -> Iterator[None]:
-    """Tell what goes wrong in a Python file with the line of it that did."""
+def _located(path: Path) -> Iterator[None]:
+    """Turn exceptions of a Python file into an error with the line that raised them."""
     try:
         yield
     except InputError:
@@ -289,16 +298,17 @@ def _told_by_line(path: Path) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
         where = f"{path}:{lines[-1]}" if lines else str(path)
-        raise InputError(f"{where}: {type(error).__name__}: {error}") from error
+        said = f"{type(error).__name__}: {error}{_renamed(str(error))}"
+        raise InputError(f"{where}: {said}") from error
 
 
 def to_json(experiment: Experiment) -> str:
-    """Write an experiment as JSON; each choice among types carries its type's name."""
+    """Return an experiment as JSON, with class names where a field is open."""
     return json.dumps(_converter().unstructure(experiment, Experiment), indent=2) + "\n"
 
 
 def from_json(text: str, origin: str = "experiment.json") -> Experiment:
-    """Read what `to_json` wrote.
+    """Return the experiment that `to_json` wrote.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> experiment = Experiment(name="mine", data=SyntheticNER())
@@ -314,15 +324,23 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
         raise InputError(f"{origin}:{error.lineno}: not JSON: {error.msg}") from error
     except Exception as error:  # cattrs groups the errors of all fields
         reasons = "; ".join(cattrs.transform_error(error, format_exception=_reason))
+        reasons += _renamed(reasons)
         raise InputError(f"{origin}: not an experiment: {reasons}") from error
 
 
-# What a user may derive from: a field may hold any subclass.
+# Open base classes: a field may hold any subclass, also of an experiment file.
 _OPEN = (Objective, Optimizer, Sampling, Source, Task)
 
 
+def _renamed(message: str) -> str:
+    """Return the new names of the fields of earlier versions in an error message."""
+    pairs = [(old.split(".")[-1], new.split(".")[-1]) for old, new in RENAMED.items()]
+    named = [pair for pair in pairs if re.search(rf"\b{pair[0]}\b", message)]
+    return "".join(f"; {old} is now {new}" for old, new in named)
+
+
 def _leaves(tree: object, path: str = "") -> dict[str, object]:
-    """Name the leaves of JSON by their paths, with dots."""
+    """Return the leaves of JSON by their dotted paths."""
     if isinstance(tree, list):
         tree = {str(number): part for number, part in enumerate(tree)}
     if not isinstance(tree, dict) or not tree:
@@ -346,7 +364,8 @@ def _reason(error: BaseException, kind: type | None) -> str:
 
 def _converter() -> cattrs.Converter:
     # An experiment file may have defined a class of its own since the last call.
-    return _converter_of(tuple(known for base in _OPEN for known in _descendants(base)))
+    bases = (*_OPEN, EncoderConfig)
+    return _converter_of(tuple(known for base in bases for known in _descendants(base)))
 
 
 def _descendants(base: type) -> list[type]:
@@ -356,12 +375,19 @@ def _descendants(base: type) -> list[type]:
 
 @functools.lru_cache(maxsize=1)
 def _converter_of(classes: tuple[type, ...]) -> cattrs.Converter:
-    del classes  # they are found again; as the key they say when to begin anew
     converter = cattrs.Converter(forbid_extra_keys=True)
     tagged = functools.partial(configure_tagged_union, tag_name="type")
     configure_union_passthrough(str | int | None, converter)
     for kind in _OPEN:
         include_subclasses(kind, converter, union_strategy=tagged)
-    tagged(PretrainedEncoder | ScratchEncoder, converter)
+    own = [cls for cls in classes if issubclass(cls, EncoderConfig)]
+    encoders = functools.reduce(operator.or_, own, PretrainedEncoder | ScratchEncoder)
+    tagged(encoders, converter)
+    converter.register_structure_hook(
+        AnyEncoder, lambda content, _: converter.structure(content, encoders)
+    )
+    converter.register_unstructure_hook(
+        AnyEncoder, lambda encoder: converter.unstructure(encoder, encoders)
+    )
     tagged(synonyms.Synonyms, converter)
     return converter

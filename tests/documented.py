@@ -40,11 +40,15 @@ PAGES = [
 
 # Names that a page takes from the text around it, and does not define.
 PREAMBLES = {
+    "docs/library.md": """
+FOLDER = "bert-base-cased"
+sentences, tag_ids = [["Anna", "saw", "Oslo"]] * 2, [[1, 0, 5]] * 2
+""",
     "README.md": """
 import jax.numpy as jnp
 logits = jnp.array([[2.0, 0.0, -1.0], [1.0, 0.5, 0.0], [0.0, 3.0, 0.0]])
 labels = jnp.array([0, 2, -100])
-"""
+""",
 }
 
 # What makes a command quick. Flags in the first table are added to whatever trains or

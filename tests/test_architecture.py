@@ -22,8 +22,10 @@ ALLOWED = {
         "tasks",
         "objectives",
         "mesh",
+        "models",
         "optimizers",
     },
+    "library": {"data", "models", "tasks", "training"},
     "mesh": set(),
     "optimizers": {"models"},
     "training": {

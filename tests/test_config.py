@@ -11,6 +11,7 @@ from dicejax.data.resample import DownSampling
 from dicejax.data.sources import ConllFiles, SyntheticNER, TabSeparatedFiles
 from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError
+from dicejax.models.bert import BertConfig
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice
 from dicejax.tasks import Classification, MachineReading
 
@@ -33,6 +34,7 @@ EXPERIMENTS = [
         ),
         sampling=DownSampling(ratio=3),
     ),
+    config.Experiment(name="e", data=SyntheticNER(), encoder=BertConfig(vocab_size=50)),
     config.Experiment(
         name="d",
         data=ConllFiles(dir="x"),
@@ -52,6 +54,8 @@ def test_unknown_fields_types_and_bad_json_are_named():
         config.from_json(text.replace('"epochs"', '"epoch_count"'), "f.json")
     with pytest.raises(InputError, match=r"f.json: .*Dices"):
         config.from_json(text.replace('"CrossEntropy"', '"Dices"'), "f.json")
+    with pytest.raises(InputError, match="row_length is now max_length"):
+        config.from_json(text.replace('"max_length"', '"row_length"'), "f.json")
     with pytest.raises(InputError, match=r"f.json:2: not JSON"):
         config.from_json('{\n"name" 3}', "f.json")
 
@@ -67,6 +71,11 @@ def test_unknown_fields_types_and_bad_json_are_named():
             "from dicejax.config import Training\n\n\ndef get_config():\n"
             "    return Training(epochs=0)",
             r"e.py:5: ValueError: epochs is 0; want at least 1",
+        ),
+        (
+            "from dicejax.config import Training\n\n\ndef get_config():\n"
+            "    return Training(most_skipped=0)",
+            r"e.py:5: TypeError.*; most_skipped is now max_consecutive_skips",
         ),
     ],
 )
@@ -130,6 +139,6 @@ def test_a_file_of_classes_that_fails_is_named_with_its_line(tmp_path):
 
 
 def test_experiments_are_hashable_and_frozen():
-    assert len({*EXPERIMENTS, *EXPERIMENTS}) == len(EXPERIMENTS) == 4
+    assert len({*EXPERIMENTS, *EXPERIMENTS}) == len(EXPERIMENTS) == 5
     with pytest.raises(dataclasses.FrozenInstanceError):
         EXPERIMENTS[0].name = "c"

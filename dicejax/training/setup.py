@@ -15,7 +15,7 @@ import numpy as np
 from jax.sharding import Mesh
 from tokenizers import Tokenizer
 
-from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
+from dicejax.config import Experiment, PretrainedEncoder
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
@@ -376,7 +376,7 @@ def _encoder(experiment: Experiment) -> tuple[Path | None, EncoderConfig | None]
             except ValueError as error:
                 raise InputError(f"encoder: {error}") from error
             return folder, config
-        case ScratchEncoder():
+        case _:
             return None, None
 
 
@@ -396,6 +396,9 @@ def _tokenizer(
         return tokenizer, config
     texts = experiment.task.texts(corpus.train)
     tokenizer = tokenize.learn_wordpiece(texts, wanted.vocab_size)
+    if isinstance(wanted, EncoderConfig):
+        vocab_size = tokenizer.get_vocab_size()
+        return tokenizer, dataclasses.replace(wanted, vocab_size=vocab_size)
     config = BertConfig(
         vocab_size=tokenizer.get_vocab_size(),
         hidden_size=wanted.hidden_size,

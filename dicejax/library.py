@@ -1,0 +1,136 @@
+"""The package from Python: encoders of Hugging Face folders, packed batches, runs."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from tokenizers import Tokenizer
+
+from dicejax.data import tokenize
+from dicejax.data.pack import fill, pack
+from dicejax.models import huggingface
+from dicejax.models.heads import Head
+from dicejax.models.network import Network, Params
+from dicejax.tasks import Tagging
+from dicejax.tasks.tokens import encode_words
+from dicejax.training import inference
+from dicejax.training.checkpoint import Which
+from dicejax.training.inference import Evaluation
+from dicejax.training.result import Result
+
+Folder = str | os.PathLike[str]
+
+
+def from_pretrained(
+    folder: Folder, heads: Mapping[str, Head], *, seed: int = 0
+) -> tuple[Network, Params, Tokenizer]:
+    """Read an encoder and its tokenizer, and put heads on it.
+
+    Args:
+      folder: Hugging Face model folder, or hub id.
+      heads: heads by the names of their logits. Those that the folder holds weights for
+        are read, the others are drawn.
+      seed: seed of the drawn heads.
+
+    Returns:
+      The model, whose `apply(params, batch, key)` computes a dict of logits; its
+      parameters, a nested dict; and the tokenizer, for words.
+
+    Raises:
+      InputError: the folder cannot be used.
+    """
+    path = huggingface.locate(os.fspath(folder))
+    model = Network(encoder=huggingface.read_config(path), heads=tuple(heads.items()))
+    tokenizer = tokenize.read(path)
+    for text in tokenize.check_fits(tokenizer, model.encoder.vocab_size, path):
+        warnings.warn(text, stacklevel=2)
+    draw = jax.jit(lambda key: model.init(key)["heads"])
+    drawn = {"heads": draw(jax.random.key(seed))}
+    params = huggingface.read_weights(path, model).over(drawn)
+    return model, jax.tree.map(jnp.asarray, params), tokenizer
+
+
+def encode(
+    tokenizer: Tokenizer,
+    sentences: Sequence[Sequence[str]],
+    tag_ids: Sequence[Sequence[int]],
+    *,
+    max_length: int = 128,
+) -> dict[str, jax.Array]:
+    """Encode words and their labels as one batch of packed rows.
+
+    Args:
+      tokenizer: as `from_pretrained` returns it.
+      sentences: the words of each sentence.
+      tag_ids: a label per word, which its first piece gets; -100 is masked.
+      max_length: tokens of a row, which holds several sentences; longer sentences are
+        truncated.
+
+    Returns:
+      int32 arrays `[B, T]`: `input_ids`, `token_type_ids`, `segment_ids`,
+      `position_ids`, and the labels as `tags`, -100 where there is none.
+
+    Raises:
+      ValueError: a sentence has another number of labels than words.
+    """
+    for number, (words, gold) in enumerate(zip(sentences, tag_ids, strict=True)):
+        if len(words) != len(gold):
+            raise ValueError(
+                f"sentence {number} has {len(words)} words and {len(gold)} labels"
+            )
+    items = encode_words(sentences, tag_ids, tokenizer, max_length)
+    rows = pack([len(item) for item in items], max_length)
+    arrays = [[items[place].arrays for place in row] for row in rows]
+    batch = fill(arrays, max_length, Tagging().layout(tokenizer))
+    return jax.tree.map(jnp.asarray, batch)
+
+
+def evaluate(
+    run: Folder | Result,
+    split: str = "test",
+    *,
+    checkpoint: Which = "best",
+    data: str | None = None,
+) -> Evaluation:
+    """Score a finished run on one of its splits.
+
+    Args:
+      run: folder of the run, or what `train` returned.
+      split: "train", "dev" or "test".
+      checkpoint: "best" by the dev score, or "last".
+      data: data folder, if it has moved since training.
+
+    Raises:
+      InputError: the run or its data cannot be used.
+    """
+    return inference.evaluate(_folder(run), split, checkpoint, warnings.warn, data)
+
+
+def predict(
+    run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
+) -> list[dict[str, Any]]:
+    """Predict for new examples.
+
+    Args:
+      run: folder of the run, or what `train` returned.
+      texts: examples as `dicejax predict` takes them, such as sentences with spaces
+        between the words.
+      checkpoint: "best" by the dev score, or "last".
+
+    Returns:
+      For each text what `dicejax predict --json` prints.
+
+    Raises:
+      InputError: the run cannot be used, or a text lacks a part.
+    """
+    found = inference.predict(_folder(run), texts, checkpoint)
+    return [record for record, _ in found]
+
+
+def _folder(run: Folder | Result) -> str:
+    return run.folder if isinstance(run, Result) else os.fspath(run)

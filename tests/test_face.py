@@ -1,0 +1,152 @@
+"""`import dicejax as dj`: the page's code as printed, functions vs. commands."""
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+from tokenizers import Tokenizer
+
+import dicejax as dj
+from dicejax import config
+from dicejax.cli import run
+
+from .documented import blocks
+
+SENTENCES = [
+    sentence.split()
+    for sentence in (
+        "John Smith flew from London to New York on Friday .",
+        "Volkswagen AG said nothing about antidisestablishmentarianism .",
+        "Mary Shelley wrote Frankenstein near Geneva , not in Ingolstadt .",
+    )
+]
+TAG_IDS = [
+    [1, 2, 0, 0, 5, 0, 5, 6, 0, 7, 0],
+    [3, 4, 0, 0, 0, 0, 0],
+    [1, 2, 0, 7, 0, 5, 0, 0, 0, 5, 0],
+]
+(SNIPPET,) = [
+    block.text for block in blocks("docs/library.md") if "value_and_grad" in block.text
+]
+
+
+def dice_by_hand(logits, labels):
+    """The mean over classes of 1 - (2 I + 1) / (P + Y + 1), in float64."""
+    kept = labels >= 0
+    logits, labels = np.asarray(logits, np.float64)[kept], labels[kept]
+    odds = np.exp(logits - logits.max(-1, keepdims=True))
+    p = odds / odds.sum(-1, keepdims=True)
+    gold = np.eye(p.shape[-1])[labels]
+    right = (p * gold).sum(0)
+    return np.mean(1 - (2 * right + 1) / (p.sum(0) + gold.sum(0) + 1))
+
+
+@pytest.mark.slow
+def test_the_snippet_fine_tunes_real_weights_as_printed(minilm):
+    names = {"FOLDER": str(minilm), "sentences": SENTENCES, "tag_ids": TAG_IDS}
+    exec(SNIPPET, names)
+    model, params, batch = names["model"], names["params"], names["batch"]
+    key, values = jax.random.key(0), []
+    logits = model.apply(params, batch, key)["tags"]
+    expected = dice_by_hand(logits, np.asarray(batch["tags"]))
+    opt = names["opt"]
+    for _ in range(4):
+        params, opt, value = names["step"](params, opt, key)
+        values.append(float(value))
+    assert values[0] == pytest.approx(expected, abs=1e-5)
+    assert values == sorted(values, reverse=True) and values[-1] < 0.99 * values[0]
+
+
+def test_words_and_labels_are_packed_in_their_places(minilm):
+    tokenizer = Tokenizer.from_file(str(minilm / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    batch = dj.encode(tokenizer, SENTENCES, TAG_IDS, max_length=32)
+    batch = {name: np.asarray(array) for name, array in batch.items()}
+    assert {array.shape for array in batch.values()} == {(2, 32)}
+    found = {}
+    for row in range(2):
+        for segment in range(1, batch["segment_ids"][row].max() + 1):
+            here = batch["segment_ids"][row] == segment
+            assert (batch["position_ids"][row][here] == range(here.sum())).all()
+            ids, tags = batch["input_ids"][row][here], batch["tags"][row][here]
+            found[tuple(ids.tolist())] = tags[tags >= 0].tolist()
+            encoded = tokenizer.encode(
+                SENTENCES[TAG_IDS.index(tags[tags >= 0].tolist())],
+                is_pretokenized=True,
+            )
+            first = [encoded.word_ids.index(n) for n in range(max(encoded.words) + 1)]
+            assert encoded.ids == ids.tolist()
+            assert np.flatnonzero(tags >= 0).tolist() == first
+    assert sorted(found.values()) == sorted(TAG_IDS)
+    with pytest.raises(ValueError, match="sentence 1 has 7 words and 6 labels"):
+        dj.encode(tokenizer, SENTENCES, [TAG_IDS[0], TAG_IDS[1][1:], TAG_IDS[2]])
+
+
+def test_importing_the_package_imports_nothing_that_takes_long():
+    code = (
+        "import sys, dicejax as dj\nassert 'jax' not in sys.modules\n"
+        "assert all(getattr(dj, name) is not None for name in dj.__all__)\n"
+        "assert set(dj.__all__) <= set(dir(dj))\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+    with pytest.raises(AttributeError, match="has no attribute 'focale'"):
+        dj.focale  # noqa: B018
+
+
+@pytest.mark.slow
+def test_functions_return_what_the_commands_write(project, capsys):
+    experiment = config.load("mine.py")
+    short = ["--training.epochs", "2"]
+    smaller = config.Training(epochs=2, batch_size=16, max_length=32, log_every=5)
+    experiment = dataclasses.replace(experiment, training=smaller)
+
+    result = dj.train(experiment, "ours")
+    assert run(["train", "mine.py", "--out", "theirs", *short]) == 0
+    content = json.loads((project / "theirs/result.json").read_text())
+    assert result.test == content["test"] and result.best_step == content["best_step"]
+    capsys.readouterr()
+
+    assert run(["evaluate", "theirs", "--split", "dev", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    found = dj.evaluate(result, "dev")
+    assert found.scores.to_json() == {k: content[k] for k in found.scores.to_json()}
+
+    texts = ["Anna saw Oslo today", "Nothing happens here"]
+    assert run(["predict", "theirs", *texts, "--json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert dj.predict(project / "ours", texts) == [json.loads(line) for line in lines]
+
+    losses = [experiment.objective, experiment.compared[1]]
+    compared = dj.compare(experiment, losses, seeds=1, baselines=False, out="a")
+    names = [row.loss for row in compared.rows]
+    argv = ["compare", "mine.py", "--losses", *names, "--seeds", "1", "--out", "b"]
+    assert run([*argv, "--no-baselines", *short]) == 0
+    content = json.loads((project / "b/comparison.json").read_text())
+    for row in compared.rows:
+        (ours,), (theirs,) = row.outcomes, content["losses"][row.loss]["runs"]
+        assert ours.result["test"] == theirs["test"]
+    assert (project / "a/report.html").exists() and compared.report.startswith("a/")
+
+
+def test_an_experiment_names_an_encoder_of_its_own(tmp_path, monkeypatch, capsys):
+    (page,) = [b for b in blocks("docs/own-encoder.md") if b.title == "window.py"]
+    (tmp_path / "window.py").write_text(page.text)
+    monkeypatch.chdir(tmp_path)
+    flags = ["--data.train", "8", "--data.dev", "4", "--data.test", "4"]
+    flags += ["--training.batch_size", "4", "--training.epochs", "1"]
+    flags += ["--encoder.hidden_size", "8", "--encoder.vocab_size", "90"]
+    assert run(["train", "window.py", "--out", "run", *flags]) == 0
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["steps"] == 2
+    record = json.loads((tmp_path / "run/experiment.json").read_text())["encoder"]
+    assert record["type"] == "WindowConfig" and record["hidden_size"] == 8
+    capsys.readouterr()
+    assert run(["evaluate", "run", "--experiment", "window.py", "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["f1"] == result["test"]["f1"]

@@ -1,0 +1,74 @@
+"""The wheel that is built of the package: what is in it, and that it works alone."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+import dicejax
+
+from .small_project import CORPUS, EXPERIMENT
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_one_description_and_version_everywhere():
+    for file in ("setup.cfg", "mkdocs.yml", "README.md", "docs/index.md"):
+        assert dicejax.DESCRIPTION in (ROOT / file).read_text(), file
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert dicejax.DESCRIPTION in re.sub(r"\s+", " ", citation)
+    assert f"\nversion: {dicejax.__version__}\n" in citation
+
+
+def done(*words, cwd):
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    found = subprocess.run(
+        [str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-3000:]
+    return found.stdout
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_trains_compares_and_reports(tmp_path):
+    source, project = tmp_path / "source", tmp_path / "project"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "dicejax", source / "dicejax", ignore=ignored)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
+    done(*pip, "wheel", "--no-deps", "--no-build-isolation", source, cwd=tmp_path)
+    (wheel,) = tmp_path.glob("*.whl")
+
+    # An environment with the packages of this one, and the wheel in place of dicejax.
+    done(sys.executable, "-m", "venv", "--without-pip", "alone", cwd=tmp_path)
+    python = tmp_path / "alone/bin/python"
+    done(*pip, "--python", python, "install", "--no-deps", wheel, cwd=tmp_path)
+    (packages,) = (tmp_path / "alone/lib").glob("*/site-packages")
+    (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    assert (packages / "dicejax/py.typed").exists()
+
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (project / "data").mkdir(parents=True, exist_ok=True)
+        (project / "data" / name).write_text(CORPUS * 8)
+    (project / "mine.py").write_text(EXPERIMENT.format(folder="data"))
+    where = done(python, "-c", "import dicejax; print(dicejax.__file__)", cwd=project)
+    assert where.startswith(str(packages))
+    command = [tmp_path / "alone/bin/dicejax"]
+    short = ["--training.epochs", "1"]
+    done(*command, "train", "mine.py", *short, "--out", "alone", cwd=project)
+    assert (project / "alone/result.json").exists()
+    losses = ["--losses", "ce", "dice", "--seeds", "1", "--no-baselines"]
+    done(*command, "compare", "mine.py", *short, *losses, cwd=project)
+    page = (project / "runs/small/report.html").read_text()
+    assert "<style>" in page and "dice" in page
+    done(*command, "report", "runs/small", "--out", "again", cwd=project)
+    assert (project / "again/report.md").exists()
+    words = ["init", "ner", "begun", "--data", "data"]
+    done(*command, *words, cwd=project)
+    assert (project / "begun/experiment.py").exists()
