@@ -1,10 +1,6 @@
 """Find out whether dice, focal or any of 25 losses beats cross-entropy on your data.
 
->>> import dicejax as dj
->>> round(float(dj.losses.focal([0.0, 2.0], 1, gamma=2.0)), 4)
-0.0018
-
-Everything is imported when it is first used.
+Everything is imported when it is first used; `docs/library.md` shows how it is used.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class Training:
     seed: int = 0
     log_every: int = 20
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         least = {
             "epochs": 1,
             "batch_size": 1,
@@ -155,7 +155,7 @@ class Recording:
     keep_best: int = 1
     wandb_project: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_at_least(self, {"checkpoint_every": 1, "keep_last": 1, "keep_best": 1})
 
 
@@ -170,7 +170,7 @@ class Analysis:
 
     every: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         _check_at_least(self, {"every": 0})
 
 

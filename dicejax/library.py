@@ -17,7 +17,7 @@ from dicejax.models import huggingface
 from dicejax.models.heads import Head
 from dicejax.models.network import Network, Params
 from dicejax.tasks import Tagging
-from dicejax.tasks.tokens import encode_words
+from dicejax.tasks.tagging import encode_words
 from dicejax.training import inference
 from dicejax.training.checkpoint import Which
 from dicejax.training.inference import Evaluation

@@ -76,11 +76,9 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
             assert (batch["position_ids"][row][here] == range(here.sum())).all()
             ids, tags = batch["input_ids"][row][here], batch["tags"][row][here]
             found[tuple(ids.tolist())] = tags[tags >= 0].tolist()
-            encoded = tokenizer.encode(
-                SENTENCES[TAG_IDS.index(tags[tags >= 0].tolist())],
-                is_pretokenized=True,
-            )
-            first = [encoded.word_ids.index(n) for n in range(max(encoded.words) + 1)]
+            words = SENTENCES[TAG_IDS.index(found[tuple(ids.tolist())])]
+            encoded = tokenizer.encode(words, is_pretokenized=True)
+            first = [encoded.word_ids.index(n) for n in range(len(words))]
             assert encoded.ids == ids.tolist()
             assert np.flatnonzero(tags >= 0).tolist() == first
     assert sorted(found.values()) == sorted(TAG_IDS)

@@ -126,7 +126,7 @@ def parse(argv: Sequence[str]) -> Command:
             f"unknown command {name!r}; known: {names}{hint(name, COMMANDS)}"
         )
     if name not in COMMANDS:
-        commands = tuple(
+        commands: Any = tuple(
             Annotated[command, tyro.conf.subcommand(name, description=_about(command))]
             for name, command in COMMANDS.items()
         )

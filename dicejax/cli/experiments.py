@@ -54,7 +54,7 @@ class Processes:
         if explicit == (None, None, None) and not self.find:
             return
         if not self.find:
-            self._check()
+            self._check(*explicit)
         import jax
 
         try:
@@ -66,16 +66,16 @@ class Processes:
                 "--processes.index I"
             ) from error
 
-    def _check(self) -> None:
-        if None in (self.coordinator, self.count, self.index):
+    def _check(
+        self, coordinator: str | None, count: int | None, index: int | None
+    ) -> None:
+        if coordinator is None or count is None or index is None:
             raise InputError(
                 "processes: --processes.coordinator HOST:PORT, --processes.count and "
                 "--processes.index go together"
             )
-        if not 0 <= self.index < self.count:
-            raise InputError(
-                f"processes: index is {self.index}; want 0 to {self.count - 1}"
-            )
+        if not 0 <= index < count:
+            raise InputError(f"processes: index is {index}; want 0 to {count - 1}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
