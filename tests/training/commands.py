@@ -9,8 +9,8 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from etils import epath
 
+from dicejax.cli import run
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import Run
 
@@ -25,14 +25,26 @@ SMALL = {
     "--training.log_every": 1,
     "--training.batch_size": 10,
     "--recording.checkpoint_every": 3,
+    "--encoder.hidden_size": 32,
+    "--encoder.intermediate_size": 64,
+    "--encoder.num_hidden_layers": 1,
 }
 
 
-def command(out, **more):
+def words(out, **more):
+    """The words after `dicejax` of a small training."""
     flags = SMALL | {"--out": out} | more
-    words = [str(word) for pair in flags.items() for word in pair]
+    return ["train", str(QUICKSTART)] + [str(x) for pair in flags.items() for x in pair]
+
+
+def command(out, **more):
     start = "from dicejax.cli import main; main()"
-    return [sys.executable, "-c", start, "train", str(QUICKSTART), *words]
+    return [sys.executable, "-c", start, *words(out, **more)]
+
+
+def finished_here(out, **more):
+    """Train in this process."""
+    assert run(words(out, **more)) == 0
 
 
 def begin(out, cache, **more):
@@ -66,8 +78,8 @@ def records(out):
 
 
 def weights(out, which):
-    run = Run.open(str(out))
-    return restore_params(epath.Path(out) / "checkpoints", run.network(), which)
+    trained = Run.open(str(out))
+    return restore_params(trained.checkpoints, trained.network(), which)
 
 
 def same_end(out, wanted):

@@ -38,17 +38,11 @@ def planned(**flags):
     return printed("-c", start, "plan", QUICKSTART, "--json", **flags)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's record")
 @pytest.mark.parametrize(
     "flags",
-    [
-        {},
-        pytest.param(
-            {"--mesh.data": 1, "--mesh.fsdp": 4}, marks=pytest.mark.exhaustive
-        ),
-        pytest.param({"--training.micro_batches": 4}, marks=pytest.mark.exhaustive),
-    ],
+    [{}, {"--mesh.data": 1, "--mesh.fsdp": 4}, {"--training.micro_batches": 4}],
     ids=["plain", "fsdp", "micro-batches"],
 )
 def test_the_plan_is_what_the_kernel_counts(flags):

@@ -1,20 +1,26 @@
-"""A run that is killed at any moment ends with what it would have ended with."""
+"""An interrupted run ends with what it would have ended with."""
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
 
 import pytest
 
+import dicejax.training.train as training
+from dicejax.cli import run
+
 from .commands import (
     begin,
     command,
     finished,
+    finished_here,
     records,
     same_end,
     wait_for_step,
+    words,
 )
 
 
@@ -24,17 +30,39 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def uninterrupted(tmp_path_factory, cache):
+def uninterrupted(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "whole"
-    finished(out, cache)
+    finished_here(out)
     steps = [record["step"] for record in records(out)]
     assert steps == list(range(1, len(steps) + 1))
     assert len(steps) >= 40
     return out
 
 
+@pytest.fixture
+def stopped_at(monkeypatch):
+    """Run a command that gets a signal in the middle of a step."""
+    real = training.train_step
+
+    def stopped(step, number, out, **more):
+        calls = []
+
+        def stopping(*inputs, **fixed):
+            calls.append(1)
+            if len(calls) == step:
+                signal.raise_signal(number)
+            return real(*inputs, **fixed)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(training, "train_step", stopping)
+            assert run(words(out, **more)) == 128 + number
+        assert records(out)[-1]["step"] == step
+
+    return stopped
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", [6, pytest.param(20, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("wanted", [2, pytest.param(20, marks=pytest.mark.exhaustive)])
 def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
     out, rng, kills = tmp_path / "killed", random.Random(0), 0
     steps = len(records(uninterrupted))
@@ -42,7 +70,7 @@ def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
     # since the program was started.
     while kills < wanted:
         process = begin(out, cache)
-        if kills % 2:
+        if kills % 2 == 0:
             wait_for_step(out, rng.randrange(1, steps), process)
             time.sleep(rng.random() * 0.05)
         else:
@@ -58,26 +86,41 @@ def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
     same_end(out, uninterrupted)
 
 
-@pytest.mark.slow
+# The sixteenth step ends an epoch: its dev score is taken when the run resumes.
 @pytest.mark.parametrize(
-    "number",
-    [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.exhaustive)],
+    ("number", "step"),
+    [(signal.SIGTERM, 5), (signal.SIGINT, 16)],
+    ids=["SIGTERM", "SIGINT"],
 )
-def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
+def test_a_signal_loses_no_step(
+    uninterrupted, stopped_at, capsys, tmp_path, number, step
+):
     out = tmp_path / "stopped"
-    process = begin(out, cache, **{"--recording.checkpoint_every": 1000})
-    wait_for_step(out, 5, process)
-    process.send_signal(number)
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 128 + number, errors
-    assert "the same command resumes it" in errors
-    done = max(record["step"] for record in records(out))
-    told = finished(out, cache)
-    assert f"resuming from step {done} of" in told
+    stopped_at(step, number, out, **{"--recording.checkpoint_every": 1000})
+    assert "the same command resumes it" in capsys.readouterr().err
+    finished_here(out)
+    assert f"resuming from step {step} of" in capsys.readouterr().err
     same_end(out, uninterrupted)
 
 
-@pytest.mark.slow
+@pytest.fixture(scope="module")
+def half(tmp_path_factory):
+    """A run that was stopped after twenty steps."""
+    out = tmp_path_factory.mktemp("runs") / "half"
+    real, calls = training.train_step, []
+
+    def stopping(*inputs, **fixed):
+        calls.append(1)
+        if len(calls) == 20:
+            signal.raise_signal(signal.SIGTERM)
+        return real(*inputs, **fixed)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "train_step", stopping)
+        assert run(words(out)) == 128 + signal.SIGTERM
+    return out
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -86,15 +129,10 @@ def test_a_signal_loses_no_step(uninterrupted, cache, tmp_path, number):
         pytest.param("remove", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_damaged_checkpoint_falls_back(uninterrupted, cache, tmp_path, damage):
+def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path, damage):
     out = tmp_path / "damaged"
-    process = begin(out, cache)
-    wait_for_step(out, 20, process)
-    process.terminate()
-    process.communicate(timeout=120)
-    folder = out / "checkpoints"
-    last = max(int(p.name) for p in folder.iterdir() if p.name.isdigit())
-    file = max((folder / str(last)).rglob("d/*"), key=lambda p: p.stat().st_size)
+    shutil.copytree(half, out)
+    file = max((out / "checkpoints/20").rglob("d/*"), key=lambda p: p.stat().st_size)
     content = bytearray(file.read_bytes())
     match damage:
         case "flip":
@@ -104,41 +142,37 @@ def test_a_damaged_checkpoint_falls_back(uninterrupted, cache, tmp_path, damage)
             file.write_bytes(content[: len(content) // 2])
         case "remove":
             file.unlink()
-    told = finished(out, cache)
-    assert f"{last}: damaged" in told
+    finished_here(out)
+    told = capsys.readouterr().err
+    assert "20: damaged" in told
     assert "going back to the one before" in told
     same_end(out, uninterrupted)
 
 
 @pytest.mark.slow
-def test_another_number_of_devices_goes_on_alike(uninterrupted, cache, tmp_path):
+def test_another_number_of_devices_resumes_alike(uninterrupted, half, tmp_path):
     out = tmp_path / "moved"
-    process = begin(out, cache)
-    wait_for_step(out, 20, process)
-    process.terminate()
-    process.communicate(timeout=120)
+    shutil.copytree(half, out)
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": "4"}
-    words = command(out, **{"--mesh.fsdp": 2, "--training.micro_batches": 2})
-    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    moved = command(out, **{"--mesh.fsdp": 2, "--training.micro_batches": 2})
+    done = subprocess.run(moved, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     for ours, theirs in zip(records(out), records(uninterrupted), strict=True):
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-3)
 
 
-@pytest.mark.slow
-def test_what_has_changed_is_said_and_nothing_lost(uninterrupted, cache):
+def test_what_has_changed_is_said_and_nothing_lost(uninterrupted, capsys):
     before = sorted(str(p) for p in uninterrupted.rglob("*"))
-    process = begin(uninterrupted, cache, **{"--training.seed": 3})
-    _, errors = process.communicate(timeout=120)
-    assert process.returncode == 2
+    assert run(words(uninterrupted, **{"--training.seed": 3})) == 2
+    errors = capsys.readouterr().err
     assert "training.seed was 0 and is 3" in errors
     assert len(errors.strip().splitlines()) == 1
     assert sorted(str(p) for p in uninterrupted.rglob("*")) == before
 
 
 @pytest.mark.slow
-def test_no_room_for_a_checkpoint_is_one_line(cache, tmp_path):
-    limit = "ulimit -f 400; exec " + " ".join(
+def test_no_room_for_a_checkpoint_is_one_line(uninterrupted, tmp_path):
+    limit = "ulimit -f 80; exec " + " ".join(
         f"'{word}'" for word in command(tmp_path / "full")
     )
     environment = os.environ | {"DICEJAX_HUGE_PAGES": "0"}
@@ -150,4 +184,5 @@ def test_no_room_for_a_checkpoint_is_one_line(cache, tmp_path):
     (line,) = [text for text in done.stderr.splitlines() if "dicejax: " in text]
     assert "cannot write a checkpoint" in line
     assert "run the same command again" in line
-    finished(tmp_path / "full", cache)
+    finished_here(tmp_path / "full")
+    same_end(tmp_path / "full", uninterrupted)
