@@ -35,7 +35,7 @@ Batch = Mapping[str, Array]
 
 @dataclasses.dataclass(frozen=True)
 class Gradient:
-    """The loss of a batch, its gradient, and what the objective carries on.
+    """The loss of a batch, its gradient, and the next state of the objective.
 
     Attributes:
       loss: float scalar.
@@ -54,9 +54,9 @@ class LossOfBatch:
 
     Args:
       network: the architecture.
-      task: makes of outputs and batch what the objective reads; None: they are that.
+      task: turns outputs and batch into the inputs of the objective; None: they are.
       objective: the loss.
-      objective_state: what the objective carries from step to step.
+      objective_state: state of the objective.
       progress: the share of training that is done.
       rng: the step's key for dropout; None switches dropout off.
       mesh: the devices, where parameters are split over them.
@@ -173,7 +173,7 @@ class LossOfBatch:
     def _of_outputs(
         self, outputs: Mapping[str, Array], batch: Batch, scale: float | Array
     ) -> tuple[Array, tuple[Array, Any]]:
-        """Return the scaled loss, and beside it the loss and the objective's state."""
+        """Return the scaled loss, with the loss and the objective's state."""
         loss, state = self.objective(
             *self._inputs(outputs, batch), self.objective_state, self.progress
         )

@@ -18,17 +18,17 @@ from tensorboardX import SummaryWriter
 from dicejax.errors import InputError
 
 WANDB_ID = "wandb_id.txt"
-"""Holds, in a run's folder, by what name Weights & Biases knows the run."""
+"""The file in a run's folder that holds the run's id at Weights & Biases."""
 
 
 class Board(Protocol):
-    """Takes what is recorded of each step."""
+    """Draws the records of steps."""
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Draw the numbers among the values."""
 
     def flush(self) -> None:
-        """Bring what is buffered to where it stays."""
+        """Write out buffered records."""
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and close; `failed` where the run broke off."""
@@ -90,17 +90,15 @@ class TensorBoard:
 class WeightsAndBiases:
     """Sends the records to Weights & Biases (https://wandb.ai).
 
-    A run that is continued goes on under the same id, which is kept in the run's
-    folder: an id made from the folder's path would be the same for a run that replaces
-    another, and for equal paths on two machines. What a killed run has sent of the
-    steps behind its last checkpoint stays, since sent records cannot be taken back;
-    they are the same when the steps are taken again, and are then ignored.
+    A resumed run keeps its id, which is in the run's folder. Records that a killed run
+    sent after its last checkpoint cannot be taken back; they are the same when the
+    steps are taken again, and are then ignored.
 
     Args:
       project: to which the run belongs.
       folder: the run's; it exists.
       name: under which the run is shown.
-      config: what is shown as the run's settings, such as the resolved experiment.
+      config: shown as the run's settings.
 
     Raises:
       InputError: wandb is not installed, or refuses to begin.

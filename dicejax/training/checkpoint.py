@@ -1,7 +1,7 @@
 """Checkpoints: the last states and those with the best dev scores, through orbax.
 
-A checkpoint is written beside the run's going on, and has its name when it is whole. It
-carries a fingerprint of every array, by which a damaged one is known.
+A checkpoint is written while training continues, and gets its name when it is complete.
+Fingerprints of its arrays reveal damage.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ Which = Literal["best", "last"]
 
 @dataclasses.dataclass(frozen=True)
 class Restored:
-    """What a checkpoint held.
+    """Content of a checkpoint.
 
     Attributes:
       state: on the devices.
-      notes: what the loop had written down beside it.
+      notes: the state of the loop, as JSON.
     """
 
     state: TrainState
@@ -43,16 +43,15 @@ class Restored:
 
 
 class Checkpoints:
-    """Saves states while training goes on; keeps the last and the best.
+    """Saves states asynchronously; keeps the last and the best.
 
     The weights that predict lie in their own part of a checkpoint, so that evaluation
     reads no optimizer state.
 
     Args:
       folder: local, gs:// or s3://.
-      keep_last: how many of the last to keep; with two, one that is damaged has one
-        before it.
-      keep_best: how many of those with the best dev scores.
+      keep_last: number of last checkpoints to keep; two, in case one is damaged.
+      keep_best: number of checkpoints with the best dev scores to keep.
     """
 
     def __init__(self, folder: epath.Path, *, keep_last: int = 2, keep_best: int = 1):
@@ -88,7 +87,7 @@ class Checkpoints:
           step: number of updates.
           state: after them.
           score: on dev; None where it was not taken.
-          notes: what the loop has to know when it goes on, as JSON has it.
+          notes: the state of the loop, as JSON.
 
         Raises:
           InputError: this one or the one before cannot be written.
@@ -98,7 +97,7 @@ class Checkpoints:
             "weights": fingerprint(weights).tolist(),
             "rest": fingerprint(rest).tolist(),
         }
-        with self._told():
+        with self._errors_in_one_line():
             # Saved once already, before its dev score was taken.
             if step in self._manager.all_steps():
                 self._manager.wait_until_finished()
@@ -120,7 +119,7 @@ class Checkpoints:
 
         Args:
           like: the shapes of a state, each with the sharding it is to have.
-          warn: is told of damaged ones.
+          warn: takes a sentence on each damaged one.
         """
         damaged = []
         for step in sorted(self._manager.all_steps(), reverse=True):
@@ -136,7 +135,7 @@ class Checkpoints:
         return None
 
     def _read(self, step: int, like: TrainState) -> Restored | str:
-        """Read one checkpoint, or return what is wrong with it."""
+        """Read a checkpoint, or return the reason why it cannot be read."""
         weights, rest = _parts(like)
         try:
             found = self._manager.restore(
@@ -162,7 +161,7 @@ class Checkpoints:
         Raises:
           InputError: it cannot be.
         """
-        with self._told():
+        with self._errors_in_one_line():
             self._manager.wait_until_finished()
             self._manager.check_for_errors()
 
@@ -172,15 +171,15 @@ class Checkpoints:
         self._manager.close()
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        """Turn what goes wrong in writing into one line."""
+    def _errors_in_one_line(self) -> Iterator[None]:
+        """Turn errors of writing into an InputError."""
         try:
             yield
         except (OSError, ValueError, RuntimeError) as error:
             raise InputError(
                 f"{self._folder}: cannot write a checkpoint: {first_line(error)}; make"
                 " room or mend the folder, then run the same command again: the run"
-                " goes on from its last checkpoint"
+                " resumes from its last checkpoint"
             ) from error
 
 
@@ -246,7 +245,7 @@ def restore_params(
 def only_weights_stay(folder: epath.Path, step: int) -> None:
     """Delete all checkpoints of a finished run but the weights of one.
 
-    What is left is a third of one checkpoint, enough to evaluate, predict and export.
+    The rest, a third of one checkpoint, is enough to evaluate, predict and export.
 
     Args:
       folder: the run's `checkpoints`.

@@ -93,7 +93,7 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
     an Intel Xeon (Ice Lake) a BERT of 6 layers trained 1.5 times as fast in float32.
 
     Args:
-      cpuinfo: what Linux says of its processors.
+      cpuinfo: Linux's description of the processors.
 
     Returns:
       False where the file is missing or lists no instructions: nothing is known.
@@ -107,7 +107,7 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
 
 
 def remark(precision: str) -> str | None:
-    """Return what a user should know of a precision on these devices, if anything."""
+    """Return a remark on a precision that is slow on these devices, if it is."""
     on_cpu = jax.default_backend() == "cpu"
     if precision == "bfloat16" and on_cpu and imitates_bfloat16():
         return (

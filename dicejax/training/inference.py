@@ -17,6 +17,7 @@ from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
+from dicejax.tasks import Item
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.predict import Predictor
 from dicejax.training.run_folder import Run
@@ -30,7 +31,7 @@ class Evaluation:
     Attributes:
       step: of the checkpoint.
       scores: with the task's default threshold, if it has one.
-      threshold: what was tuned on dev when the run was trained; None if nothing was.
+      threshold: tuned on dev when the run was trained; None without tuning.
       tuned: the scores with it.
     """
 
@@ -42,9 +43,9 @@ class Evaluation:
 
 def evaluate(
     folder: str,
-    split: str,
-    which: Which,
-    warn: Callable[[str], None],
+    split: str = "test",
+    which: Which = "best",
+    warn: Callable[[str], None] = lambda text: None,
     data: str | None = None,
 ) -> Evaluation:
     """Score a split of a run's own data.
@@ -53,7 +54,7 @@ def evaluate(
       folder: the run.
       split: "train", "dev" or "test".
       which: the checkpoint to use.
-      warn: is told what the user should know, such as types that training never had.
+      warn: takes remarks, such as on types without training examples.
       data: folder to read the data from instead of the run's own.
 
     Raises:
@@ -69,11 +70,9 @@ def evaluate(
     examples = getattr(load(experiment, warn), split)
     task, labels = experiment.task, run.labels()
 
-    def told(items) -> None:
-        for text in task.warnings(split, examples, items, labels):
-            warn(text)
-
-    step, found = _find(run, examples, which, told)
+    step, items, found = _find(run, examples, which)
+    for text in task.warnings(split, examples, items, labels):
+        warn(text)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
     if threshold is None:
         return Evaluation(step, scores)
@@ -82,14 +81,14 @@ def evaluate(
 
 
 def predict(
-    folder: str, lines: Sequence[str], which: Which
+    folder: str, lines: Sequence[str], which: Which = "best"
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Predict for examples written as lines; see the task's `parse`.
 
     A threshold that was tuned on dev is used.
 
     Returns:
-      For each line what JSON says of the prediction, and what a terminal shows.
+      For each line the prediction as JSON, and as lines for a terminal.
 
     Raises:
       InputError: the run cannot be used, or a line lacks a part.
@@ -98,7 +97,7 @@ def predict(
     task = run.experiment().task
     parsed = [task.parse(line, number) for number, line in enumerate(lines, start=1)]
     examples = task.adapt(parsed)
-    _, found = _find(run, examples, which, lambda items: None)
+    _, _, found = _find(run, examples, which)
     threshold = _tuned(run, which)
     return [
         task.show(example, task.decide(one, threshold))
@@ -137,14 +136,13 @@ def _tuned(run: Run, which: Which) -> float | None:
 
 
 def _find(
-    run: Run, examples: Sequence[Any], which: Which, told: Callable[[Any], None]
-) -> tuple[int, list[Any]]:
-    """Return the step of the checkpoint and what the task finds in each example."""
+    run: Run, examples: Sequence[Any], which: Which
+) -> tuple[int, list[Item], list[Any]]:
+    """Return the step of the checkpoint, the items and the decoded predictions."""
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), MeshShape().make(jax.local_devices())
     length = longest(experiment, network.encoder)
     items = experiment.task.encode(examples, tokenizer, labels, length)
-    told(items)
     step, params = restore_params(run.checkpoints, network, which, mesh)
     predictor = Predictor(
         task=experiment.task,
@@ -154,7 +152,7 @@ def _find(
         max_length=experiment.training.max_length,
         mesh=mesh,
     )
-    return step, predictor(params, examples, items)
+    return step, items, predictor.search(params, examples, items).found[0]
 
 
 def export(

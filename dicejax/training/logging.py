@@ -1,4 +1,4 @@
-"""The record of a run, one JSON object a line, which survives being killed."""
+"""Metrics of a run: crash-safe, resumable JSONL files, and boards."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dicejax.training.boards import Board, TensorBoard, is_local
 
 
 def lines_of(file: epath.Path, after_step: int) -> AppendedLines | RewrittenLines:
-    """Open a file of records, each with its "step", to go on with it.
+    """Open a JSONL file of records, each with its "step", to append to it.
 
     Args:
       file: in a local folder or an object store; may be missing.
@@ -108,7 +108,7 @@ def _kept(content: bytes, after_step: int) -> bytes:
 
 
 def _record(line: bytes) -> Any:
-    """Return what a line holds, or None where it is not JSON."""
+    """Return the content of a line, or None where it is not JSON."""
     try:
         return json.loads(line)
     except ValueError:
@@ -116,7 +116,7 @@ def _record(line: bytes) -> Any:
 
 
 def _is_after(line: bytes, after_step: int) -> bool:
-    """Whether a line is the record of a later step; what has no step is kept."""
+    """Return whether a line is the record of a later step."""
     record = _record(line)
     step = record.get("step") if isinstance(record, dict) else None
     return isinstance(step, int | float) and step > after_step
@@ -236,7 +236,7 @@ class MetricsLog:
         self._flushed = self._clock()
 
     def close(self, *, failed: bool = False) -> None:
-        """Flush and close; `failed` tells the boards that the run broke off."""
+        """Flush and close; `failed` marks the run as failed on the boards."""
         with contextlib.ExitStack() as stack:
             for board in self._boards:
                 stack.callback(board.close, failed=failed)

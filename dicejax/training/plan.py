@@ -1,4 +1,4 @@
-"""What a step needs of each device's memory, from the compiler, without taking it."""
+"""Memory that a training step needs on each device, as the compiler plans it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dicejax.training.step import train_step
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class MemoryPlan:
     """Bytes per device.
 
     Attributes:
@@ -27,9 +27,9 @@ class Plan:
       rows: of a batch.
       max_length: places per row.
       parameters: the part of the parameters that a device holds.
-      optimizer: the part of what the optimizer keeps, an average of weights included.
+      optimizer: the part of the optimizer state, an average of weights included.
       batch: the part of a batch.
-      temporary: activations, gradients and what else the step computes.
+      temporary: activations, gradients and other intermediate values.
       total: at the peak; the state after a step takes the place of that before it.
     """
 
@@ -43,7 +43,7 @@ class Plan:
     total: int
 
 
-def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
+def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
     """Compile the step of an experiment for its mesh and ask how much memory it takes.
 
     Reads the data, for the shape of a batch, and no weights. Where there are not enough
@@ -51,8 +51,8 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
     compiler, whose activations may take more or less than the device's own.
 
     Args:
-      experiment: what is to be trained.
-      warn: is told what the user should know.
+      experiment: what to train.
+      warn: takes remarks.
 
     Raises:
       InputError: data or tokenizer cannot be used, or the mesh does not fit.
@@ -61,7 +61,7 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> Plan:
     return planned(describe(experiment, warn), mesh)
 
 
-def planned(setup: Setup, mesh: Mesh) -> Plan:
+def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
     """Compile the step of a run for a mesh and ask how much memory it takes."""
     batches, objective = setup.batches(mesh), setup.objective
     state = placed(setup.abstract_state(), mesh)
@@ -74,7 +74,7 @@ def planned(setup: Setup, mesh: Mesh) -> Plan:
     width = batch["input_ids"].shape[1]
     params = _bytes_per_device(state.params)
     kept = memory.output_size_in_bytes - memory.alias_size_in_bytes
-    return Plan(
+    return MemoryPlan(
         mesh=dict(mesh.shape),
         rows=batches.rows,
         max_length=width,
@@ -114,7 +114,7 @@ def _mesh(experiment: Experiment, warn: Callable[[str], None]) -> Mesh:
 
 
 def _named(shape: MeshShape) -> int:
-    """How many devices a mesh names; `data` may be left out."""
+    """Return the number of devices that a mesh names; `data` may be left out."""
     return math.prod((shape.data or 1, shape.fsdp, shape.tensor))
 
 
@@ -136,8 +136,8 @@ def _bytes_per_device(tree: Any) -> int:
     return total
 
 
-def shown(found: Plan) -> list[tuple[str, str]]:
-    """Write a plan as pairs of what and how much."""
+def shown(found: MemoryPlan) -> list[tuple[str, str]]:
+    """Return a plan as pairs of names and amounts."""
     axes = " x ".join(f"{name} {found.mesh[name]}" for name in AXES)
     parts = {
         "parameters": found.parameters,

@@ -23,15 +23,15 @@ from dicejax.training.step import predict_step
 ROWS = 16
 
 Shift = Mapping[str, np.ndarray]
-"""What is added to the logits, `[C]` by output."""
+"""Added to the logits, `[C]` by output."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-    """What was found in a split.
+    """Predictions for a split.
 
     Attributes:
-      found: for each shift, what `Task.decode` finds in each example.
+      found: for each shift, the result of `Task.decode` for each example.
       counts: int `[C, 2, BINS]` by output, as `metrics.score_counts` has them; empty
         unless asked for.
     """
@@ -42,13 +42,13 @@ class Search:
 
 @dataclasses.dataclass(frozen=True)
 class Predictor:
-    """Finds in encoded examples what a task looks for.
+    """Predicts for encoded examples.
 
     Attributes:
-      task: what is looked for.
+      task: decodes the logits.
       network: the architecture.
-      labels: what the network chooses from.
-      tokenizer: what the examples were encoded with.
+      labels: that the network chooses from.
+      tokenizer: that encoded the examples.
       max_length: tokens per packed row.
       mesh: the devices.
     """
@@ -60,28 +60,6 @@ class Predictor:
     max_length: int
     mesh: Mesh
 
-    def __call__(
-        self,
-        params: Params,
-        examples: Sequence[Any],
-        items: Sequence[Item],
-        *,
-        between: Callable[[], None] = lambda: None,
-    ) -> list[Any]:
-        """Return what `Task.decode` finds in each example, in their order.
-
-        Items are packed as in training: those in one row do not see each other. Every
-        process finds all.
-
-        Args:
-          params: of the network.
-          examples: as the task knows them.
-          items: what they were encoded as.
-          between: called before each batch; what it raises ends the search.
-        """
-        (found,) = self.search(params, examples, items, between=between).found
-        return found
-
     def search(
         self,
         params: Params,
@@ -92,15 +70,18 @@ class Predictor:
         counted: bool = False,
         between: Callable[[], None] = lambda: None,
     ) -> Search:
-        """Do what a call does, for several shifts of the logits, and count scores.
+        """Return the result of `Task.decode` for each example, in their order.
+
+        Items are packed as in training: those in one row do not see each other. Every
+        process has all results.
 
         Args:
           params: of the network.
-          examples: as the task knows them.
-          items: what they were encoded as.
-          shifts: what is added to logits, `[C]` by output; the network runs once.
-          counted: whether scores are counted; those of positions have no classes.
-          between: called before each batch; what it raises ends the search.
+          examples: as the task reads them.
+          items: the encoded examples.
+          shifts: added to logits, `[C]` by output; the network runs once for all.
+          counted: whether to count scores; positions have no classes to count.
+          between: called before each batch; an error it raises ends the search.
         """
         waiting: dict[int, dict[int, list[Any]]] = {}
         wanted = Counter(item.example for item in items)
@@ -131,7 +112,7 @@ class Predictor:
         counts: dict[str, np.ndarray],
         between: Callable[[], None],
     ) -> Iterator[tuple[int, list[Any]]]:
-        """Yield the place of each item and what is given for it; add to the counts."""
+        """Yield the place of each item and its outputs; add to the counts."""
         plan = packing_plan(
             [len(item) for item in items],
             max_length=self.max_length,

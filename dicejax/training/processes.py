@@ -7,7 +7,7 @@ from jax.experimental import multihost_utils
 
 
 def is_main_process() -> bool:
-    """Whether this process writes what one process writes for all."""
+    """Return whether this process writes for all."""
     return jax.process_index() == 0
 
 

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a progress bar, and lines above it."""
+"""Progress of runs: a bar for each, and lines above them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rich.table import Column
 from dicejax.metrics.scores import heading
 
 NARROW = 112
-"""In a window of fewer columns there is no bar, and no time but what is left."""
+"""In a window of fewer columns there is no bar, and only the time left."""
 
 NAME_WIDTH = {False: 24, True: 16}
 """Longer names of runs are shortened, more so where it is narrow; lines above the bars
 have them whole."""
 
 WAITS_WORTH_TELLING = 0.05
-"""From this share on, the status tells how much of the time the host waits for data."""
+"""From this share on, the status shows the share of time spent waiting for data."""
 
 
 class TrainingProgress:
@@ -46,7 +46,7 @@ class TrainingProgress:
             TextColumn("{task.description}"),
             *([] if narrow else [BarColumn(bar_width=12)]),
             MofNCompleteColumn(),
-            # Where there is no room for all of it, it goes on below.
+            # Wraps where there is no room for all of it.
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=False)),
             *more,
             TimeRemainingColumn(),
@@ -88,7 +88,7 @@ class TrainingProgress:
         skipped: int = 0,
         wait_share: float = 0.0,
     ) -> None:
-        """Show where a run stands.
+        """Show the progress of a run.
 
         Args:
           task: the run's line, as `begin` gave it.
@@ -97,10 +97,9 @@ class TrainingProgress:
           score: the last one on dev, in [0, 1]; None before there is one.
           primary_metric: name of that score.
           tokens_per_s: real tokens per second of training.
-          skipped: number of steps so far that changed nothing; told where there are
-            any.
+          skipped: number of skipped steps so far; shown if there are any.
           wait_share: share of the time in which the host waited for the next batch;
-            told where it is above 5 %.
+            shown above 5 %.
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         status = (
@@ -130,7 +129,7 @@ class TrainingProgress:
 
 
 def _within(name: str, width: int) -> str:
-    """Shorten a run's name from its middle: the seed stands at its end.
+    """Shorten a run's name from its middle: the seed is at its end.
 
     >>> _within("dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True seed 0", 24)
     'dsc-alpha=1…=True seed 0'

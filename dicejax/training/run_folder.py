@@ -1,18 +1,18 @@
-"""A run's folder: what is in it, how it is made, continued and found again.
+"""A run's folder.
 
 experiment.json   the resolved experiment
 labels.json       the labels the network chooses from
 encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
-analysis.jsonl    what the gradients of some steps were like, if asked
+analysis.jsonl    measurements of the gradients of some steps, if asked
 tensorboard/      the same for TensorBoard
-wandb_id.txt      the run at Weights & Biases, and wandb/ what is sent there, if asked
+wandb_id.txt      id of the run at Weights & Biases, with its files in wandb/, if asked
 checkpoints/      the last states and the best
 test_statistics.npz   per-example statistics, see `Task.example_statistics`
-test_scores.npz   how sure the network was of what in test, see `metrics.score_counts`
-baselines.json     scores of moved decisions, see `comparison.baselines`; and
-baselines.npz      what each test example adds to them
+test_scores.npz   histograms of the scores on test, see `metrics.score_counts`
+baselines.json    scores of moved decisions, see `comparison.baselines`; and
+baselines.npz     their per-example statistics
 result.json       the final scores; written last, so it marks a finished run
 diverged.json     instead of it: why training was given up
 """
@@ -63,14 +63,13 @@ class Run:
     def create(
         cls, path: str, experiment: config.Experiment, *, overwrite: bool = False
     ) -> Run:
-        """Return the folder for an experiment: a new one, or one to go on in.
+        """Return the folder for an experiment, new or with a run of it.
 
         Args:
           path: where; made when something is first written.
-          experiment: what is trained. The folder may hold a run of it, finished or not.
-          overwrite: start anew in a folder that holds a run; what it left is deleted
-            when the new run first writes, not before its data and weights have been
-            read.
+          experiment: what to train. The folder may hold a run of it, finished or not.
+          overwrite: replace the run that the folder holds; it is deleted when the new
+            run first writes, not before its data and weights have been read.
 
         Raises:
           InputError: the folder holds a run of another experiment and `overwrite` is
@@ -120,8 +119,8 @@ class Run:
         run = cls.at(path)
         if not run.is_finished:
             raise InputError(
-                f"{path}: the run did not finish (no {RESULT}); go on with the command "
-                "that began it"
+                f"{path}: the run did not finish (no {RESULT}); resume it with the "
+                "command that began it"
             )
         return run
 
@@ -142,7 +141,7 @@ class Run:
         encoder: EncoderConfig,
         tokenizer: Tokenizer,
     ) -> None:
-        """Record everything that later commands need beside the weights.
+        """Record everything that later commands need, but the weights.
 
         The folder appears whole: a kill leaves one beside it, which the next try
         clears.
@@ -216,7 +215,7 @@ class Run:
         write_whole(self.path, BASELINES, _json(rest))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
-        """Return what `write_baselines` kept; None where there is nothing.
+        """Return the content that `write_baselines` wrote; None where there is none.
 
         Raises:
           InputError: a file cannot be read.

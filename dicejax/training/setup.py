@@ -1,4 +1,4 @@
-"""From an experiment to everything a run needs: corpus, labels, network, weights."""
+"""Setup of a run from its experiment: corpus, labels, network, weights, objective."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ SPLITS = ("train", "dev", "test")
 
 @dataclasses.dataclass(frozen=True)
 class Encoded:
-    """A data set as the network takes it, before there is a network.
+    """An encoded data set.
 
     Attributes:
-      corpus: its examples, as the task knows them.
-      labels: what the network chooses from.
-      tokenizer: what the examples are encoded with.
+      corpus: its examples, as the task reads them.
+      labels: that the network chooses from.
+      tokenizer: that encoded the examples.
       items: the items of each split.
     """
 
@@ -59,7 +59,7 @@ class Encoded:
 
 @dataclasses.dataclass(frozen=True)
 class Setup:
-    """What a run is made of, before its first step."""
+    """Data, network and objective of a run."""
 
     experiment: Experiment
     data: Encoded
@@ -132,8 +132,8 @@ class Setup:
     def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
 
-        What is in them does not depend on the devices: rows are empty where their
-        number would not divide.
+        Their content does not depend on the devices: empty rows make their number
+        divisible.
 
         Raises:
           InputError: the sampling does not fit the labels, or a number of rows that was
@@ -177,7 +177,7 @@ class Setup:
         return parts
 
     def step_settings(self, mesh: Mesh) -> dict[str, Any]:
-        """Return what a step is compiled for, as `train_step` names it."""
+        """Return the static arguments of `train_step`."""
         return {
             "network": self.network,
             "optimizer": self.experiment.optimizer,
@@ -192,7 +192,7 @@ class Setup:
         return self.predictor(mesh).search(params, examples, items, **options)
 
     def predictor(self, mesh: Mesh) -> Predictor:
-        """Return what predicts with this network."""
+        """Return the predictor of this network."""
         return Predictor(
             task=self.experiment.task,
             network=self.network,
@@ -205,7 +205,7 @@ class Setup:
     def score(
         self, found: Sequence[Any], split: str, threshold: float | None = None
     ) -> Scores:
-        """Score what was found in a split."""
+        """Score the predictions for a split."""
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
         return task.score_found(examples, found, labels, threshold)
@@ -232,7 +232,7 @@ def checksum(items: Sequence[Item]) -> int:
 def epochs_drawn(
     experiment: Experiment, data: Encoded
 ) -> Callable[[int], Epoch] | None:
-    """Return what says which training items an epoch holds; None: it holds all.
+    """Return a function that draws the training items of an epoch; None: all.
 
     Raises:
       InputError: the sampling does not fit the labels.

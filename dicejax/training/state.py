@@ -81,7 +81,7 @@ class TrainState:
       params: nested dict of float32 arrays.
       opt_state: the state of the optax transformation.
       rng: the run's PRNG key; step n uses `fold_in(rng, n)`.
-      objective_state: what the objective carries from step to step.
+      objective_state: state of the objective.
       averaged: a moving average of the parameters; None where there is none.
       loss_scaling: the factor of the loss for float16; None for other types.
     """
@@ -110,10 +110,10 @@ class TrainState:
 
         Args:
           params: initial parameters.
-          optimizer: says what is kept beside them.
+          optimizer: has a state and may average the parameters.
           total_steps: the number of updates planned.
           rng: the run's PRNG key.
-          objective_state: what the objective's first call is given.
+          objective_state: initial state of the objective.
           precision: of the network; float16 has its loss scaled.
         """
         return cls(
@@ -134,7 +134,7 @@ class TrainState:
         objective_state: Any,
         optimizer: Optimizer,
     ) -> TrainState:
-        """Return the state with what a step has learnt; `step` is still that before."""
+        """Return the state after an update; `step` is not advanced."""
         averaged = self.averaged
         if averaged is not None:
             averaged = optimizer.average(averaged, params, self.step)
@@ -148,7 +148,7 @@ class TrainState:
 
     @property
     def weights(self) -> Params:
-        """What predicts: the averaged parameters where there are any."""
+        """The parameters that predict: the averaged ones where there are any."""
         return self.params if self.averaged is None else self.averaged
 
 
@@ -156,7 +156,7 @@ class TrainState:
 def drawing(
     network: Network, mesh: Mesh, heads: tuple[str, ...] | None = None
 ) -> Callable[[jax.Array], Params]:
-    """Return what draws parameters from a key, each device the part that it holds.
+    """Return a function from a key to parameters; each device draws its own part.
 
     Args:
       network: whose parameters they are.
@@ -178,7 +178,7 @@ def drawing(
 def creating(
     network: Network, optimizer: Optimizer, objective: Objective, mesh: Mesh
 ) -> Callable[[Params, jax.Array, int], TrainState]:
-    """Return what makes the state of parameters, a key and the number of steps."""
+    """Return a function from parameters, a key and a number of steps to a state."""
     places = shardings(abstract_state(network, optimizer, objective), mesh)
     return jax.jit(_created(network, optimizer, objective), out_shardings=places)
 

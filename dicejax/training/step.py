@@ -54,7 +54,7 @@ def train_step(
         the same program.
       network: the architecture.
       optimizer: the update rule.
-      task: makes of outputs and batch what the objective reads; None: they are that.
+      task: turns outputs and batch into the inputs of the objective; None: they are.
       micro_batches: parts that the batch is cut into to save memory; the result is that
         of the whole.
       mesh: the devices, where parameters are split over them.
@@ -109,19 +109,19 @@ def predict_step(
     task: Task,
     counted: tuple[tuple[str, Target], ...] = (),
 ) -> tuple[list[Predicted], dict[str, Array]]:
-    """Return what the task's decoding needs of the logits of a batch.
+    """Return the parts of a batch's logits that decoding needs.
 
     Args:
       params: of the network.
       batch: int `[B, T]` arrays, inputs and labels by name.
-      shifts: what is added to the logits of some outputs, float `[C]` by name; for each
-        the decoding is prepared once, and the network runs once for all.
+      shifts: added to the logits of some outputs, float `[C]` by name; the network
+        runs once for all.
       network: the architecture.
-      task: what is looked for.
+      task: prepares the decoding.
       counted: outputs whose scores are counted, each with its target.
 
     Returns:
-      What decoding needs, for each of the shifts; and int `[C, 2, BINS]` counts of
+      The prepared outputs for each of the shifts; and int `[C, 2, BINS]` counts of
       scores by output, as `metrics.score_counts` has them, of the logits as they are.
     """
     outputs = network.apply(params, batch)

@@ -1,4 +1,4 @@
-"""How fast training goes, and what it leaves unused."""
+"""Throughput of training: tokens per second, padding, waiting, utilisation, memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _GIB = 2**30
 
 
 class Throughput:
-    """Measures training alone: the clock stands while it compiles or evaluates.
+    """Measures training alone: the clock is paused for compilation and evaluation.
 
-    Devices work behind the host's back. What was counted therefore enters the figures
-    at the next `pause`, before which the host must have waited for the last step::
+    Devices work asynchronously. Counts therefore enter the figures at the next `pause`,
+    before which the host must have waited for the last step::
 
         meter.pause()                   # nothing is under way
         state = train_step(...)         # compiles
-        meter.count(tokens, places)     # not timed, since the clock stands
+        meter.count(tokens, places)     # not timed, since the clock is paused
         jax.block_until_ready(state)
         meter.resume()
         while True:
@@ -42,7 +42,7 @@ class Throughput:
                 report(meter.values())
                 meter.resume()
 
-    The clock stands at the beginning.
+    The clock is paused at the beginning.
 
     Args:
       devices: those that share the batches counted, of which each process can ask its
@@ -64,7 +64,7 @@ class Throughput:
         self._clock = clock
         self._sums = _Sums()
         self._since: float | None = None
-        # Since the clock runs; what of it is done is known when it stands again.
+        # Since the clock runs; added to the sums at the next pause.
         self._tokens = 0
         self._waiting = 0.0
 
@@ -94,7 +94,7 @@ class Throughput:
                 self._waiting += self._clock() - start
 
     def pause(self) -> None:
-        """Stop the clock; what was counted so far has been computed."""
+        """Stop the clock; all counted steps have been computed."""
         if self._since is None:
             return
         self._sums.seconds += self._clock() - self._since
@@ -108,7 +108,7 @@ class Throughput:
             self._since = self._clock()
 
     def values(self) -> dict[str, float]:
-        """Return what was measured from the beginning to the last `pause`.
+        """Return the figures from the beginning to the last `pause`.
 
         Returns:
           `tokens_per_s`: real tokens per second, of all devices together.
@@ -117,7 +117,7 @@ class Throughput:
           `mfu`: model FLOPs utilisation, the operations that the tokens needed as a
           share of those that the devices reach at best; only where both are known.
           `memory_gib`: the most that was in use at once in any of this process's
-          devices, or in the process where the devices do not tell; only where known.
+          devices, or in the process where they do not report it; only where known.
         """
         sums = self._sums
         rate = sums.timed_tokens / sums.seconds if sums.seconds else 0.0
@@ -135,18 +135,18 @@ class Throughput:
         return values
 
     def state(self) -> dict[str, float]:
-        """Return what a checkpoint keeps, so that the figures are of the whole run."""
+        """Return the sums, for a checkpoint."""
         return dataclasses.asdict(self._sums)
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Go on from what `state` returned; the clock stands."""
+        """Restore the result of `state`; the clock is paused."""
         self._sums = _Sums(**state)
         self._since, self._waiting, self._tokens = None, 0.0, 0
 
 
 @dataclasses.dataclass
 class _Sums:
-    """What was measured.
+    """Sums of measurements.
 
     Attributes:
       seconds: for which the clock ran.
@@ -173,7 +173,7 @@ def _peak_memory(devices: Sequence[jax.Device]) -> float | None:
 
 def _peak_resident(status: Path = Path("/proc/self/status")) -> float | None:
     """Return the bytes of this process that were in memory at the peak."""
-    # Linux's getrusage counts what stood here before exec, too: it comes second.
+    # Linux's getrusage also counts the program before exec: it comes second.
     if status.exists():
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):

@@ -1,1 +1,1 @@
-"""What the gradients of some steps of a run are like, measured while it goes on."""
+"""Measurements of the gradients of some steps of a run, during training."""

@@ -1,8 +1,8 @@
-"""Collects what is seen of the gradients of a run, in analysis.jsonl.
+"""Collects measurements of the gradients of a run in analysis.jsonl.
 
 A record has the number of its step and, for each output that is looked at, the sums of
 `measures.Measures`, those by kind of piece, soft counts and F1, cosines, alarms. Each
-step stands there once, however often the run was cut off.
+step is there once, however often the run was interrupted.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Collector:
     """Looks at the gradients of the first step and of every n-th, and records them.
 
     Args:
-      setup: what the run is made of.
+      setup: data, network and objective.
       folder: the run's.
       mesh: the devices.
-      after_step: the step that the run goes on from, 0 for a new one; records of later
+      after_step: the step that the run resumes from, 0 for a new one; records of later
         ones are dropped.
-      say: is told of alarms, each the first time.
+      say: takes a sentence on each alarm, the first time.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Collector:
             self._lines = lines_of(self._file, after_step)
 
     def close(self) -> None:
-        """Write what is left, and close."""
+        """Write the rest, and close."""
         if self._lines is not None:
             self._lines.close()
 
@@ -127,7 +127,7 @@ class Collector:
             meter.resume()
 
     def write(self) -> None:
-        """Wait for what was seen, and record it."""
+        """Wait for the measurements, and record them."""
         pending, self._pending = self._pending, []
         for step, seen in pending:
             record = {name: _record(one) for name, one in jax.device_get(seen).items()}
@@ -164,7 +164,7 @@ def outputs_of(
     Args:
       task: that has them.
       labels: as its `label_names` gives them.
-      objective: which reads what it names.
+      objective: reads the outputs that it names.
       in_layout: names of the arrays with one number a token.
     """
     read = {leaf.output for leaf in objective.terms()}
@@ -203,7 +203,7 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
 
 
 def _record(seen: Seen) -> dict[str, Any]:
-    """Write what was seen as JSON has it; soft counts as they are, others rounded."""
+    """Return measurements as JSON; soft counts exact, others rounded."""
     measures = {
         name: _rounded(getattr(seen.measures, name))
         for name in seen.measures.__dataclass_fields__

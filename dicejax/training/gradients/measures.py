@@ -1,7 +1,7 @@
-"""What the gradient of a loss with respect to its logits is like, as sums that add up.
+"""Measurements of the gradient of a loss with respect to its logits: additive sums.
 
-An element is what has one label: a token or a sequence where one class of several is
-chosen, an entry of it where each class is a yes or no. Of an element
+An element has one label: a token or a sequence in single-label classification, an entry
+of it in multi-label classification. Of an element
 
     h = 1 - p_y            how wrong it is, in [0, 1]: the length of the gradient of its
                            own cross-entropy in the binary form, GHM's gradient norm
@@ -9,8 +9,8 @@ chosen, an entry of it where each class is a yes or no. Of an element
                            for a mean of cross-entropies ||p - y||, on any batch
 
 It is hard for h >= 1/2 (for two classes: decided wrongly) and easy otherwise. Sums are
-kept by group: the classes, or the noes of all classes and the yeses of each. Under
-`jit` they are global, over all devices; elements without a label take part in none.
+kept by group: the classes, or the negatives of all classes and the positives of each.
+Under `jit` they are global, over all devices; elements without a label are left out.
 
 Source: Li et al., AAAI 2019 (https://arxiv.org/abs/1811.05181), for h and its density.
 """
@@ -43,7 +43,7 @@ class Groups:
     Attributes:
       names: of each.
       has_negative: whether the first is of negatives.
-      multi_label: whether each class is a yes or no by itself.
+      multi_label: whether each class is positive or negative by itself.
 
     >>> Groups.of(Target("multi_label", ("start of PER", "start of LOC"))).names
     ('no', 'start of PER', 'start of LOC')
@@ -63,7 +63,7 @@ class Groups:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Elements:
+class GradientElements:
     """The elements of a batch, in the shape of their labels.
 
     Attributes:
@@ -81,12 +81,12 @@ class Elements:
 
 def elements_of(
     logits: Array, labels: Array, gradient: Array, groups: Groups
-) -> Elements:
+) -> GradientElements:
     """Take a batch apart.
 
     Args:
       logits: `[..., C]`.
-      labels: int `[...]`, or 0 and 1 `[..., C]` for yes or no; negative: left out.
+      labels: int `[...]`, or 0 and 1 `[..., C]` if multi-label; below 0: left out.
       gradient: of the loss, like the logits.
       groups: of the output.
     """
@@ -104,7 +104,9 @@ def elements_of(
         hardness = -jnp.expm1(of_gold)
         group = known
         norm = _length(gradient)
-    return Elements(group, where, jnp.where(where, hardness, 0), jnp.sum(where) * norm)
+    return GradientElements(
+        group, where, jnp.where(where, hardness, 0), jnp.sum(where) * norm
+    )
 
 
 @jax.tree_util.register_dataclass
@@ -118,7 +120,7 @@ class Measures:
       hardness: `[G, HARDNESS_BINS]`, elements by h, from 0 to 1.
       hardness_norm: the same of g.
       norms: `[G, 2, NORM_BINS]`, elements by log10 g over NORM_DECADES, easy ones and
-        hard ones; what is beyond lies in the last bins.
+        hard ones; outliers are in the outer bins.
       hard: `[G]`, hard elements.
       dead: `[G]`, of them those with g under DEAD_SHARE times h.
       saturated: `[G]`, of them those with h of at least SATURATED.
@@ -136,7 +138,7 @@ class Measures:
     not_finite: Array
 
 
-def measure(elements: Elements, groups: Groups) -> Measures:
+def measure(elements: GradientElements, groups: Groups) -> Measures:
     """Sum up the elements of a batch."""
     number = len(groups.names)
     weight = elements.where.astype(elements.gradient_norm.dtype)
@@ -170,11 +172,11 @@ def measure(elements: Elements, groups: Groups) -> Measures:
     )
 
 
-def by_kind(elements: Elements, kinds: Array, number: int) -> dict[str, Array]:
+def by_kind(elements: GradientElements, kinds: Array, number: int) -> dict[str, Array]:
     """Sum up the places of a batch by kind.
 
     Args:
-      elements: `[B, T]`, or `[B, T, C]` for yes or no.
+      elements: `[B, T]`, or `[B, T, C]` if multi-label.
       kinds: int `[B, T]`, less than `number`.
       number: of kinds.
 
@@ -221,7 +223,7 @@ MEANING = {
 
 @dataclasses.dataclass(frozen=True)
 class Alarm:
-    """What is wrong with a group of an output at a step.
+    """A problem of a group of an output at a step.
 
     Attributes:
       kind: "dead": hard elements have next to no gradient to learn from. "saturated":
@@ -245,7 +247,7 @@ class Alarm:
 
 
 def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
-    """Return the alarms of what was recorded of an output at a step.
+    """Return the alarms in the record of an output at a step.
 
     >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
     >>> record = {"count": [90, 10], "hard": [4, 8], "dead": [4, 6],

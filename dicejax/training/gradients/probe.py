@@ -1,4 +1,4 @@
-"""Looks at the gradient of one step: a program of its own, beside that of the step.
+"""Measure the gradient of one step: a program of its own, apart from the step's.
 
 The loss is differentiated with respect to the logits, which costs a forward pass and
 little more, and the heads' parameters, which are small. The step itself is not touched:
@@ -26,7 +26,7 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import LossOfBatch, weighted
 from dicejax.training.gradients.measures import (
-    Elements,
+    GradientElements,
     Groups,
     Measures,
     by_kind,
@@ -43,7 +43,7 @@ from dicejax.training.gradients.soft_f1 import (
 from dicejax.training.state import TrainState
 
 KINDS = ("padding", "special", "word start", "continuation")
-"""The kinds of places in a packed row; the first is told by the row."""
+"""The kinds of places in a packed row; the first is known by the row."""
 
 _MARKS = ("▁", "Ġ")  # of a word's start, in SentencePiece and in byte-level BPE
 
@@ -102,11 +102,11 @@ class Output:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Seen:
-    """What was seen of one output at one step.
+    """Measurements of one output at one step.
 
     Attributes:
       measures: sums over its elements.
-      kinds: sums by kind of piece, in the order of `KINDS`; None for what is not of
+      kinds: sums by kind of piece, in the order of `KINDS`; None if not of
         tokens.
       counts: soft counts of this batch, and of former ones as they fade.
       soft_f1: of these counts, by average.
@@ -150,16 +150,16 @@ def look_at_step(
       state: before the step; it is not given up.
       batch: int `[B, T]` arrays, inputs and labels by name.
       objective: a pytree; its hyper-parameters are traced.
-      counts: what was counted so far, by output.
+      counts: soft counts so far, by output.
       pieces: int `[V]`, the kind of each piece of the vocabulary.
       network: the architecture.
-      task: makes of outputs and batch what the objective reads.
+      task: turns outputs and batch into the inputs of the objective.
       outputs: those to look at.
       micro_batches: parts that the forward pass is cut into to save memory.
       mesh: the devices, where parameters are split over them.
 
     Returns:
-      What was seen, by output; every process has all of it.
+      Measurements by output; every process has all of them.
     """
     loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
     former = jax.tree.map(lambda one: FADING * one, counts)
@@ -235,7 +235,7 @@ def look(
     return seen
 
 
-def _kinds(elements: Elements, batch: Batch, pieces: Array) -> dict[str, Array]:
+def _kinds(elements: GradientElements, batch: Batch, pieces: Array) -> dict[str, Array]:
     real = batch["segment_ids"] > 0
     kinds = jax.numpy.where(real, pieces[batch["input_ids"]], KINDS.index("padding"))
     return by_kind(elements, kinds, len(KINDS))

@@ -12,7 +12,7 @@ from dicejax.training.gradients.measures import (
     HARDNESS_BINS,
     NORM_BINS,
     NORM_DECADES,
-    Elements,
+    GradientElements,
     Groups,
     alarms_of,
     by_kind,
@@ -111,7 +111,7 @@ def test_dead_saturated_and_infinite_elements_are_counted_and_told():
     norm = jnp.array([0.9, 1e-4, 1e-4, 9e-3, 0.0, 0.4, jnp.inf])
     hardness = jnp.array([0.9995] * 5 + [0.4, 0.6])
     group = jnp.array([1, 1, 1, 1, 1, 0, 0])
-    elements = Elements(group, jnp.ones(7, bool), hardness, norm)
+    elements = GradientElements(group, jnp.ones(7, bool), hardness, norm)
     found = measure(elements, TAGS)
     assert found.hard.tolist() == [1, 5, 0]
     assert found.dead.tolist() == [1, 4, 0]  # what is not finite counts as 0
