@@ -1,6 +1,7 @@
-"""Imports point one way, files stay readable, the machine's ways stay outside."""
+"""Imports point one way, names are unique, files stay readable."""
 
 import ast
+import graphlib
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dicejax"
 
-# What each room may import of the package, beside itself and errors.
+# The rooms that each room may import from, besides itself and errors.
 ALLOWED = {
     "files": set(),
     "losses": set(),
@@ -64,10 +65,15 @@ ALLOWED = {
 }
 
 
-def imports(file: Path) -> set[str]:
-    """The package's modules that a file imports, as dotted names below dicejax."""
+def parsed(file: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(file.read_text())
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """The package's modules that a tree imports, as dotted names below dicejax."""
     found = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             if node.module == "dicejax":
                 found |= {alias.name for alias in node.names}
@@ -90,7 +96,7 @@ def test_imports_point_one_way(room):
     if room == "losses":
         allowed = {room}
     for file in files:
-        for name in imports(file):
+        for name in imports(parsed(file)):
             fits = any(name == a or name.startswith(a + ".") for a in allowed)
             assert fits, f"{file.relative_to(ROOT)} imports dicejax.{name}"
 
@@ -99,6 +105,25 @@ def test_every_room_has_its_rule():
     rooms = {p.stem for p in PACKAGE.iterdir() if p.suffix == ".py" or p.is_dir()}
     rooms -= {"__init__", "__pycache__", "errors", "cli"}
     assert rooms == set(ALLOWED)
+
+
+def test_files_do_not_import_each_other_in_a_circle():
+    files = {
+        ".".join(file.relative_to(PACKAGE).with_suffix("").parts): file
+        for file in PACKAGE.rglob("*.py")
+    }
+    files = {name.removesuffix(".__init__"): file for name, file in files.items()}
+    graph = {}
+    for name, file in files.items():
+        graph[name] = set()
+        for node in parsed(file).body:
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                continue
+            for one in imports(node):
+                names = [f"{one}.{alias.name}" for alias in node.names]
+                parts = [n for n in names if n in files]  # from a package: its modules
+                graph[name] |= set(parts) if parts else {one} & set(files)
+    graphlib.TopologicalSorter(graph).prepare()  # raises where there is a circle
 
 
 def test_only_models_know_flax():
