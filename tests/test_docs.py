@@ -98,7 +98,7 @@ def test_local_links_lead_somewhere():
 
 
 def test_the_page_on_models_names_what_loads():
-    text = (DOCS / "models.md").read_text().partition("What is not followed")[0]
+    text = (DOCS / "models.md").read_text().partition("Unsupported settings")[0]
     table = re.findall(r"^\| (`.*?) \|", text, re.M)
     named = {name for cell in table for name in re.findall(r"`([\w-]+)`", cell)}
     assert named - {"model_type"} == set(FAMILIES)

@@ -9,6 +9,8 @@ already are used again. The same version of Matplotlib draws the same bytes of t
 import argparse
 from pathlib import Path
 
+from losses import compact
+
 from dicejax.analysis import figures
 from dicejax.analysis.gradients import plot
 from dicejax.analysis.gradients.figures_of_run import SETTINGS
@@ -44,14 +46,14 @@ def draw(folder: Path, runs: Path) -> None:
         figure, (axes,) = figures.panels(1, 1, width=4.6)
         draw_figure_one(axes)
         axes.legend()
-        (folder / "figure_1.svg").write_bytes(figures.rendered(figure, "svg"))
+        (folder / "figure_1.svg").write_bytes(compact(figures.rendered(figure, "svg")))
     for name, shown in SHOWN.items():
         svgs = plot.svgs_of_run(str(runs / name))
         for one in shown:
-            (folder / f"{name}_{one}.svg").write_text(svgs[one])
+            (folder / f"{name}_{one}.svg").write_bytes(compact(svgs[one].encode()))
     drawn = runs / "drawn"
     done(["plot", str(runs / "ce"), "--out", str(drawn), "--losses", *COMPARED])
-    (folder / "losses.svg").write_bytes((drawn / "losses.svg").read_bytes())
+    (folder / "losses.svg").write_bytes(compact((drawn / "losses.svg").read_bytes()))
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ version of Matplotlib draws the same bytes each time.
 
 import argparse
 import functools
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -87,9 +88,18 @@ def draw(folder: Path, points: int = 64, kind: str = "svg") -> dict[str, set[str
         for family in FAMILIES:
             figure, names = family(points)
             path = folder / f"{family.__name__}.{kind}"
-            path.write_bytes(figures.rendered(figure, kind, **options))
+            image = figures.rendered(figure, kind, **options)
+            path.write_bytes(compact(image) if kind == "svg" else image)
             drawn[path.name] = names
     return drawn
+
+
+def compact(svg: bytes) -> bytes:
+    """Return an SVG without metadata, in few lines, coordinates rounded."""
+    text = re.sub(r"<metadata>.*?</metadata>\s*", "", svg.decode(), flags=re.DOTALL)
+    text = re.sub(r"(?<![\d.])([1-9]\d*\.\d\d)\d+", r"\1", text)
+    text = re.sub(r"\n(?=[^<]*>)", " ", text)
+    return re.sub(r">\s+<", "><", text).replace("</g><g", "</g>\n<g").encode()
 
 
 # Families
