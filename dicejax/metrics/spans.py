@@ -83,23 +83,15 @@ class TypeScores:
 
 
 @dataclasses.dataclass(frozen=True)
-class SpanScores:
+class SpanScores(TypeScores):
     """Scores over all types together (micro), as NER papers report; in [0, 1].
 
     Attributes:
-      precision: true positives / predicted spans.
-      recall: true positives / gold spans.
-      f1: 2 precision recall / (precision + recall).
-      support: number of gold spans.
       macro: the unweighted mean of each score over `per_type`.
       per_type: by type, sorted; a type that was only predicted is among them, with
         recall 0 and support 0.
     """
 
-    precision: float
-    recall: float
-    f1: float
-    support: int
     macro: TypeScores
     per_type: Mapping[str, TypeScores]
 
@@ -202,14 +194,7 @@ def scores(counts: SpanCounts) -> SpanScores:
         f1=quotients.mean(one.f1 for one in per_type.values()),
         support=micro.support,
     )
-    return SpanScores(
-        precision=micro.precision,
-        recall=micro.recall,
-        f1=micro.f1,
-        support=micro.support,
-        macro=macro,
-        per_type=per_type,
-    )
+    return SpanScores(**dataclasses.asdict(micro), macro=macro, per_type=per_type)
 
 
 def _scores_of(counts: TypeCounts) -> TypeScores:

@@ -1,8 +1,10 @@
 """Learning rates over a run, as shares of the highest one.
 
 Each is a function of the number of updates done and planned, `step` and `total_steps`.
-Both may be traced, so that runs of different length share one compiled program. With
-W = max(`warmup` * `total_steps`, 1) steps of warm-up and the final share f,
+Both may be traced, so that runs of different length share one compiled program.
+`warmup` is the share of the updates over which the rate rises, `final_share` the share
+of the highest rate that is left at `total_steps`. With W = max(`warmup` *
+`total_steps`, 1) steps of warm-up and the final share f,
 
     rise = (step + 1) / W
     left = (total_steps - step) / (total_steps - W)      clipped to [0, 1]
@@ -26,11 +28,6 @@ def constant(step: ArrayLike, total_steps: ArrayLike, *, warmup: float = 0.1) ->
 
     >>> [round(float(constant(step, 20)), 3) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 1.0, 1.0]
-
-    Args:
-      step: number of updates done.
-      total_steps: number of updates planned.
-      warmup: share of them over which the rate rises.
     """
     return jnp.minimum(_rise(step, total_steps, warmup), 1.0)
 
@@ -46,12 +43,6 @@ def linear(
 
     >>> [round(float(linear(step, 20)), 3) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
-
-    Args:
-      step: number of updates done.
-      total_steps: number of updates planned.
-      warmup: share of them over which the rate rises.
-      final_share: f, the share of the highest rate that is left at `total_steps`.
     """
     return polynomial(step, total_steps, warmup=warmup, final_share=final_share)
 
@@ -66,17 +57,10 @@ def polynomial(
 ) -> Array:
     """Fall as a power of the steps left: min(rise, f + (1 - f) left^power).
 
-    A power above 1 falls fast at first, one below 1 fast at the end.
+    A power above 1 falls fast at first, one below 1 fast at the end; it is above 0.
 
     >>> [round(float(polynomial(step, 20, power=2.0)), 3) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 0.25, 0.0]
-
-    Args:
-      step: number of updates done.
-      total_steps: number of updates planned.
-      warmup: share of them over which the rate rises.
-      final_share: f, the share of the highest rate that is left at `total_steps`.
-      power: more than 0; 1 is a straight line.
     """
     left = _left(step, total_steps, warmup)
     if power != 1:
@@ -99,12 +83,6 @@ def cosine(
 
     >>> [round(float(cosine(step, 20)), 3) for step in (0, 1, 2, 8, 11, 20)]
     [0.5, 1.0, 1.0, 0.75, 0.5, 0.0]
-
-    Args:
-      step: number of updates done.
-      total_steps: number of updates planned.
-      warmup: share of them over which the rate rises.
-      final_share: f, the share of the highest rate that is left at `total_steps`.
     """
     fall = _waved(final_share, _left(step, total_steps, warmup))
     return jnp.minimum(_rise(step, total_steps, warmup), fall)
@@ -128,12 +106,6 @@ def one_cycle(
 
     >>> [round(float(one_cycle(step, 20, warmup=0.4)), 3) for step in (0, 4, 8, 14, 20)]
     [0.04, 0.52, 1.0, 0.5, 0.0]
-
-    Args:
-      step: number of updates done.
-      total_steps: number of updates planned.
-      warmup: share of them over which the rate rises.
-      final_share: f, the share of the highest rate that is left at `total_steps`.
     """
     now, _, warm = _times(step, total_steps, warmup)
     rise = _waved(FIRST_OF_ONE_CYCLE, jnp.minimum(now / warm, 1.0))
