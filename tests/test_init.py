@@ -43,7 +43,7 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     outside = sum(len(s.words) - sum(e.end - e.start for e in s.spans)
                   for s in corpus.train)  # fmt: skip
     inside = sum(e.end - e.start for s in corpus.train for e in s.spans)
-    assert f"{outside:,} O beside {inside:,} all others" in text
+    assert f"O tokens per entity token ({outside:,} vs. {inside:,})" in text
     assert f"{outside / inside:.1f} negatives to a" in text
     assert CrossEntropy() in experiment.compared
     assert any(isinstance(loss, SelfAdjustingDice) for loss in experiment.compared)
@@ -137,7 +137,7 @@ def test_names_are_data_and_no_code(tmp_path):
     ],
 )
 def test_the_encoder_is_of_the_script(text, model):
-    assert starter.suggestions._pretrained([text]) == model
+    assert starter._pretrained([text]) == model
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):

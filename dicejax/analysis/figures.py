@@ -1,9 +1,11 @@
-"""How figures look, and how they become files."""
+"""The look of all figures, and how they become files or a part of a page."""
 
 from __future__ import annotations
 
 import contextlib
+import html
 import io
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -12,23 +14,45 @@ from etils import epath
 
 from dicejax.errors import InputError
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # Matplotlib is slow to import, so it is when something is drawn
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's palette, told apart with every kind of colour vision, and by line
-# style too. Mid tones: they stand on a white page and on a dark one.
+# Okabe and Ito's palette, distinct with every kind of colour vision, and by line
+# style too. Mid tones, for light and dark pages.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#C79A00", "#7F7F7F")
 STYLES = ("-", "--", "-.", (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (8, 2)))
 REFERENCE = {"color": "#8C8C8C", "linestyle": "-", "linewidth": 0.9}
 
+TEXT, SOFT, RIM, PAGE = "#1b1b1f", "#55555f", "#d5d5dc", "#fefefe"
+LOSS, BASE, RULE = "#0b5cad", "#6a6a74", "#b14a00"
+_VARIABLES = {
+    TEXT: "text",
+    SOFT: "soft",
+    RIM: "rim",
+    PAGE: "page",
+    LOSS: "loss",
+    BASE: "base",
+    RULE: "rule",
+}
+"""Colours that a page replaces by its own, in light and dark, through CSS variables."""
+
+_ROUNDED = re.compile(r"(\d\.\d\d)\d+")
+
 # The same version of Matplotlib draws the same bytes each time.
 _SETTINGS = {
     "svg.hashsalt": "dicejax",
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": TEXT,
+    "axes.formatter.use_mathtext": False,
+    "text.color": TEXT,
+    "xtick.color": TEXT,
+    "ytick.color": TEXT,
+    "grid.color": RIM,
     "grid.linewidth": 0.6,
 }
 
@@ -38,29 +62,14 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
     """Draw, and save, what is drawn inside as all figures look.
 
     Args:
-      texts: what is written into the figure; characters that the default font lacks
-        are taken from one that has them, or drawn as boxes.
+      texts: texts of the figure; characters that the default font lacks are taken from
+        one that has them, or drawn as boxes.
       settings: more of Matplotlib's.
     """
     import matplotlib as mpl
 
     with mpl.rc_context(_SETTINGS | dict(settings) | _fonts(texts)), _any_glyph():
         yield
-
-
-def require_matplotlib(flag: str) -> None:
-    """See that figures can be drawn, before all else.
-
-    Args:
-      flag: what asks for them.
-
-    Raises:
-      InputError: Matplotlib is missing.
-    """
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise InputError(f"{flag} needs Matplotlib: pip install matplotlib") from error
 
 
 def make_folder(folder: str) -> epath.Path:
@@ -98,6 +107,41 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     return buffer.getvalue()
 
 
+def element(figure: Figure, key: str, title: str, description: str) -> str:
+    """Return a figure as an SVG element for a page, whose colours it takes.
+
+    Call it within `look`. The element has the page's font, no ids but those that it
+    uses, and no more digits than can be seen.
+
+    Args:
+      figure: to be drawn; it is as wide as the page gives it room.
+      key: begins its ids; no other element of the page has it.
+      title: its name, for those who do not see it.
+      description: what it shows.
+    """
+    text = rendered(figure, "svg", transparent=True).decode()
+    text = text[text.index("<svg") :]
+    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    text = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
+    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{key}-", text)
+    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
+    text = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", text)
+    # Numbers between tags are text to read, such as 0.999.
+    text = re.sub(r"<[^>]+>", lambda tag: _ROUNDED.sub(r"\1", tag[0]), text)
+    text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><")
+    for color, name in _VARIABLES.items():
+        text = text.replace(color, f"var(--{name}, {color})")
+    width, height = (72 * size for size in figure.get_size_inches())
+    head = (
+        f'<svg role="img" aria-labelledby="{key}-name {key}-about" '
+        f'viewBox="0 0 {width:g} {height:g}" style="max-width: {1.4 * width:g}px">'
+        f'<title id="{key}-name">{html.escape(title)}</title>'
+        f'<desc id="{key}-about">{html.escape(description)}</desc>'
+    )
+    return head + text[text.index(">") + 1 :].strip()
+
+
 def panels(
     rows: int, columns: int, *, width: float = 7.6, height: float = 2.75
 ) -> tuple[Figure, list[Axes]]:
@@ -131,17 +175,20 @@ def legend(figure: Figure, *of: Axes, columns: int = 3) -> None:
 
 
 def plain(text: str) -> str:
-    """Matplotlib takes what stands between two dollar signs for a formula."""
+    """Escape dollar signs, between which Matplotlib reads a formula."""
     return text.replace("$", r"\$")
 
 
 def _fonts(texts: Iterable[str]) -> dict[str, list[str]]:
     """The default font, and one that has the characters it lacks, if any does."""
+    wanted = {c for text in texts for c in text if c.isprintable()}
+    if not wanted:
+        return {}
     from matplotlib import font_manager
 
     fonts = font_manager.fontManager
     default = font_manager.findfont(font_manager.FontProperties())
-    missing = _lacking(default, {c for text in texts for c in text if c.isprintable()})
+    missing = _lacking(default, wanted)
     if not missing:
         return {}
     best, fewest = None, missing

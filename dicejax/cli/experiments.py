@@ -182,7 +182,6 @@ class Compare:
         """Train all, print the table and write the report."""
         from dicejax.cli.choices import objective_named
         from dicejax.comparison import compare
-        from dicejax.metrics.scores import heading
         from dicejax.training.progress import TrainingProgress
 
         found = compare(
@@ -206,11 +205,8 @@ class Compare:
             else:  # a file has no width
                 shown.width = 500
             shown.print(found.table(room))
-            metric = heading(self.settings.task.primary_metric)
-            baseline = found.rows[0].loss
-            print(f"{metric} vs. {baseline} (95% CI over seeds and test examples):")
         for line in found.lines():
-            print(f"  {line}")
+            print(line)
         report = f", report in {found.report}" if found.report else ""
         print(f"runs in {found.folder}{report}")
 
@@ -243,11 +239,12 @@ class Profile:
 
     def __call__(self, console: Console) -> None:
         """Count and print."""
+        from dicejax.analysis import figures
         from dicejax.analysis.profile import picture, profile, to_json
         from dicejax.analysis.profile.report import report
 
         if self.out is not None:
-            picture.prepare(self.out)
+            figures.make_folder(self.out)
         found = profile(self.settings, noting(console), rare=self.rare)
         if self.out is not None:
             picture.write(found, self.split, self.out)

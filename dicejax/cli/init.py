@@ -70,7 +70,7 @@ class Init:
         first = next(iter(found.splits["train"].outputs), None)
         print(f"{file}: written")
         if first is not None and first.ratio is not None:
-            print(f"{first.ratio:.1f} {first.negative} to one of {first.positive}")
+            print(starter.imbalance(first))
         print(f"next: dicejax profile {file}")
         print(f"      dicejax compare {file} --seeds 5")
 

@@ -166,7 +166,6 @@ class Plot:
 
     def __call__(self, console: Console) -> None:
         """Draw, and print the comparison."""
-        from dicejax.analysis import figures
         from dicejax.analysis.gradients import agreement, history, plot
         from dicejax.cli.choices import objective_named
         from dicejax.objectives import names_of
@@ -174,7 +173,6 @@ class Plot:
 
         if self.batches < 1:
             raise InputError(f"--batches is {self.batches}; want at least 1")
-        figures.require_matplotlib("plot")
         run, losses = Run.at(self.run), [objective_named(name) for name in self.losses]
         found = None
         if losses:

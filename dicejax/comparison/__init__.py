@@ -15,25 +15,24 @@ from etils import epath
 
 from dicejax.comparison import report, tuning
 from dicejax.comparison.baselines import baseline_outcomes, score_baselines
+from dicejax.comparison.finding import common_folder, jobs_from, tuning_of
 from dicejax.comparison.jobs import (
     BASELINE,
     Job,
     jobs_of,
-    shard_of,
-    train_all,
-    with_baselines,
-)
-from dicejax.comparison.outcomes import (
     outcome_of,
     require_one_test_set,
+    shard_of,
+    train_all,
     unfinished,
+    with_baselines,
 )
-from dicejax.comparison.report.finding import common_folder, jobs_from, tuning_of
 from dicejax.comparison.statistics import Row, rows_of
-from dicejax.comparison.table import remarks, table
+from dicejax.comparison.table import baseline_name, remarks, table
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.files import write_whole
+from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import Verdict
 from dicejax.objectives import Objective, name_of
 from dicejax.training.progress import TrainingProgress
@@ -92,7 +91,13 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Return verdicts, failed runs and tuned settings as lines of text."""
-        return [*remarks(self.rows), *tuning.remarks(self.tuned)]
+        said = []
+        if self.primary_metric is not None:
+            versus = f"{heading(self.primary_metric)} vs. "
+            versus += baseline_name(self.rows[0].loss)
+            said.append(f"{versus} (95% CI over seeds and test examples):")
+        said += [f"  {line}" for line in remarks(self.rows)]
+        return said + tuning.remarks(self.tuned)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, as `comparison.json` begins."""

@@ -1,7 +1,7 @@
-"""Cheap controls: what a trained cross-entropy gives when its decisions are moved.
+"""Cheap baselines: trained cross-entropy with its decisions moved afterwards.
 
-A loss is worth its trouble only where it beats what costs nothing. Both controls move
-the logits of a finished run; how far is chosen on dev, and test is scored once.
+A loss is worth its trouble only where it beats what costs nothing. Both baselines move
+the logits of a finished run; the shift is chosen on dev, and test is scored once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
-from dicejax.comparison.jobs import BASELINE, Job
-from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.jobs import BASELINE, Job, Outcome
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.predict import Shift
@@ -26,7 +25,7 @@ THRESHOLD = "tuned threshold"
 STRENGTHS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 """Of logit adjustment; 1 is that of the paper, 0 leaves the logits as they are."""
 OFFSETS = tuple(np.linspace(-4.0, 4.0, 33).tolist())
-"""What is added to the negative class's log-odds."""
+"""Added to the negative class's log-odds."""
 
 
 def logit_adjustments(
@@ -36,7 +35,7 @@ def logit_adjustments(
 
         z'_c = z_c - tau log pi_c,    pi_c the share of class c in training
 
-    For yes or no, the log-odds of the shares take the place of their logs. A class that
+    For multi-label outputs, log-odds of the shares replace their logs. A class that
     training never has counts as half an element.
 
     Source: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021,
@@ -69,7 +68,7 @@ def logit_adjustments(
 def threshold_shifts(
     targets: Mapping[str, Target], counts: Mapping[str, np.ndarray]
 ) -> dict[float, Shift]:
-    """Return shifts that move the threshold of "nothing here", by their size.
+    """Return shifts of the threshold of the negative class, by their size.
 
     Adding to the negative class's logit moves the probability from which on another
     class is taken. None where an output has no negative class, or never uses it.
@@ -91,11 +90,11 @@ def threshold_shifts(
 
 
 def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
-    """Score the controls of finished baselines that have none yet, and keep the scores.
+    """Score the baselines of finished cross-entropy runs that have none yet.
 
     Args:
       jobs: runs of one experiment, that differ in loss and seed.
-      say: is told what was chosen.
+      say: called with each choice.
 
     Raises:
       InputError: a run cannot be read.
@@ -119,7 +118,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
 
 
 def baseline_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes of the controls of the runs that have been controlled."""
+    """Return the outcomes of the baselines of runs that have been scored so."""
     made = []
     for one in outcomes:
         found = Run(epath.Path(one.folder)).baselines() if one.result else None

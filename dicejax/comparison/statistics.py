@@ -1,4 +1,4 @@
-"""From the outcomes of runs to a row for each loss, and what may be said of it."""
+"""Statistics of each loss, and its comparison with the baseline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.jobs import Outcome
 from dicejax.errors import InputError
 from dicejax.metrics import significance
 from dicejax.metrics.scores import heading
@@ -22,7 +22,7 @@ from dicejax.metrics.significance import (
 
 @dataclasses.dataclass(frozen=True)
 class Against:
-    """A loss beside the baseline, over the seeds that both have finished.
+    """A loss vs. the baseline, over the seeds that both have finished.
 
     Attributes:
       seeds: these seeds.
@@ -31,7 +31,7 @@ class Against:
       randomisation: p-value over sentences, for these very runs.
       p_holm: of `crossed`, adjusted for the number of losses.
       seeds_needed: how many would show the observed difference with power 0.8.
-      verdict: in words.
+      verdict: outcome and sentence.
     """
 
     seeds: tuple[int, ...]
@@ -51,7 +51,7 @@ class Row:
       loss: its name.
       outcomes: of its runs, by seed.
       summary: of the primary metric.
-      against: beside the baseline; None for the baseline.
+      against: vs. the baseline; None for the baseline.
     """
 
     loss: str
@@ -65,11 +65,11 @@ class Row:
 
     @property
     def missing(self) -> int:
-        """How many runs have not been finished."""
+        """Number of runs that have not finished."""
         return sum(one.status == "missing" for one in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries, without the shares."""
+        """Return plain dictionaries, without statistics of examples."""
         runs = [
             {
                 "seed": one.seed,
@@ -88,9 +88,9 @@ class Row:
 
 
 def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
-    """Describe each loss and set it beside the baseline.
+    """Return the statistics of each loss vs. the baseline.
 
-    The p-values of the final claims are adjusted together, by Holm.
+    The p-values are corrected together, by Holm.
 
     Args:
       outcomes: of all losses and seeds, those of one test set.

@@ -1,4 +1,4 @@
-"""The rows of a comparison for the terminal."""
+"""Tables and lines of a comparison for the terminal."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     left = [heading(name) for name in cells if name not in names]
 
     seeds = max(len(row.outcomes) for row in rows)
-    what = f"mean ± sd over {seeds} seeds" if seeds > 1 else "one seed"
+    what = f"mean ± SD over {seeds} seeds" if seeds > 1 else "one seed"
     more = f"; in the report: {', '.join(left)}" if left else ""
-    caption = f"test split, {what}{more}"
+    caption = f"test set, {what}{more}"
     out = Table(title=title, caption=caption, box=SIMPLE_HEAD)
     out.add_column("loss", width=losses, overflow="fold")
     for name in names:
@@ -53,7 +53,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
 
 
 def _that_fit(columns: Mapping[str, int], primary_metric: str, width: int) -> list[str]:
-    """Return the scores that stand side by side, the primary metric among them.
+    """Return the scores that fit side by side, the primary metric among them.
 
     >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
     ['precision', 'f1']
@@ -66,8 +66,17 @@ def _that_fit(columns: Mapping[str, int], primary_metric: str, width: int) -> li
     return [name for name in columns if name in kept]
 
 
+def baseline_name(loss: str) -> str:
+    """Return the name of a baseline in a sentence.
+
+    >>> baseline_name("ce"), baseline_name("focal")
+    ('cross-entropy', 'focal')
+    """
+    return "cross-entropy" if loss == "ce" else loss
+
+
 def remarks(rows: Sequence[Row]) -> list[str]:
-    """Return what is to be said of each loss: the verdict, and runs without a score."""
+    """Return the verdict on each loss, and its runs without a score."""
     said = []
     for row in rows:
         of_row = [] if row.against is None else [row.against.verdict.sentence]

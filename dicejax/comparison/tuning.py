@@ -1,7 +1,7 @@
 """Equal tuning: each loss gets the same number of trials, scored on dev alone.
 
 A trial is a run in `FOLDER/tuning/LOSS/trial-K`, without checkpoints once its score is
-known. What the trials gave and which settings were chosen is in `FOLDER/tuning.json`.
+known. Results and chosen settings are in `FOLDER/tuning.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dicejax.training.train import train
 
 FILE = "tuning.json"
 TRIALS = "tuning"
-"""The folder of the trials, beside the file."""
+"""The folder of the trials, next to the file."""
 SEED = 1_000_000
 """The seed of all trials, far from those of a comparison, which begin at 0."""
 
@@ -38,7 +38,7 @@ _WORST = -1.0
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """What one choice of settings gave.
+    """Result of one choice of settings.
 
     Attributes:
       values: by path in the experiment.
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """What trials are ordered by: the score on dev, or the worst there is."""
+        """The score on dev, by which trials are ordered, or the worst possible."""
         return _WORST if self.dev is None else self.dev
 
 
@@ -107,14 +107,14 @@ def tune(
 
     Each loss gets as many trials as the others, the first with its settings as given,
     the next at random and then by the tree-structured Parzen estimator. What is
-    proposed follows from the scores so far, so that a tuning that was cut off goes on
-    as if it had not been.
+    proposed follows from the scores so far, so that an interrupted tuning resumes
+    exactly.
 
     Args:
       jobs: the runs of the comparison, with settings as given.
       trials: how many for each loss; 0 for no tuning.
       folder: that of the comparison.
-      progress: shows where the trials stand.
+      progress: shows progress.
       overwrite: make trials again that are there.
       may_train: whether trials that are not there may be made.
 
@@ -136,7 +136,11 @@ def tune(
     given: dict[str, Experiment] = {}
     for job in jobs:
         given.setdefault(job.loss, job.experiment)
-    _check_seeds(jobs)
+    if any(job.seed == SEED for job in jobs):
+        raise InputError(
+            f"seed {SEED} is that of the trials and cannot be one of the comparison; "
+            "choose another --training.seed"
+        )
     for loss, experiment in given.items():
         places = [_place(folder, loss, number) for number in range(trials)]
         Run.create(places[0], _of_trial(experiment), overwrite=overwrite)
@@ -206,14 +210,6 @@ def _require_untuned(folder: str, *, overwrite: bool) -> None:
         )
 
 
-def _check_seeds(jobs: Sequence[Job]) -> None:
-    if any(job.seed == SEED for job in jobs):
-        raise InputError(
-            f"seed {SEED} is that of the trials and cannot be one of the comparison; "
-            "choose another --training.seed"
-        )
-
-
 def _require_no_runs(loss: str, jobs: Sequence[Job]) -> None:
     for job in jobs:
         if job.loss == loss and epath.Path(job.folder).exists():
@@ -233,7 +229,7 @@ def _is_over(place: str) -> bool:
 
 
 def _of_trial(experiment: Experiment) -> Experiment:
-    """The experiment with the seed of trials; boards are told of no trials."""
+    """Return the experiment with the seed of trials, without Weights & Biases."""
     training = dataclasses.replace(experiment.training, seed=SEED)
     recording = dataclasses.replace(experiment.recording, wandb_project=None)
     return dataclasses.replace(experiment, training=training, recording=recording)
@@ -248,76 +244,50 @@ def _trials_of(
     overwrite: bool,
 ) -> Iterator[Trial]:
     """Yield the trials of a loss as they are made, one after the other."""
-    if list(spaces.ranges_of(given)) == [spaces.LEARNING_RATE]:
+    ranges = spaces.ranges_of(given)
+    if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{loss}: has only the learning rate to tune")
-    proposals = _Proposals(given)
+    drawn_from = {
+        path: (IntDistribution if one.whole else FloatDistribution)(
+            *one.drawn, log=one.scale != "linear"
+        )
+        for path, one in ranges.items()
+    }
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=_FIRST_AT_RANDOM)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
     for number in range(trials):
-        values = proposals.next()
+        asked, values = None, spaces.given_values(given)
+        if number:
+            asked = study.ask(drawn_from)
+            values = spaces.drawn_values(given, asked.params)
         experiment = _of_trial(spaces.with_values(given, values))
         place = _place(folder, loss, number)
         run = Run.create(place, experiment, overwrite=overwrite)
-        told = f"{loss} trial-{number}, {number + 1} of {trials}"
+        said = f"{loss} trial-{number}, {number + 1} of {trials}"
         if run.continues and _is_over(place):
-            told += f", used again from {place}"
+            said += f", used again from {place}"
         else:
-            _train(place, experiment, progress, overwrite)
+            options = {"overwrite": overwrite, "progress": progress}
+            try:
+                train(experiment, place, score_test=False, **options)
+            except Diverged as error:
+                progress.say(f"diverged: {error}")
         if run.checkpoints.exists():
             run.checkpoints.rmtree()  # of no use any more, and large
         dev = run.result()["best_dev_score"] if run.is_finished else None
         trial = Trial(values, dev)
-        proposals.tell(trial.score)
-        progress.say(f"{told}: {_shown(values)}: {_dev(trial, given)}")
-        yield trial
-
-
-def _train(
-    place: str, experiment: Experiment, progress: TrainingProgress, overwrite: bool
-) -> None:
-    try:
-        train(
-            experiment, place, overwrite=overwrite, progress=progress, score_test=False
-        )
-    except Diverged as error:
-        progress.say(f"diverged: {error}")
-
-
-class _Proposals:
-    """Settings to try, which follow from the scores of those before."""
-
-    def __init__(self, given: Experiment):
-        optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._given, self._trial = given, None
-        self._ranges = spaces.ranges_of(given)
-        self._drawn_from = {
-            path: (IntDistribution if one.whole else FloatDistribution)(
-                *one.drawn, log=one.scale != "linear"
+        if asked is not None:
+            study.tell(asked, trial.score)
+        else:
+            params = {path: one.to_drawn(values[path]) for path, one in ranges.items()}
+            study.add_trial(
+                optuna.trial.create_trial(
+                    value=trial.score, params=params, distributions=drawn_from
+                )
             )
-            for path, one in self._ranges.items()
-        }
-        sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=_FIRST_AT_RANDOM)
-        self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        self._is_first = True
-
-    def next(self) -> dict[str, float]:
-        """Return values by path; the first ones are those given."""
-        if self._is_first:
-            return spaces.given_values(self._given)
-        self._trial = self._study.ask(self._drawn_from)
-        return spaces.drawn_values(self._given, self._trial.params)
-
-    def tell(self, score: float) -> None:
-        """Tell the score of what was returned last."""
-        if not self._is_first:
-            self._study.tell(self._trial, score)
-            return
-        given = spaces.given_values(self._given)
-        first = optuna.trial.create_trial(
-            value=score,
-            params={path: r.to_drawn(given[path]) for path, r in self._ranges.items()},
-            distributions=self._drawn_from,
-        )
-        self._study.add_trial(first)
-        self._is_first = False
+        progress.say(f"{said}: {_shown(values)}: {_dev(trial, given)}")
+        yield trial
 
 
 def _said(one: Tuned) -> str:

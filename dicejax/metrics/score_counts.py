@@ -1,4 +1,4 @@
-"""How sure the network was of what: counts by log-odds, from which curves follow.
+"""Counts of predicted probabilities by log-odds, from which curves follow.
 
 Counts of parts of a data set add up to those of the whole, so they are gathered batch
 by batch on the devices; precision-recall curves, thresholds and calibration follow from
@@ -14,6 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from dicejax.metrics import calibration
+from dicejax.metrics.calibration import Reliability
 
 LIMIT = 16.0
 """Log-odds beyond which all count as one: a probability of 1e-7 from the end."""
@@ -31,7 +34,7 @@ def count_scores(
 ) -> Array:
     """Count elements by class, by truth, and by the log-odds of their probability.
 
-        z_c = log(p_c / (1 - p_c)),  p = softmax(logits)   or  sigmoid, for yes or no
+        z_c = log(p_c / (1 - p_c)),  p = softmax(logits)   or  sigmoid, multi-label
 
     >>> counts = count_scores(jnp.array([[2.0, 0.0]]), jnp.array([0]), kind="classes")
     >>> counts.shape, int(counts.sum()), int(counts[0, 1, 288])
@@ -81,8 +84,8 @@ def _log_odds(logits: Array) -> Array:
 
 
 @dataclasses.dataclass(frozen=True)
-class Curve:
-    """What a threshold on the probability gives, for all thresholds.
+class ThresholdCurve:
+    """Precision, recall and F1 for all thresholds on the probability.
 
     Attributes:
       thresholds: float `[BINS]`, from low to high; an element counts as predicted where
@@ -112,6 +115,11 @@ class Curve:
         """2 correct / (predicted + actual), in [0, 1]."""
         return _share(2 * self.correct, self.predicted + self.actual)
 
+    def f1_at(self, threshold: float = 0.5) -> float:
+        """Return the F1 at a threshold: the first edge of a bin that is not below."""
+        place = int(np.searchsorted(self.thresholds, threshold - 1e-12))
+        return float(self.f1[place])
+
     @property
     def average_precision(self) -> float:
         """The sum of precision times the recall gained, from the highest threshold."""
@@ -119,7 +127,7 @@ class Curve:
         return float(np.sum(np.diff(recall, prepend=0.0) * precision))
 
 
-def curve(counts: np.ndarray) -> Curve:
+def curve(counts: np.ndarray) -> ThresholdCurve:
     """Return precision and recall for every threshold at the edge of a bin.
 
     >>> counts = np.zeros((1, 2, BINS), int)
@@ -136,57 +144,34 @@ def curve(counts: np.ndarray) -> Curve:
     edges = -LIMIT + WIDTH * np.arange(BINS)
     thresholds = 1 / (1 + np.exp(-edges))
     thresholds[0] = 0.0  # the lowest bin holds everything below, too
-    return Curve(thresholds, above.sum(axis=0), above[1], int(of_all[1].sum()))
+    return ThresholdCurve(thresholds, above.sum(axis=0), above[1], int(of_all[1].sum()))
 
 
-def reliability(counts: np.ndarray, bins: int = 15) -> list[tuple[float, float, int]]:
-    """Compare probabilities with how often they come true, in bins of equal width.
+def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
+    """Compare probabilities with how often they come true, each class against the rest.
 
     >>> counts = np.zeros((1, 2, BINS), int)
     >>> counts[0, 0, 256], counts[0, 1, 256] = 1, 3
-    >>> [(round(p, 2), share, n) for p, share, n in reliability(counts)]
-    [(0.51, 0.75, 4)]
+    >>> [(b.count, round(b.confidence, 2), b.accuracy)
+    ...  for b in reliability(counts).bins if b.count]
+    [(4, 0.51, 0.75)]
+
+    Source: Kull et al., "Beyond temperature scaling", NeurIPS 2019, for classes one by
+    one.
 
     Args:
       counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
+        The probability of an element is taken to be that of the middle of its bin of
+        log-odds.
       bins: of probability.
-
-    Returns:
-      For each bin that holds any: the mean probability, the share that came true, how
-      many. The probability of an element is taken to be that of the middle of its bin
-      of log-odds.
     """
-    of_all = np.asarray(counts).sum(axis=0)
     middle = 1 / (1 + np.exp(LIMIT - WIDTH * (np.arange(BINS) + 0.5)))
-    place = np.minimum((middle * bins).astype(int), bins - 1)
-    number = of_all.sum(axis=0)
-    sums = [
-        np.bincount(place, weights=weights, minlength=bins)
-        for weights in (number * middle, of_all[1], number)
-    ]
-    return [
-        (float(total / n), float(true / n), int(n))
-        for total, true, n in zip(*sums, strict=True)
-        if n
-    ]
-
-
-def calibration_error(counts: np.ndarray, bins: int = 15) -> float:
-    """The expected calibration error over all classes, in [0, 1].
-
-        sum_b n_b / N |share that came true_b - mean probability_b|
-
-    Source: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017, equation
-    3, with one class against the others each (Kull et al., NeurIPS 2019). It depends on
-    the number of bins.
-
-    Args:
-      counts: int `[C, 2, BINS]`, as `count_scores` gives them.
-      bins: of probability.
-    """
-    found = reliability(counts, bins)
-    gaps = sum(n * abs(share - p) for p, share, n in found)
-    return gaps / max(sum(n for *_, n in found), 1)
+    return calibration.reliability(
+        np.tile(middle, 2),
+        np.repeat([0, 1], BINS),
+        counts=np.asarray(counts).sum(axis=0).ravel(),
+        bins=bins,
+    )
 
 
 def _share(of: np.ndarray, whole: np.ndarray, otherwise: float = 0.0) -> np.ndarray:

@@ -13,8 +13,7 @@ from losses import compact
 
 from dicejax.analysis import figures
 from dicejax.analysis.gradients import plot
-from dicejax.analysis.gradients.figures_of_run import SETTINGS
-from dicejax.analysis.gradients.landscape import draw_figure_one
+from dicejax.analysis.gradients.curves import draw_figure_one
 from dicejax.cli import run
 
 EXPERIMENT = str(Path(__file__).parents[2] / "experiments" / "quickstart.py")
@@ -42,15 +41,17 @@ def done(argv: list[str]) -> None:
 
 def draw(folder: Path, runs: Path) -> None:
     """Writes the figures of the page into a folder."""
-    with figures.look(settings=SETTINGS):
+    with figures.look(settings=plot.SETTINGS):
         figure, (axes,) = figures.panels(1, 1, width=4.6)
         draw_figure_one(axes)
         axes.legend()
         (folder / "figure_1.svg").write_bytes(compact(figures.rendered(figure, "svg")))
     for name, shown in SHOWN.items():
-        svgs = plot.svgs_of_run(str(runs / name))
-        for one in shown:
-            (folder / f"{name}_{one}.svg").write_bytes(compact(svgs[one].encode()))
+        drawn = plot.figures_of_run(str(runs / name))
+        with figures.look(settings=plot.SETTINGS):
+            for one in shown:
+                file = folder / f"{name}_{one}.svg"
+                file.write_bytes(compact(figures.rendered(drawn[one], "svg")))
     drawn = runs / "drawn"
     done(["plot", str(runs / "ce"), "--out", str(drawn), "--losses", *COMPARED])
     (folder / "losses.svg").write_bytes(compact((drawn / "losses.svg").read_bytes()))

@@ -22,26 +22,24 @@ from dicejax.analysis import figures
 from dicejax.analysis.figures import COLORS, REFERENCE
 from dicejax.analysis.gradients.curves import (
     NEGATIVE_P,
+    OF_POSITIVE,
+    OWN_SLOPE,
     POSITIVE_P,
     SIZE,
-    Curve,
+    SLOPE,
+    LossCurve,
+    P,
     crossing,
+    describe,
+    draw_figure_one,
+    draw_rows,
     evaluate,
     logit,
+    mark,
     of_loss,
     one_element,
     one_of_a_set,
     probabilities,
-)
-from dicejax.analysis.gradients.landscape import (
-    OF_POSITIVE,
-    OWN_SLOPE,
-    SLOPE,
-    P,
-    describe,
-    draw_figure_one,
-    draw_rows,
-    mark,
 )
 from dicejax.losses import class_weights
 
@@ -428,7 +426,7 @@ def _of_soft_set(loss: Callable) -> Callable:
 # How it is drawn
 
 
-def _set_figure(points: int, curves: Sequence[Curve]) -> tuple[Figure, set[str]]:
+def _set_figure(points: int, curves: Sequence[LossCurve]) -> tuple[Figure, set[str]]:
     figure, panels = figures.panels(2, 2)
     titles = {0: "the positive varies", 1: "one of 19 negatives varies"}
     draw_rows(panels, curves, points, titles)
@@ -439,7 +437,7 @@ def _set_figure(points: int, curves: Sequence[Curve]) -> tuple[Figure, set[str]]
     return figure, _names(curves)
 
 
-def _names(curves: Sequence[Curve]) -> set[str]:
+def _names(curves: Sequence[LossCurve]) -> set[str]:
     return {one.name for one in curves}
 
 

@@ -11,6 +11,8 @@ from dicejax import losses
 from dicejax.analysis import figures
 from dicejax.analysis.gradients.curves import (
     crossing,
+    draw_figure_one,
+    draw_losses,
     evaluate,
     figure_one,
     lowest,
@@ -20,7 +22,6 @@ from dicejax.analysis.gradients.curves import (
     one_of_a_set,
     probabilities,
 )
-from dicejax.analysis.gradients.landscape import draw_figure_one, draw_losses
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, by_short_name
 
 

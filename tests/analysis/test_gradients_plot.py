@@ -2,18 +2,18 @@
 
 import dataclasses
 import json
-import sys
+import re
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
 
+from dicejax.analysis import figures
 from dicejax.analysis.gradients import agreement, history, plot
 from dicejax.cli import run
-from dicejax.comparison.outcomes import Outcome
-from dicejax.comparison.report.gradients import drawings_of
+from dicejax.comparison.jobs import Outcome
+from dicejax.comparison.report import sections
 from dicejax.comparison.statistics import Row
-from dicejax.errors import InputError
 from dicejax.metrics.significance import ScoreSummary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.training.run_folder import Run
@@ -64,13 +64,14 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
 
 def _figures_for_a_page():
-    svgs = plot.svgs_of_run("run")
-    assert list(svgs) == OVER_TIME
-    assert svgs == plot.svgs_of_run("run")  # the same bytes each time
-    for svg in svgs.values():
-        assert svg.startswith("<svg") and ElementTree.fromstring(svg).tag.endswith(
-            "svg"
-        )
+    found = plot.figures_of_run("run")
+    assert list(found) == OVER_TIME
+    for name, figure in found.items():
+        with figures.look():
+            svg = figures.element(figure, name, "a < b", "about")
+            assert svg == figures.element(figure, name, "a < b", "about")
+        assert svg.startswith("<svg") and f'id="{name}-name">a &lt; b</title>' in svg
+        assert re.search(rf"url\(#{name}-", svg)
 
 
 def _figures_of_a_comparison():
@@ -87,9 +88,9 @@ def _figures_of_a_comparison():
         Row(loss, tuple(of_row), ScoreSummary.of([], 0), None)
         for loss, of_row in (("ce", runs), ("ce + x", [control]))
     ]
-    found = drawings_of(rows)
-    assert [one.title for one in found] == [f"ce, seed 1: {name}" for name in OVER_TIME]
-    assert [one.svg for one in found] == list(plot.svgs_of_run("run").values())
+    found = sections.gradients(rows)
+    titles = [one.title for one in found.pictures]
+    assert titles == [f"ce, seed 1: {name}" for name in OVER_TIME]
 
 
 def _measured_numbers(project):
@@ -171,7 +172,7 @@ def _history(names, steps):
     series = {"micro": rng.random(steps), "macro": rng.random(steps)}
     return history.History(
         output="tags",
-        groups=history.Groups(names, has_negative=True, yes_or_no=False),
+        groups=history.Groups(names, has_negative=True, multi_label=False),
         steps=np.arange(steps),
         sums=sums,
         kinds={},
@@ -180,10 +181,3 @@ def _history(names, steps):
         cosine_heads=series,
         alarms=[],
     )
-
-
-def test_without_matplotlib_it_says_what_to_install(project, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    fails(capsys, ["plot", "run"], "pip install matplotlib")
-    with pytest.raises(InputError, match="needs Matplotlib"):
-        plot.svgs_of_run("run")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dicejax.analysis.profile import from_json, profile, to_json
-from dicejax.analysis.profile.lengths import measure_lengths, measure_padding
-from dicejax.analysis.profile.rarity import smooth_by_output
+from dicejax.analysis.profile.imbalance import smooth_by_output
+from dicejax.analysis.profile.measure import measure_lengths, measure_padding
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
@@ -247,7 +247,7 @@ def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
         assert not any(label.weights for label in start.labels)
     else:
         wanted = sum(int(item.detail.candidates.sum()) for item in items) - 1
-        assert start.rule == "yes or no" and start.sequences is None
+        assert start.rule == "multi-label" and start.sequences is None
     assert start.negatives == wanted and start.ratio == wanted
     assert [one.positives for one in start.labels] == [wanted, 1]
     assert set(supported(found)) == {

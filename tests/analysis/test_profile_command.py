@@ -1,6 +1,5 @@
 """`dicejax profile` as a person uses it: tables, JSON, pictures, and refusals."""
 
-import sys
 import warnings
 
 import pytest
@@ -78,19 +77,8 @@ def test_any_label_can_be_drawn(tmp_path):
     found = profile(Experiment(name="体育 $1_$", data=data), lambda text: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture.prepare(str(tmp_path / "out"))
         picture.write(found, "train", str(tmp_path / "out"))
     assert (tmp_path / "out/profile.png").stat().st_size > 10_000
-
-
-def test_without_matplotlib_only_the_picture_is_refused(project, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert run(["profile", "mine.py"]) == 0
-    capsys.readouterr()
-    assert run(["profile", "mine.py", "--out", "there"]) == 2
-    (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "pip install matplotlib" in line
-    assert not (project / "there").exists()
 
 
 @pytest.mark.parametrize(

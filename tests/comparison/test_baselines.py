@@ -1,4 +1,4 @@
-"""Controls move decisions as their formulas say, and are chosen on dev."""
+"""Baselines move decisions as their formulas say, and are chosen on dev."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def test_cross_entropy_and_its_weighted_form_take_part():
 
 
 @pytest.mark.slow
-def test_controls_are_chosen_on_dev_and_scored_on_test(project):
+def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     out = project / "kept"
     file = project / "mine.py"
     words = ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
@@ -108,7 +108,7 @@ def test_controls_are_chosen_on_dev_and_scored_on_test(project):
     assert (kept.path / "baselines.json").read_text() == before
 
 
-def test_an_experiment_without_controls_has_none(tmp_path):
+def test_an_experiment_without_baselines_has_none(tmp_path):
     experiment = config.load(str(_file(tmp_path)))
     jobs = jobs_of(experiment, [Focal()], 1, str(tmp_path / "none"))
     said = []

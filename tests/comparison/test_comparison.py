@@ -2,14 +2,14 @@
 
 import dataclasses
 import json
+import types
 
 import numpy as np
 import pytest
 from etils import epath
 
 from dicejax import comparison, config
-from dicejax.comparison.jobs import Job
-from dicejax.comparison.outcomes import outcome_of, require_one_test_set
+from dicejax.comparison.jobs import Job, outcome_of, require_one_test_set
 from dicejax.comparison.statistics import rows_of
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
@@ -98,7 +98,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     for loss, one, p_value in zip(("dice", "focal"), direct, adjusted, strict=True):
         assert rows[loss].against.crossed == one
         assert rows[loss].against.p_holm == p_value
-    assert rows["dice"].against.verdict.outcome == "no evidence"
+    assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
     mean = np.mean([significance.score(one) for one in stacked["focal"]])
     assert rows["focal"].summary.mean == pytest.approx(mean)
@@ -120,7 +120,9 @@ def test_diverged_and_missing_runs_are_counted_and_left_out_in_pairs(runs, tmp_p
     assert rows["focal"].against.seeds == (0, 1, 3, 4)
     ce, dice, focal = comparison.remarks(list(rows.values()))
     assert ce == "ce: 1 of 5 not finished"
-    assert dice.startswith("dice: inconclusive") and dice.endswith("; 1 of 5 diverged")
+    assert dice.startswith("dice: inconclusive: ") and dice.endswith(
+        "; 1 of 5 diverged"
+    )
     assert focal == f"focal: {rows['focal'].against.verdict}"
 
 
@@ -169,14 +171,15 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
 
     tried = []
 
-    def train(experiment, run, progress):
+    def train(experiment, out, *, overwrite, progress):
         tried.append(experiment.objective.short_name)
         if experiment.objective.short_name == "dice":
+            run = Run(epath.Path(out))
             run.path.mkdir(parents=True)
             (run.path / "experiment.json").write_text(config.to_json(experiment))
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
-        return {"best_step": 1}
+        return types.SimpleNamespace(best_step=1)
 
     monkeypatch.setattr("dicejax.comparison.jobs.train", train)
     found = jobs(tmp_path, seeds=1)

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.jobs import Outcome
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import table
 

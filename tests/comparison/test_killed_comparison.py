@@ -10,7 +10,7 @@ import pytest
 
 from ..small_project import CORPUS, EXPERIMENT
 
-KILLS = 5
+KILLS = 3
 WORDS = ["compare", "mine.py", "--losses", "dice", "--seeds", "2", "--out", "cmp"]
 WORDS += ["--training.epochs", "3", "--recording.checkpoint_every", "2"]
 REPORTS = ("comparison.json", "report.md", "report.html")
@@ -51,7 +51,8 @@ def finish(folder, cache):
 
 
 @pytest.mark.slow
-def test_five_kills_change_nothing_of_the_report(tmp_path):
+@pytest.mark.exhaustive
+def test_kills_change_nothing_of_the_report(tmp_path):
     cache = tmp_path / "compiled"
     whole, killed = project(tmp_path / "whole"), project(tmp_path / "killed")
     printed, seconds = finish(whole, cache)

@@ -11,29 +11,37 @@ import pytest
 from etils import epath
 
 from dicejax import comparison, config
+from dicejax.analysis import figures
 from dicejax.comparison import report
-from dicejax.comparison.outcomes import outcome_of
+from dicejax.comparison.jobs import outcome_of
+from dicejax.comparison.report import pictures, probabilities
+from dicejax.comparison.report.material import gathered
 from dicejax.comparison.statistics import rows_of
 from dicejax.metrics import score_counts
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice, Tversky
 from dicejax.training.run_folder import Run
 
+from . import made_runs
 from .made_runs import EXPERIMENT, made
 from .reading import read, tables
 
 LOSSES = (CrossEntropy(), Dice(), Focal())
 SCRIPT = "<script>alert(1)</script>"
-HEADLINE = "F1 on test, in percent, and its difference to ce"
+HEADLINE = "Test F1 (%), and its difference to cross-entropy (95% CI"
 
 
-def written(jobs, folder, **more):
+def written(jobs, folder):
     rows = comparison.evaluated(jobs, str(folder))
-    assert report.write(rows, str(folder), **more) == str(folder / "report.html")
+    assert report.write(rows, str(folder)) == str(folder / "report.html")
     return rows
 
 
 def texts(folder):
     return [(folder / name).read_text() for name in ("report.html", "report.md")]
+
+
+def number(text):
+    return float(text.replace("−", "-"))
 
 
 def table(found, caption):
@@ -72,18 +80,18 @@ def test_the_table_repeats_the_rows(told):
             scores = [100 * one.score for one in row.outcomes]
             assert cells[loss]["n"] == "5"
             assert cells[loss]["mean"] == f"{statistics.fmean(scores):.2f}"
-            assert cells[loss]["sd"] == f"{statistics.stdev(scores):.2f}"
+            assert cells[loss]["SD"] == f"{statistics.stdev(scores):.2f}"
             assert cells[loss]["min"] == f"{min(scores):.2f}"
         focal = rows["focal"].against
-        assert float(cells["focal"]["difference"]) == pytest.approx(
+        assert number(cells["focal"]["difference"]) == pytest.approx(
             100 * focal.crossed.mean, abs=0.005
         )
-        low, high = map(float, cells["focal"]["interval"].split(" to "))
+        low, high = map(number, cells["focal"]["95% CI"].split(" to "))
         assert (low, high) == pytest.approx(
             (100 * focal.crossed.low, 100 * focal.crossed.high), abs=0.005
         )
         assert cells["focal"]["seeds needed"] == str(focal.seeds_needed)
-        assert cells["dice"]["p (Holm)"] == f"{rows['dice'].against.p_holm:.3f}"
+        assert cells["dice"]["Holm p"] == f"{rows['dice'].against.p_holm:.3f}"
 
 
 def test_every_loss_has_its_verdict(told):
@@ -91,7 +99,7 @@ def test_every_loss_has_its_verdict(told):
     (claims,) = [u for u in page.all("ul") if u.attributes.get("class") == "claims"]
     said = [" ".join(item.text.split()) for item in claims.all("li")]
     assert [one.attributes["class"] for one in claims.all("li")] == [
-        "no-evidence",
+        "inconclusive",
         "better",
     ]
     _, text = texts(folder)
@@ -127,43 +135,64 @@ def test_the_same_numbers_are_written_for_programs(told):
     )
 
 
-def test_pictures_are_drawn_where_their_numbers_are(told):
-    _, rows, page = told
-    counts = np.sum(
-        [
-            Run(epath.Path(one.folder)).score_counts()["tags"][1:]
-            for one in rows["dice"].outcomes
-        ],
-        axis=0,
+def test_pictures_are_drawn_from_the_numbers(told):
+    _, rows, _ = told
+    found = {m.loss: m for m in gathered(list(rows.values()))}
+    counts = np.sum(list(found["dice"].counts["tags"].values()), axis=0)
+    bins = [one for one in score_counts.reliability(counts).bins if one.count]
+    (picture,) = probabilities.calibration(list(found.values()))
+    (axes,) = picture.panels[1].figure.axes
+    assert (axes.get_xlabel(), axes.get_ylabel()) == (
+        "Predicted probability",
+        "Frequency",
     )
-    expected = [(p, share) for p, share, _ in score_counts.reliability(counts)]
-    titles = [one for one in page.all("title") if one.text.startswith("dice: ")]
-    drawn = re.findall(r"dice: ([\d.]+) comes true in ([\d.]+)", str(titles))
-    found = np.array(drawn, float)
-    np.testing.assert_allclose(found, expected, atol=0.005 + 1e-9)
-    circles = [one for one in page.all("circle") if one.text.startswith("focal, seed ")]
-    places = [float(one.attributes["cx"].strip("%")) for one in circles]
+    ours = axes.lines[-1]
+    np.testing.assert_array_equal(ours.get_xdata(), [one.confidence for one in bins])
+    np.testing.assert_array_equal(ours.get_ydata(), [one.accuracy for one in bins])
+    strip = pictures.strip(list(rows.values()), "f1")
+    (axes,) = strip.panels[0].figure.axes
+    (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-2"]
     scores = [100 * one.score for one in rows["focal"].outcomes]
-    # On one straight axis.
-    slope, _ = np.polyfit(scores, places, 1)
-    assert np.corrcoef(scores, places)[0, 1] > 0.99999 and slope > 0
+    assert sorted(focal.get_xdata()) == pytest.approx(sorted(scores))
+    with figures.look():
+        axes.set_xlabel("0.9999 < 1")
+        svg = figures.element(strip.panels[0].figure, "k", "Runs", "All")
+    assert ">0.9999 &lt; 1</text>" in svg and 'id="k-name">Runs</title>' in svg
+    dev, _ = pictures.learning(list(found.values()), "f1")
+    (axes,) = dev.panels[2].figure.axes
+    assert axes.get_xlabel() == "Training step" and axes.get_ylabel() == "Dev F1 (%)"
+    assert axes.lines[-1].get_ydata()[-1] == pytest.approx(np.mean(scores))
 
 
-def test_the_papers_row_stands_beside_ours(told):
+def test_curves_are_those_of_counted_elements():
+    counts = made_runs.counts(np.random.default_rng(1), 0.8, 2)
+    curve = score_counts.curve(counts)
+    # Log-odds of at least 0 are the upper half of the bins.
+    half = counts[..., score_counts.BINS // 2 :].sum(axis=(0, 2))
+    assert curve.f1_at(0.5) == pytest.approx(
+        2 * half[1] / (half.sum() + counts[:, 1].sum())
+    )
+    precision, recall = half[1] / half.sum(), half[1] / counts[:, 1].sum()
+    pairs = np.stack(probabilities.recall_precision(curve), axis=-1)
+    distances = np.abs(pairs - (recall, precision)).sum(axis=1)
+    assert distances.min() == pytest.approx(0, abs=1e-12)
+
+
+def test_the_papers_row_is_set_against_ours(told):
     _, rows, page = told
-    cells = table(tables(page), "F1, in percent; gains")
+    cells = table(tables(page), "F1 (%); gains")
     focal = cells["focal BERT-MRC (table 4)"]
-    assert (focal["F1 there"], focal["gain there"]) == ("93.11", "+0.06")
-    assert focal["ours, F1 ± sd"].startswith("focal: ")
+    assert (focal["published F1"], focal["published gain"]) == ("93.11", "+0.06")
+    assert focal["our F1 ± SD"].startswith("focal: ")
     gain = 100 * rows["focal"].against.over_seeds.mean
-    assert focal["gain here"] == f"{gain:+.2f}"
-    assert cells["dsc BERT-MRC (table 4)"]["ours, F1 ± sd"] == "not compared"
+    assert number(focal["our gain"]) == pytest.approx(gain, abs=0.005)
+    assert cells["dsc BERT-MRC (table 4)"]["our F1 ± SD"] == "not compared"
 
 
 def test_another_data_set_has_no_paper(tmp_path):
     experiment = dataclasses.replace(EXPERIMENT, name="mine")
     written(made(tmp_path, LOSSES, 2, experiment=experiment), tmp_path)
-    assert "Beside what others printed" not in "".join(texts(tmp_path))
+    assert "published scores" not in "".join(texts(tmp_path))
 
 
 def test_what_comes_from_data_is_text(tmp_path):
@@ -183,9 +212,9 @@ def test_what_comes_from_data_is_text(tmp_path):
     page = read(html)
     assert not page.all("script") and "<script" not in html
     assert f"{folder}/ce/seed-0" in page.text  # the folder's name, too
-    classes = table(tables(page), "F1 of each class")
+    classes = table(tables(page), "F1 (%) of each class")
     assert set(classes) == {SCRIPT, "|*`_"}
-    assert page.all("h1")[0].text == f"{SCRIPT}: does the loss help?"
+    assert page.all("h1")[0].text == f"{SCRIPT}: loss comparison"
     assert any(SCRIPT in one.text for one in page.all("title"))
     # Code blocks show everything as it stands.
     outside = re.sub(r"^(`{3,})\n.*?^\1$", "", text, flags=re.M | re.S)
@@ -205,7 +234,14 @@ def test_it_needs_nothing_from_elsewhere(told):
     (style,) = page.all("style")
     assert "url(" not in style.text and "@import" not in style.text
     assert "prefers-color-scheme: dark" in style.text
-    assert "http" not in html
+    assert "http" not in html.replace("http://www.w3.org", "")
+    # Every colour is one that the page sets, in light and in dark.
+    drawn = [one for one in page.all("svg") if one.attributes.get("role") == "img"]
+    styles = " ".join(
+        str(inner.attributes.get("style")) for one in drawn for inner in one.all()
+    )
+    assert "var(--loss, #0b5cad)" in styles
+    assert not re.search(r"(?<!, )#[0-9a-f]{6}", styles)
 
 
 def test_it_can_be_read_aloud(told):
@@ -223,13 +259,15 @@ def test_it_can_be_read_aloud(told):
         for name in ("aria-labelledby", "href"):
             for known in (one.attributes.get(name) or "").split():
                 assert known.lstrip("#") in ids
-    pictures = [one for one in page.all("svg") if one.attributes.get("role") == "img"]
+    drawn = [one for one in page.all("svg") if one.attributes.get("role") == "img"]
     # Strip; 2 learning, 2 threshold, 1 calibration and 1 class figure of 3 losses.
-    assert len(pictures) == 1 + 6 * 3
-    for one in pictures:
+    assert len(drawn) == 1 + 6 * 3
+    for one in drawn:
         assert one.all("title")[0].text and one.all("desc")[0].text
-    described = [one.all("desc")[0].text for one in pictures]
-    assert any(re.match(r"AP \d\d\.\d\d, ce \d\d\.\d\d", text) for text in described)
+    described = [one.all("desc")[0].text for one in drawn]
+    wanted = r"AP \d\d\.\d\d vs\. \d\d\.\d\d; Precision by Recall"
+    assert any(re.fullmatch(wanted, text) for text in described)
+    assert page.text.count("Show data") == 1 + 6
 
 
 def test_few_missing_and_diverged_runs_are_told_first(tmp_path):
@@ -242,7 +280,7 @@ def test_few_missing_and_diverged_runs_are_told_first(tmp_path):
     warnings = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
     few, missing, diverged = warnings
     assert few.startswith("A loss has only 2 finished seeds")
-    assert missing.startswith("1 of 9 runs not finished")
+    assert missing.startswith("1 of 9 runs are not finished")
     assert missing.endswith("focal seed 2.")
     assert diverged.startswith("1 of 9 runs diverged")
     assert diverged.endswith("dice seed 1.")
@@ -270,12 +308,12 @@ def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
     ]
     report.write(rows_of([*outcomes, *control], "ce"), str(tmp_path))
     html, _ = texts(tmp_path)
-    assert "1 loss and 1 control beside ce" in html
+    assert "1 loss and 1 baseline vs. cross-entropy" in html
     found = tables(read(html))
     assert "ce + tuned threshold" in table(found, HEADLINE)
-    assert "ce + tuned threshold" in table(found, "F1 of each run")
-    assert set(table(found, "Average precision")) == {"ce", "dice"}
-    assert set(table(found, "dev F1")) == {"ce", "dice"}
+    assert "ce + tuned threshold" in table(found, "Test F1 (%) of each run")
+    assert set(table(found, "Average precision (%)")) == {"ce", "dice"}
+    assert set(table(found, "Dev F1 (%)")) == {"ce", "dice"}
 
 
 def test_runs_without_counts_are_named(tmp_path):
@@ -286,27 +324,7 @@ def test_runs_without_counts_are_named(tmp_path):
     written(jobs, tmp_path)
     html, _ = texts(tmp_path)
     assert "ce seed 1, dice seed 0, dice seed 1, focal seed 1." in html
-    assert set(table(tables(read(html)), "Average precision")) == {"ce", "focal"}
-
-
-def test_pictures_of_gradients_have_their_place(tmp_path):
-    svg = '<?xml version="1.0"?><!DOCTYPE svg><svg><g id="g"/><use href="#g"/></svg>'
-    drawing = report.Drawing(title="Norms", caption="By <layer>.", svg=svg)
-    jobs = made(tmp_path, LOSSES, 2)
-    written(jobs, tmp_path, drawings=[drawing] * 2)
-    html, text = texts(tmp_path)
-    assert "xml" not in html and html.count("DOCTYPE") == 1
-    page = read(html)
-    uses = [use for one in page.all("div") for use in one.all("use")]
-    names = [use.attributes["href"] for use in uses if "drawing" in str(use)]
-    assert names == ["#gradients-drawing-1-g", "#gradients-drawing-2-g"]
-    assert {name[1:] for name in names} == {
-        one.attributes.get("id") for one in page.all("g")
-    }
-    assert "By &lt;layer&gt;." in html
-    assert "### Norms" in text
-    titles = [one.text for one in read(html).all("h2")]
-    assert titles.index("Gradients") < titles.index("To run it again")
+    assert set(table(tables(read(html)), "Average precision (%)")) == {"ce", "focal"}
 
 
 def test_what_tuning_chose_is_told(tmp_path):
@@ -326,7 +344,7 @@ def test_what_tuning_chose_is_told(tmp_path):
     report.write(rows, str(tmp_path))
     html, text = texts(tmp_path)
     for found in (tables(read(html)), markdown_tables(text)):
-        cells = table(found, "What was chosen on dev")
+        cells = table(found, "Chosen settings and their dev F1 (%)")
         assert list(cells) == ["ce", "focal"]
         assert list(cells["ce"].values()) == [
             "learning_rate 0.001 (as given)",
@@ -374,7 +392,7 @@ def test_a_loss_that_always_diverges_stays_in_sight(tmp_path):
     html, _ = texts(tmp_path)
     cells = table(tables(read(html)), HEADLINE)["dice"]
     assert (cells["n"], cells["mean"], cells["diverged"]) == ("0", "-", "2")
-    assert "2 losses beside ce" in html
+    assert "2 losses vs. cross-entropy" in html
     assert Dice() in config.load(tmp_path / "rerun.py").compared
 
 

@@ -9,7 +9,7 @@ import pytest
 from dicejax import comparison, config
 from dicejax.cli import run
 from dicejax.comparison import report
-from dicejax.comparison.report.finding import jobs_from
+from dicejax.comparison.finding import jobs_from
 from dicejax.objectives import CrossEntropy, Dice, Focal
 
 from .made_runs import EXPERIMENT, made
@@ -49,7 +49,7 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     found = comparison.compare(EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder)
     assert (found.name, found.folder, found.unfinished) == ("conll03", folder, 0)
     assert found.report == f"{folder}/report.html" and found.primary_metric == "f1"
-    assert list(found.verdicts) == ["focal", "dice"] and len(found.lines()) == 2
+    assert list(found.verdicts) == ["focal", "dice"] and len(found.lines()) == 3
     assert found.table().row_count == 3
     written = json.loads((tmp_path / "comparison.json").read_text())
     assert (

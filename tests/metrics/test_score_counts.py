@@ -10,7 +10,6 @@ from dicejax.metrics.score_counts import (
     BINS,
     LIMIT,
     WIDTH,
-    calibration_error,
     count_scores,
     curve,
     reliability,
@@ -96,11 +95,11 @@ def test_calibrated_scores_have_little_error_and_sharpened_ones_much():
             for b in range(15)
             if (place == b).any()
         )
-        errors[factor] = calibration_error(np.asarray(counts))
+        bars = reliability(np.asarray(counts))
+        errors[factor] = bars.expected_error
         assert errors[factor] == pytest.approx(direct / 20_000, abs=2e-3)
     assert errors[1.0] < 0.01 < 0.1 < errors[3.0]
-    bars = reliability(np.asarray(counts))
-    assert sum(number for *_, number in bars) == 20_000
+    assert bars.count == 20_000
 
 
 def test_extreme_logits_count_at_the_ends():

@@ -338,13 +338,13 @@ def difference(mean, low, high, p_value, level=0.05):
         (
             difference(0.0012, -0.003, 0.0055, 0.6),
             1.0,
-            "no evidence",
+            "inconclusive",
             "inconclusive: +0.12 F1 (95% CI −0.30 to +0.55)",
         ),
         (
             difference(-0.0012, -0.003, 0.0055, 0.6, level=0.1),
             None,
-            "no evidence",
+            "inconclusive",
             "inconclusive: −0.12 F1 (90% CI −0.30 to +0.55)",
         ),
         (
@@ -362,14 +362,20 @@ def difference(mean, low, high, p_value, level=0.05):
         (
             difference(0.0062, 0.0001, 0.0123, 0.04),
             0.2,
-            "no evidence",
+            "inconclusive",
             "not significant after correcting for 4 comparisons (Holm p = 0.2): "
             "+0.62 F1 (95% CI +0.01 to +1.23)",
         ),
         (
+            difference(-0.1342, -0.853, 0.5843, 0.6),
+            None,
+            "inconclusive",
+            "inconclusive: −13.4 F1 (95% CI −85.3 to +58.4)",
+        ),
+        (
             difference(0.0, 0.0, 0.0, 1.0),
             None,
-            "no evidence",
+            "inconclusive",
             "identical predictions on all test examples",
         ),
         (None, None, "unknown", "no verdict from one seed"),

@@ -1,6 +1,6 @@
-"""Why losses differ: what each of them does to gradients.
+"""Gradients of losses and of runs: why losses differ.
 
-`curves` and `landscape` are about losses alone: value and slope over probability, the
-paper's Figure 1. `history` and `figures_of_run` show what was measured while a run went
-on; `agreement` asks a finished run which losses point where F1 points.
+`curves` draws losses alone: value and slope over probability, the paper's Figure 1.
+`history` and `plot` show what was measured during a run; `agreement` compares the
+gradients of losses with that of F1 at a checkpoint.
 """

@@ -1,4 +1,4 @@
-"""Asks a finished run which losses point where F1 points, on batches of its own."""
+"""Agreement of the gradients of losses with that of F1, at a checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dicejax.training.sharding import global_batch, replicate, to_host
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """How near the gradient of one loss is to that of one soft F1.
+    """Cosine of the gradient of one loss and that of one soft F1.
 
     Attributes:
       loss: its name.
@@ -88,15 +88,15 @@ def agreements(
     .. math:: \cos(g_b, h_b), \qquad
         \cos\left(\sum_b g_b, \sum_b h_b\right)
 
-    1 is a loss that points where F1 does, 0 one that does not care. A loss with a state
-    begins with its first, a schedule stands where the checkpoint was taken.
+    1 is a loss with the direction of F1, 0 an unrelated one. A loss with a state
+    begins with its first, a schedule is that of the checkpoint's step.
 
     Args:
       folder: of a finished run.
       losses: by the name that they are shown by.
       which: the checkpoint.
       batches: how many of the run's training batches, at most an epoch's.
-      warn: is told what the user should know.
+      warn: called with each warning.
 
     Raises:
       InputError: the run, its data or a loss cannot be used.
@@ -108,20 +108,62 @@ def agreements(
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.checkpoints, setup.network, which, mesh)
-    asked = {name: setup.bind(loss) for name, loss in losses.items()}
-    arrays = _batches(setup, mesh, batches)
-    look_at = _Looker(
-        setup=setup,
-        mesh=mesh,
-        params=params,
-        pieces=replicate(kinds_of(setup.data.tokenizer), mesh),
-        progress=step / run.result()["steps"],
-    )
-    found = [
-        one
-        for name, objective in asked.items()
-        for one in look_at.agreements_of(name, objective, arrays)
-    ]
+    task, micro_batches = experiment.task, experiment.training.micro_batches
+    pieces = replicate(kinds_of(setup.data.tokenizer), mesh)
+    progress = step / run.result()["steps"]
+
+    def loss_of(objective: Objective) -> LossOfBatch:
+        return LossOfBatch(
+            network=setup.network,
+            task=task,
+            objective=objective,
+            objective_state=objective.initial_state(),
+            progress=progress,
+            mesh=mesh,
+        )
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def count(outputs: tuple[Output, ...], params: Any, batch: Batch) -> Counts:
+        loss = loss_of(experiment.objective)
+        logits = loss.outputs(params, batch, micro_batches=micro_batches)
+        logits, labels = task.loss_inputs(logits, batch)
+        return {
+            one.name: counts_of(logits[one.name], labels[one.name], one.groups)
+            for one in outputs
+        }
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def measure(outputs, params, batch, former, objective, pieces):
+        loss = loss_of(objective)
+        options = {"keep_head_gradients": True}
+        return look(
+            loss, params, batch, former, pieces, outputs, micro_batches, **options
+        )
+
+    arrays, found = _batches(setup, mesh, batches), []
+    for name, loss in losses.items():
+        objective = setup.bind(loss)
+        in_layout = task.layout(setup.data.tokenizer).tokens
+        outputs = outputs_of(task, setup.data.labels, objective, in_layout)
+        objective = replicate(objective, mesh)
+        counts = [count(outputs, params, batch) for batch in arrays]
+        whole = functools.reduce(_plus, counts)
+        seen, gradients = [], None
+        for batch, own in zip(arrays, counts, strict=True):
+            former = jax.tree.map(lambda a, b: a - b, whole, own)
+            of_batch = measure(outputs, params, batch, former, objective, pieces)
+            parts = {one: of_batch[one].head_gradients for one in of_batch}
+            gradients = parts if gradients is None else _plus(gradients, parts)
+            slim = {
+                one: dataclasses.replace(value, head_gradients=None)
+                for one, value in of_batch.items()
+            }
+            seen.append(to_host(slim, mesh))
+        found += [
+            _agreement(name, output, average, seen, gradients[output.name])
+            for output in outputs
+            for average in averages(output.groups)
+        ]
     if not found:
         raise InputError(f"{folder}: its outputs are positions, which have no classes")
     return Agreements(step, len(arrays), tuple(found))
@@ -136,7 +178,7 @@ def table(agreements: Agreements) -> Table:
     shown = Table(
         title=f"cosine of the gradients of loss and soft F1 ({of}), "
         f"step {agreements.step}",
-        caption=f"mean ± sd over {agreements.batches} training batches; head: "
+        caption=f"mean ± SD over {agreements.batches} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
         "positives: their share of the gradient",
         box=SIMPLE_HEAD,
@@ -155,98 +197,6 @@ def table(agreements: Agreements) -> Table:
             "" if share is None else f"{share:.1%}",
         )
     return shown
-
-
-@dataclasses.dataclass(frozen=True)
-class _Looker:
-    setup: Setup
-    mesh: Mesh
-    params: dict[str, Any]
-    pieces: jax.Array
-    progress: float
-
-    def agreements_of(
-        self, name: str, objective: Objective, batches: Sequence[Batch]
-    ) -> list[Agreement]:
-        task, data = self.setup.experiment.task, self.setup.data
-        in_layout = task.layout(data.tokenizer).tokens
-        outputs = outputs_of(task, data.labels, objective, in_layout)
-        objective = replicate(objective, self.mesh)
-        counts = [self._counts(batch, outputs) for batch in batches]
-        whole = functools.reduce(_plus, counts)
-        seen, gradients = [], None
-        for batch, own in zip(batches, counts, strict=True):
-            former = jax.tree.map(lambda a, b: a - b, whole, own)
-            found = self._look(batch, former, objective, outputs)
-            parts = {one: found[one].head_gradients for one in found}
-            gradients = parts if gradients is None else _plus(gradients, parts)
-            slim = {
-                one: dataclasses.replace(value, head_gradients=None)
-                for one, value in found.items()
-            }
-            seen.append(to_host(slim, self.mesh))
-        return [
-            _agreement(name, output, average, seen, gradients[output.name])
-            for output in outputs
-            for average in averages(output.groups)
-        ]
-
-    def _loss(self, objective: Objective) -> LossOfBatch:
-        return LossOfBatch(
-            network=self.setup.network,
-            task=self.setup.experiment.task,
-            objective=objective,
-            objective_state=objective.initial_state(),
-            progress=self.progress,
-            mesh=self.mesh,
-        )
-
-    def _look(
-        self,
-        batch: Batch,
-        former: Counts,
-        objective: Objective,
-        outputs: tuple[Output, ...],
-    ) -> dict[str, Seen]:
-        micro_batches = self.setup.experiment.training.micro_batches
-
-        def found(params, batch, former, objective, pieces):
-            return look(
-                self._loss(objective),
-                params,
-                batch,
-                former,
-                pieces,
-                outputs,
-                micro_batches,
-                keep_head_gradients=True,
-            )
-
-        return self._compiled(found, ("look", outputs))(
-            self.params, batch, former, objective, self.pieces
-        )
-
-    def _counts(self, batch: Batch, outputs: tuple[Output, ...]) -> Counts:
-        task, settings = self.setup.experiment.task, self.setup.experiment.training
-
-        def found(params, batch):
-            loss = self._loss(self.setup.experiment.objective)
-            logits = loss.outputs(params, batch, micro_batches=settings.micro_batches)
-            logits, labels = task.loss_inputs(logits, batch)
-            return {
-                one.name: counts_of(logits[one.name], labels[one.name], one.groups)
-                for one in outputs
-            }
-
-        return self._compiled(found, ("counts", outputs))(self.params, batch)
-
-    @functools.cached_property
-    def _programs(self) -> dict[Any, Callable]:
-        return {}
-
-    def _compiled(self, function: Callable, key: Any) -> Callable:
-        """Return what is compiled of a function the first time."""
-        return self._programs.setdefault(key, jax.jit(function))
 
 
 def _batches(setup: Setup, mesh: Mesh, most: int) -> list[Batch]:

@@ -1,10 +1,11 @@
-"""A loss and its slope over probability, for any loss and any hyper-parameters."""
+"""Losses and their slopes over probability, for any loss and hyper-parameters."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -12,18 +13,33 @@ import numpy as np
 from jax import Array
 
 from dicejax import losses
+from dicejax.analysis import figures
 from dicejax.objectives import Objective
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # The set that is shown for set losses: one positive among negatives.
 SIZE = 20
 NEGATIVE_P = 0.1
 POSITIVE_P = 0.5
 
+P = "p of the gold class"
+OF_POSITIVE = "p, that it is a positive"
+SLOPE = "dL/dz, z the gold logit"
+OWN_SLOPE = "dL/dz, z its logit"
+OF_ELEMENT: Mapping[int, str] = {1: ""}
+OF_SET: Mapping[int, str] = {
+    0: "the positive varies",
+    1: "one of the negatives varies",
+}
+
 Value = Callable[[Array, Array], Array]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Curve:
+class LossCurve:
     """A loss as a function of one logit.
 
     Attributes:
@@ -45,22 +61,26 @@ def of_loss(
     label: str = "",
     reference: bool = False,
     **hyperparameters,
-) -> Curve:
+) -> LossCurve:
     """Return the curve of a loss of `dicejax.losses`.
 
     Args:
       name: of the function.
-      setting: among what it stands, such as `one_element` or `one_of_a_set`.
+      setting: of the element, such as `one_element` or `one_of_a_set`.
       label: what a legend says behind the name.
       reference: whether it is there for comparison only.
       **hyperparameters: of the loss.
     """
     function = functools.partial(getattr(losses, name), **hyperparameters)
     text = f"{name}, {label}" if label else name
-    return Curve(name=name, value=setting(function), label=text, reference=reference)
+    return LossCurve(
+        name=name, value=setting(function), label=text, reference=reference
+    )
 
 
-def of_objective(objective: Objective, *, size: int = SIZE, label: str = "") -> Curve:
+def of_objective(
+    objective: Objective, *, size: int = SIZE, label: str = ""
+) -> LossCurve:
     """Return the curve of an objective over a set; sums and schedules' starts too.
 
     The set is that of `one_of_a_set`: element 0 is positive, and `varied` says which
@@ -84,7 +104,7 @@ def of_objective(objective: Objective, *, size: int = SIZE, label: str = "") -> 
         return fitted(*inputs, fitted.initial_state())[0]
 
     name = objective.short_name
-    return Curve(name=name, value=value, label=label or name)
+    return LossCurve(name=name, value=value, label=label or name)
 
 
 def one_element(loss: Callable) -> Value:
@@ -117,7 +137,7 @@ def one_of_a_set(loss: functools.partial) -> Value:
 
 
 def evaluate(
-    curve: Curve, p: np.ndarray, varied: Sequence[int]
+    curve: LossCurve, p: np.ndarray, varied: Sequence[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return values and slopes dL/dz, `[len(varied), len(p)]`, in one compilation."""
     of_points = jax.vmap(jax.value_and_grad(curve.value), in_axes=(0, None))
@@ -203,3 +223,106 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
 
 def _others(size: int) -> Array:
     return logit(jnp.full(size, NEGATIVE_P).at[0].set(POSITIVE_P))
+
+
+def draw_losses(
+    curves: Sequence[LossCurve],
+    *,
+    varied: Mapping[int, str] = OF_SET,
+    x: str = OF_POSITIVE,
+    slope: str = OWN_SLOPE,
+    top: float | None = None,
+    points: int = 128,
+) -> Figure:
+    """Draw losses left and their slopes right, with a dot where one is lowest.
+
+    Call it, and save what it returns, within `dicejax.analysis.figures.look()`.
+
+    Args:
+      curves: as `curves.of_loss` and `curves.of_objective` make them.
+      varied: what varies in each row, and its title.
+      x: label of the x axes.
+      slope: label of the y axes of slopes.
+      top: end of the losses' axes; None for all of them.
+      points: values of each line.
+    """
+    figure, panels = figures.panels(len(varied), 2)
+    draw_rows(panels, curves, points, varied, mark_best=True)
+    describe(panels, x=x, loss="L", slope=slope, top=top)
+    figures.legend(figure, panels[0])
+    return figure
+
+
+def draw_figure_one(
+    axes: Axes,
+    alphas: Mapping[float, int] | Sequence[float] = (0.0, 1.0),
+    points: int = 128,
+) -> None:
+    """Draw the paper's Figure 1 into axes, p* marked.
+
+    Args:
+      axes: of any figure.
+      alphas: exponents of the factor, and the number of each line's style.
+      points: values of each line.
+    """
+    if not isinstance(alphas, Mapping):
+        alphas = {alpha: index for index, alpha in enumerate(alphas)}
+    for alpha, index in alphas.items():
+        look, found = figures.style(index), figure_one(alpha, points)
+        axes.plot(found.p, found.derivative, **look, label=f"alpha={alpha:g}")
+        if found.best_p is not None:
+            mark(axes, found.best_p, 0, look["color"])
+    axes.axhline(0, **figures.REFERENCE)
+    axes.set(
+        title="positive: the paper's Figure 1 (smooth=0)",
+        xlabel=P,
+        ylabel="d/dp of f / (1 + f) = -½ dL/dp",
+    )
+
+
+def draw_rows(
+    panels: Sequence[Axes],
+    curves: Sequence[LossCurve],
+    points: int,
+    titles: Mapping[int, str],
+    *,
+    mark_best: bool = False,
+) -> None:
+    """Draw a row, loss and slope, for each thing that varies."""
+    p = probabilities(points)
+    index = 0
+    for one in curves:
+        look = figures.REFERENCE if one.reference else figures.style(index)
+        index += not one.reference
+        values, slopes = evaluate(one, p, list(titles))
+        for row in range(len(titles)):
+            loss, slope = panels[2 * row : 2 * row + 2]
+            loss.plot(p, values[row], **look, label=one.label)
+            slope.plot(p, slopes[row], **look)
+            best = lowest(p, slopes[row]) if mark_best else None
+            if best is not None:
+                mark(loss, best, np.interp(best, p, values[row]), look["color"])
+                mark(slope, best, 0, look["color"])
+    for row, title in enumerate(titles.values()):
+        before = f"{title}: " if title else ""
+        panels[2 * row].set_title(f"{before}loss")
+        panels[2 * row + 1].set_title(f"{before}slope")
+
+
+def describe(
+    panels: Sequence[Axes], x: str, loss: str, slope: str, top: float | None = None
+) -> None:
+    """Label the axes of rows of loss and slope."""
+    for axes in panels:
+        axes.set_xlabel(x)
+    for axes in panels[::2]:
+        axes.set_ylabel(loss)
+        if top is not None:
+            axes.set_ylim(-top / 40, top)
+    for axes in panels[1::2]:
+        axes.set_ylabel(slope)
+
+
+def mark(axes: Axes, x: float, y: float, color: str) -> None:
+    """Draw the dot of an optimum."""
+    axes.plot(x, y, marker="o", color=color, markersize=5)

@@ -1,4 +1,4 @@
-"""Reads what was measured of a run's gradients while it went on."""
+"""Gradient measurements of a run, read from its folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SUMS = (
 
 @dataclasses.dataclass(frozen=True)
 class History:
-    """What was measured of one output; S steps, G groups.
+    """Measurements of one output; S steps, G groups.
 
     Attributes:
       output: its name.
@@ -71,7 +71,7 @@ def has_history(run: Run) -> bool:
 
 
 def read(run: Run) -> tuple[History, ...]:
-    """Return what was measured, for each output that was looked at.
+    """Return the measurements of each output.
 
     Raises:
       InputError: nothing was, or the file is damaged.

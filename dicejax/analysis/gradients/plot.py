@@ -1,52 +1,67 @@
-"""The figures of a run as files and as SVG texts."""
+"""Figures of a run's gradients: density, norms, shares, agreement, alarms."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dicejax.analysis import figures
 from dicejax.analysis.gradients.agreement import Agreements
-from dicejax.analysis.gradients.curves import of_objective
-from dicejax.analysis.gradients.figures_of_run import (
-    FIGURES,
-    SETTINGS,
-    draw_agreements,
-)
-from dicejax.analysis.gradients.history import History, read
-from dicejax.analysis.gradients.landscape import draw_losses
+from dicejax.analysis.gradients.curves import draw_losses, of_objective
+from dicejax.analysis.gradients.history import History, read, share
 from dicejax.objectives import Objective
+from dicejax.training.gradients.measures import FEWEST, NORM_BINS, NORM_DECADES
 from dicejax.training.run_folder import Run
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+CAPTIONS = {
+    "density": "Share of elements, and of the gradient, by how wrong elements are.",
+    "norms": "Gradient norms of easy and hard elements, early and late in training.",
+    "shares": "Share of the gradient of each class vs. its frequency.",
+    "agreement": "Cosine of the gradients of the loss and of soft F1, and soft F1.",
+    "alarms": "Share of wrong elements with a vanishing gradient.",
+}
+
 KINDS = ("svg", "png")
+SETTINGS = {
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.alpha": 0.3,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "lines.linewidth": 1.5,
+}
+_TIMES = 4  # parts of the training that a density is drawn for
+_POINTS = 24  # parts of the training that a line has points for
+_MOST = 6  # groups that have a line of their own
+_MOST_LISTED = 16
 
 
-def svgs_of_run(folder: str) -> dict[str, str]:
-    """Return the figures of what was measured in a run, to be put into a page.
+def figures_of_run(folder: str) -> dict[str, Figure]:
+    """Return the figures of what was measured in a run; save them within `look`.
 
     Args:
       folder: of a run that was trained with `--analysis.every`, finished or not.
 
     Returns:
-      SVG elements by the name of the figure: "density", "norms", "shares", "agreement"
-      and "alarms"; of several outputs with the output's name and a hyphen in front.
+      Figures by name: "density", "norms", "shares", "agreement" and "alarms"; of
+      several outputs with the output's name and a hyphen in front.
 
     Raises:
-      InputError: there is no run, nothing was measured in it, or Matplotlib is missing.
+      InputError: there is no run, or nothing was measured in it.
     """
-    figures.require_matplotlib("a figure")
     histories = read(Run.at(folder))
     with look(histories):
-        return {
-            name: as_element(figures.rendered(figure, "svg"))
-            for name, figure in drawn(histories)
-        }
+        return dict(drawn(histories))
 
 
 def write(
@@ -101,14 +116,242 @@ def drawn(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
             yield before + name, draw(history)
 
 
-def as_element(svg: bytes) -> str:
-    """Return an SVG as a page with several takes it: without what precedes its root.
+def draw_density(history: History) -> Figure:
+    """Draw elements, and their gradient, by how wrong they are: GHM's figure, measured.
 
-    Names that Matplotlib counts up, of which no use is made, would stand there twice;
-    those that are used are made of what they name.
-
-    >>> as_element(b'<?xml version="1.0"?><svg><g id="axes_1"/><g id="p0a"/></svg>')
-    '<svg><g/><g id="p0a"/></svg>'
+    Negatives left and positives right; above the share of all elements in each bin of
+    h, below the share of the gradient that they have.
     """
-    text = svg.decode()
-    return re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text[text.index("<svg") :])
+    sides = _sides(history)
+    figure, panels = figures.panels(2, len(sides))
+    for column, (name, groups) in enumerate(sides):
+        above, below = panels[column], panels[column + len(sides)]
+        for label, color, when in _times(history):
+            for axes, key in ((above, "hardness"), (below, "hardness_norm")):
+                values = history.sums[key][when].sum(axis=0)
+                shown = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
+                places = (np.arange(len(shown)) + 0.5) / len(shown)
+                shown = np.where(shown > 0, shown, np.nan)
+                axes.plot(places, shown, color=color, marker=".", label=label)
+        above.set(title=f"{name}: share of the elements", yscale="log")
+        below.set(title=f"{name}: share of the gradient", yscale="log")
+        for axes in (above, below):
+            axes.set(xlabel="how wrong: 1 - p of the own class", xlim=(0, 1))
+    figures.legend(figure, panels[0], columns=_TIMES)
+    return figure
+
+
+def draw_norms(history: History) -> Figure:
+    """Draw gradient norms of elements by group: easy and hard, early and late."""
+    times = list(_times(history))
+    times = [times[0], times[-1]] if len(times) > 1 else times
+    figure, panels = figures.panels(2, len(times))
+    low, high = NORM_DECADES
+    places = low + (high - low) * (np.arange(NORM_BINS) + 0.5) / NORM_BINS
+    for column, (label, _, when) in enumerate(times):
+        for row, kind in enumerate(("easy", "hard")):
+            axes = panels[column + row * len(times)]
+            counts = history.sums["norms"][when].sum(axis=0)[:, row]
+            for index, group in enumerate(_largest(history)):
+                axes.plot(
+                    places,
+                    share(counts[group]),
+                    **figures.style(index),
+                    label=figures.plain(history.groups.names[group]),
+                )
+            axes.set(
+                title=f"{kind}, {label}",
+                xlabel="log10 of N ||dL/dz||",
+                ylabel=f"share of its {kind} elements",
+                xlim=(low, high),
+            )
+    figures.legend(figure, panels[0], columns=_MOST)
+    return figure
+
+
+def draw_shares(history: History) -> Figure:
+    """Draw the share of the gradient that each class has vs. its frequency."""
+    columns = 3 if history.kinds else 2
+    figure, panels = figures.panels(1, columns, width=3.8 * columns, height=3.2)
+    _draw_gradient_per_element(panels[0], history)
+    _draw_frequency(panels[1], history)
+    if history.kinds:
+        _draw_kinds(panels[2], history)
+    figures.legend(figure, panels[0], columns=_MOST)
+    return figure
+
+
+def draw_agreement(history: History) -> Figure:
+    """Draw how near the loss's gradient is to that of soft F1, and soft F1 itself."""
+    figure, (near, scores) = figures.panels(1, 2, height=3.0)
+    for index, average in enumerate(history.cosine):
+        color = figures.COLORS[index]
+        near.plot(
+            history.steps, history.cosine[average], color=color, label=f"{average} F1"
+        )
+        near.plot(
+            history.steps,
+            history.cosine_heads[average],
+            color=color,
+            linestyle="--",
+            label=f"{average} F1, of the head's parameters",
+        )
+        scores.plot(history.steps, history.soft_f1[average], color=color)
+    near.axhline(0, **figures.REFERENCE)
+    near.set(title="cosine of the gradients of loss and soft F1", xlabel="step")
+    near.set_ylim(min(-0.1, near.get_ylim()[0]), 1.02)
+    scores.set(title="soft F1 of the last batches looked at", xlabel="step")
+    scores.set_ylim(0, 1.02)
+    figures.legend(figure, near, columns=2)
+    return figure
+
+
+def draw_alarms(history: History) -> Figure:
+    """Draw which share of each group's hard elements is dead, and saturated."""
+    figure, panels = figures.panels(1, 3, width=11, height=3.0)
+    steps, parts = _parts(history)
+    names = history.groups.names
+    for index, group in enumerate(_largest(history)):
+        look = figures.style(index) | {"label": figures.plain(names[group])}
+        sums = {
+            key: np.array([history.sums[key][part, group].sum() for part in parts])
+            for key in ("count", "hard", "dead", "saturated")
+        }
+        panels[0].plot(steps, _ratio(sums["hard"], sums["count"]), **look)
+        # Of fewer a share says nothing; they raise no alarm either.
+        hard = np.where(sums["hard"] >= FEWEST, sums["hard"], 0)
+        for axes, kind in zip(panels[1:], ("dead", "saturated"), strict=True):
+            axes.plot(steps, _ratio(sums[kind], hard), marker=".", **look)
+    panels[0].set(title="hard: h of a half or more", ylabel="share of the elements")
+    panels[1].set(title="dead: under 1% of cross-entropy's", ylabel="share of the hard")
+    panels[2].set(title="saturated: h over 0.999", ylabel="share of the hard")
+    for axes in panels:
+        axes.set(xlabel="step", ylim=(-0.02, 1.02))
+    figures.legend(figure, panels[0], columns=_MOST)
+    return figure
+
+
+def draw_agreements(agreements: Agreements) -> Figure:
+    """Draw the agreement of several losses with soft F1, at one checkpoint."""
+    found = agreements.found
+    several = len({one.output for one in found}) > 1
+    height = 0.9 + 0.28 * len(found)
+    figure, panels = figures.panels(1, 2, width=8.6, height=height)
+    places = np.arange(len(found))
+    for axes, key in zip(panels, ("logits", "heads"), strict=True):
+        values = [getattr(one, key) for one in found]
+        means, spreads = np.mean(values, axis=1), np.std(values, axis=1)
+        color = figures.COLORS[0]
+        axes.barh(places, means, 0.6, xerr=spreads, color=color, label="one batch")
+        axes.axvline(0, **figures.REFERENCE)
+        axes.set(ylim=(len(found) - 0.4, -0.6), xlabel="cosine with soft F1")
+    marks = [one.heads_of_all for one in found]
+    panels[1].plot(marks, places, "D", color=figures.COLORS[1], label="all batches")
+    panels[0].set_title("gradient of the logits")
+    panels[1].set_title("gradient of the head's parameters")
+    names = [
+        f"{one.loss}: {one.output + ', ' if several else ''}{one.average}"
+        for one in found
+    ]
+    panels[0].set_yticks(places, map(figures.plain, names))
+    panels[1].set_yticks(places, [""] * len(found))
+    figures.legend(figure, panels[1])
+    return figure
+
+
+FIGURES = {
+    "density": draw_density,
+    "norms": draw_norms,
+    "shares": draw_shares,
+    "agreement": draw_agreement,
+    "alarms": draw_alarms,
+}
+
+
+def _draw_gradient_per_element(axes: Axes, history: History) -> None:
+    steps, parts = _parts(history)
+    for index, group in enumerate(_largest(history)):
+        norm, count = (
+            share(np.array([history.sums[key][part].sum(axis=0) for part in parts]))
+            for key in ("gradient_norm", "count")
+        )
+        axes.plot(
+            steps,
+            _ratio(norm[:, group], count[:, group]),
+            **figures.style(index),
+            label=figures.plain(history.groups.names[group]),
+        )
+    axes.axhline(1, **figures.REFERENCE)
+    axes.set(title="gradient share / frequency", xlabel="step", yscale="log")
+
+
+def _draw_frequency(axes: Axes, history: History) -> None:
+    frequency, norm = history.share_of_elements(), history.share_of_gradient()
+    order = np.argsort(-frequency, kind="stable")
+    shown = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
+    places = range(len(shown))
+    for values, color, label in (
+        (frequency, "#9A9A9A", "of the elements"),
+        (norm, figures.COLORS[0], "of the gradient"),
+    ):
+        dots = np.where(values[shown] > 0, values[shown], np.nan)
+        axes.plot(dots, places, "o", color=color, label=label)
+    axes.hlines(places, frequency[shown], norm[shown], color="#9A9A9A", linewidth=0.8)
+    names = [figures.plain(history.groups.names[group]) for group in shown]
+    axes.set_yticks(places, names, size=8)
+    axes.invert_yaxis()
+    axes.set(title="whole training", xlabel="share", xscale="log")
+    axes.legend(loc="lower right")
+
+
+def _draw_kinds(axes: Axes, history: History) -> None:
+    kinds = list(history.kinds)
+    for offset, key, color, label in (
+        (-0.2, "places", "#9A9A9A", "of the places"),
+        (0.2, "gradient_norm", figures.COLORS[0], "of the gradient"),
+    ):
+        sums = np.array([history.kinds[kind][key].sum() for kind in kinds])
+        places = np.arange(len(kinds)) + offset
+        axes.barh(places, share(sums), 0.38, color=color, label=label)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.invert_yaxis()
+    axes.set(title="kinds of pieces", xlabel="share", xlim=(0, 1))
+    axes.legend(loc="lower right")
+
+
+def _sides(history: History) -> list[tuple[str, slice]]:
+    if history.groups.has_negative:
+        return [("negatives", slice(0, 1)), ("positives", slice(1, None))]
+    return [("all classes", slice(None))]
+
+
+def _largest(history: History) -> list[int]:
+    """Return the negative group, and the most frequent ones."""
+    order = np.argsort(-history.sums["count"].sum(axis=0), kind="stable")
+    first = [0] if history.groups.has_negative else []
+    rest = [int(group) for group in order if int(group) not in first]
+    return (first + rest)[:_MOST]
+
+
+def _times(history: History) -> Iterator[tuple[str, tuple[float, ...], np.ndarray]]:
+    """Yield parts of the training with a name and a colour, from dark to light."""
+    from matplotlib import colormaps
+
+    steps = history.steps
+    number = min(_TIMES, len(steps))
+    for index, part in enumerate(np.array_split(np.arange(len(steps)), number)):
+        first, last = steps[part[0]], steps[part[-1]]
+        label = f"step {first}" if first == last else f"steps {first} to {last}"
+        yield label, colormaps["viridis"](0.25 + 0.6 * index / max(number - 1, 1)), part
+
+
+def _parts(history: History) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the mean step of each part of the training, and which records it has."""
+    number = min(_POINTS, len(history.steps))
+    parts = np.array_split(np.arange(len(history.steps)), number)
+    return np.array([history.steps[part].mean() for part in parts]), parts
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Divide; nothing is drawn where there is nothing below."""
+    return np.where(below > 0, above / np.where(below > 0, below, 1), np.nan)

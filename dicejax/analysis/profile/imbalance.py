@@ -1,4 +1,4 @@
-"""How often each label of each output occurs, and how much the negatives outnumber.
+"""Label counts of each output: imbalance, and labels too rare to learn.
 
 What is counted is what the loss sees: first pieces of words and not the others, and
 nothing that was cut off or whose label training does not know.
@@ -10,25 +10,39 @@ An output as a whole is summed up by one of four rules:
   classes. The first class : all others.
 - "most and least": one class of several, none of them negative. The most frequent : the
   least frequent, of those that occur in the split.
-- "yes or no": each class by itself. The noes : the yeses, of all classes together.
+- "multi-label": each class by itself. Negatives : positives, of all classes together.
 - "positions": the label is a place in the sequence. Pieces that are not that place :
   sequences with an answer. All pieces count, the question's and the special ones too,
   because the softmax is over them all. A sequence without an answer, whose label is
   [CLS], brings negatives alone; one whose label is kept back brings nothing.
+
+A label may be too rare to learn by five rules:
+
+- "few": it occurs in the training split, but less often than a limit, 20 by default.
+- "unseen": it occurs in dev or test, and not in the training split.
+- "absent": it occurs nowhere; the network has it because the tagging scheme does.
+- "not in every update": it is expected less than once in an update.
+- "smooth": it is expected less often in an update than the `smooth` of the loss, which
+  is in counts. Such a loss of such a batch says more of `smooth` than of the label.
+
+A count expected in an update is that of an epoch times `batch_size` divided
+by the sequences of the epoch, and at most that of the epoch. Where the experiment
+resamples, the epoch is its first one as it is drawn.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import numpy as np
 
 from dicejax.losses import class_weights
+from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
 
-Rule = Literal["negative class", "most and least", "yes or no", "positions"]
+Rule = Literal["negative class", "most and least", "multi-label", "positions"]
 OTHER_PIECES = "other pieces"
 SCHEMES = {
     "log_ratio": class_weights.log_ratio,
@@ -41,10 +55,10 @@ SCHEMES = {
 
 @dataclasses.dataclass(frozen=True)
 class LabelCount:
-    """How often one label occurs.
+    """Count of one label.
 
     Attributes:
-      label: its name. Of a class that is yes or no, "not NAME" counts the noes; of
+      label: its name. Of multi-label classes, "not NAME" counts the negatives; of
         positions, "other pieces" those that are not the place.
       positives: how often it is the label.
       negatives: how often another one is.
@@ -63,7 +77,7 @@ class LabelCount:
 
 @dataclasses.dataclass(frozen=True)
 class OutputCounts:
-    """How often the labels of one output occur.
+    """Label counts of one output.
 
     Attributes:
       output: its name.
@@ -129,8 +143,8 @@ def count_outputs(
         match chosen[name]:
             case "positions":
                 found.append(_of_positions(name, items))
-            case "yes or no":
-                found.append(_of_yes_or_no(name, target, counts[name], weights))
+            case "multi-label":
+                found.append(_of_multi_label(name, target, counts[name], weights))
             case rule:
                 found.append(_of_classes(name, rule, target, counts[name], weights))
     return tuple(found)
@@ -149,7 +163,7 @@ def _rule(target: Target, counts: np.ndarray | None) -> Rule:
     if target.kind == "positions":
         return "positions"
     if target.kind == "multi_label":
-        return "yes or no"
+        return "multi-label"
     named = target.has_negative and counts[0] > 0
     return "negative class" if named or len(counts) == 2 else "most and least"
 
@@ -186,7 +200,7 @@ def _of_classes(
     )
 
 
-def _of_yes_or_no(
+def _of_multi_label(
     name: str, target: Target, counts: np.ndarray, weights: bool
 ) -> OutputCounts:
     suggested = _suggested(counts) if weights else {}
@@ -206,14 +220,14 @@ def _of_yes_or_no(
                 )
             )
     negatives, positives = counts.sum(axis=0).tolist()
-    one = len(target.classes) == 1
-    negative, positive = (labels[0].label, labels[1].label) if one else ("no", "yes")
+    names = ("negative", "positive")
+    if len(target.classes) == 1:
+        names = (labels[0].label, labels[1].label)
     share = ratio(negatives, positives)
     return OutputCounts(
         name,
-        "yes or no",
-        negative,
-        positive,
+        "multi-label",
+        *names,
         negatives,
         positives,
         share,
@@ -248,3 +262,96 @@ def _of_positions(name: str, items: Sequence[Item]) -> OutputCounts:
 
 def _suggested(counts: np.ndarray) -> dict[str, list]:
     return {name: scheme(counts).tolist() for name, scheme in SCHEMES.items()}
+
+
+Reason = Literal["few", "unseen", "absent", "not in every update", "smooth"]
+SplitCounts = Mapping[str, Sequence[OutputCounts]]
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSupport:
+    """Training examples of one label.
+
+    Attributes:
+      output: whose label it is.
+      label: its name.
+      train: how often it occurs there.
+      dev: the same.
+      test: the same.
+      per_update: how often it is expected in an update.
+      reasons: why it is too rare to learn; none if it is not.
+    """
+
+    output: str
+    label: str
+    train: int
+    dev: int
+    test: int
+    per_update: float
+    reasons: tuple[Reason, ...]
+
+
+def support(
+    splits: SplitCounts,
+    epoch: Sequence[OutputCounts],
+    share: float,
+    smooth: Mapping[str, float],
+    limit: int,
+) -> tuple[LabelSupport, ...]:
+    """Judge each label to be learned; of multi-label classes, their positives.
+
+    Args:
+      splits: the counts of "train", "dev" and "test".
+      epoch: the counts of one epoch.
+      share: of the epoch's sequences that one update sees.
+      smooth: of the loss, by output, in counts; without those it says nothing of.
+      limit: fewer in the training split are too few.
+    """
+    counts = {split: dict(_by_label(outputs)) for split, outputs in splits.items()}
+    drawn = dict(_by_label(epoch))
+    found = []
+    for key in dict.fromkeys(key for split in counts.values() for key in split):
+        train, dev, test = (counts[s].get(key, 0) for s in ("train", "dev", "test"))
+        per_update = share * drawn.get(key, 0)
+        reasons: list[Reason] = []
+        if train == 0:
+            reasons.append("unseen" if dev or test else "absent")
+        else:
+            if train < limit:
+                reasons.append("few")
+            if per_update < 1:
+                reasons.append("not in every update")
+            if per_update < smooth.get(key[0], 0):
+                reasons.append("smooth")
+        found.append(LabelSupport(*key, train, dev, test, per_update, tuple(reasons)))
+    return tuple(found)
+
+
+def smooth_by_output(objective: Objective) -> dict[str, float]:
+    """Find the largest `smooth` in counts of a batch, by the output it is used on.
+
+    Losses whose sets are single tokens have no counts to compare with.
+
+    >>> from dicejax.objectives import Dice, WeightedSum
+    >>> smooth_by_output(WeightedSum().bind_outputs(["tags"]))
+    {'tags': 1.0}
+
+    Args:
+      objective: of which every part names its output.
+    """
+    found: dict[str, float] = {}
+    for leaf in objective.terms():
+        smooth = getattr(leaf, "smooth", None)
+        if smooth is not None and leaf.is_of_a_set:
+            found[leaf.output] = max(found.get(leaf.output, 0.0), smooth)
+    return found
+
+
+def _by_label(
+    outputs: Sequence[OutputCounts],
+) -> Iterator[tuple[tuple[str, str], int]]:
+    for output in outputs:
+        for label in output.labels:
+            chosen = output.rule in ("negative class", "most and least")
+            if chosen or not label.is_negative:
+                yield (output.output, label.label), label.positives

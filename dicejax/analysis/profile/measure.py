@@ -1,25 +1,87 @@
-"""Read an experiment's data and count all that a profile says of it."""
+"""Profile the data of an experiment: label counts, lengths, padding."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Sequence
 
 import cattrs
+import numpy as np
 
-from dicejax.analysis.profile.imbalance import OutputCounts, count_outputs, rules
-from dicejax.analysis.profile.lengths import (
-    Lengths,
-    Padding,
-    measure_lengths,
-    measure_padding,
+from dicejax.analysis.profile.imbalance import (
+    LabelSupport,
+    OutputCounts,
+    count_outputs,
+    rules,
+    smooth_by_output,
+    support,
 )
-from dicejax.analysis.profile.rarity import LabelSupport, smooth_by_output, support
 from dicejax.config import Experiment
+from dicejax.data.pack import pack
 from dicejax.errors import InputError
 from dicejax.tasks import Item
 from dicejax.training.setup import SPLITS, Encoded, Warn, encode, epochs_drawn
+
+BINS = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Bin:
+    """Sequences of `first` to `last` pieces, both included."""
+
+    first: int
+    last: int
+    sequences: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """Lengths of the sequences of a split in pieces, special ones included.
+
+    Attributes:
+      quantiles: by percent, the shortest length that so many sequences do not exceed.
+      longest: the most pieces of any.
+      bins: how many sequences there are of which lengths, from 1 to the longest.
+    """
+
+    quantiles: dict[int, int]
+    longest: int
+    bins: tuple[Bin, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchFill:
+    """Share of a batch that one layout of the sequences fills.
+
+    Attributes:
+      places: of all batches of one pass over the split.
+      filled: the share of them that holds a piece; the rest is padding.
+      factor: places it takes for each place that packed rows take.
+    """
+
+    places: int
+    filled: float
+    factor: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Padding:
+    """Padding of three kinds of batches, with one order of sequences.
+
+    Attributes:
+      max_length: places per row.
+      to_row: one row per sequence, all rows full width.
+      to_batch: a row for each sequence, as wide as the longest of its batch of
+        `batch_size`.
+      packed: several sequences in a row, as training has them.
+    """
+
+    max_length: int
+    to_row: BatchFill
+    to_batch: BatchFill
+    packed: BatchFill
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +106,8 @@ class SplitProfile:
 
 
 @dataclasses.dataclass(frozen=True)
-class Profile:
-    """What a data set is like, as a task and an encoder's tokenizer see it.
+class DataProfile:
+    """Counts of a data set, as a task and an encoder's tokenizer see it.
 
     Attributes:
       name: of the experiment.
@@ -56,8 +118,8 @@ class Profile:
       rare: fewer positives of a label in the training split are too few.
       smooth: of the objective, by output, in counts.
       splits: "train", "dev" and "test".
-      support: each label to be learnt, with what there is to learn it from.
-      warnings: what reading and encoding the data had to say.
+      support: training examples of each label to be learned.
+      warnings: of reading and encoding the data.
     """
 
     name: str
@@ -77,8 +139,8 @@ class Profile:
         return tuple(label for label in self.support if label.reasons)
 
 
-def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> Profile:
-    """Profile the data of an experiment. No weights are read.
+def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfile:
+    """DataProfile the data of an experiment. No weights are read.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> data = SyntheticNER(train=50, dev=5, test=5)
@@ -89,7 +151,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> Profile:
 
     Args:
       experiment: names data, task and tokenizer.
-      warn: is told in a sentence what the user should know; the profile keeps it too.
+      warn: called with each warning; the profile keeps them too.
       rare: fewer positives of a label in the training split are too few.
 
     Raises:
@@ -100,17 +162,17 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> Profile:
         raise InputError(f"rare is {rare}; want 0 or more")
     warnings: list[str] = []
 
-    def told(text: str) -> None:
+    def note(text: str) -> None:
         warnings.append(text)
         warn(text)
 
     task, training = experiment.task, experiment.training
-    data = encode(experiment, told)
+    data = encode(experiment, note)
     chosen = rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     epoch = _epoch(experiment, data)
     smooth = _smooth(experiment, data)
-    return Profile(
+    return DataProfile(
         name=experiment.name,
         task=type(task).__name__,
         objective=experiment.objective.short_name,
@@ -130,14 +192,14 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> Profile:
     )
 
 
-def to_json(found: Profile) -> str:
+def to_json(found: DataProfile) -> str:
     """Write a profile as one JSON object, numbers as they are."""
     return json.dumps(cattrs.unstructure(found), ensure_ascii=False)
 
 
-def from_json(text: str) -> Profile:
+def from_json(text: str) -> DataProfile:
     """Read what `to_json` wrote."""
-    return cattrs.structure(json.loads(text), Profile)
+    return cattrs.structure(json.loads(text), DataProfile)
 
 
 def _split(
@@ -198,3 +260,67 @@ def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
         for output, smooth in smooth_by_output(objective).items()
         if targets[output].kind != "positions"
     }
+
+
+def measure_lengths(lengths: Sequence[int]) -> Lengths:
+    """Describe lengths.
+
+    >>> found = measure_lengths([3, 4, 4, 5, 30])
+    >>> found.quantiles[50], found.longest, found.bins[:2]
+    (4, 30, (Bin(first=1, last=3, sequences=1), Bin(first=4, last=6, sequences=3)))
+
+    Args:
+      lengths: one or more.
+    """
+    percents = (50, 90, 95, 99)
+    values = np.percentile(lengths, percents, method="inverted_cdf")
+    longest = int(max(lengths))
+    width = math.ceil(longest / BINS)
+    edges = np.arange(1, longest + width + 1, width)
+    counts, _ = np.histogram(lengths, edges)
+    return Lengths(
+        {percent: int(value) for percent, value in zip(percents, values, strict=True)},
+        longest,
+        tuple(
+            Bin(int(first), min(int(first) + width - 1, longest), int(count))
+            for first, count in zip(edges[:-1], counts, strict=True)
+        ),
+    )
+
+
+def measure_padding(
+    lengths: Sequence[int], max_length: int, per_batch: int, seed: int
+) -> Padding:
+    """Lay sequences out in three ways, in the order of the first epoch.
+
+    >>> padding = measure_padding([2, 2, 4, 8], max_length=8, per_batch=4, seed=0)
+    >>> padding.to_row.places, padding.packed.places, padding.to_row.factor
+    (32, 16, 2.0)
+
+    Args:
+      lengths: of the sequences, one or more.
+      max_length: places per row; no sequence is longer.
+      per_batch: sequences that are padded to the longest of them.
+      seed: of the order, as `Training.seed`.
+    """
+    shuffled = np.array(lengths)
+    np.random.default_rng((seed, 0)).shuffle(shuffled)
+    to_batch = sum(
+        len(batch) * int(batch.max())
+        for batch in (
+            shuffled[start : start + per_batch]
+            for start in range(0, len(shuffled), per_batch)
+        )
+    )
+    pieces = int(shuffled.sum())
+    packed = len(pack(shuffled.tolist(), max_length)) * max_length
+
+    def layout(places: int) -> BatchFill:
+        return BatchFill(places, pieces / places, places / packed)
+
+    return Padding(
+        max_length,
+        to_row=layout(len(shuffled) * max_length),
+        to_batch=layout(to_batch),
+        packed=layout(packed),
+    )

@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from etils import epath
-
 from dicejax.analysis import figures
 from dicejax.analysis.profile.imbalance import LabelCount
-from dicejax.analysis.profile.lengths import Lengths, Padding
-from dicejax.analysis.profile.measure import Profile, to_json
+from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding, to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,29 +26,16 @@ _FEWEST = 8  # labels that there is room for: bars of two would be slabs
 _SHORTENED = 18  # characters of a label
 
 
-def prepare(folder: str) -> None:
-    """See that a picture can be drawn and the folder be written, before all else.
-
-    Args:
-      folder: made if it does not exist.
-
-    Raises:
-      InputError: Matplotlib is missing, or the folder cannot be made.
-    """
-    figures.require_matplotlib("--out, for its picture,")
-    figures.make_folder(folder)
-
-
-def write(profile: Profile, split: str, folder: str) -> None:
+def write(profile: DataProfile, split: str, folder: str) -> None:
     """Write profile.json, profile.png and profile.svg.
 
     Args:
       profile: of the experiment.
       split: the one that is drawn.
-      folder: one that exists; what it has of these names is replaced.
+      folder: made if it does not exist; files of these names are replaced.
 
     Raises:
-      InputError: a file cannot be written.
+      InputError: the folder or a file cannot be written.
     """
     texts = [label.label for o in profile.splits[split].outputs for label in o.labels]
     content = {"profile.json": (to_json(profile) + "\n").encode()}
@@ -59,10 +43,10 @@ def write(profile: Profile, split: str, folder: str) -> None:
         figure = draw(profile, split)
         for kind in ("png", "svg"):
             content[f"profile.{kind}"] = figures.rendered(figure, kind)
-    figures.write(epath.Path(folder), content)
+    figures.write(figures.make_folder(folder), content)
 
 
-def draw(profile: Profile, split: str) -> Figure:
+def draw(profile: DataProfile, split: str) -> Figure:
     """Draw the labels of a split on the left, lengths and padding on the right.
 
     Args:

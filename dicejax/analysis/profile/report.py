@@ -9,15 +9,13 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from dicejax.analysis.profile.imbalance import OutputCounts
-from dicejax.analysis.profile.lengths import Lengths, Padding
-from dicejax.analysis.profile.measure import Profile
-from dicejax.analysis.profile.rarity import LabelSupport
+from dicejax.analysis.profile.imbalance import LabelSupport, OutputCounts
+from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding
 
 _BAR = 40  # characters of the longest bar
 
 
-def report(profile: Profile, split: str) -> Iterator[RenderableType]:
+def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
     """Yield what the terminal shows, from top to bottom.
 
     Args:
@@ -53,12 +51,12 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> 
     return table
 
 
-def _sizes(profile: Profile) -> Table:
+def _sizes(profile: DataProfile) -> Table:
     table = _table(
         f"{profile.name}: {profile.task}, rows of {profile.max_length} pieces",
         ["split"],
         ["examples", "sequences", "pieces", "50%", "90%", "95%", "99%", "longest"],
-        caption="under %: so many sequences have no more pieces",
+        caption="percentiles: so many sequences have at most so many pieces",
     )
     for name, split in profile.splits.items():
         lengths = split.lengths
@@ -68,7 +66,7 @@ def _sizes(profile: Profile) -> Table:
     return table
 
 
-def _imbalance(profile: Profile) -> Table:
+def _imbalance(profile: DataProfile) -> Table:
     table = _table(
         "imbalance",
         ["output", "split", "negatives : positives"],
@@ -115,7 +113,7 @@ def _labels(output: OutputCounts, split: str) -> Table:
     return table
 
 
-def _support(profile: Profile) -> Iterator[RenderableType]:
+def _support(profile: DataProfile) -> Iterator[RenderableType]:
     several = len({label.output for label in profile.support}) > 1
     rare = len(profile.too_rare)
     what = f"{rare} of {len(profile.support)} labels are too rare to learn"
@@ -139,7 +137,7 @@ def _support(profile: Profile) -> Iterator[RenderableType]:
     yield table
 
 
-def why(label: LabelSupport, profile: Profile) -> str:
+def why(label: LabelSupport, profile: DataProfile) -> str:
     """Say why a label is too rare to learn; nothing if it is not."""
     smooth = profile.smooth.get(label.output, 0)
     texts = {

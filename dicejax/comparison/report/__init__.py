@@ -1,7 +1,7 @@
 """The report of a comparison: one HTML page, the same as Markdown, the same as JSON.
 
-report.html       one file with its pictures, which opens from disk
-report.md         the same in text, with tables in the place of pictures
+report.html       one file with its figures, which opens from disk
+report.md         the same in text, with tables in the place of figures
 comparison.json   the same for programs
 rerun.py          the experiment that trains all of it again
 
@@ -11,45 +11,37 @@ The same runs give the same bytes: there are no dates and no times in them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import numpy as np
 from etils import epath
 
-from dicejax.comparison.report import figures, numbers, scores
-from dicejax.comparison.report.beside_paper import beside_paper
-from dicejax.comparison.report.document import Document, Drawing, Section
-from dicejax.comparison.report.gradients import drawings_of
-from dicejax.comparison.report.markdown import markdown
-from dicejax.comparison.report.material import Material, gathered
-from dicejax.comparison.report.page import page
-from dicejax.comparison.report.rerun import FILE as RERUN
-from dicejax.comparison.report.rerun import Rerun, experiment_file, rerun_of
-from dicejax.comparison.report.rerun import section as rerun_section
-from dicejax.comparison.report.tuning import tuning_section
+from dicejax import config
+from dicejax.comparison.report import pictures, probabilities, scores, sections
+from dicejax.comparison.report.document import Document, Section, markdown, page
+from dicejax.comparison.report.material import Material, Series, gathered
+from dicejax.comparison.report.pictures import mean_and_band
 from dicejax.comparison.statistics import Row
+from dicejax.comparison.table import baseline_name
 from dicejax.files import write_whole
+from dicejax.metrics import score_counts
 from dicejax.metrics.scores import heading
 
-__all__ = ["Drawing", "write"]
+__all__ = ["write"]
 
 
-def write(
-    rows: Sequence[Row],
-    folder: str,
-    *,
-    drawings: Sequence[Drawing] | None = None,
-) -> str:
+def write(rows: Sequence[Row], folder: str) -> str:
     """Write the report of a comparison, and complete its `comparison.json`.
 
-    Losses stand in the order of their names, the baseline first.
+    Losses are sorted by name, the baseline first.
 
     Args:
       rows: as `comparison.evaluated` returns them.
       folder: of the comparison.
-      drawings: pictures of gradients; None takes those of the runs.
 
     Returns:
-      Where the page is.
+      Path of the page.
 
     Raises:
       InputError: a run cannot be read, or the folder cannot be written to.
@@ -59,17 +51,15 @@ def write(
     materials = gathered(rows)
     runs = [one for row in rows for one in row.outcomes]
     folders = dict.fromkeys(shown(one.folder, path) for one in runs)
-    rerun = rerun_of(rows, materials, tuple(folders))
+    rerun = sections.rerun_of(rows, materials, tuple(folders))
     file = path / "comparison.json"
     known = json.loads(file.read_text()) if file.exists() else {}
-    tuning = tuning_section(known.get("tuning"))
-    drawings = drawings_of(rows) if drawings is None else drawings
-    document = _document(rows, materials, rerun, drawings, tuning)
-    content = numbers.completed(known, rows, materials, document, rerun)
+    document = _document(rows, materials, rerun, known.get("tuning"))
+    content = _content(known, rows, materials, document, rerun)
     for run in (run for one in content["losses"].values() for run in one["runs"]):
         run["folder"] = shown(run["folder"], path)
     files = {
-        RERUN: experiment_file(rerun.experiment),
+        sections.RERUN: sections.experiment_file(rerun.experiment),
         "comparison.json": json.dumps(content, indent=2) + "\n",
         "report.md": markdown(document),
         "report.html": page(document),
@@ -89,78 +79,146 @@ def shown(folder: str, report: epath.Path) -> str:
     return str(path.relative_to(report)) if path.is_relative_to(report) else str(path)
 
 
+def _metric(rows: Sequence[Row]) -> str:
+    found = next(one for row in rows for one in row.outcomes if one.result)
+    return found.result["primary_metric"]
+
+
 def _document(
     rows: Sequence[Row],
     materials: Sequence[Material],
-    rerun: Rerun,
-    drawings: Sequence[Drawing],
-    tuning: Section,
+    rerun: sections.Rerun,
+    tuning: Mapping[str, Any] | None,
 ) -> Document:
-    test = next(one for row in rows for one in row.outcomes if one.result).result
-    primary_metric, baseline = test["primary_metric"], rows[0].loss
+    metric, baseline = _metric(rows), baseline_name(rows[0].loss)
     own = [m for m in materials if m.experiment is not None]
-    rooms = [
-        *scores.statistics(rows, primary_metric),
-        _drawn("learning", "Learning curves", figures.learning(own, primary_metric)),
-        _drawn(
-            "thresholds",
-            "Precision, recall and thresholds",
-            figures.thresholds(own),
-            _uncounted(own),
+    parts = [
+        *scores.statistics(rows, metric),
+        Section(
+            key="learning",
+            title="Learning curves",
+            pictures=tuple(pictures.learning(own, metric)),
         ),
-        _drawn("calibration", "Calibration", figures.calibration(own), _uncounted(own)),
-        _drawn("classes", "Rare and frequent classes", figures.by_class(materials)),
-        Section(key="gradients", title="Gradients", drawings=tuple(drawings)),
-        tuning,
-        *beside_paper(rows, materials, primary_metric),
-        rerun_section(rerun),
+        Section(
+            key="thresholds",
+            title="Precision, recall and thresholds",
+            text=_uncounted(own),
+            pictures=tuple(probabilities.thresholds(own)),
+        ),
+        Section(
+            key="calibration",
+            title="Calibration",
+            text=_uncounted(own),
+            pictures=tuple(probabilities.calibration(own)),
+        ),
+        Section(
+            key="classes",
+            title="Rare and frequent classes",
+            pictures=tuple(pictures.by_class(materials)),
+        ),
+        sections.gradients(rows),
+        sections.tuned(tuning),
+        *sections.versus_paper(rows, materials, metric),
+        rerun.section,
         scores.reading(baseline),
     ]
     return Document(
-        title=f"{rerun.experiment.name}: does the loss help?",
-        about=f"{heading(primary_metric)} on test of {_counted(materials)} beside "
-        f"{baseline}: the same data order, the same initial weights, the same budget.",
+        title=f"{rerun.experiment.name}: loss comparison",
+        about=f"{heading(metric)} on the test set, {_counted(materials)} vs. "
+        f"{baseline}: same data order, same initial weights, same budget.",
         warnings=tuple(scores.warnings_of(rows)),
         claims=tuple(scores.claims_of(rows)),
-        sections=tuple(one for one in rooms if _has_content(one)),
+        sections=tuple(one for one in parts if not one.is_empty),
     )
 
 
 def _counted(materials: Sequence[Material]) -> str:
     losses = sum(m.has_runs for m in materials[1:])
-    controls = len(materials) - 1 - losses
-    told = f"{losses} {'loss' if losses == 1 else 'losses'}"
-    if controls:
-        told += f" and {controls} {'control' if controls == 1 else 'controls'}"
-    return told
+    others = len(materials) - 1 - losses
+    text = f"{losses} {'loss' if losses == 1 else 'losses'}"
+    if others:
+        text += f" and {others} {'baseline' if others == 1 else 'baselines'}"
+    return text
 
 
-def _drawn(
-    key: str, title: str, drawn: Sequence[figures.Figure], text: Sequence[str] = ()
-) -> Section:
-    return Section(key=key, title=title, text=tuple(text), figures=tuple(drawn))
-
-
-def _uncounted(materials: Sequence[Material]) -> list[str]:
-    """Say which runs a picture lacks."""
+def _uncounted(materials: Sequence[Material]) -> tuple[str, ...]:
+    """Name the runs that a figure lacks."""
     missing = [f"{m.loss} seed {seed}" for m in materials for seed in m.uncounted]
     if not missing:
-        return []
-    return [
-        "Not drawn, since these runs kept no counts of their scores (test_scores.npz; "
-        "an earlier version trained them, or their task has none): "
-        f"{', '.join(missing)}."
-    ]
-
-
-def _has_content(section: Section) -> bool:
-    return any(
-        (
-            section.text,
-            section.items,
-            section.tables,
-            section.figures,
-            section.drawings,
-            section.code,
-        )
+        return ()
+    return (
+        "Not drawn, because these runs have no counts of their scores "
+        "(test_scores.npz; an earlier version trained them, or their task has none): "
+        f"{', '.join(missing)}.",
     )
+
+
+def _content(
+    known: Mapping[str, Any],
+    rows: Sequence[Row],
+    materials: Sequence[Material],
+    document: Document,
+    rerun: sections.Rerun,
+) -> dict[str, Any]:
+    """Return the content of comparison.json."""
+    return {
+        **known,
+        "baseline": rows[0].loss,
+        "primary_metric": _metric(rows),
+        "losses": {row.loss: row.to_json() for row in rows},
+        "warnings": list(document.warnings),
+        "curves": {m.loss: _curves(m) for m in materials if m.experiment},
+        "rerun": {
+            "experiment": json.loads(config.to_json(rerun.experiment)),
+            "command": rerun.command,
+            **dict(rerun.facts),
+            "differences": list(rerun.differences),
+        },
+        "sections": {one.title: [*one.text, *one.bullets] for one in document.sections},
+    }
+
+
+def _curves(material: Material) -> dict[str, Any]:
+    return {
+        "dev": _by_step(material.dev),
+        "training_loss": _by_step(material.training),
+        "scores": {
+            output: _scores(np.sum(list(by_seed.values()), axis=0))
+            for output, by_seed in material.counts.items()
+        },
+        "classes": {
+            name: {"support": support, "f1": list(f1)}
+            for name, (support, f1) in material.classes.items()
+        },
+    }
+
+
+def _by_step(by_seed: Mapping[int, Series]) -> dict[str, Any]:
+    steps, mean, sd = mean_and_band(by_seed)
+    return {
+        "step": steps.tolist(),
+        "mean": mean.tolist(),
+        "mean_minus_sd": (mean - sd).tolist(),
+        "mean_plus_sd": (mean + sd).tolist(),
+        "seeds": list(by_seed),
+    }
+
+
+def _scores(counts: np.ndarray) -> dict[str, Any]:
+    """Curves of all seeds together, at every eighth threshold: half a unit of odds."""
+    found = score_counts.curve(counts)
+    diagram = score_counts.reliability(counts)
+    kept = slice(None, None, 8)
+    return {
+        "average_precision": found.average_precision,
+        "f1_at_default": found.f1_at(probabilities.THRESHOLD),
+        "calibration_error": diagram.expected_error,
+        "threshold": found.thresholds[kept].tolist(),
+        "precision": found.precision[kept].tolist(),
+        "recall": found.recall[kept].tolist(),
+        "reliability": [
+            (one.confidence, one.accuracy, one.count)
+            for one in diagram.bins
+            if one.count
+        ],
+    }

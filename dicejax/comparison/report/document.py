@@ -1,20 +1,35 @@
-"""What a report is made of, whatever it is written as: sections, tables, figures."""
+r"""The parts of a report, and the report as an HTML page and as Markdown.
+
+Text that comes from data, such as labels, is shown as it is: what HTML or Markdown
+would take for markup is escaped.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal
+import functools
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Literal
 
-from dicejax.comparison.report.chart import Panel, Strip
+import jinja2
+from markupsafe import Markup
+
+from dicejax.analysis import figures
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MARKS = {"better": "▲", "worse": "▼", "inconclusive": "≈", "unknown": "?"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Table:
+class TextTable:
     """A table of texts.
 
     Attributes:
       caption: what it shows.
-      columns: their headings; the first is that of the rows' names.
+      columns: headings; the first is that of the rows' names.
       rows: cells; the first names the row.
     """
 
@@ -24,37 +39,39 @@ class Table:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Figure:
-    """A picture with a panel for each loss, and its numbers.
+class Panel:
+    """A figure of Matplotlib, drawn within `dicejax.analysis.figures.look`.
 
     Attributes:
-      title: of the whole.
-      caption: how it is read, and what is left out.
-      key: what lines and marks mean: a class of the style sheet and words for it.
-      panels: one beside the other.
-      numbers: what it shows, as a table; for those who do not see the picture.
+      name: heading, such as the loss.
+      note: its numbers in a few words.
+      figure: the drawing.
+      axes: the axes in words, for those who do not see it.
     """
 
-    title: str
-    caption: str
-    key: tuple[tuple[str, str], ...]
-    panels: tuple[Panel, ...] | Strip
-    numbers: Table
+    name: str
+    note: str
+    figure: Figure
+    axes: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Drawing:
-    """A picture drawn elsewhere.
+class Picture:
+    """A figure of the report: one panel or several side by side, and its data.
 
     Attributes:
-      title: of the picture.
-      caption: what it shows, in words.
-      svg: an `<svg>` element, by code of this package: it is not escaped.
+      title: heading.
+      caption: how to read it.
+      key: legend: a class of the style sheet and words for it.
+      panels: the drawings.
+      data: the numbers that are drawn; None where they are in a file of the run.
     """
 
     title: str
     caption: str
-    svg: str
+    key: tuple[tuple[str, str], ...] = ()
+    panels: tuple[Panel, ...]
+    data: TextTable | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,31 +80,35 @@ class Section:
 
     Attributes:
       key: its name in links.
-      title: its heading.
+      title: heading.
       text: paragraphs.
-      items: points of a list.
-      tables: always open to see.
-      figures: of this package's kind.
-      drawings: pictures drawn elsewhere.
-      code: what is to be copied as it stands, each with what it is.
+      bullets: items of a list.
+      tables: always visible.
+      pictures: figures.
+      code: texts to copy, each with its name.
     """
 
     key: str
     title: str
     text: tuple[str, ...] = ()
-    items: tuple[str, ...] = ()
-    tables: tuple[Table, ...] = ()
-    figures: tuple[Figure, ...] = ()
-    drawings: tuple[Drawing, ...] = ()
+    bullets: tuple[str, ...] = ()
+    tables: tuple[TextTable, ...] = ()
+    pictures: tuple[Picture, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing below the heading."""
+        content = (self.text, self.bullets, self.tables, self.pictures, self.code)
+        return not any(content)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What may be said of one loss."""
+    """The verdict on one loss."""
 
     loss: str
-    outcome: Literal["better", "worse", "no evidence", "unknown"]
+    outcome: Literal["better", "worse", "inconclusive", "unknown"]
     sentence: str
 
 
@@ -98,9 +119,9 @@ class Document:
     Attributes:
       title: of the page.
       about: what was compared, in a sentence.
-      warnings: what a reader must know first.
-      claims: the answer, for each loss.
-      sections: all else.
+      warnings: what to know before reading the numbers.
+      claims: the verdict on each loss.
+      sections: everything else.
     """
 
     title: str
@@ -108,3 +129,100 @@ class Document:
     warnings: tuple[str, ...]
     claims: tuple[Claim, ...]
     sections: tuple[Section, ...]
+
+
+def page(document: Document) -> str:
+    """Return a report as one HTML page, with its figures and its style sheet."""
+    return _template().render(document=document, marks=MARKS)
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("dicejax.comparison.report", "."),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {"breaking": breaking, "svg": _svg}
+    return environment.get_template("page.html.jinja")
+
+
+def _svg(panel: Panel, key: str) -> Markup:
+    about = f"{panel.note}; {panel.axes}".strip("; ")
+    with figures.look():
+        return Markup(figures.element(panel.figure, key, panel.name, about))
+
+
+def breaking(text: str) -> Markup:
+    """Let a name break where one of its settings or words ends.
+
+    >>> breaking("dsc-stop_gradient<b>")
+    Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
+    """
+    return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", text))
+
+
+def markdown(document: Document) -> str:
+    """Return a report as Markdown, with tables in the place of figures."""
+    lines = [f"# {plain(document.title)}", "", plain(document.about), ""]
+    for warning in document.warnings:
+        lines += [f"> **Warning:** {plain(warning)}", ""]
+    lines += ["## Verdict", ""]
+    lines += [
+        f"- **{plain(one.loss)}**: {plain(one.sentence)}" for one in document.claims
+    ]
+    lines.append("")
+    for section in document.sections:
+        lines += _section(section)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _section(section: Section) -> Iterator[str]:
+    yield from (f"## {plain(section.title)}", "")
+    for text in section.text:
+        yield from (plain(text), "")
+    if section.bullets:
+        yield from (f"- {plain(item)}" for item in section.bullets)
+        yield ""
+    for table in section.tables:
+        yield from _table(table)
+    for picture in section.pictures:
+        yield from (f"### {plain(picture.title)}", "", plain(picture.caption), "")
+        if picture.data is None:
+            yield from ("The figure is in report.html.", "")
+        else:
+            yield from _table(picture.data)
+    for name, code in section.code:
+        # More backticks than there are together in what they enclose.
+        longest = max(map(len, re.findall("`+", code)), default=0)
+        fence = "`" * max(3, longest + 1)
+        yield from (f"{plain(name)}:", "", fence, *code.splitlines(), fence, "")
+
+
+def _table(table: TextTable) -> Iterator[str]:
+    yield from (f"{plain(table.caption)}:", "")
+    yield _row(table.columns)
+    yield f"| {' | '.join(('---', *('---:' for _ in table.columns[1:])))} |"
+    yield from map(_row, table.rows)
+    yield ""
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(map(plain, cells))} |"
+
+
+def plain(text: str) -> str:
+    r"""Escape what would be taken for Markdown or HTML, and join lines.
+
+    >>> print(plain("<script>alert(1)</script> a|b *c* _d_ stop_gradient"))
+    &lt;script&gt;alert(1)&lt;/script&gt; a\|b \*c\* \_d\_ stop_gradient
+    """
+    text = " ".join(text.split())
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    text = re.sub(r"([\\`*|~\[\]])", r"\\\1", text)
+    text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
+    # At the start of a line these would begin a heading or a list.
+    return re.sub(r"^(#|[-+](?= )|\d+(?=[.)] ))", r"\\\1", text)

@@ -1,4 +1,4 @@
-"""What the folders of the compared runs hold, beside their scores, as plain numbers."""
+"""Curves, counts and per-class scores of the compared runs, read from their folders."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from dicejax.comparison.outcomes import Outcome
+from dicejax.comparison.jobs import Outcome
 from dicejax.comparison.statistics import Row
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, SCORE_COUNTS, Run
 
-Curve = tuple[tuple[int, float], ...]
-"""Pairs of a step and a number."""
+Series = tuple[tuple[int, float], ...]
+"""Pairs of a training step and a number."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Material:
-    """What is known of the runs of one loss.
+    """Measurements of the runs of one loss.
 
     Attributes:
       loss: its name.
-      has_runs: whether it has runs of its own, finished or not.
+      has_runs: whether it has own runs, finished or not.
       experiment: of its first run; None where none has begun.
       dev: by seed, the primary metric on dev.
       training: by seed, the training loss.
@@ -41,8 +41,8 @@ class Material:
     loss: str
     has_runs: bool = True
     experiment: Experiment | None = None
-    dev: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
-    training: Mapping[int, Curve] = dataclasses.field(default_factory=dict)
+    dev: Mapping[int, Series] = dataclasses.field(default_factory=dict)
+    training: Mapping[int, Series] = dataclasses.field(default_factory=dict)
     counts: Mapping[str, Mapping[int, np.ndarray]] = dataclasses.field(
         default_factory=dict
     )
@@ -111,7 +111,7 @@ def _records(run: Run) -> list[dict[str, Any]]:
     return found
 
 
-def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Curve:
+def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Series:
     """Numbers of a name by step; those that were not finite are recorded as null."""
     return tuple(
         (one["step"], one[name]) for one in records if one.get(name) is not None

@@ -1,135 +1,180 @@
-"""The scores of a comparison in words and tables: warnings, claims, statistics."""
+"""Scores of a comparison in words and tables: warnings, verdicts, statistics."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
-from dicejax.comparison.outcomes import Outcome
-from dicejax.comparison.report import one_answer
-from dicejax.comparison.report.document import Claim, Section, Table
-from dicejax.comparison.report.figures import strip
+from dicejax.comparison.jobs import Outcome
+from dicejax.comparison.report.document import Claim, Section, TextTable
+from dicejax.comparison.report.pictures import strip
 from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import mean_and_spread
+from dicejax.comparison.table import baseline_name, mean_and_spread
 from dicejax.metrics.scores import heading
+from dicejax.metrics.significance import signed
 
 ADVISABLE = 5
 """Seeds, below which an interval is wide whatever the loss."""
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:
-    """Say what a reader must know before the first number."""
+    """Return what a reader must know before the first number."""
     said = []
     seeds = min(row.summary.n for row in rows)
     if seeds < 2:
         said.append(
-            "A loss has fewer than 2 finished seeds: of such a loss nothing can be "
-            "said. A single run may be better or worse by chance."
+            "A loss has fewer than 2 finished seeds and cannot be tested: a single run "
+            "may be better or worse by chance."
         )
     elif seeds < ADVISABLE:
         said.append(
-            f"A loss has only {seeds} finished seeds: intervals are wide, and only "
-            f"large differences can show. {ADVISABLE} or more are advisable."
+            f"A loss has only {seeds} finished seeds: confidence intervals are wide, "
+            f"and only large differences can show. Use {ADVISABLE} or more."
         )
-    for status, told in (
+    runs = sum(len(row.outcomes) for row in rows)
+    for status, consequence in (
         (
             "missing",
-            "not finished, and left out of all numbers; the command that began "
-            "the comparison goes on with them",
+            "are not finished and left out of all numbers; the command that started "
+            "the comparison resumes them",
         ),
         (
             "diverged",
-            "diverged, and left out of all means: a loss that diverges is "
-            "worse than its mean says",
+            "diverged and are left out of all means: a loss that diverges is worse "
+            "than its mean",
         ),
     ):
         found = _named(rows, lambda one, status=status: one.status == status)
         if found:
-            runs = sum(len(row.outcomes) for row in rows)
-            said.append(f"{len(found)} of {runs} runs {told}: {', '.join(found)}.")
-    alike = _named(rows, _classifies_alike)
+            said.append(f"{len(found)} of {runs} runs {consequence}: {_listed(found)}.")
+    alike = _named(rows, lambda one: bool(one.result) and one_class(one.result["test"]))
     if alike:
-        runs = "1 run gives" if len(alike) == 1 else f"{len(alike)} runs give"
+        some = "1 run predicts" if len(alike) == 1 else f"{len(alike)} runs predict"
         said.append(
-            f"{runs} one and the same class to every test example, so that the scores "
-            f"say how frequent it is and nothing else: {', '.join(alike)}."
+            f"{some} the same class for every test example, so that its scores measure "
+            f"the frequency of that class and nothing else: {_listed(alike)}."
         )
     return said
 
 
 def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
-    return [
-        f"{row.loss} seed {one.seed}"
-        for row in rows
-        for one in row.outcomes
-        if wanted(one)
-    ]
+    found = ((row.loss, one) for row in rows for one in row.outcomes)
+    return [f"{loss} seed {one.seed}" for loss, one in found if wanted(one)]
 
 
-def _classifies_alike(one: Outcome) -> bool:
-    return one.result is not None and one_answer.has_one_answer(one.result["test"])
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names)
+
+
+def one_class(test: Mapping[str, Any]) -> bool:
+    """Whether texts of several classes were all classified alike.
+
+    >>> of = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
+    ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
+    >>> one_class({"matthews": 0.0, "per_type": of})
+    True
+
+    Args:
+      test: scores of a run on the test set, of any task.
+    """
+    counts = _counts(test)
+    return any(
+        scores["recall"] == 1
+        and scores["support"] < counts.total()
+        # All of the class were found, and it was predicted for every text.
+        and round(scores["precision"] * counts.total()) == scores["support"]
+        for scores in (test["per_type"][name] for name in counts)
+    )
+
+
+def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the scores of calling every text positive, where there are two classes.
+
+        F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
+
+    so that F1 is high without any knowledge where positives are frequent.
+
+    >>> of = {"0": {"support": 346}, "1": {"support": 654}}
+    >>> all_positive({"matthews": 0.3, "per_type": of})
+    ("Predicting '1' for every text gives F1 79.08, accuracy 65.40 and Matthews 0.",)
+
+    Args:
+      test: scores of any run on the test set; of two classes the last is the positive
+        one.
+
+    Returns:
+      One sentence; none where there are not two classes of texts.
+    """
+    counts = _counts(test)
+    if len(counts) != 2:
+        return ()
+    positive = list(counts)[-1]
+    share = counts[positive] / counts.total()
+    return (
+        f"Predicting {positive!r} for every text gives F1 "
+        f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
+    )
+
+
+def _counts(test: Mapping[str, Any]) -> Counter[str]:
+    """Count the examples of each class; Matthews' correlation is of texts alone."""
+    if "matthews" not in test:
+        return Counter()
+    return Counter({name: int(of["support"]) for name, of in test["per_type"].items()})
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:
-    """Return the verdict of each loss but the baseline."""
+    """Return the verdict on each loss but the baseline."""
+    verdicts = ((row.loss, row.against.verdict) for row in rows if row.against)
     return [
-        Claim(
-            loss=row.loss,
-            outcome=row.against.verdict.outcome,
-            sentence=row.against.verdict.sentence,
-        )
-        for row in rows
-        if row.against is not None
+        Claim(loss=loss, outcome=one.outcome, sentence=one.sentence)
+        for loss, one in verdicts
     ]
 
 
 def statistics(rows: Sequence[Row], primary_metric: str) -> list[Section]:
-    """Return the tables of all losses and the picture of all runs."""
+    """Return the tables of all losses and the figure of all runs."""
     test = next(one for row in rows for one in row.outcomes if one.result).result[
         "test"
     ]
-    others = [name for name, value in test.items() if isinstance(value, float)]
+    names = [name for name, value in test.items() if isinstance(value, float)]
+    all_scores = TextTable(
+        caption="All scores (%) on the test set: mean ± SD over seeds",
+        columns=("loss", *map(heading, names)),
+        rows=tuple(
+            (row.loss, *(mean_and_spread(row.scores(name)) for name in names))
+            for row in rows
+        ),
+    )
     return [
         Section(
             key="scores",
             title="Scores",
-            text=one_answer.without_looking(test),
-            tables=(
-                _headline_table(rows, primary_metric),
-                Table(
-                    caption="All scores on test, in percent: mean ± standard deviation "
-                    "over seeds",
-                    columns=("loss", *map(heading, others)),
-                    rows=tuple(
-                        (
-                            row.loss,
-                            *(mean_and_spread(row.scores(name)) for name in others),
-                        )
-                        for row in rows
-                    ),
-                ),
-            ),
+            text=all_positive(test),
+            tables=(_headline_table(rows, primary_metric), all_scores),
         ),
-        Section(key="runs", title="Runs", figures=(strip(rows, primary_metric),)),
+        Section(key="runs", title="Runs", pictures=(strip(rows, primary_metric),)),
     ]
 
 
-def _headline_table(rows: Sequence[Row], primary_metric: str) -> Table:
-    return Table(
-        caption=f"{heading(primary_metric)} on test, in percent, and its difference to "
-        f"{rows[0].loss} with the 95 % interval for new seeds and new examples",
+def _headline_table(rows: Sequence[Row], primary_metric: str) -> TextTable:
+    return TextTable(
+        caption=f"Test {heading(primary_metric)} (%), and its difference to "
+        f"{baseline_name(rows[0].loss)} (95% CI over seeds and test examples)",
         columns=(
             "loss",
             "n",
             "mean",
-            "sd",
+            "SD",
             "median",
             "min",
             "max",
             "diverged",
             "missing",
             "difference",
-            "interval",
-            "p (Holm)",
+            "95% CI",
+            "Holm p",
             "seeds needed",
         ),
         rows=tuple((row.loss, *_described(row), *_compared(row)) for row in rows),
@@ -139,69 +184,51 @@ def _headline_table(rows: Sequence[Row], primary_metric: str) -> Table:
 def _described(row: Row) -> list[str]:
     one = row.summary
     numbers = (one.mean, one.sd, one.median, one.min, one.max)
-    return [str(one.n), *map(percent, numbers), str(one.diverged), str(row.missing)]
+    return [str(one.n), *map(_percent, numbers), str(one.diverged), str(row.missing)]
 
 
 def _compared(row: Row) -> list[str]:
     if row.against is None:
         return ["baseline", "", "", ""]
-    crossed = row.against.crossed
+    crossed, needed = row.against.crossed, row.against.seeds_needed
     if crossed is None:
         return ["-", "-", "-", "-"]
     return [
-        f"{100 * crossed.mean:+.2f}",
-        f"{100 * crossed.low:+.2f} to {100 * crossed.high:+.2f}",
-        p_value(row.against.p_holm),
-        _needed(row.against.seeds_needed),
+        signed(100 * crossed.mean),
+        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
+        "< 0.001" if row.against.p_holm < 0.001 else f"{row.against.p_holm:.3f}",
+        "> 10,000" if needed is None else f"{needed:,}",
     ]
 
 
-def percent(value: float | None) -> str:
-    """Write a share in percent; "-" for None.
-
-    >>> percent(0.91644), percent(None)
-    ('91.64', '-')
-    """
+def _percent(value: float | None) -> str:
     return "-" if value is None else f"{100 * value:.2f}"
 
 
-def p_value(value: float) -> str:
-    """Write a p-value.
-
-    >>> p_value(0.0312), p_value(0.00002)
-    ('0.031', '< 0.001')
-    """
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _needed(seeds: int | None) -> str:
-    return "> 10,000" if seeds is None else f"{seeds:,}"
-
-
 def reading(baseline: str) -> Section:
-    """Say in plain words what the tests are, and what they are not."""
+    """Explain the statistics in plain words."""
     return Section(
         key="reading",
         title="How to read this",
         text=(
             f"All runs of a seed start from the same weights and see the same data in "
-            f"the same order, so a loss is set beside {baseline} seed by seed. What "
-            "remains has two sources of chance: which seeds were drawn, and which "
-            "examples are in the test set. The interval allows for both (seeds crossed "
-            "with examples): with other seeds and another test set of the same kind, "
-            "95 of 100 such intervals hold the true difference.",
-            "Who tries ten losses finds one that looks good by chance. The p-values "
-            "are therefore adjusted for the number of losses by Holm's procedure: the "
-            "chance that any verdict of this page is wrong where no loss makes a "
-            "difference is at most 5 %. An interval is that of one loss alone, so it "
-            "may leave 0 out where the verdict is no evidence.",
-            "No evidence of a difference does not mean that there is none. It means "
-            "that these runs do not show one; the interval says how large it may be. "
-            "Seeds needed says how many would show a difference of the size that was "
-            "seen, in four of five cases; it is a plan, not a result, and from few "
-            "seeds it is rough.",
+            f"the same order, so each loss is paired with {baseline} seed by seed. Two "
+            "sources of chance remain: the seeds, and the examples of the test set. "
+            "The confidence interval covers both (seeds crossed with examples): with "
+            "other seeds and another test set of the same kind, 95 of 100 such "
+            "intervals contain the true difference.",
+            "Among ten losses one looks good by chance. The p-values are therefore "
+            "corrected for the number of losses by Holm's procedure: the chance that "
+            "any verdict of this page is wrong where no loss makes a difference is at "
+            "most 5%. A confidence interval is that of one loss alone, so it may "
+            "exclude 0 where the verdict is inconclusive.",
+            "Inconclusive does not mean that there is no difference. It means that "
+            "these runs do not show one; the interval says how large it may be. Seeds "
+            "needed is how many would show a difference of the observed size with "
+            "power 0.8; it is for planning, not a result, and from few seeds it is "
+            "rough.",
             "Better and worse hold for this data, this encoder, this budget and these "
-            "settings. A loss with other numbers of its own, or another learning "
-            "rate, is another comparison.",
+            "settings. Other hyper-parameters of a loss, or another learning rate, are "
+            "another comparison.",
         ),
     )

@@ -23,7 +23,13 @@ from dicejax.metrics.significance.differences import (
     score,
     seeds_needed,
 )
-from dicejax.metrics.significance.verdicts import ScoreSummary, Verdict, holm, verdict
+from dicejax.metrics.significance.verdicts import (
+    ScoreSummary,
+    Verdict,
+    holm,
+    signed,
+    verdict,
+)
 
 __all__ = [
     "CrossedDifference",
@@ -37,5 +43,6 @@ __all__ = [
     "score",
     "seeds_and_items",
     "seeds_needed",
+    "signed",
     "verdict",
 ]

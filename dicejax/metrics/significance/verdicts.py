@@ -76,7 +76,7 @@ class Verdict:
       sentence: the outcome with difference and interval, in points of 100.
     """
 
-    outcome: Literal["better", "worse", "no evidence", "unknown"]
+    outcome: Literal["better", "worse", "inconclusive", "unknown"]
     sentence: str
 
     def __str__(self) -> str:
@@ -138,7 +138,8 @@ def verdict(
     >>> print(verdict(found))
     better: +0.62 F1 (95% CI +0.31 to +0.93)
     >>> print(verdict(found, p_value=0.06, comparisons=15))
-    not significant after correcting for 15 comparisons (Holm p = 0.06): +0.62 F1 (95% CI +0.31 to +0.93)
+    not significant after correcting for 15 comparisons (Holm p = 0.06): \
++0.62 F1 (95% CI +0.31 to +0.93)
     >>> print(verdict(None))
     no verdict from one seed
 
@@ -148,12 +149,13 @@ def verdict(
         difference's own.
       comparisons: their number, for the sentence.
       metric: the name of the score, for the sentence.
-    """  # noqa: E501
+    """
     if difference is None:
         return Verdict("unknown", "no verdict from one seed")
     p_value = difference.p_value if p_value is None else p_value
     ends = (difference.mean, difference.low, difference.high)
-    mean, low, high = (f"{100 * x:+.2f}".replace("-", "\N{MINUS SIGN}") for x in ends)
+    digits = 2 if difference.high - difference.low < 0.1 else 1
+    mean, low, high = (signed(100 * end, digits) for end in ends)
     interval = f"{100 * (1 - difference.level):g}% CI {low} to {high}"
     numbers = f"{mean} {metric} ({interval})"
     if p_value <= difference.level:
@@ -168,4 +170,13 @@ def verdict(
             f"not significant after correcting for {comparisons} comparisons "
             f"(Holm p = {p_value:.2g}): {numbers}"
         )
-    return Verdict("no evidence", sentence)
+    return Verdict("inconclusive", sentence)
+
+
+def signed(value: float, digits: int = 2) -> str:
+    """Write a difference with its sign.
+
+    >>> signed(0.5), signed(-13.42, 1)
+    ('+0.50', '−13.4')
+    """
+    return f"{value:+.{digits}f}".replace("-", "\N{MINUS SIGN}")

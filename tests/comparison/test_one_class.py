@@ -8,7 +8,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from dicejax import comparison
 from dicejax.comparison import report
-from dicejax.comparison.report.one_answer import has_one_answer, without_looking
+from dicejax.comparison.report.scores import all_positive, one_class
 from dicejax.data.examples import LabelledText
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.tasks.classification import Classification, Decision
@@ -44,24 +44,25 @@ def scored(predicted, gold=GOLD, labels=("no", "yes")):
     ],
 )
 def test_texts_that_are_all_classified_alike(predicted, gold, labels, alike):
-    assert has_one_answer(scored(predicted, gold, labels)) == alike
+    assert one_class(scored(predicted, gold, labels)) == alike
 
 
 def test_what_calling_every_text_positive_scores():
     truth, every = [one == "yes" for one in GOLD], [True] * len(GOLD)
     f1, accuracy = f1_score(truth, every), accuracy_score(truth, every)
-    (sentence,) = without_looking(scored(GOLD))
+    (sentence,) = all_positive(scored(GOLD))
     assert sentence.startswith(
-        f"Calling every text 'yes' has F1 {100 * f1:.2f}, accuracy {100 * accuracy:.2f}"
+        f"Predicting 'yes' for every text gives F1 {100 * f1:.2f}, "
+        f"accuracy {100 * accuracy:.2f} and"
     )
     assert scored(["yes"] * 99)["f1"] == pytest.approx(f1)
 
 
 def test_other_tasks_have_no_such_answer():
     of_spans = {"f1": 1.0, "per_type": {"PER": {"f1": 1.0, "support": 3}}}
-    assert not has_one_answer(of_spans) and not without_looking(of_spans)
+    assert not one_class(of_spans) and not all_positive(of_spans)
     three = scored(list("abcabc"), list("abcabc"), tuple("abc"))
-    assert not without_looking(three)
+    assert not all_positive(three)
 
 
 def test_the_report_names_the_runs(tmp_path):
@@ -73,9 +74,9 @@ def test_the_report_names_the_runs(tmp_path):
         run.write_result({**run.result(), "test": test})
     report.write(comparison.evaluated(jobs, str(tmp_path)), str(tmp_path))
     (warning,) = json.loads((tmp_path / "comparison.json").read_text())["warnings"]
-    assert warning.startswith("2 runs give one and the same class")
+    assert warning.startswith("2 runs predict the same class")
     assert warning.endswith("dice seed 1, dice seed 4.")
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text()
-        assert "2 runs give one and the same class" in text
-        assert "has F1 79.27, accuracy 65.66, Matthews" in text
+        assert "2 runs predict the same class" in text
+        assert "gives F1 79.27, accuracy 65.66 and Matthews" in text

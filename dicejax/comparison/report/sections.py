@@ -1,0 +1,329 @@
+"""Sections on provenance: tuning, published scores, gradients, how to reproduce."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from etils import epath
+
+from dicejax import config
+from dicejax.analysis import paper
+from dicejax.analysis.gradients import plot
+from dicejax.comparison.report.document import Panel, Picture, Section, TextTable
+from dicejax.comparison.report.material import Material
+from dicejax.comparison.statistics import Row
+from dicejax.comparison.table import mean_and_spread
+from dicejax.config import Experiment
+from dicejax.metrics.scores import heading
+from dicejax.metrics.significance import signed
+from dicejax.objectives import CrossEntropy, Objective, Tversky
+from dicejax.training.gradients.collector import FILE as GRADIENTS
+
+RERUN = "rerun.py"
+
+
+def tuned(tuning: Mapping[str, Any] | None) -> Section:
+    """Show the chosen settings, as `tuning.json` has them; nothing without tuning."""
+    if tuning is None:
+        return Section(key="tuning", title="Tuning")
+    metric = f"dev {heading(tuning['primary_metric'])}"
+    return Section(
+        key="tuning",
+        title="Tuning",
+        text=(
+            f"Before the comparison each loss had {tuning['trials']} trials of its "
+            "learning rate and its hyper-parameters, with a seed that no run here has, "
+            "and the best on dev was chosen. The test set was not used. Gains on dev "
+            "are of one seed, chosen as the best of many: they are no result.",
+        ),
+        tables=(
+            TextTable(
+                caption=f"Chosen settings and their {metric} (%)",
+                columns=("loss", "chosen", metric, f"{metric} as given", "diverged"),
+                rows=tuple(
+                    (loss, *_tuned_cells(one))
+                    for loss, one in sorted(tuning["losses"].items())
+                ),
+            ),
+        ),
+    )
+
+
+def _tuned_cells(one: Mapping[str, Any]) -> list[str]:
+    best, first = one["trials"][one["chosen"]], one["trials"][0]
+    values = [
+        f"{path.partition('.')[2]} {value:g}" for path, value in best["values"].items()
+    ]
+    chosen = ", ".join(values) + (" (as given)" if best is first else "")
+    devs = [trial["dev"] for trial in (best, first)]
+    shown = ["diverged" if dev is None else f"{100 * dev:.2f}" for dev in devs]
+    return [chosen, *shown, str(sum(t["dev"] is None for t in one["trials"]))]
+
+
+def versus_paper(
+    rows: Sequence[Row], materials: Sequence[Material], primary_metric: str
+) -> list[Section]:
+    """Set published scores of the data set against ours of the same loss.
+
+    Nothing where none are published: the experiment's name says which data set it is.
+    """
+    ours = {m.loss: m.experiment for m in materials if m.experiment is not None}
+    dataset = next(iter(ours.values())).name
+    printed = [
+        row
+        for row in paper.rows(dataset=dataset)
+        if row.loss is not None and row[primary_metric] is not None
+    ]
+    if not printed:
+        return []
+    by_loss = {row.loss: row for row in rows}
+    objectives = {loss: experiment.objective for loss, experiment in ours.items()}
+    metric = heading(primary_metric)
+    sources = dict.fromkeys(row.source for row in printed)
+    cells = (_published(row, by_loss, objectives, primary_metric) for row in printed)
+    return [
+        Section(
+            key="paper",
+            title="Ours vs. published scores",
+            text=(
+                f"Published scores for {dataset}, by the name of the experiment, and "
+                "ours of the same loss. The two are not the same experiment: ours has "
+                "another encoder, and may use a part of the data, another budget, "
+                "other hyper-parameters; the published scores have no spread over "
+                "seeds. What can be compared is the gain over cross-entropy.",
+            ),
+            bullets=tuple(
+                "; ".join(
+                    part
+                    for part in (
+                        f"{one.citation}, table {one.table}",
+                        one.notes,
+                        one.read_from,
+                    )
+                    if part
+                )
+                + "."
+                for one in sources
+            ),
+            tables=(
+                TextTable(
+                    caption=f"{metric} (%); gains are over cross-entropy",
+                    columns=(
+                        "published row",
+                        f"published {metric}",
+                        "published gain",
+                        f"our {metric} ± SD",
+                        "our gain",
+                    ),
+                    rows=tuple(line for lines in cells for line in lines),
+                ),
+            ),
+        )
+    ]
+
+
+def _published(
+    printed: paper.PaperRow,
+    rows: Mapping[str, Row],
+    objectives: Mapping[str, Objective],
+    primary_metric: str,
+) -> list[tuple[str, ...]]:
+    """A line for each of ours with the published loss; one where there is none."""
+    alpha = "" if printed.alpha is None else f" alpha={printed.alpha}"
+    where = f"table {printed.table}"
+    if printed.variant:
+        where += f", {printed.variant}"
+    names = " ".join(part for part in (printed.loss + alpha, printed.model) if part)
+    score = next(s for s in printed.scores if s.metric == primary_metric)
+    gain = "-" if score.gain is None else signed(score.gain)
+    theirs = (f"{names} ({where})", f"{score.percent:.2f}", gain)
+    lines = []
+    for loss, objective in objectives.items():
+        if not is_of(printed, objective):
+            continue
+        against = rows[loss].against
+        has_gain = against is not None and against.over_seeds is not None
+        our_gain = signed(100 * against.over_seeds.mean) if has_gain else "-"
+        scores = mean_and_spread(rows[loss].scores(primary_metric))
+        lines.append((*theirs, f"{loss}: {scores}", our_gain))
+    return lines or [(*theirs, "not compared", "-")]
+
+
+def is_of(printed: paper.PaperRow, objective: Objective) -> bool:
+    """Whether an objective is the loss of a published row.
+
+    >>> from dicejax.objectives import SelfAdjustingDice
+    >>> is_of(paper.best("conll03"), SelfAdjustingDice(alpha=0.5))
+    True
+    >>> is_of(paper.best("cluener"), CrossEntropy())
+    False
+    """
+    if isinstance(objective, CrossEntropy):
+        kind = "lsr" if objective.label_smoothing else "ce"
+        return printed.loss == kind
+    if printed.alpha is not None and isinstance(objective, Tversky):
+        return printed.alpha == objective.alpha and printed.loss == "tversky"
+    return printed.loss == objective.short_name
+
+
+def gradients(rows: Sequence[Row]) -> Section:
+    """Draw the gradients of the first run of each loss that recorded them.
+
+    Raises:
+      InputError: a run's record is damaged.
+    """
+    pictures = []
+    for row in rows:
+        recorded = (
+            one
+            for one in row.outcomes
+            if one.result is not None
+            and "control" not in one.result  # the run is that of the baseline
+            and (epath.Path(one.folder) / GRADIENTS).exists()
+        )
+        first = next(recorded, None)
+        if first is None:
+            continue
+        for name, figure in plot.figures_of_run(first.folder).items():
+            title = f"{row.loss}, seed {first.seed}: {name}"
+            caption = plot.CAPTIONS[name.rpartition("-")[2]]
+            panel = Panel(name=title, note="", figure=figure, axes=caption)
+            pictures.append(
+                Picture(title=title, caption=caption, panels=(panel,), data=None)
+            )
+    return Section(key="gradients", title="Gradients", pictures=tuple(pictures))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rerun:
+    """Provenance of the runs.
+
+    Attributes:
+      experiment: with all losses and the first seed.
+      command: trains all again.
+      facts: names and values: seeds, hardware, versions, the test set.
+      differences: settings of single losses.
+      folders: of all runs.
+    """
+
+    experiment: Experiment
+    command: str
+    facts: tuple[tuple[str, str], ...]
+    differences: tuple[str, ...]
+    folders: tuple[str, ...]
+
+    @property
+    def section(self) -> Section:
+        """The section that shows it."""
+        return Section(
+            key="reproduce",
+            title="Reproduce",
+            text=(
+                f"{RERUN}, in the folder of this page, is the experiment with every "
+                "setting and every loss. Paths of data and encoder in it are those of "
+                "the runs; where they were relative, run the command in the same "
+                "folder.",
+                *(f"{one}." for one in self.differences),
+            ),
+            tables=(
+                TextTable(
+                    caption="Hardware, versions and data of the runs",
+                    columns=("what", "value"),
+                    rows=self.facts,
+                ),
+            ),
+            code=(
+                ("Command", self.command),
+                ("Folders of the runs", "\n".join(self.folders)),
+                ("Experiment", config.to_json(self.experiment)),
+            ),
+        )
+
+
+def rerun_of(
+    rows: Sequence[Row], materials: Sequence[Material], folders: Sequence[str]
+) -> Rerun:
+    """Return what all runs have in common, and what not.
+
+    Args:
+      rows: of all losses.
+      materials: measurements of their runs.
+      folders: of all runs, as they are to be shown.
+    """
+    own = [m for m in materials if m.experiment is not None]
+    first = own[0].experiment
+    seeds = sorted({one.seed for row in rows for one in row.outcomes})
+    results = [one.result for row in rows for one in row.outcomes if one.result]
+    experiment = dataclasses.replace(
+        first,
+        compared=tuple(m.experiment.objective for m in own),
+        training=dataclasses.replace(first.training, seed=seeds[0]),
+    )
+    facts = {
+        "data set": experiment.name,
+        "seeds": ", ".join(map(str, seeds)),
+        "checksum of the encoded test set": _distinct(results, "test_data"),
+        "devices": _distinct(results, "devices"),
+        "hardware": _distinct(results, "device_kind"),
+        **_versions(results),
+    }
+    changes = {m.loss: _changes(experiment, m.experiment) for m in own}
+    return Rerun(
+        experiment=experiment,
+        command=f"dicejax compare {RERUN} --seeds {seeds[-1] - seeds[0] + 1} "
+        "--out FOLDER",
+        facts=tuple(facts.items()),
+        differences=tuple(
+            f"{loss} has settings of its own: {'; '.join(found)}"
+            for loss, found in changes.items()
+            if found
+        ),
+        folders=tuple(folders),
+    )
+
+
+def _distinct(results: Sequence[dict], name: str) -> str:
+    found = dict.fromkeys(str(one[name]) for one in results if name in one)
+    return ", ".join(found) or "not recorded by these runs"
+
+
+def _versions(results: Sequence[dict]) -> dict[str, str]:
+    known = [one["versions"] for one in results if "versions" in one]
+    if not known:
+        return {"versions": "not recorded by these runs"}
+    names = dict.fromkeys(name for one in known for name in one)
+    return {f"version of {name}": _distinct(known, name) for name in names}
+
+
+def _changes(experiment: Experiment, ours: Experiment) -> list[str]:
+    """Return the settings that differ, except loss and seed."""
+    alike = dataclasses.replace(
+        ours,
+        objective=experiment.objective,
+        compared=experiment.compared,
+        training=dataclasses.replace(ours.training, seed=experiment.training.seed),
+    )
+    return config.differences(experiment, alike)
+
+
+def experiment_file(experiment: Experiment) -> str:
+    """Write an experiment as an experiment file, however it was made.
+
+    >>> from dicejax.data.sources import SyntheticNER
+    >>> text = experiment_file(Experiment(name="mine", data=SyntheticNER()))
+    >>> exec(text, found := {})
+    >>> found["get_config"]().name
+    'mine'
+    """
+    lines = config.to_json(experiment).splitlines()
+    literal = "\n".join(f"    {json.dumps(line)}" for line in lines)
+    return (
+        '"""All compared settings, resolved."""\n\n'
+        "from dicejax import config\n\n"
+        f"RESOLVED = (\n{literal}\n)\n\n\n"
+        "def get_config() -> config.Experiment:\n"
+        "    return config.from_json(RESOLVED)\n"
+    )
