@@ -1,6 +1,6 @@
 r"""OntoNotes 4.0 Chinese NER as machine reading.
 
-The task of BERT-MRC: each type of entity has a query, and what answers it is found by a
+The task of BERT-MRC: each type of entity has a query, and its spans are found by a
 start, an end, and a match of the two. The queries are ours; others do as well, with
 --task.queries.
 

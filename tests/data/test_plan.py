@@ -1,7 +1,6 @@
 """Plans: every example in its place, and as little padding as the widths allow."""
 
 import itertools
-import time
 from collections import Counter
 
 import numpy as np
@@ -157,14 +156,3 @@ def test_rows_hold_about_the_sentences_wanted():
     assert rows_per_batch([16] * 100, 128, sentences=32) == 4
     assert rows_per_batch([16] * 100, 128, sentences=1) == 1
     assert rows_per_batch([100] * 100, 128, sentences=7) == 7
-
-
-@pytest.mark.parametrize(
-    "options", [{"packing": "best_fit"}, {"packing": "first_fit"}, {"buckets": 8}]
-)
-def test_a_large_data_set_is_planned_in_a_moment(options):
-    lengths = np.random.default_rng(0).geometric(1 / 40, 50_000).clip(3, 512)
-    make = bucket_plan if "buckets" in options else packing_plan
-    start = time.process_time()
-    make(lengths, max_length=512, rows=32, seed=0, **options)
-    assert time.process_time() - start < 1.5
