@@ -90,10 +90,14 @@ class Data:
         """Those that describe the data."""
         known = {
             "class_counts": np.bincount(self.classes, minlength=self.logits.shape[1]),
-            "positives": self.outcomes.sum(0),
-            "total": len(self.outcomes),
+            "counts_of_outcomes": np.stack(
+                [(1 - self.outcomes).sum(0), self.outcomes.sum(0)], axis=-1
+            ),
         }
-        return {name: known[name] for name in names}
+        return {
+            name.replace("counts_of_outcomes", "class_counts"): known[name]
+            for name in names
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,8 +151,9 @@ def mined_cross_entropy(logits, labels):
     return jnp.where(losses.hard_negative_mask(scores, labels > 0), entropies, 0)
 
 
-OF_BATCH = {"form": "one_versus_rest", "axis": None}
-OF_ELEMENTS = {"form": "one_versus_rest", "squared": True}
+OF_BATCH = {"squared": False}
+OF_ELEMENTS = {"axis": ()}
+AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
 
 CASES = (
     Case(losses.cross_entropy),
@@ -159,7 +164,7 @@ CASES = (
     Case(losses.logit_adjusted, of_data=("class_counts",)),
     Case(losses.ldam, of_data=("class_counts",)),
     Case(losses.vs, of_data=("class_counts",)),
-    Case(losses.self_adjusting_dice),
+    Case(losses.self_adjusting_dice, AS_WRITTEN),
     Case(losses.self_adjusting_dice, OF_BATCH, limit=4.0, looped=True),
     Case(losses.self_adjusting_dice, OF_ELEMENTS, limit=4.0, looped=True),
     Case(losses.dice, looped=True),
@@ -182,7 +187,7 @@ CASES = (
     Case(losses.zlpr, outcomes=True),
     Case(
         losses.distribution_balanced,
-        of_data=("positives", "total"),
+        of_data=("counts_of_outcomes",),
         outcomes=True,
         looped=True,
     ),

@@ -129,14 +129,13 @@ def sigmoid_f1(logits, labels, mask, *, slope=1.0, offset=0.0):
 
 
 def self_adjusting_dice(
-    logits, labels, mask, *, axis=(), alpha=0.01, smooth=1.0, squared=False, form=None
+    logits, labels, mask, *, axis=None, alpha=0.01, smooth=1.0, squared=True
 ):
     """The Dice loss of f = (1 - p)^alpha p, of each element or of the batch.
 
     Published code reshapes a column to [N, 1] and sums the last axis, for one element,
     or to [1, N] in effect, for the batch.
     """
-    assert form == "one_versus_rest"
     losses = []
     for p, y in columns(logits, labels):
         shape = (1, -1) if axis is None else (-1, 1)
@@ -217,8 +216,7 @@ def distribution_balanced(
     labels,
     mask,
     *,
-    positives,
-    total,
+    class_counts,
     alpha=0.1,
     beta=10.0,
     mu=0.3,
@@ -226,7 +224,8 @@ def distribution_balanced(
     scale=2.0,
 ):
     """Rebalanced weights times a binary cross entropy, tolerant of negatives."""
-    positives = torch.as_tensor(positives, dtype=logits.dtype)
+    counts = torch.as_tensor(class_counts, dtype=logits.dtype)
+    positives, total = counts[:, 1], counts.sum(dim=1).max()
     repeated = (labels / positives).sum(dim=1)
     losses = []
     for c in range(logits.shape[1]):

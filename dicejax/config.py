@@ -25,6 +25,7 @@ from cattrs.strategies import (
     include_subclasses,
 )
 
+from dicejax import objectives
 from dicejax.data import synonyms
 from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import Sampling
@@ -329,7 +330,7 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
 
 
 # Open base classes: a field may hold any subclass, also of an experiment file.
-_OPEN = (Objective, Optimizer, Sampling, Source, Task)
+_OPEN = (Optimizer, Sampling, Source, Task)
 
 
 def _renamed(message: str) -> str:
@@ -364,8 +365,10 @@ def _reason(error: BaseException, kind: type | None) -> str:
 
 def _converter() -> cattrs.Converter:
     # An experiment file may have defined a class of its own since the last call.
+    losses = (cls for cls in objectives.CLASSES.values() if cls is not Objective)
     bases = (*_OPEN, EncoderConfig)
-    return _converter_of(tuple(known for base in bases for known in _descendants(base)))
+    found = (known for base in bases for known in _descendants(base))
+    return _converter_of(tuple(losses), tuple(found))
 
 
 def _descendants(base: type) -> list[type]:
@@ -374,10 +377,13 @@ def _descendants(base: type) -> list[type]:
 
 
 @functools.lru_cache(maxsize=1)
-def _converter_of(classes: tuple[type, ...]) -> cattrs.Converter:
+def _converter_of(
+    losses: tuple[type, ...], classes: tuple[type, ...]
+) -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True)
     tagged = functools.partial(configure_tagged_union, tag_name="type")
     configure_union_passthrough(str | int | None, converter)
+    include_subclasses(Objective, converter, losses, union_strategy=tagged)
     for kind in _OPEN:
         include_subclasses(kind, converter, union_strategy=tagged)
     own = [cls for cls in classes if issubclass(cls, EncoderConfig)]

@@ -15,6 +15,7 @@ import griffe
 
 _FORMULA = re.compile(r"^\.\. math::(.*\n(?:[ ]+\S.*(?:\n|\Z))*)", re.MULTILINE)
 _DOCTEST = re.compile(r"^([ ]*)>>> .*\n?(?:\1.*\S.*\n?)*", re.MULTILINE)
+_INLINE = re.compile(r":math:`([^`]+)`")
 _EXAMPLE = re.compile(r"^Example:\n(?=[ ]+>>>)", re.MULTILINE)
 
 
@@ -39,6 +40,7 @@ def as_markdown(docstring: str) -> str:
     text = _FORMULA.sub(
         lambda found: f"$$\n{' '.join(found[1].split())}\n$$\n", docstring
     )
+    text = _INLINE.sub(r"$\1$", text)
     return _DOCTEST.sub(_fenced, _EXAMPLE.sub("", text))
 
 

@@ -26,7 +26,9 @@ import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 from safetensors.numpy import save_file  # noqa: E402
 
+from dicejax.losses.declaration import REGISTRY  # noqa: E402
 from dicejax.models.bert import BertConfig  # noqa: E402
+from dicejax.objectives import CLASSES  # noqa: E402
 
 from .small_project import CORPUS, EXPERIMENT  # noqa: E402
 
@@ -58,6 +60,16 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in left]
     slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
     items.sort(key=lambda item: -slow[item.path])
+
+
+@pytest.fixture(autouse=True)
+def registered_losses():
+    """Forget the losses that a test declares."""
+    known = [(registry, dict(registry)) for registry in (REGISTRY, CLASSES)]
+    yield
+    for registry, before in known:
+        registry.clear()
+        registry.update(before)
 
 
 @pytest.fixture(scope="module", autouse=True)

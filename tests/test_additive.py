@@ -7,38 +7,63 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
     GHM,
+    LDAM,
     ZLPR,
     CrossEntropy,
     Dice,
     DistributionBalanced,
     Focal,
+    HardNegatives,
     LinearSchedule,
-    MeanObjective,
     Objective,
     SelfAdjustingDice,
     StepSchedule,
+    UnifiedFocal,
     WeightedSum,
     by_short_name,
+    loss,
     objective,
 )
 
 ROWS, TOKENS, CLASSES = 8, 6, 4
-ADDITIVE = {"ce", "wce", "focal", "poly", "mom", "logit_adjusted", "ldam", "vs"}
-ADDITIVE |= {"asymmetric", "zlpr", "distribution_balanced"}
 PLAIN = {name: cls() for name, cls in by_short_name().items()}
-ADDING = {name: PLAIN[name] for name in sorted(ADDITIVE)} | {
+ADDING = {
     "ce, smoothed": CrossEntropy(label_smoothing=0.2),
-    "focal, weighed": Focal(scheme="log_ratio"),
-    "dsc of tokens": SelfAdjustingDice(over="token", alpha=0.5),
-    "dsc of tokens, not smoothed": SelfAdjustingDice(over="token", smooth=0.0),
+    "zlpr": ZLPR(),
+    "ldam": LDAM(),
+    "distribution_balanced": DistributionBalanced(),
+    "dsc of tokens": SelfAdjustingDice(over="token", smooth=0.0),
     "sum": WeightedSum(parts=(CrossEntropy(), ZLPR()), weights=(0.5, 2.0)),
-    "linear": LinearSchedule(then=DistributionBalanced()),
+    "linear": LinearSchedule(then=Focal(scheme="log_ratio")),
 }
-OTHERS = {name: one for name, one in PLAIN.items() if name not in ADDITIVE} | {
+OTHERS = {
+    "dice": Dice(),
+    "dsc": SelfAdjustingDice(),
+    "unified_focal": UnifiedFocal(),
+    "hard_negatives": HardNegatives(),
     "ghm without memory": GHM(momentum=0.0),
+    "sum": WeightedSum(),
 }
+
+
+def over(chosen, additive):
+    """These, and behind --exhaustive every other loss at its defaults."""
+    rest = {n: o for n, o in PLAIN.items() if o.is_additive == additive}
+    return pytest.mark.parametrize(
+        "one",
+        [
+            *(pytest.param(o, id=n) for n, o in chosen.items()),
+            *(
+                pytest.param(o, id=f"{n}, plain", marks=pytest.mark.exhaustive)
+                for n, o in rest.items()
+            ),
+        ],
+    )
+
+
 FORMS = ("softmax", "sigmoid")
 
 
@@ -95,22 +120,24 @@ def added(objective, logits, labels, progress, number):
     return total, gradients.reshape(logits.shape)
 
 
-def test_which_are_additive():
-    assert {name for name, one in PLAIN.items() if one.is_additive} == ADDITIVE
+def test_pointwise_losses_are_additive_and_no_others():
+    for name, one in PLAIN.items():
+        if name in REGISTRY:
+            assert one.is_additive == (REGISTRY[name].kind == "pointwise")
     assert all(one.is_additive for one in ADDING.values())
     assert not any(one.is_additive for one in OTHERS.values())
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ADDING)
-def test_micro_batches_add_up_to_the_batch(name, form):
+@over(ADDING, additive=True)
+def test_micro_batches_add_up_to_the_batch(one, form):
     for dtype, tolerance, numbers in (
         (np.float64, 1e-12, (2, 4)),
         (np.float32, 1e-6, (4,)),
     ):
         with jax.enable_x64(dtype == np.float64):
             logits, labels, counts = batch(form, dtype)
-            fitted = ADDING[name].with_class_counts(counts)
+            fitted = one.with_class_counts(counts)
             value, gradient = at_once(fitted, logits, labels, 0.5)
             assert value.dtype == gradient.dtype == dtype
             for number in numbers:
@@ -121,10 +148,10 @@ def test_micro_batches_add_up_to_the_batch(name, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", OTHERS)
-def test_no_counts_make_a_mean_of_the_others(name, form):
+@over(OTHERS, additive=False)
+def test_no_counts_make_a_mean_of_the_others(one, form):
     logits, labels, counts = batch(form)
-    fitted, seen = OTHERS[name].with_class_counts(counts), labels != -100
+    fitted, seen = one.with_class_counts(counts), labels != -100
     tokens = seen if form == "softmax" else seen.any(-1)
     whole, gradient = at_once(fitted, logits, labels, 0.5)
     halves = zip(split(logits, 2), split(labels, 2), strict=True)
@@ -139,10 +166,10 @@ def test_no_counts_make_a_mean_of_the_others(name, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", ADDING)
-def test_a_micro_batch_without_labels_adds_nothing(name, form):
+@over(ADDING, additive=True)
+def test_a_micro_batch_without_labels_adds_nothing(one, form):
     logits, labels, counts = batch(form, np.float32)
-    fitted = ADDING[name].with_class_counts(counts)
+    fitted = one.with_class_counts(counts)
     whole = fitted.elements({"tags": labels})
     logits, nothing = np.full_like(logits, np.nan), np.full_like(labels, -100)
 
@@ -154,35 +181,18 @@ def test_a_micro_batch_without_labels_adds_nothing(name, form):
 
         return jax.value_and_grad(loss)(logits)
 
-    for one in (whole, fitted.elements({"tags": nothing})):
-        value, gradient = both(one)
+    for counts in (whole, fitted.elements({"tags": nothing})):
+        value, gradient = both(counts)
         assert float(value) == 0.0
         assert (np.asarray(gradient) == 0).all()
 
 
-LEAVES = {name: one for name, one in ADDING.items() if one.terms() == (one,)}
-
-
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("name", LEAVES)
-def test_elements_are_what_the_mean_divides_by(name, form):
-    logits, labels, counts = batch(form, np.float32)
-    fitted, seen = (
-        LEAVES[name].with_class_counts(counts).bind_outputs(["tags"]),
-        labels != -100,
-    )
-    got = fitted.elements({"tags": labels, "other": labels[:1]})
-    wanted = seen.sum()
-    if name == "zlpr":  # both kinds: the logits will tell which one
-        wanted = np.array([seen.sum(), seen.any(-1).sum()])
-    assert np.issubdtype(got.dtype, np.integer)
-    np.testing.assert_array_equal(got, wanted)
-    assert got.shape == wanted.shape
-    if isinstance(fitted, MeanObjective):
-        total = fitted.values(logits, labels).sum()
-        loss = fitted.loss(logits, labels)
-        number = wanted[FORMS.index(form)] if name == "zlpr" else wanted
-        assert float(total / loss) == pytest.approx(number, rel=1e-5)
+def test_elements_are_counts_of_labels_and_of_elements_that_have_one(form):
+    labels = batch(form, np.float32)[1]
+    seen = labels != -100
+    got = CrossEntropy(output="tags").elements({"tags": labels, "other": labels[:1]})
+    np.testing.assert_array_equal(got, [seen.sum(), seen.any(-1).sum()])
 
 
 def two_outputs():
@@ -236,11 +246,15 @@ def test_each_part_counts_the_labels_of_its_own_output(objective, number):
 
 def test_the_elements_of_parts_stand_side_by_side():
     targets = two_outputs()[1]
-    starts, ends = ((targets[name] != -100).sum() for name in ("start", "end"))
+    starts, ends = (
+        [(seen := targets[name] != -100).sum(), seen.any(-1).sum()]
+        for name in ("start", "end")
+    )
     assert starts != ends
     schedule = LinearSchedule(**CE_AND_FOCAL)
     summed = WeightedSum(parts=(schedule, CrossEntropy(output="end")))
-    assert summed.elements(targets) == ((starts, ends), ends)
+    got = jax.tree.map(lambda one: one.tolist(), summed.elements(targets))
+    assert got == ((starts, ends), ends)
 
 
 @pytest.mark.parametrize(
@@ -258,27 +272,27 @@ def test_what_is_not_additive_says_so(of_a_set):
     with pytest.raises(TypeError, match=message):
         of_a_set.elements(targets)
     with pytest.raises(TypeError, match=message):
-        of_a_set.contribution(outputs, targets, (jnp.array(1), jnp.array(1)))
+        of_a_set.contribution(outputs, targets, (jnp.ones(2), jnp.ones(2)))
 
 
-def test_an_objective_of_one_s_own_is_additive_if_it_says_so():
-    @objective
-    class Margin(MeanObjective):
-        def values(self, logits, labels):
-            return jnp.where(labels == -100, 0, jax.nn.relu(1 - logits[..., 0]))
+def test_a_loss_of_ones_own_is_additive_if_it_is_pointwise():
+    @loss(kind="pointwise")
+    def own_margin(logits, labels):
+        return jax.nn.relu(1 - logits[..., 0])  # not masked: the objective does it
 
     @objective
     class Whole(Objective):
         def loss(self, logits, labels):
-            return Margin().loss(logits, labels)
+            return own_margin.objective().loss(logits, labels)
 
     logits, labels, _ = batch("softmax", np.float32)
-    assert Margin().is_additive
-    value = at_once(Margin(), logits, labels, 0.0)[0]
-    got = added(Margin(), logits, labels, 0.0, 4)[0]
+    margin = own_margin.objective()
+    assert margin.is_additive
+    value = at_once(margin, logits, labels, 0.0)[0]
+    wanted = np.maximum(1 - logits[..., 0], 0)[labels != -100].mean()
+    np.testing.assert_allclose(value, wanted, rtol=1e-6)
+    got = added(margin, logits, labels, 0.0, 4)[0]
     np.testing.assert_allclose(got, value, rtol=1e-6)
     assert not Whole().is_additive
     with pytest.raises(TypeError, match="objective Whole is not additive"):
         Whole().elements({"tags": labels})
-    with pytest.raises(TypeError, match="MeanObjective does not define `values`"):
-        MeanObjective().loss(logits, labels)

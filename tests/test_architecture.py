@@ -46,6 +46,7 @@ ALLOWED = {
         "config",
         "data",
         "files",
+        "losses",
         "metrics",
         "objectives",
         "tasks",

@@ -8,71 +8,43 @@ import pytest
 
 from dicejax import losses
 from dicejax.losses import class_weights
+from dicejax.losses.declaration import REGISTRY
 from dicejax.models.huggingface.names import FAMILIES
+from dicejax.objectives import by_short_name
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "losses.md"
 
-# Public names that are counts, states and what makes losses of counts.
-HELPERS = {
-    "GHMState",
-    "OverlapCounts",
-    "class_weights",
-    "dice_from_counts",
-    "ghm_state",
-    "overlap_counts",
-    "tversky_from_counts",
-}
+
+def script(path):
+    """A Python file of the docs."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def rows() -> list[list[str]]:
-    """The cells of each row of the table of losses."""
-    lines = [one for one in PAGE.read_text().splitlines() if one.startswith("| `")]
-    return [[cell.strip() for cell in one.strip("|").split("|")] for one in lines]
-
-
-def names_in_table() -> set[str]:
-    """The loss that each row is about: the first name in backticks."""
-    return {re.match(r"`([\w.]+)`", cells[0]).group(1) for cells in rows()}
-
-
-def public_names() -> set[str]:
-    weights = {
-        f"class_weights.{name}"
-        for name, value in vars(class_weights).items()
-        if not name.startswith("_")
-        and getattr(value, "__module__", None) == class_weights.__name__
-    }
-    return set(losses.__all__) - HELPERS | weights
-
-
-def test_every_public_loss_has_a_row_and_every_row_a_public_loss():
-    assert names_in_table() == public_names()
-
-
-def test_helpers_are_public_and_told_of():
-    assert set(losses.__all__) >= HELPERS
-    text = PAGE.read_text()
-    assert not [name for name in HELPERS if name not in text]
-
-
-def test_every_row_is_complete():
+def test_the_generated_table_has_a_full_row_for_every_loss():
+    rows = [
+        line.strip("| ").split(" | ") for line in script(DOCS / "registry.py").losses()
+    ]
+    assert len(rows) == 2 + len(REGISTRY)
     # A bar within a formula would make another cell.
-    assert {len(cells) for cells in rows()} == {6}
-    empty = [cells[0] for cells in rows() if "" in cells[:5]]
-    assert not empty
-    without_source = {cells[0] for cells in rows() if not cells[5]}
-    assert without_source <= {
-        "`class_weights.inverse`",
-        "`class_weights.inverse_square_root`",
-    }
+    assert {len(row) for row in rows} == {6} and all(all(row) for row in rows)
 
 
-def test_arguments_in_the_first_column_exist():
-    for cells in rows():
-        name, *settings = re.findall(r"`([^`]+)`", cells[0])
-        for argument in re.findall(r"(\w+)=", ", ".join(settings)):
-            assert f"  {argument}: " in getattr(losses, name).__doc__
+def test_every_marker_is_on_a_page_and_filled():
+    registry, seen = script(DOCS / "registry.py"), set()
+    for page in DOCS.rglob("*.md"):
+        text = page.read_text()
+        seen |= {one for one in registry.MARKERS if one in text}
+        assert "<!--" not in registry.on_page_markdown(text), page
+    assert seen == set(registry.MARKERS)
+    listed = registry.on_page_markdown(" \n".join(registry.MARKERS)) + "\n"
+    for name, cls in by_short_name().items():
+        assert f"`{cls.__name__}` | `{name}` |" in listed
+    for one in REGISTRY.values():
+        assert f"::: {one.function.__module__}.{one.function.__name__}\n" in listed
 
 
 def test_formulas_survive_markdown():
@@ -105,15 +77,11 @@ def test_the_page_on_models_names_what_loads():
 
 
 @pytest.mark.slow
-def test_pictures_show_every_loss_of_the_table(tmp_path):
+def test_pictures_show_losses_that_there_are(tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
-    path = DOCS / "figures" / "losses.py"
-    spec = importlib.util.spec_from_file_location("figures_of_losses", path)
-    script = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(script)
-
-    drawn = script.draw(tmp_path, points=6)
-    assert set().union(*drawn.values()) == names_in_table()
+    drawn = script(DOCS / "figures" / "losses.py").draw(tmp_path, points=6)
+    public = {*losses.__all__} | {f"class_weights.{n}" for n in vars(class_weights)}
+    assert set().union(*drawn.values()) <= public
     assert {one.name for one in tmp_path.iterdir()} == set(drawn)
     # Those in the docs are the same ones, small, and each is shown.
     text = PAGE.read_text()

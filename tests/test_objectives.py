@@ -1,7 +1,5 @@
-"""Objectives against the losses they stand for, in NumPy."""
+"""Objectives: each way in which a loss is reduced, against NumPy, and their fields."""
 
-import dataclasses
-import inspect
 from typing import get_args
 
 import jax
@@ -10,35 +8,162 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from dicejax import losses, objectives
+from dicejax.losses.declaration import Scheme
 from dicejax.objectives import (
     GHM,
     LDAM,
+    ZLPR,
+    Asymmetric,
     CrossEntropy,
     Dice,
+    DistributionBalanced,
     Focal,
+    HardNegatives,
     LinearSchedule,
     LogitAdjusted,
+    MajorityOrMinority,
+    Objective,
     SelfAdjustingDice,
+    SigmoidF1,
     SoftF1,
     StepSchedule,
     UnifiedFocal,
     WeightedCrossEntropy,
     WeightedSum,
     by_short_name,
+    objective,
 )
-from dicejax.objectives.objective import Scheme
 
-from .losses import oracle_density
-from .objectives_wanted import (
-    COUNTS,
-    LABELS,
-    LOGITS,
-    WANTED,
-    mean,
-    to_multi_label,
-    yes_or_no_wanted,
-)
+from .kinds import NAMES
+from .losses import oracle, oracle_density, oracle_pointwise, oracle_sets
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(3, 4, 5)).astype(np.float32)
+LABELS = RNG.integers(0, 5, (3, 4))
+LABELS[0, 2:] = -100
+SEEN = LABELS != -100
+ONE_HOT = np.where(SEEN[..., None], LABELS[..., None] == np.arange(5), -100)
+COUNTS = np.array([60, 20, 10, 6, 4])
+BATCH = (LOGITS, LABELS)
+
+
+def mean(values):
+    return values.sum() / SEEN.sum()
+
+
+def hardest_two(each, negative, positive):
+    return np.append(each[positive], np.sort(each[negative])[::-1][:2]).mean()
+
+
+def wanted_of_classes():
+    """Objectives, and their value for labels that name a class."""
+    of_elements, counts = oracle_pointwise, {"class_counts": COUNTS}
+    both = {"class_counts": np.stack([100 - COUNTS, COUNTS], axis=-1)}
+    entropies = of_elements.cross_entropy(*BATCH)
+    nothing = oracle_density.Density(np.zeros(10), 0)
+    return [
+        (CrossEntropy(), mean(entropies)),
+        (
+            WeightedCrossEntropy(scheme="inverse", label_smoothing=0.2),
+            mean(
+                of_elements.weighted_cross_entropy(
+                    *BATCH, **counts, scheme="inverse", label_smoothing=0.2
+                )
+            ),
+        ),
+        (
+            Focal(scheme="log_ratio"),
+            mean(of_elements.focal(*BATCH, **counts, scheme="log_ratio")),
+        ),
+        (LDAM(), mean(of_elements.ldam(*BATCH, **counts))),
+        # Multi-label losses: the mean over entries, or over elements.
+        (Asymmetric(), mean(of_elements.asymmetric(LOGITS, ONE_HOT)) / 5),
+        (
+            DistributionBalanced(),
+            mean(of_elements.distribution_balanced(LOGITS, ONE_HOT, **both)) / 5,
+        ),
+        (ZLPR(), mean(of_elements.zlpr(LOGITS, ONE_HOT))),
+        (
+            HardNegatives(negatives_per_positive=0.0, minimum=2.0),
+            hardest_two(entropies, LABELS == 0, SEEN & (LABELS != 0)),
+        ),
+        (GHM(), mean(oracle_density.ghm(*BATCH, nothing)[0])),
+        (Dice(smooth=0.5), oracle.dice(*BATCH, smooth=0.5).mean()),
+        (
+            SelfAdjustingDice(alpha=0.3),
+            oracle.dice(*BATCH, alpha=0.3, squared=True).mean(),
+        ),
+        (
+            SelfAdjustingDice(alpha=1.0, over="token"),
+            mean(oracle.gold_self_adjusting_dice(*BATCH, alpha=1.0)),
+        ),
+        (SigmoidF1(), oracle_sets.sigmoid_f1(LOGITS, ONE_HOT)),
+        (UnifiedFocal(gamma=0.2), oracle_sets.unified_focal(*BATCH, gamma=0.2)),
+        (
+            WeightedSum(weights=(0.5, 2.0)),
+            mean(entropies) / 2 + 2 * oracle.dice(*BATCH).mean(),
+        ),
+    ]
+
+
+def multi_label_batch(classes):
+    """Logits, labels of 0 and 1, and counts of both, of three sentences of four."""
+    rng = np.random.default_rng(classes)
+    logits = rng.normal(size=(3, 4, classes)).astype(np.float32)
+    labels = (rng.random(logits.shape) < 0.4).astype(int)
+    labels[0, 2:] = -100  # a token by itself, or a class of a token
+    labels[1, 1, 0] = -100
+    of_1 = rng.integers(5, 30, classes)
+    return logits, labels, np.stack([100 - of_1, of_1], axis=-1)
+
+
+def wanted_of_multi_label(classes):
+    """Objectives, and their value for `multi_label_batch(classes)`."""
+    logits, labels, counts = multi_label_batch(classes)
+    seen, each = labels != -100, {"multi_label": True}
+    pairs, of_elements = (logits, labels), oracle_pointwise
+
+    def mean(values):
+        return values.sum() / seen.sum()
+
+    def by_class(loss, **of_classes):
+        """The binary form of a loss, of each class by itself."""
+        return np.stack(
+            [
+                loss(
+                    logits[..., c],
+                    labels[..., c],
+                    class_axis=None,
+                    **{name: one[c] for name, one in of_classes.items()},
+                )
+                for c in range(classes)
+            ],
+            axis=-1,
+        )
+
+    nothing = oracle_density.Density(np.zeros(10), 0)
+    entropies = of_elements.cross_entropy(*pairs, **each)
+    adjusted = of_elements.logit_adjusted(*pairs, class_counts=counts, **each)
+    balanced = of_elements.distribution_balanced(*pairs, class_counts=counts)
+    token = oracle.dice(*pairs, **each, axis=(), alpha=0.3, squared=False)
+    return [
+        (CrossEntropy(), mean(entropies)),
+        (LogitAdjusted(), mean(adjusted)),
+        (DistributionBalanced(), mean(balanced)),
+        (ZLPR(), of_elements.zlpr(*pairs).sum() / seen.any(-1).sum()),
+        # Those that have a binary form alone.
+        (MajorityOrMinority(), mean(by_class(of_elements.majority_or_minority))),
+        (LDAM(), mean(by_class(of_elements.ldam, class_counts=counts))),
+        (UnifiedFocal(), by_class(oracle_sets.unified_focal).mean()),
+        (
+            HardNegatives(negatives_per_positive=0.0, minimum=2.0),
+            hardest_two(entropies, labels == 0, labels == 1),
+        ),
+        (GHM(), mean(oracle_density.ghm(*pairs, nothing, **each)[0])),
+        (Dice(squared=True), oracle.dice(*pairs, squared=True, **each).mean()),
+        (SelfAdjustingDice(alpha=0.3, over="token"), mean(token)),
+        (SigmoidF1(), oracle_sets.sigmoid_f1(*pairs)),
+    ]
 
 
 def value(objective, **keywords):
@@ -47,24 +172,26 @@ def value(objective, **keywords):
     return float(objective(outputs, targets, **keywords)[0])
 
 
-@pytest.mark.parametrize(("objective", "wanted"), WANTED, ids=lambda one: str(one)[:60])
+@pytest.mark.parametrize(
+    ("objective", "wanted"), wanted_of_classes(), ids=lambda one: str(one)[:60]
+)
 def test_value_against_numpy(objective, wanted):
     assert value(objective) == pytest.approx(float(wanted), rel=1e-5)
 
 
 @pytest.mark.parametrize("classes", [1, 3])
-def test_value_of_yes_or_no_against_numpy(classes):
-    logits, labels, counts = to_multi_label(classes)
-    for objective, wanted in yes_or_no_wanted(classes):
-        fitted = objective.with_class_counts({"has": counts})
+def test_value_of_several_labels_against_numpy(classes):
+    logits, labels, counts = multi_label_batch(classes)
+    for one, wanted in wanted_of_multi_label(classes):
+        fitted = one.with_class_counts({"has": counts})
         got = float(fitted({"has": logits}, {"has": labels})[0])
-        assert got == pytest.approx(float(wanted), rel=1e-5), objective
+        assert got == pytest.approx(float(wanted), rel=1e-5), one
 
 
 @pytest.mark.parametrize("classes", [1, 3])
-@pytest.mark.parametrize("name", by_short_name())
-def test_masked_entries_of_yes_or_no_change_nothing(name, classes):
-    logits, labels, counts = to_multi_label(classes)
+@pytest.mark.parametrize("name", NAMES)
+def test_masked_entries_change_nothing(name, classes):
+    logits, labels, counts = multi_label_batch(classes)
     objective = by_short_name()[name]().with_class_counts({"has": counts})
 
     @jax.jit
@@ -86,28 +213,9 @@ def test_masked_entries_of_yes_or_no_change_nothing(name, classes):
     assert not gradient.any()
 
 
-def test_every_objective_is_tested_but_the_schedules():
-    for wanted in (WANTED, yes_or_no_wanted(3)):
-        tested = {type(objective) for objective, _ in wanted}
-        assert set(by_short_name().values()) - tested == {LinearSchedule, StepSchedule}
-
-
-def test_every_loss_has_an_objective():
-    # dice of a pointwise set, class weights and functions of counts are settings.
-    of_losses = {
-        name
-        for name in losses.__all__
-        if hasattr(getattr(losses, name), "jitted") and not name.endswith("counts")
-    }
-    named = {"cross_entropy": "ce", "majority_or_minority": "mom"}
-    named |= {"self_adjusting_dice": "dsc", "lovasz_softmax": "lovasz"}
-    assert {named.get(name, name) for name in of_losses} <= set(by_short_name())
-
-
-@pytest.mark.parametrize(("objective", "wanted"), WANTED, ids=lambda one: str(one)[:60])
-def test_gradients_are_finite_where_nothing_is_labelled(objective, wanted):
-    del wanted
-    objective = objective.with_class_counts({"tags": COUNTS})
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_are_finite_where_nothing_is_labelled(name):
+    objective = by_short_name()[name]().with_class_counts({"tags": COUNTS})
     nothing = {"tags": jnp.full_like(LABELS, -100)}
 
     @jax.jit
@@ -123,7 +231,7 @@ def test_gradients_are_finite_where_nothing_is_labelled(objective, wanted):
 
 
 @pytest.mark.parametrize("form", ["softmax", "sigmoid"])
-@pytest.mark.parametrize("name", by_short_name())
+@pytest.mark.parametrize("name", NAMES)
 def test_descending_it_learns_a_rare_class(name, form):
     # 8 of 200 tokens have label 1; a token's features tell its label, with noise.
     rng = np.random.default_rng(1)
@@ -164,6 +272,26 @@ def test_hyper_parameters_are_traced_and_choices_are_not():
     assert structure != jax.tree.structure(SelfAdjustingDice(over="token"))
     assert jax.tree.leaves(WeightedSum()) == [0.0, 1.0, 1.0, 1.0]
     assert jax.tree.leaves(LDAM(class_counts=(3.0, 1.0))) == [0.5, 1.0, 3.0, 1.0]
+
+
+def test_floats_that_may_be_none_are_traced_and_need_no_new_program():
+    @objective
+    class Sometimes(Objective):
+        more: float | None = None
+        steps: int | None = None
+
+    compiled = []
+
+    @jax.jit
+    def run(one):
+        compiled.append(one)
+        return 0.0 if one.more is None else one.more
+
+    for more in (1.0, 2.0, 3.0):
+        assert float(run(Sometimes(more=more, steps=3))) == more
+    run(Sometimes(steps=3))
+    assert len(compiled) == 2
+    assert jax.tree.leaves(Sometimes(more=1.0, steps=3)) == [1.0]
 
 
 def test_one_program_serves_a_sweep_of_alpha():
@@ -239,9 +367,9 @@ def test_an_output_of_positions_has_no_counts():
 
 
 def test_counts_must_fit_the_classes():
-    logits, labels, _ = to_multi_label(3)
+    logits, labels, _ = multi_label_batch(3)
     objective = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
-    message = "class_counts has 3 numbers but 3 classes of yes or no want 6"
+    message = "class_counts has 3 numbers but 3 classes in the multi-label form want 6"
     with pytest.raises(ValueError, match=message):
         objective.loss(logits, labels)
     with pytest.raises(ValueError, match="class_counts has 3 numbers but 5 classes"):
@@ -249,89 +377,16 @@ def test_counts_must_fit_the_classes():
 
 
 def test_a_choice_of_class_must_be_one_there_is():
-    logits, labels, _ = to_multi_label(1)
+    logits, labels, _ = multi_label_batch(1)
     with pytest.raises(ValueError, match="background is 2 but there are 2 classes"):
         UnifiedFocal(background=2).loss(logits, labels)
     with pytest.raises(ValueError, match="exclude_class is 0 but there are 1 classes"):
         SoftF1(exclude_class=0).loss(logits, labels)
 
 
-def test_reading_fills_in_the_outputs_that_are_not_named():
-    one, two = ["tags"], ["start", "end"]
-    assert Dice(smooth=2.0).bind_outputs(one) == Dice(output="tags", smooth=2.0)
-    assert Dice(output="end").bind_outputs(two, {"end": 3.0}) == Dice(output="end")
-    both = Dice().bind_outputs(two, {"end": 3.0})
-    assert both == WeightedSum(
-        parts=(Dice(output="start"), Dice(output="end")), weights=(1.0, 3.0)
-    )
-    assert Dice().bind_outputs(one, {"tags": 0.5}) == WeightedSum(
-        parts=(Dice(output="tags"),), weights=(0.5,)
-    )
-    assert both.bind_outputs(two, {"end": 3.0}) == both
-
-
-def test_reading_goes_into_sums_and_schedules():
-    outputs, weights = ["start", "end"], {"start": 2.0}
-    parts = (GHM(), Dice(output="end"))
-    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).bind_outputs(outputs, weights)
-    assert read.parts == (GHM().bind_outputs(outputs, weights), parts[1])
-    assert read.weights == (1.0, 4.0)
-    schedule = StepSchedule(first=Dice(output="end"), then=CrossEntropy())
-    read = schedule.bind_outputs(outputs, weights)
-    assert read.first == Dice(output="end")
-    assert read.then == CrossEntropy().bind_outputs(outputs, weights)
-
-
-def test_the_sum_over_outputs_is_that_of_its_copies_each_with_its_state():
-    logits, labels, _ = to_multi_label(3)
-    outputs, targets = {"tags": LOGITS, "has": logits}, {"tags": LABELS, "has": labels}
-    objective = GHM().bind_outputs(["tags", "has"], {"has": 0.25})
-    state, states = objective.initial_state(), {}
-    for scale in (1.0, 2.0):
-        scaled = {name: scale * one for name, one in outputs.items()}
-        total, state = objective(scaled, targets, state)
-        got = {
-            name: GHM(output=name)(scaled, targets, states.get(name, ()))
-            for name in outputs
-        }
-        states = {name: one[1] for name, one in got.items()}
-        alone = got["tags"][0] + 0.25 * got["has"][0]
-        assert float(total) == pytest.approx(float(alone), rel=1e-6)
-
-
-def test_reading_an_output_that_is_not_there_says_what_is():
-    message = (
-        "output 'stat' is none of the task's: 'start', 'end'; did you mean 'start'"
-    )
-    with pytest.raises(ValueError, match=message):
-        WeightedSum(parts=(Dice(output="stat"),), weights=(1.0,)).bind_outputs(
-            ["start", "end"]
-        )
-    with pytest.raises(ValueError, match=message):
-        Dice().bind_outputs(["start", "end"], {"stat": 2.0})
-    with pytest.raises(ValueError, match="objective dice has no output to read"):
-        Dice().bind_outputs([])
-
-
-def test_one_of_several_outputs_must_be_named():
-    outputs = {"start": LOGITS, "end": LOGITS}
-    message = r"objective ce names no output and there are 2 \(start, end\): call `bind"
-    with pytest.raises(ValueError, match=message):
-        CrossEntropy()(outputs, outputs)
-
-
 def test_a_sum_wants_a_weight_for_each_part():
     with pytest.raises(ValueError, match="weights has 1 numbers for 2 parts"):
         WeightedSum(weights=(1.0,))
-
-
-def test_short_names_differ_and_documentation_names_every_field():
-    classes = by_short_name().values()
-    assert len({cls.short_name for cls in classes}) == len(classes) == 28
-    assert {cls.__name__ for cls in classes} < set(objectives.__all__)
-    for cls in classes:
-        for field in dataclasses.fields(cls):
-            assert f"\n  {field.name}: " in inspect.getdoc(cls), (cls, field.name)
 
 
 @pytest.mark.parametrize("scheme", get_args(Scheme))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
 from dicejax import objectives, optimizers
 from dicejax.errors import InputError, hint
@@ -26,34 +29,63 @@ def objective_named(text: str) -> Objective:
     """
     name, _, settings = text.partition(":")
     loss = _chosen("loss", name, objectives.by_short_name())
-    pairs = [pair.partition("=") for pair in settings.split(",") if pair]
-    return dataclasses.replace(
-        loss, **{field: _value(loss, field, value) for field, _, value in pairs}
+    hints = {one.name: one.type for one in dataclasses.fields(loss)}
+    values = {}
+    for pair in filter(None, settings.split(",")):
+        field, _, value = pair.partition("=")
+        if field not in hints:
+            raise InputError(
+                f"loss {name} has no {field!r}; it has {', '.join(hints)}"
+                f"{hint(field, hints)}"
+            )
+        try:
+            values[field] = _read(hints[field], value)
+        except (KeyError, ValueError):
+            raise InputError(
+                f"loss {name}: {field}={value} cannot be read; {_wanted(hints[field])}"
+            ) from None
+    return dataclasses.replace(loss, **values)
+
+
+_READERS: dict[Any, Callable[[str], Any]] = {
+    bool: {"true": True, "false": False}.__getitem__,
+    int: int,
+    float: float,
+    str: str,
+    type(None): {"none": None}.__getitem__,
+}
+
+
+def _read(hint: Any, text: str) -> Any:
+    """Read a value of a field's type.
+
+    >>> _read(int | None, "none"), _read(int | None, "3")
+    (None, 3)
+    """
+    if typing.get_origin(hint) is Literal:
+        return {one: one for one in typing.get_args(hint)}[text]
+    *others, last = _kinds(hint)
+    for kind in others:
+        with contextlib.suppress(KeyError, ValueError):
+            return _READERS[kind](text)
+    return _READERS[last](text)
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """The types of a union, or the only one."""
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def _wanted(hint: Any) -> str:
+    if typing.get_origin(hint) is Literal:
+        return f"want {' or '.join(typing.get_args(hint))}"
+    kinds = _kinds(hint)
+    if not set(kinds) <= _READERS.keys():
+        return "set it in an experiment"
+    return "want " + " or ".join(
+        one.__name__.replace("NoneType", "none") for one in kinds
     )
-
-
-def _value(loss: Objective, field: str, text: str) -> float | int | bool | str:
-    """Read a field's value: of the type that its default has."""
-    fields = [one.name for one in dataclasses.fields(loss)]
-    if field not in fields:
-        named = ", ".join(fields)
-        raise InputError(
-            f"loss {loss.short_name} has no {field!r}; it has {named}"
-            f"{hint(field, fields)}"
-        )
-    default = getattr(loss, field)
-    readers = {bool: _BOOLS.__getitem__, int: int, float: float, str: str}
-    try:
-        return readers[type(default)](text)
-    except (KeyError, ValueError):
-        what = type(default).__name__
-        how = f"want {what}" if type(default) in readers else "set it in an experiment"
-        raise InputError(
-            f"loss {loss.short_name}: {field}={text} cannot be read; {how}"
-        ) from None
-
-
-_BOOLS = {"true": True, "false": False}
 
 
 def optimizer_named(name: str) -> Optimizer:

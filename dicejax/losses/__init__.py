@@ -5,7 +5,12 @@ return one value per element, set losses one per class and set.
 """
 
 from dicejax.losses import class_weights
-from dicejax.losses.cross_entropy import cross_entropy, majority_or_minority, poly
+from dicejax.losses.cross_entropy import (
+    cross_entropy,
+    majority_or_minority,
+    poly,
+    weighted_cross_entropy,
+)
 from dicejax.losses.density import GHMState, ghm, ghm_regression, ghm_state
 from dicejax.losses.dice import (
     dice,
@@ -17,7 +22,7 @@ from dicejax.losses.dice import (
 from dicejax.losses.f1 import sigmoid_f1, soft_f1
 from dicejax.losses.focal import focal
 from dicejax.losses.lovasz import lovasz_softmax
-from dicejax.losses.mining import hard_negative_mask
+from dicejax.losses.mining import hard_negative_mask, hard_negatives
 from dicejax.losses.multi_label import asymmetric, distribution_balanced, zlpr
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
 from dicejax.losses.priors import adjust_logits, ldam, logit_adjusted, vs
@@ -48,6 +53,7 @@ __all__ = [
     "ghm_regression",
     "ghm_state",
     "hard_negative_mask",
+    "hard_negatives",
     "jaccard",
     "ldam",
     "log_cosh_dice",
@@ -63,5 +69,6 @@ __all__ = [
     "tversky_from_counts",
     "unified_focal",
     "vs",
+    "weighted_cross_entropy",
     "zlpr",
 ]

@@ -6,12 +6,11 @@ taken as 1, so that every weight is finite; without zeros, shares do as well as 
 but for `effective_number`.
 """
 
-import math
-
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import BELOW_ONE, NON_NEGATIVE, Bounds, check_bounds
+from dicejax.losses.contract import check_bounds
+from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, NON_NEGATIVE, Scheme
 
 
 def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
@@ -39,7 +38,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
       [0.0458, 1.0458, 2.0]
     """
     counts = _checked(counts)
-    check_bounds("k", k, Bounds(1.0, math.inf))
+    check_bounds("k", k, AT_LEAST_ONE)
     total = jnp.sum(counts, axis=-1, keepdims=True)
     return jnp.log10((total - counts) / counts + k)
 
@@ -119,6 +118,28 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
     # 1 - beta^n without the cancellation of a beta close to 1.
     weights = 1 / -jnp.expm1(counts * jnp.log(beta))
     return weights * counts.shape[-1] / jnp.sum(weights, axis=-1, keepdims=True)
+
+
+def from_counts(
+    counts: Array, *, scheme: Scheme, k: float | Array, beta: float | Array
+) -> Array:
+    """Return the weights of a scheme; k is that of log_ratio, beta of effective_number.
+
+    Args:
+      counts: non-negative numbers `[..., C]`.
+      scheme: the name of a function of this module.
+      k: at least 1.
+      beta: in [0, 1).
+    """
+    match scheme:
+        case "log_ratio":
+            return log_ratio(counts, k=k)
+        case "inverse":
+            return inverse(counts)
+        case "inverse_square_root":
+            return inverse_square_root(counts)
+        case "effective_number":
+            return effective_number(counts, beta=beta)
 
 
 def _checked(counts: Array) -> Array:

@@ -1,19 +1,21 @@
-"""What every loss promises its callers: checked inputs, one jit, one docstring style.
+"""The contract of losses: checked inputs, one jit, one docstring style, one registry.
 
-`loss` and `counts_loss` turn a formula into a public function. The formula sees checked
+`loss` turns a formula into a public loss and registers it. The formula sees checked
 arrays; `elements.prepare` masks and lines them up.
 """
 
 import functools
 import inspect
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from dicejax.losses.declaration import ANY, Bounds, Declaration, Kind, register
 from dicejax.losses.documentation import complete
 from dicejax.losses.elements import compute_dtype, form_of
 
@@ -23,55 +25,35 @@ MASKED_LABEL = -100
 _SOFT_LABEL_SLACK = 1e-2
 
 
-class Bounds(NamedTuple):
-    """The interval in which a hyper-parameter must lie.
+def loss(
+    short_name: str | None = None,
+    *,
+    kind: Kind,
+    class_name: str | None = None,
+    multi_label: bool = False,
+    over: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
+    initial_state: Callable | None = None,
+    **bounds: Bounds,
+) -> Callable:
+    """Declare a loss: make it public, and register it for experiments.
 
-    Attributes:
-      low: its lower end.
-      high: its upper end; infinity is never inside.
-      shape: "scalar"; "class", one number per class (`[C]`, `[2]` in the binary form,
-        `[C, 2]` in the multi-label form); or "label", `[C]` in every form.
-      low_inside: whether the lower end is allowed.
-      high_inside: whether the upper end is.
-    """
-
-    low: float
-    high: float
-    shape: str = "scalar"
-    low_inside: bool = True
-    high_inside: bool = True
-
-    def violated(self, value: np.ndarray) -> np.ndarray:
-        """Returns where `value` is outside; a NaN is."""
-        above = self.low <= value if self.low_inside else self.low < value
-        below = value <= self.high if self.high_inside else value < self.high
-        return ~(np.isfinite(value) & above & below)
-
-    def __str__(self) -> str:
-        left = "[" if self.low_inside else "("
-        right = "]" if self.high_inside and math.isfinite(self.high) else ")"
-        return f"{left}{self.low:g}, {self.high:g}{right}"
-
-
-NON_NEGATIVE = Bounds(0.0, math.inf)
-POSITIVE = Bounds(0.0, math.inf, low_inside=False)
-UNIT_INTERVAL = Bounds(0.0, 1.0)
-BELOW_ONE = Bounds(0.0, 1.0, high_inside=False)
-CLASS_WEIGHTS = Bounds(0.0, math.inf, "class")
-CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
-
-
-def loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
-    """Makes a public loss of a formula `(logits, labels, *, where, ...)`.
-
-    Keywords with bounds are hyper-parameters: checked here if their value is known,
-    cast to the type of the computation and traced, so that a new value compiles
-    nothing. Other keywords are static, axes and choices, except arrays like `where`.
+    Floats and keywords with bounds are hyper-parameters: checked here if their value is
+    known, cast to the type of the computation and traced, so that a new value compiles
+    nothing. Other keywords are static: axes and choices, of which those of a `Literal`
+    are checked. Masks like `where` are arrays.
 
     Args:
+      short_name: the name on the command line; the function's if None.
+      kind: how an objective reduces it. "pointwise" and "batch": by the mean over
+        elements, where in a "batch" loss they depend on each other; "set": by the mean
+        over classes and sets; "stateful": as "batch", with state in and out.
+      class_name: the name of its objective; the function's in CamelCase if None.
       multi_label: whether labels have the logits' shape wherever there is a class axis;
         else the caller's `multi_label`, if the formula takes it, says so.
-      **bounds: the interval of every hyper-parameter, by its name.
+      over: what a set may be, if an experiment may choose: keywords by name.
+      initial_state: returns the state before the first call of a "stateful" loss.
+      **bounds: the interval of every hyper-parameter, by its name, with the range that
+        tuning draws from.
 
     Returns:
       A decorator. The decorated function keeps its signature; its docstring gains the
@@ -79,13 +61,33 @@ def loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
       behind the checks.
     """
 
-    def check(arguments: dict[str, Any]) -> None:
-        logits, labels, where = (
-            arguments[one] for one in ("logits", "labels", "where")
+    def decorate(formula: Callable) -> Callable:
+        function = checked(multi_label=multi_label, **bounds)(formula)
+        name = formula.__name__
+        declaration = Declaration(
+            short_name=short_name or name,
+            class_name=class_name or "".join(map(str.capitalize, name.split("_"))),
+            kind=kind,
+            function=function,
+            bounds=bounds,
+            multi_label=multi_label,
+            over=over,
+            initial_state=initial_state,
         )
-        class_axis = arguments["class_axis"]
-        many = arguments.get("multi_label", multi_label)
-        form = form_of(class_axis, many)
+        register(declaration)
+        function.declaration = declaration
+        return function
+
+    return decorate
+
+
+def checked(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
+    """Make a public function of a formula `(logits, labels, *, ...)`; see `loss`."""
+
+    def check(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
+        logits, labels = arguments["logits"], arguments["labels"]
+        where, class_axis = arguments.get("where"), arguments.get("class_axis", -1)
+        form = form_of(class_axis, arguments.get("multi_label", multi_label))
         _check_arrays(logits, labels, where, class_axis, form)
         _check_label_values(logits, labels, where, class_axis, form)
         shape, dtype = jnp.shape(logits), compute_dtype(jnp.result_type(logits))
@@ -96,9 +98,9 @@ def loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
 
 
 def counts_loss(**bounds: Bounds) -> Callable:
-    """Makes a public loss of a formula `(counts, *, ...)`; otherwise like `loss`."""
+    """Make a public function of a formula `(counts, *, ...)`; see `loss`."""
 
-    def check(arguments: dict[str, Any]) -> None:
+    def check(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
         counts = arguments["counts"]
         leaves = jax.tree.leaves(counts)
         shapes = [jnp.shape(leaf) for leaf in leaves]
@@ -113,42 +115,51 @@ def counts_loss(**bounds: Bounds) -> Callable:
     return _public(check, bounds)
 
 
-def _public(check: Callable[[dict], None], bounds: dict[str, Bounds]) -> Callable:
+def _public(check: Callable[[dict, dict], None], given: dict[str, Bounds]) -> Callable:
     def decorate(formula: Callable) -> Callable:
         signature = inspect.signature(formula)
-        keywords = [
-            one.name
-            for one in signature.parameters.values()
-            if one.kind is one.KEYWORD_ONLY
-        ]
-        if not bounds.keys() <= set(keywords):
-            raise TypeError(f"{formula.__name__} does not take all of {sorted(bounds)}")
-        static = sorted(set(keywords) - bounds.keys() - {"where"})
+        hints = typing.get_type_hints(formula)
+        bounds, static = {}, []
+        for name, one in signature.parameters.items():
+            hint = hints.get(name, type(one.default))
+            if name in given:
+                bounds[name] = given[name]
+            elif float in (hint, *typing.get_args(hint)):
+                bounds[name] = ANY
+            elif one.kind is one.KEYWORD_ONLY and name != "where":
+                static.append(name)
         jitted = jax.jit(formula, static_argnames=static)
+        choices = {
+            name: typing.get_args(hint)
+            for name, hint in hints.items()
+            if typing.get_origin(hint) is typing.Literal
+        }
 
         @functools.wraps(formula)
-        def checked(*args, **kwargs):
+        def public(*args: Any, **kwargs: Any) -> Any:
             bound = signature.bind(*args, **kwargs)
             bound.apply_defaults()
-            check(bound.arguments)
+            check(bound.arguments, bounds)
+            for name, values in choices.items():
+                check_choice(name, bound.arguments[name], values)
             return jitted(*bound.args, **bound.kwargs)
 
-        checked.jitted = jitted
-        checked.__doc__ = complete(formula.__doc__, list(signature.parameters))
-        return checked
+        vars(public)["jitted"] = jitted
+        public.__doc__ = complete(formula.__doc__ or "", list(signature.parameters))
+        return public
 
     return decorate
 
 
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """Raises a ValueError unless `value` is one of `choices`."""
+    """Raise a ValueError unless `value` is one of `choices`."""
     if value not in choices:
         wanted = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
         raise ValueError(f"{name} is {value!r} but must be {wanted}")
 
 
 def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
-    """Raises a ValueError if a known value, or one in an array, is out of bounds."""
+    """Raise a ValueError if a known value, or one in an array, is out of bounds."""
     known = known_value(value)
     if known is not None and (bad := bounds.violated(known)).any():
         raise ValueError(f"{name} is {known[bad][0]} but must be in {bounds}")
@@ -161,11 +172,11 @@ def check_hyperparameters(
     classes: int = 0,
     form: str = "softmax",
 ) -> None:
-    """Checks and casts, in place, the arguments that have bounds."""
+    """Check and cast, in place, the arguments that have bounds."""
     per_class = (classes, 2) if form == "multi_label" else (classes,)
-    shapes = {"scalar": (), "class": per_class, "label": (classes,)}
+    shapes = {"scalar": (), "class": per_class}
     for name, limits in bounds.items():
-        value = arguments[name]
+        value = arguments.get(name)
         if value is None:
             continue
         wanted = shapes[limits.shape]
@@ -207,7 +218,7 @@ def _check_arrays(
 
 
 def check_mask(where: Any, wanted: tuple[int, ...], of: str) -> None:
-    """Raises a ValueError unless `where` is None or bool of the shape wanted."""
+    """Raise a ValueError unless `where` is None or bool of the shape wanted."""
     if where is None:
         return
     if jnp.result_type(where) != np.bool_:
@@ -238,7 +249,7 @@ def _check_label_values(
 
 
 def known_value(value: Any) -> np.ndarray | None:
-    """Returns `value` on the host, or None if it is traced or on other hosts."""
+    """Return `value` on the host, or None if it is traced or on other hosts."""
     if isinstance(value, jax.core.Tracer):
         return None
     if isinstance(value, jax.Array) and not value.is_fully_addressable:

@@ -3,12 +3,27 @@
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import CLASS_WEIGHTS, UNIT_INTERVAL, Bounds, loss
+from dicejax.losses import class_weights as schemes
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import (
+    CLASS_COUNTS,
+    CLASS_WEIGHTS,
+    OF_SCHEMES,
+    UNIT_INTERVAL,
+    Bounds,
+    Scheme,
+)
 from dicejax.losses.elements import Elements, prepare
 from dicejax.losses.probabilities import over_labels
 
 
-@loss(label_smoothing=UNIT_INTERVAL, class_weights=CLASS_WEIGHTS)
+@loss(
+    "ce",
+    kind="pointwise",
+    # Not tuned: label smoothing is a loss of its own in a comparison.
+    label_smoothing=UNIT_INTERVAL,
+    class_weights=CLASS_WEIGHTS,
+)
 def cross_entropy(
     logits: Array,
     labels: Array,
@@ -16,7 +31,7 @@ def cross_entropy(
     where: Array | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    label_smoothing: float | Array | None = None,
+    label_smoothing: float | Array = 0.0,
     class_weights: Array | None = None,
 ) -> Array:
     r"""Cross-entropy of each element, in nats, not reduced.
@@ -30,8 +45,15 @@ def cross_entropy(
 
     Weights made from counts are in `class_weights`.
 
+    Use it as the baseline, with `class_weights` (the paper's WCE) or `label_smoothing`.
+
+    Pitfalls: At the start each class pulls in proportion to its count, so rare ones are
+    learnt late. Nothing is divided by the sum of the weights: they change the size of
+    the loss.
+
     Args:
-      label_smoothing: epsilon, in [0, 1]; None, which costs less than 0, for none.
+      label_smoothing: epsilon, in [0, 1]: the share of the target that is spread
+        evenly over all classes.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
@@ -51,19 +73,90 @@ def cross_entropy(
       [0.24, 0.0]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    if label_smoothing is None:
-        return over_labels(elements, _minus_log_p, class_weights)
+    losses = over_labels(elements, _minus_log_p, class_weights)
     classes = logits.shape[class_axis] if elements.form == "softmax" else 2
-    smoothed = (1 - label_smoothing) * elements.targets + label_smoothing / classes
-    elements = elements._replace(labels=smoothed, hard=False)
-    return over_labels(elements, _minus_log_p, class_weights)
+    evenly = jnp.full_like(elements.logits, 1 / classes)
+    elements = elements._replace(labels=evenly, hard=False)
+    spread = over_labels(elements, _minus_log_p, class_weights)
+    return (1 - label_smoothing) * losses + label_smoothing * spread
 
 
 def _minus_log_p(log_p: Array, log_q: Array) -> Array:
     return -log_p
 
 
-@loss(epsilon=Bounds(-1.0, float("inf")))
+@loss(
+    "wce",
+    kind="pointwise",
+    class_counts=CLASS_COUNTS,
+    label_smoothing=UNIT_INTERVAL,
+    **OF_SCHEMES,
+)
+def weighted_cross_entropy(
+    logits: Array,
+    labels: Array,
+    *,
+    class_counts: Array,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    scheme: Scheme = "log_ratio",
+    k: float | Array = 1.0,
+    beta: float | Array = 0.999,
+    label_smoothing: float | Array = 0.0,
+) -> Array:
+    r"""Cross-entropy of each element, with class weights made from counts.
+
+    .. math:: L = -\sum_c w_c(n) \tilde y_c \log p_c
+
+    Use it when rare classes are missed and the metric wants recall.
+
+    Pitfalls: Weights trade precision for recall. With K = 1 a class of nearly all
+    elements weighs nearly 0. Nothing is divided by the sum of the weights: they change
+    the size of the loss.
+
+    Args:
+      scheme: how counts become weights, a function of `class_weights`; "log_ratio" is
+        the paper's.
+      k: the K of "log_ratio", at least 1.
+      beta: the beta of "effective_number", in [0, 1).
+      label_smoothing: epsilon, in [0, 1]: the share of the target that is spread
+        evenly over all classes.
+
+    Returns:
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked. Nothing is
+      divided by the sum of the weights.
+
+    Source: Li et al., ACL 2020, eq. 2 (https://aclanthology.org/2020.acl-main.45).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import weighted_cross_entropy
+      >>> counts = jnp.array([90.0, 10.0])
+      >>> logits, labels = jnp.zeros((2, 2)), jnp.array([0, 1])
+      >>> losses = weighted_cross_entropy(logits, labels, class_counts=counts)
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.032, 0.693]
+    """
+    return cross_entropy(
+        logits,
+        labels,
+        where=where,
+        class_axis=class_axis,
+        multi_label=multi_label,
+        label_smoothing=label_smoothing,
+        class_weights=schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta),
+    )
+
+
+@loss(
+    kind="pointwise",
+    epsilon=Bounds(-1.0, float("inf")).tuned(
+        -1.0,
+        5.0,
+        why="from the least allowed to a slope near p = 1 six times as steep",
+    ),
+)
 def poly(
     logits: Array,
     labels: Array,
@@ -76,6 +169,12 @@ def poly(
     r"""Poly-1 loss: cross-entropy with another first term of its Taylor series.
 
     .. math:: L = \sum_c y_c \left( -\log p_c + \varepsilon (1 - p_c) \right)
+
+    Use it to push confident elements more (:math:`\varepsilon` over 0) or less, with
+    one number to tune.
+
+    Pitfalls: :math:`\varepsilon = -1`: the slope is :math:`-(1 - p)^2` and training
+    stops short. Below -1 the loss would rise towards p = 1: refused.
 
     Args:
       epsilon: in [-1, inf). Over 0 it pushes on where p is close to 1 already, below 0
@@ -98,15 +197,21 @@ def poly(
     return over_labels(elements, lambda log_p, log_q: -log_p + epsilon * jnp.exp(log_q))
 
 
-@loss(weight=UNIT_INTERVAL)
+@loss(
+    "mom",
+    kind="pointwise",
+    weight=UNIT_INTERVAL.tuned(
+        0.1, 1.0, why="to cross-entropy's 1; at 0 minorities have no gradient"
+    ),
+)
 def majority_or_minority(
     logits: Array,
     labels: Array,
     *,
     where: Array | None = None,
     class_axis: int | None = -1,
-    majority_class: int = 0,
     weight: float | Array = 0.5,
+    majority_class: int = 0,
 ) -> Array:
     r"""Majority-or-minority loss: the majority class, O in tagging, counts once more.
 
@@ -117,9 +222,15 @@ def majority_or_minority(
     Elements of the majority keep their cross-entropy and the others weigh lambda, so
     that entities are not bought with false alarms.
 
+    Use it when tagging finds entities where there are none.
+
+    Pitfalls: :math:`\lambda = 0`: minorities have no gradient of their own. If entities
+    are missed rather than invented it pushes the wrong way. Integer labels only.
+
     Args:
-      majority_class: label of the majority.
       weight: lambda, in [0, 1]; 1 is cross-entropy.
+      majority_class: label of the majority; O is the first in tagging. In the
+        multi-label form, 0 says that negatives are the majority of each class.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
@@ -145,6 +256,6 @@ def majority_or_minority(
 
 
 def require_integers(elements: Elements) -> None:
-    """Raises a ValueError for soft labels."""
+    """Raise a ValueError for soft labels."""
     if not elements.hard:
         raise ValueError("labels are floats but this loss wants integers")

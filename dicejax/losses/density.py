@@ -7,14 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import (
-    BELOW_ONE,
-    POSITIVE,
-    check_hyperparameters,
-    check_mask,
-    loss,
-)
+from dicejax.losses.contract import check_hyperparameters, check_mask, loss
 from dicejax.losses.cross_entropy import require_integers
+from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE
 from dicejax.losses.elements import Elements, compute_dtype, one_hot, prepare
 from dicejax.losses.probabilities import at_label, gold_logit, over_labels
 
@@ -34,7 +29,7 @@ class GHMState:
 
 
 def ghm_state(bins: int = 10) -> GHMState:
-    """Returns the state before the first batch.
+    """Return the state before the first batch.
 
     Args:
       bins: into how many parts of equal width [0, 1] is cut.
@@ -52,7 +47,21 @@ def ghm_state(bins: int = 10) -> GHMState:
     return GHMState(counts=jnp.zeros(bins), updates=jnp.zeros(()))
 
 
-@loss(momentum=BELOW_ONE)
+@loss(
+    kind="stateful",
+    class_name="GHM",
+    initial_state=ghm_state,
+    bins=AT_LEAST_ONE.tuned(
+        5,
+        50,
+        scale="log",
+        whole=True,
+        why="coarser hardly tells easy from hard, finer leaves bins empty",
+    ),
+    momentum=BELOW_ONE.tuned(
+        0.0, 0.99, why="from this batch alone to about 100 batches"
+    ),
+)
 def ghm(
     logits: Array,
     labels: Array,
@@ -77,6 +86,11 @@ def ghm(
     lose weight. Weights are not differentiated. Published code leaves out the
     correction, which makes the first steps 1 / (1 - m^t) times as large, and keeps the
     averages of bins that a batch does not reach.
+
+    Use it with many easy elements and wrong labels: both crowd, both lose weight.
+
+    Pitfalls: Tiny batches: an element alone in its bin weighs :math:`N / B`. Forgetting
+    to pass the new state on. Hard but right elements lose weight too if there are many.
 
     Args:
       state: what `ghm_state` or the previous call returned.

@@ -16,8 +16,8 @@ _SHARED = {
         so one set; `()`: none, so each element is a set; -1: one set per row.""",
     "class_axis": """the axis of the logits that holds the classes; None for the binary
         form, which has none: each logit is that of class 1.""",
-    "multi_label": """whether each class is a yes or no of its own, with a sigmoid, and
-        labels are shaped like the logits.""",
+    "multi_label": """whether labels are 0 or 1 for each class by itself (a sigmoid),
+        and shaped like the logits.""",
     "smooth": """added to numerator and denominator, in units of counts: its weight
         shrinks as sets grow.""",
     "absent": """what a class without gold in its set gives. "smooth": the formula as it
@@ -39,20 +39,14 @@ _RAISES = """Raises:
 
 
 def complete(docstring: str, parameters: list[str], raises: bool = True) -> str:
-    """Returns a docstring with the shared arguments and errors that it leaves out."""
+    """Return a docstring with the shared arguments and errors that it leaves out."""
     docstring = inspect.cleandoc(docstring)
     head, found, tail = docstring.partition("\nArgs:\n")
     if not found:
         head, _, tail = docstring.partition("\nReturns:\n")
         tail = "\nReturns:\n" + tail
     own, _, rest = tail.partition("\n\n")
-    entries = {}
-    for line in own.splitlines():
-        if line.startswith("  ") and not line.startswith("   "):
-            name = line.strip().partition(":")[0]
-            entries[name] = []
-        if entries:
-            entries[name].append(line)
+    entries = _entries(own)
     lines = []
     for name in parameters:
         if name in entries:
@@ -65,6 +59,27 @@ def complete(docstring: str, parameters: list[str], raises: bool = True) -> str:
         before, source, after = body.partition("Source:")
         body = before + _RAISES + "\n" + source + after
     return head + arguments + body
+
+
+def described_arguments(docstring: str) -> dict[str, str]:
+    """Return what the `Args` of a docstring say, by the name of the argument."""
+    section = inspect.cleandoc(docstring).partition("\nArgs:\n")[2]
+    entries = _entries(section.partition("\n\n")[0])
+    return {
+        name: " ".join(" ".join(lines).split()).partition(": ")[2]
+        for name, lines in entries.items()
+    }
+
+
+def _entries(section: str) -> dict[str, list[str]]:
+    """The lines of each argument."""
+    entries: dict[str, list[str]] = {}
+    for line in section.splitlines():
+        if line.startswith("  ") and not line.startswith("   "):
+            entries[line.strip().partition(":")[0]] = []
+        if entries:
+            list(entries.values())[-1].append(line)
+    return entries
 
 
 def _entry(name: str) -> list[str]:

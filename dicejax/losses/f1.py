@@ -1,16 +1,30 @@
 """Soft F1: one minus the F-beta score of probabilities instead of decisions."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, POSITIVE, Bounds, check_choice, loss
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
 from dicejax.losses.elements import Elements, prepare, set_axes
 from dicejax.losses.overlap import OverlapCounts, count
 
+Average = Literal["macro", "micro", "none"]
 
-@loss(beta=POSITIVE, smooth=NON_NEGATIVE)
+
+@loss(
+    kind="set",
+    beta=POSITIVE.tuned(
+        0.5,
+        2.0,
+        scale="log",
+        why="recall counts half or twice as much as precision",
+    ),
+    smooth=SMOOTH,
+)
 def soft_f1(
     logits: Array,
     labels: Array,
@@ -20,10 +34,10 @@ def soft_f1(
     class_axis: int | None = -1,
     multi_label: bool = False,
     beta: float | Array = 1.0,
-    average: str = "macro",
+    average: Average = "macro",
     exclude_class: int | None = None,
-    smooth: float | Array = 0.0,
-    absent: str = "smooth",
+    smooth: float | Array = 1.0,
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""One minus a soft F-beta score over a set, averaged over classes.
@@ -36,6 +50,12 @@ def soft_f1(
     mean over classes, or micro, of counts summed over classes. A micro score over all
     classes of a softmax is accuracy; name the class of no entity (O) in `exclude_class`
     to get the micro F1 of tagging.
+
+    Use it to train on the very average that is reported; `exclude_class` leaves out O.
+
+    Pitfalls: Micro over all classes of a softmax is accuracy: name O in
+    `exclude_class`. With `smooth=0` a class without gold adds a constant 1 without
+    gradient (`absent="skip"` leaves it out).
 
     Args:
       beta: weight of recall against precision; 1 gives F1, and then each class's loss
@@ -57,9 +77,9 @@ def soft_f1(
       >>> logits = jnp.array([[4.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 4.0, 0.0]])
       >>> labels = jnp.array([0, 1, 2])
       >>> round(float(soft_f1(logits, labels)), 3)
-      0.449
+      0.259
       >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
-      0.509
+      0.407
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
     counts = count(elements, set_axes(axis, elements.label_axes), axis_name=axis_name)
@@ -67,10 +87,16 @@ def soft_f1(
 
 
 @loss(
+    kind="set",
     multi_label=True,
-    slope=POSITIVE,
-    offset=Bounds(-float("inf"), float("inf")),
-    smooth=NON_NEGATIVE,
+    slope=POSITIVE.tuned(
+        0.5,
+        10.0,
+        scale="log",
+        why="above, an element one logit away has next to no slope",
+    ),
+    offset=ANY.tuned(-2.0, 2.0, why="in units of logits, to either side"),
+    smooth=SMOOTH,
 )
 def sigmoid_f1(
     logits: Array,
@@ -81,9 +107,9 @@ def sigmoid_f1(
     class_axis: int | None = -1,
     slope: float | Array = 1.0,
     offset: float | Array = 0.0,
-    average: str = "macro",
-    smooth: float | Array = 0.0,
-    absent: str = "smooth",
+    average: Average = "macro",
+    smooth: float | Array = 1.0,
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""One minus the F1 of a tuned sigmoid: several labels, or one, per element.
@@ -93,6 +119,12 @@ def sigmoid_f1(
 
     A steep sigmoid comes close to the decision that F1 counts. With slope 1 and offset
     0 it is `soft_f1` in the multi-label form.
+
+    Use it with several labels per element, closer to the decision than `soft_f1`.
+
+    Pitfalls: A steep sigmoid is flat elsewhere: at slope 4 an element one logit away
+    from the decision has 7% of the slope, three away nothing. A class without gold as
+    in `soft_f1`.
 
     Args:
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
@@ -112,7 +144,7 @@ def sigmoid_f1(
       >>> logits = jnp.array([[2.0, -1.0], [-2.0, -1.0]])
       >>> labels = jnp.array([[1, 0], [0, 1]])
       >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
-      0.483
+      0.246
     """
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
     elements = elements._replace(logits=slope * (elements.logits + offset))
@@ -125,11 +157,10 @@ def _f_beta(
     counts: OverlapCounts,
     beta: float | Array,
     smooth: Array,
-    average: str,
+    average: Average,
     exclude_class: int | None,
-    absent: str,
+    absent: Absent,
 ) -> Array:
-    check_choice("average", average, ("macro", "micro", "none"))
     if exclude_class is not None:
         counts = _without(counts, exclude_class, elements)
     has_classes = elements.form != "binary"

@@ -1,14 +1,30 @@
 """Focal loss: what is right already hardly counts."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import CLASS_WEIGHTS, NON_NEGATIVE, loss
+from dicejax.losses import class_weights as schemes
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import (
+    CLASS_COUNTS,
+    CLASS_WEIGHTS,
+    NON_NEGATIVE,
+    OF_SCHEMES,
+    Scheme,
+)
 from dicejax.losses.elements import prepare
 from dicejax.losses.probabilities import over_labels
 
 
-@loss(gamma=NON_NEGATIVE, class_weights=CLASS_WEIGHTS)
+@loss(
+    kind="pointwise",
+    gamma=NON_NEGATIVE.tuned(0.0, 5.0, why="what Lin et al. 2017 try"),
+    class_weights=CLASS_WEIGHTS,
+    class_counts=CLASS_COUNTS,
+    **OF_SCHEMES,
+)
 def focal(
     logits: Array,
     labels: Array,
@@ -18,6 +34,10 @@ def focal(
     multi_label: bool = False,
     gamma: float | Array = 2.0,
     class_weights: Array | None = None,
+    scheme: Literal["none", Scheme] = "none",
+    k: float | Array = 1.0,
+    beta: float | Array = 0.999,
+    class_counts: Array | None = None,
 ) -> Array:
     r"""Focal loss of each element.
 
@@ -25,10 +45,22 @@ def focal(
 
     with p the softmax of the logits. In the binary and the multi-label form p is the
     sigmoid and the sum runs over the two outcomes, 1 - p and p. The alpha of RetinaNet
-    is `class_weights=[1 - alpha, alpha]`.
+    is `class_weights=[1 - alpha, alpha]`; weights are made from `class_counts` where
+    `scheme` says how.
+
+    Use it when many easy elements drown few hard ones.
+
+    Pitfalls: Its optimum is not the true probability: at :math:`\gamma = 2` an element
+    that is positive 9 times in 10 is trained to p = 0.69, so thresholds and calibration
+    are off. Wrong labels stay hard for ever and dominate.
 
     Args:
       gamma: 0 is cross-entropy; the larger, the less an easy element counts.
+      scheme: how class counts become weights, a function of `class_weights`; "none":
+        they do not, and need not be given.
+      k: the K of "log_ratio", at least 1.
+      beta: the beta of "effective_number", in [0, 1).
+      class_counts: positive floats like the class weights, for `scheme`.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
@@ -44,6 +76,10 @@ def focal(
       >>> round(float(focal(jnp.array(2.0), jnp.array(0), class_axis=None)), 3)
       1.65
     """
+    if scheme != "none":
+        if class_counts is None or class_weights is not None:
+            raise ValueError(f"scheme is {scheme!r} and wants class_counts, no weights")
+        class_weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
     elements = prepare(logits, labels, where, class_axis, multi_label)
 
     def value(log_p, log_q):

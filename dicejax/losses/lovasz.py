@@ -4,12 +4,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import check_choice, loss
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import Absent
 from dicejax.losses.elements import prepare, set_axes
 from dicejax.losses.ranking import over_set, unsorted
 
 
-@loss()
+@loss("lovasz", kind="set")
 def lovasz_softmax(
     logits: Array,
     labels: Array,
@@ -18,7 +19,7 @@ def lovasz_softmax(
     axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
-    absent: str = "skip",
+    absent: Absent = "skip",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Lovász-softmax loss of each class over a set.
@@ -30,6 +31,12 @@ def lovasz_softmax(
     with the errors m in falling order and Delta_J the Jaccard loss of getting just
     those elements wrong. For hard predictions it is 1 - intersection over union. It
     sorts the set once per class: n log n, the only loss here that is not linear.
+
+    Use it to end training on intersection over union; it has no `smooth` to choose.
+
+    Pitfalls: It sorts: :math:`N \log N` per class, and under `axis_name` each device
+    gathers the whole set. Elements with errors under that of the best positive have
+    slope 0. By default a class without gold is 0 whatever is predicted.
 
     Args:
       absent: what a class without gold in its set gives. "skip": 0, as its authors'
@@ -48,7 +55,6 @@ def lovasz_softmax(
       >>> [round(x, 3) for x in lovasz_softmax(logits, jnp.array([0, 1, 1])).tolist()]
       [0.5, 0.5]
     """
-    check_choice("absent", absent, ("smooth", "skip"))
     elements = prepare(logits, labels, where, class_axis, multi_label)
     axes = set_axes(axis, elements.label_axes)
     softmax = elements.form == "softmax"

@@ -5,8 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, check_hyperparameters, check_mask
-from dicejax.losses.elements import set_axes
+from dicejax.losses.contract import check_hyperparameters, check_mask, loss
+from dicejax.losses.cross_entropy import cross_entropy, require_integers
+from dicejax.losses.declaration import NON_NEGATIVE
+from dicejax.losses.elements import prepare, set_axes
 from dicejax.losses.ranking import over_set, unsorted
 
 
@@ -20,7 +22,7 @@ def hard_negative_mask(
     minimum: float | Array = 1,
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Masks all but the positives and the hardest negatives of each set.
+    r"""Mask all but the positives and the hardest negatives of each set.
 
     .. math:: k = \max(\text{minimum}, \lfloor \text{ratio} \cdot n_+ \rfloor)
 
@@ -89,3 +91,81 @@ def _mine(
         return positives | (negatives & (rank < wanted))
 
     return over_set(kept, (scores, positives, negatives), axes, axis_name)
+
+
+@loss(
+    kind="batch",
+    negatives_per_positive=NON_NEGATIVE.tuned(
+        1.0,
+        10.0,
+        scale="log",
+        why="from as many negatives as positives to most of them",
+    ),
+    minimum=NON_NEGATIVE,
+)
+def hard_negatives(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    negatives_per_positive: float | Array = 3.0,
+    minimum: float | Array = 1.0,
+    negative_class: int = 0,
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""Cross-entropy of the positives and the hardest negatives of the batch.
+
+    .. math:: L_i = \frac{N}{\sum_j m_j} m_i \, \mathrm{CE}_i
+
+    with m the `hard_negative_mask` of the cross-entropies and N the number of elements,
+    so that their mean is that of the elements that stay.
+
+    Use it when negatives outnumber positives by hundreds.
+
+    Pitfalls: Positives labelled as negatives are the hardest negatives. p comes out too
+    high, as negatives are thinned. Ratio and minimum of 0 leave positives alone, and
+    all is called positive.
+
+    Args:
+      negatives_per_positive: how many negatives stay for each positive.
+      minimum: how many negatives stay in any case.
+      negative_class: label of the negatives; O is the first in tagging. In the
+        multi-label form each 0 is a negative.
+
+    Returns:
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked or left out.
+      Labels must be integers.
+
+    Source: Shrivastava et al., CVPR 2016 (https://arxiv.org/abs/1604.03540).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import hard_negatives
+      >>> logits, labels = jnp.array([2.0, 1.0, 0.0, -2.0]), jnp.array([1, 0, 0, 0])
+      >>> losses = hard_negatives(
+      ...     logits, labels, class_axis=None, negatives_per_positive=1.0
+      ... )
+      >>> [round(x, 3) for x in losses.tolist()]
+      [0.254, 2.627, 0.0, 0.0]
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    require_integers(elements)
+    losses = cross_entropy(
+        logits, labels, where=where, class_axis=class_axis, multi_label=multi_label
+    )
+    negative = negative_class if elements.form == "softmax" else 0
+    kept = hard_negative_mask(
+        losses,
+        elements.labels != negative,
+        where=elements.where,
+        negatives_per_positive=negatives_per_positive,
+        minimum=minimum,
+        axis_name=axis_name,
+    )
+    numbers = jnp.sum(elements.where), jnp.sum(kept)
+    if axis_name is not None:
+        numbers = jax.lax.psum(numbers, axis_name)
+    seen, stay = (one.astype(losses.dtype) for one in numbers)
+    return jnp.where(kept, losses * (seen / jnp.maximum(stay, 1)), 0)

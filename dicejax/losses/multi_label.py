@@ -5,13 +5,8 @@ from jax import Array
 from jax.nn import log_sigmoid, sigmoid, softplus
 from jax.scipy.special import logsumexp
 
-from dicejax.losses.contract import (
-    BELOW_ONE,
-    NON_NEGATIVE,
-    POSITIVE,
-    Bounds,
-    loss,
-)
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import BELOW_ONE, CLASS_COUNTS, NON_NEGATIVE, POSITIVE
 from dicejax.losses.elements import prepare
 from dicejax.losses.probabilities import LOG_ZERO, log_probabilities
 
@@ -19,10 +14,15 @@ _HUGE = 1e30
 
 
 @loss(
+    kind="pointwise",
     multi_label=True,
-    gamma_positive=NON_NEGATIVE,
-    gamma_negative=NON_NEGATIVE,
-    margin=BELOW_ONE,
+    gamma_negative=NON_NEGATIVE.tuned(
+        0.0, 8.0, why="from no focusing to twice the usual 4"
+    ),
+    gamma_positive=NON_NEGATIVE.tuned(
+        0.0, 2.0, why="from no focusing to twice the usual 1"
+    ),
+    margin=BELOW_ONE.tuned(0.0, 0.2, why="above, negatives in doubt are left out"),
 )
 def asymmetric(
     logits: Array,
@@ -41,6 +41,12 @@ def asymmetric(
         - (1 - y) p_m^{\gamma_-} \log(1 - p_m), \qquad p_m = \max(p - m, 0)
 
     Negatives with p below m give nothing at all.
+
+    Use it with many labels, most of them absent, some of those wrongly.
+
+    Pitfalls: Negatives under the margin have slope 0, so p is not a probability and the
+    threshold must be tuned. With a margin a negative of p = 1 has slope 0 too:
+    confident mistakes stay.
 
     Args:
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
@@ -74,7 +80,7 @@ def asymmetric(
     return elements.mask(y * of_1 + (1 - y) * jnp.where(is_over, of_0, 0))
 
 
-@loss(multi_label=True)
+@loss(kind="pointwise", class_name="ZLPR", multi_label=True)
 def zlpr(
     logits: Array,
     labels: Array,
@@ -91,6 +97,12 @@ def zlpr(
     Ranks every positive over 0 and every negative below, so 0 is the threshold and any
     number of labels may be predicted; no class drowns in the number of negatives. For
     soft labels t the terms weigh 1 - t and t.
+
+    Use it with any number of labels per element and 0 as the threshold.
+
+    Pitfalls: Logits are ranks: the sigmoid of one is no probability. A wrong label at
+    the extreme takes the slope of all others on its side, as in a softmax. Knows no
+    frequencies.
 
     Args:
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
@@ -119,21 +131,29 @@ def zlpr(
 
 
 @loss(
+    kind="pointwise",
     multi_label=True,
-    positives=Bounds(0.0, float("inf"), "label", low_inside=False),
-    total=POSITIVE,
+    class_counts=CLASS_COUNTS,
     alpha=NON_NEGATIVE,
     beta=NON_NEGATIVE,
-    mu=NON_NEGATIVE,
-    kappa=NON_NEGATIVE,
-    scale=POSITIVE,
+    mu=NON_NEGATIVE.tuned(
+        0.1, 0.9, why="where weights rise: they are of shares in [0, 1]"
+    ),
+    kappa=NON_NEGATIVE.tuned(
+        0.005, 0.5, scale="log", why="ten times either way of the usual"
+    ),
+    scale=POSITIVE.tuned(
+        1.0,
+        10.0,
+        scale="log",
+        why="from no delay of negatives to next to no slope of easy ones",
+    ),
 )
 def distribution_balanced(
     logits: Array,
     labels: Array,
     *,
-    positives: Array,
-    total: float | Array,
+    class_counts: Array,
     where: Array | None = None,
     class_axis: int = -1,
     alpha: float | Array = 0.1,
@@ -154,10 +174,16 @@ def distribution_balanced(
     An element with several labels would be drawn once for each of them if classes were
     balanced by sampling: r takes that back. Elements without a label have r infinite.
 
+    Use it with long-tailed labels that occur together, when their counts are known.
+
+    Pitfalls: An element without any label has the largest weight, :math:`\alpha + 1`,
+    for all its negatives: where most elements are empty, as in tagging, they rule. Its
+    six numbers are tuned together. A count of 0 is refused.
+
     Args:
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
-      positives: n, floats `[C]`: how many elements have each class.
-      total: N, how many elements there are; more than any of the positives.
+      class_counts: positive floats `[C, 2]`: how many elements lack each class and how
+        many have it, n. N is the largest sum of the two.
       alpha: lower end of the weights.
       beta: how steeply the weight rises around mu.
       mu: the r of half weight.
@@ -173,9 +199,8 @@ def distribution_balanced(
       >>> import jax.numpy as jnp
       >>> from dicejax.losses import distribution_balanced
       >>> logits, labels = jnp.zeros((1, 2)), jnp.array([[1, 0]])
-      >>> losses = distribution_balanced(
-      ...     logits, labels, positives=jnp.array([10.0, 400.0]), total=1000.0
-      ... )
+      >>> counts = jnp.array([[990.0, 10.0], [600.0, 400.0]])
+      >>> losses = distribution_balanced(logits, labels, class_counts=counts)
       >>> [round(x, 3) for x in losses[0].tolist()]
       [0.895, 0.054]
     """
@@ -183,6 +208,7 @@ def distribution_balanced(
         raise ValueError("class_axis is None but the classes of an element are weighed")
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
     y = elements.targets
+    positives, total = class_counts[:, 1], jnp.max(jnp.sum(class_counts, axis=-1))
     # A class that every element has: as if half an element lacked it.
     shift = kappa * jnp.log(jnp.maximum(total - positives, 0.5) / positives)
     # r is infinite, here huge, for an element without a label.

@@ -1,12 +1,14 @@
 """Overlap of predictions with labels over a set: the counts that set losses share."""
 
 import dataclasses
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
+from dicejax.losses.contract import checked
+from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import Elements, prepare, set_axes
 from dicejax.losses.probabilities import log_probabilities, self_adjusted
 
@@ -27,7 +29,7 @@ class OverlapCounts:
     actual: Array
 
     def __add__(self, other: "OverlapCounts") -> "OverlapCounts":
-        """Adds the counts of another, disjoint set."""
+        """Add the counts of another, disjoint set."""
         if not isinstance(other, OverlapCounts):
             return NotImplemented
         mine, others = jnp.shape(self.actual), jnp.shape(other.actual)
@@ -36,7 +38,7 @@ class OverlapCounts:
         return jax.tree.map(jnp.add, self, other)
 
 
-@loss(alpha=NON_NEGATIVE)
+@checked(alpha=NON_NEGATIVE)
 def overlap_counts(
     logits: Array,
     labels: Array,
@@ -48,10 +50,10 @@ def overlap_counts(
     squared: bool = False,
     alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
-    intersection: str = "product",
+    intersection: Literal["product", "minimum"] = "product",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
-    r"""Counts, for each class, predictions, labels and their overlap over a set.
+    r"""Count, for each class, predictions, labels and their overlap over a set.
 
     .. math::
         f_c = (1 - p_c)^\alpha p_c, \quad
@@ -101,11 +103,10 @@ def count(
     squared: bool = False,
     alpha: Array | None = None,
     stop_gradient_weight: bool = False,
-    intersection: str = "product",
+    intersection: Literal["product", "minimum"] = "product",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
-    """Returns the counts of prepared elements; for the rest see `overlap_counts`."""
-    check_choice("intersection", intersection, ("product", "minimum"))
+    """Return the counts of prepared elements; for the rest see `overlap_counts`."""
     log_p, log_q = log_probabilities(elements)
     f = jnp.exp(log_p)
     if alpha is not None:

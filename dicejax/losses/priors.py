@@ -4,20 +4,20 @@ import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
 
-from dicejax.losses.contract import (
+from dicejax.losses.contract import check_hyperparameters, loss
+from dicejax.losses.cross_entropy import require_integers
+from dicejax.losses.declaration import (
     CLASS_COUNTS,
     CLASS_WEIGHTS,
     NON_NEGATIVE,
     POSITIVE,
-    check_hyperparameters,
-    loss,
+    TAU,
 )
-from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.elements import Elements, compute_dtype, form_of, prepare
 from dicejax.losses.probabilities import at_label, gold_logit, over_labels
 
 
-@loss(class_counts=CLASS_COUNTS, tau=NON_NEGATIVE)
+@loss(kind="pointwise", class_counts=CLASS_COUNTS, tau=TAU)
 def logit_adjusted(
     logits: Array,
     labels: Array,
@@ -35,6 +35,13 @@ def logit_adjusted(
     n are the class counts. In the binary and the multi-label form z becomes
     :math:`z + \tau \log(n_1 / n_0)`. Predictions are made from z itself, which then
     favours all classes alike (for tau 1: it minimises the balanced error).
+
+    Use it when each class counts the same in the metric (balanced accuracy, macro
+    recall) and counts are known.
+
+    Pitfalls: A count of 0 is refused: take at least 1. Counts of the corpus when
+    batches are resampled. `adjust_logits` on top: that adjusts twice. Worse accuracy if
+    tests are imbalanced as training is.
 
     Args:
       tau: strength; 0 is cross-entropy.
@@ -113,7 +120,7 @@ def adjust_logits(
 
 
 def _log_odds(class_counts: Array, *, sigmoid: bool) -> Array:
-    """Log of the class shares, or of n1 / n0 where each class is a yes or no."""
+    """Log of the class shares, or of n1 / n0 in the other forms."""
     logs = jnp.log(class_counts)
     if sigmoid:
         return logs[..., 1] - logs[..., 0]
@@ -121,8 +128,12 @@ def _log_odds(class_counts: Array, *, sigmoid: bool) -> Array:
 
 
 @loss(
+    kind="pointwise",
+    class_name="LDAM",
     class_counts=CLASS_COUNTS,
-    max_margin=NON_NEGATIVE,
+    max_margin=NON_NEGATIVE.tuned(
+        0.1, 5.0, scale="log", why="in units of logits, which reach some 10"
+    ),
     scale=POSITIVE,
     class_weights=CLASS_WEIGHTS,
 )
@@ -145,6 +156,12 @@ def ldam(
         \Delta_c = m \left( \frac{\min n}{n_c} \right)^{1/4}
 
     In the binary form the gold class must win by its margin in z or -z.
+
+    Use it when rare classes are learnt by heart and generalise badly.
+
+    Pitfalls: `scale=30` is for cosines in [-1, 1]: with the logits of a linear head
+    each slope is 30 or 0. With `scale=1` logits of 10 outgrow a margin of 0.5. A count
+    of 0 is refused. Integer labels only.
 
     Args:
       max_margin: m, the margin of the rarest class, in units of logits; 0 is
@@ -178,9 +195,13 @@ def ldam(
 
 
 @loss(
+    kind="pointwise",
+    class_name="VectorScaling",
     class_counts=CLASS_COUNTS,
-    tau=NON_NEGATIVE,
-    gamma=NON_NEGATIVE,
+    tau=TAU,
+    gamma=NON_NEGATIVE.tuned(
+        0.0, 0.5, why="from the logit-adjusted loss to the square root of frequencies"
+    ),
     class_weights=CLASS_WEIGHTS,
 )
 def vs(
@@ -204,6 +225,13 @@ def vs(
     In the binary form, with z of label 1 and -z of label 0:
     :math:`w_y \log(1 + e^{-(\Delta_y (\pm z) + \tau \log (n_y / n_{1-y}))})`.
     The shift acts early in training, the scale in its last phase.
+
+    Use it as `logit_adjusted`, for training to zero error, where a shift alone wears
+    off.
+
+    Pitfalls: The slope of a rare class is multiplied by its :math:`a_c` (0.35 for 1 in
+    1000 at :math:`\gamma = 0.15`): without :math:`\tau` it learns rare classes later
+    than CE. A count of 0 is refused. Integer labels only.
 
     Args:
       tau: strength of the shift. With gamma 0 it is `logit_adjusted`.

@@ -1,37 +1,58 @@
 """The self-adjusting Dice loss (DSC): easy elements weigh less."""
 
+from typing import Literal
+
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
 
-from dicejax.losses.contract import NON_NEGATIVE, check_choice, loss
+from dicejax.losses.contract import loss
+from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH
 from dicejax.losses.dice import dice_from_counts
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
 from dicejax.losses.probabilities import gold_logit, self_adjusted
 
 
-@loss(alpha=NON_NEGATIVE, smooth=NON_NEGATIVE)
+@loss(
+    "dsc",
+    kind="set",
+    over={"batch": {}, "token": {"axis": (), "form": "gold", "squared": False}},
+    alpha=NON_NEGATIVE.tuned(
+        0.01,
+        1.0,
+        scale="log",
+        why="from the scripts of Li et al. 2020 to their eq. 11 as written; above, "
+        "positives are trained to under 0.5",
+    ),
+    smooth=SMOOTH,
+)
 def self_adjusting_dice(
     logits: Array,
     labels: Array,
     *,
     where: Array | None = None,
-    axis: int | tuple[int, ...] | None = (),
+    axis: int | tuple[int, ...] | None = None,
     class_axis: int | None = -1,
     multi_label: bool = False,
     alpha: float | Array = 0.01,
     smooth: float | Array = 1.0,
-    squared: bool = False,
-    form: str = "gold",
+    squared: bool = True,
+    form: Literal["gold", "one_versus_rest"] = "one_versus_rest",
     stop_gradient_weight: bool = False,
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Self-adjusting Dice loss, of each element unless `axis` names a larger set.
+    r"""Self-adjusting Dice loss of each class over a set, or of each element.
 
     .. math::
         L = 1 - \frac{2 \sum f y + \gamma}{\sum f + \sum y + \gamma},
         \qquad f = (1 - p)^\alpha p
+
+    `squared` sums squares below, f^2 and y^2, as the paper's DL and the code of its
+    authors do: without it a rare class is pushed down by many small probabilities
+    faster than it is learnt. `axis=(), form="gold", squared=False` is eq. 11 as
+    written; its gradient vanishes for a gold class that has lost all probability, so
+    rare classes may never be learnt.
 
     The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
     0.01, 0.909 for 0.1, 0.5 for 1. The loss falls as f of a positive grows, so
@@ -45,21 +66,26 @@ def self_adjusting_dice(
     (1 - p) / (1 + p + gamma), a function of p_gold, hence a surrogate for accuracy and
     not for F1. Over sets larger than an element, batch composition matters: see `dice`.
 
+    Use it to let go of confident elements, or to repeat the paper's DSC, with
+    :math:`\alpha` about 0.01.
+
+    Pitfalls: Its own optimum: :math:`\alpha = 1` trains positives to 0.5, the threshold
+    itself. In :math:`f` a false positive of p = 1 is no false positive: for
+    :math:`\alpha` over 0 its loss returns to 0. `form="gold"` follows accuracy, not F1.
+
     Args:
-      axis: the axes of the labels (classes not counted) that form a set. `()`: none, as
-        in the paper, so each element is a set; None: all, so one set.
       alpha: exponent of the factor; 0 gives `dice`.
-      squared: whether to sum squares below, f^2 and y^2.
-      form: "gold": only the gold class of each element, y = 1; needs integer labels and
-        `axis=()`. "one_versus_rest": every class as a binary problem of its own. In the
-        binary and the multi-label form classes are such problems already, y against not
-        y, and `form` changes nothing.
+      squared: whether to sum squares below.
+      form: "one_versus_rest": every class as a binary problem of its own. "gold": only
+        the gold class of each element, y = 1; needs integer labels and `axis=()`. In
+        the binary and the multi-label form classes are binary problems already, and
+        `form` changes nothing.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
 
     Returns:
-      Floats. "gold": `[...]`, 0 where masked. "one_versus_rest": the label axes that
-      `axis` does not name, then `[C]`; no `[C]` in the binary form; 0 where masked or
-      where a set is empty.
+      Floats. "one_versus_rest": the label axes that `axis` does not name, then `[C]`;
+      no `[C]` in the binary form; 0 where masked or where a set is empty. "gold":
+      `[...]`, 0 where masked.
 
     Raises:
       ValueError: if shapes or axes do not fit, if "gold" gets float labels or a set, or
@@ -75,12 +101,12 @@ def self_adjusting_dice(
       >>> labels = jnp.array([0, 2])
       >>> losses = self_adjusting_dice(logits, labels)
       >>> [round(x, 3) for x in losses.tolist()]
+      [0.002, 0.465, 0.482]
+      >>> written = {"axis": (), "form": "gold", "squared": False}
+      >>> losses = self_adjusting_dice(logits, labels, **written)
+      >>> [round(x, 3) for x in losses.tolist()]
       [0.023, 0.487]
-      >>> losses = self_adjusting_dice(logits, labels, form="one_versus_rest")
-      >>> [[round(x, 3) for x in row] for row in losses.tolist()]
-      [[0.023, 0.017, 0.017], [0.017, 0.483, 0.487]]
     """
-    check_choice("form", form, ("gold", "one_versus_rest"))
     if form == "one_versus_rest" or class_axis is None or multi_label:
         counts = overlap_counts(
             logits,

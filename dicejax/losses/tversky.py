@@ -3,7 +3,14 @@
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import NON_NEGATIVE, Bounds, counts_loss, loss
+from dicejax.losses.contract import counts_loss, loss
+from dicejax.losses.declaration import (
+    NON_NEGATIVE,
+    SHARE_OF_ERRORS,
+    SMOOTH,
+    Absent,
+    Bounds,
+)
 from dicejax.losses.dice import share_of
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
 
@@ -15,7 +22,7 @@ def tversky_from_counts(
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
     smooth: float | Array = 1.0,
-    absent: str = "smooth",
+    absent: Absent = "smooth",
 ) -> Array:
     r"""Tversky loss of counted sets.
 
@@ -58,7 +65,7 @@ def _at_least_0(difference: Array) -> Array:
     return jnp.where(difference < 0, 0, difference)
 
 
-@loss(alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
+@loss(kind="set", alpha=SHARE_OF_ERRORS, beta=NON_NEGATIVE, smooth=SMOOTH)
 def tversky(
     logits: Array,
     labels: Array,
@@ -70,7 +77,7 @@ def tversky(
     alpha: float | Array = 0.5,
     beta: float | Array = 0.5,
     smooth: float | Array = 1.0,
-    absent: str = "smooth",
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Tversky loss of each class over a set.
@@ -84,6 +91,12 @@ def tversky(
     libraries have them the other way round. With beta over alpha it favours recall.
     With both 1/2 it is `dice` of twice the smooth; with both 1, `jaccard`. With
     `axis=()` it is the paper's TL, eq. 9, a loss of each element.
+
+    Use it to buy recall (:math:`\beta` over :math:`\alpha`) or precision.
+
+    Pitfalls: Some libraries swap :math:`\alpha` and :math:`\beta`. :math:`\alpha = 0`:
+    to call all elements positive costs nothing. Falls to all O as `dice` does. With
+    both 1/2 it is `dice` of twice the smooth.
 
     Args:
       alpha: weight of false positives.
@@ -118,10 +131,13 @@ def tversky(
 
 
 @loss(
-    alpha=NON_NEGATIVE,
+    kind="set",
+    alpha=SHARE_OF_ERRORS,
     beta=NON_NEGATIVE,
-    gamma=Bounds(1.0, 8.0),
-    smooth=NON_NEGATIVE,
+    gamma=Bounds(1.0, 8.0).tuned(
+        1.0, 3.0, why="what Abraham and Khan 2019 try; 1 is Tversky"
+    ),
+    smooth=SMOOTH,
 )
 def focal_tversky(
     logits: Array,
@@ -135,7 +151,7 @@ def focal_tversky(
     beta: float | Array = 0.7,
     gamma: float | Array = 4 / 3,
     smooth: float | Array = 1.0,
-    absent: str = "smooth",
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Focal Tversky loss: classes that are nearly learnt weigh more, or less.
@@ -144,6 +160,12 @@ def focal_tversky(
 
     gamma over 1 steepens the loss where it is small, so that a class is trained to the
     end; gamma 1 is `tversky`.
+
+    Use it when a class stays half learnt.
+
+    Pitfalls: The slope is multiplied by :math:`L^{1/\gamma - 1} / \gamma`, without
+    bound as the loss L goes to 0. In its paper :math:`\alpha` weighs false negatives,
+    here false positives.
 
     Args:
       alpha: weight of false positives.
@@ -181,7 +203,7 @@ def focal_tversky(
 
 
 def power(values: Array, exponent: Array) -> Array:
-    """Returns values^exponent with value and gradient 0 where a value is 0.
+    """Return values^exponent with value and gradient 0 where a value is 0.
 
     Values that rounding alone keeps from 0 count as 0: their slope would be a large
     multiple of noise.
@@ -191,7 +213,7 @@ def power(values: Array, exponent: Array) -> Array:
     return jnp.where(nothing, 0, jnp.exp(exponent * logs))
 
 
-@loss(smooth=NON_NEGATIVE)
+@loss(kind="set", smooth=SMOOTH)
 def jaccard(
     logits: Array,
     labels: Array,
@@ -201,12 +223,18 @@ def jaccard(
     class_axis: int | None = -1,
     multi_label: bool = False,
     smooth: float | Array = 1.0,
-    absent: str = "smooth",
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Jaccard loss of each class over a set: one minus a soft intersection over union.
 
     .. math:: L_c = 1 - \frac{I_c + \gamma}{P_c + Y_c - I_c + \gamma}
+
+    Use it when intersection over union is the metric.
+
+    Pitfalls: Flatter than `dice` where it matters at the start: for `smooth=0` half
+    the slope where nothing overlaps, twice at the end. What is in the batch matters as
+    for `dice`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the

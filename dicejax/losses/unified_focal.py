@@ -1,28 +1,28 @@
 """Unified focal loss: focal cross-entropy and focal Tversky with shared weights."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
 
-from dicejax.losses.contract import (
-    BELOW_ONE,
-    NON_NEGATIVE,
-    UNIT_INTERVAL,
-    check_choice,
-    loss,
-)
+from dicejax.losses.contract import loss
 from dicejax.losses.cross_entropy import require_integers
+from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
 from dicejax.losses.elements import Elements, prepare, set_axes
 from dicejax.losses.overlap import count
 from dicejax.losses.probabilities import gold_logit
 from dicejax.losses.tversky import power, tversky_from_counts
 
+Variant = Literal["asymmetric", "symmetric"]
+
 
 @loss(
-    weight=UNIT_INTERVAL,
-    delta=UNIT_INTERVAL,
-    gamma=BELOW_ONE,
+    kind="set",
+    weight=UNIT_INTERVAL.tuned(0.1, 0.9, why="some of both of its parts"),
+    delta=UNIT_INTERVAL.tuned(0.5, 0.9, why="from even to nearly all for rare classes"),
+    gamma=BELOW_ONE.tuned(0.1, 0.9, why="inside [0, 1), where it is defined"),
     smooth=NON_NEGATIVE,
 )
 def unified_focal(
@@ -36,9 +36,9 @@ def unified_focal(
     delta: float | Array = 0.6,
     gamma: float | Array = 0.5,
     smooth: float | Array = 1e-6,
-    variant: str = "asymmetric",
+    variant: Variant = "asymmetric",
     background: int = 0,
-    absent: str = "smooth",
+    absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
     r"""Unified focal loss of a set: one number for all classes.
@@ -55,6 +55,12 @@ def unified_focal(
     :math:`-\delta \log p_y`; and only the others are enhanced in T,
     :math:`(1 - \mathrm{TI}_c)^{1 - \gamma}`, the background has
     :math:`1 - \mathrm{TI}_c`. The binary form has the classes 0 and 1.
+
+    Use it to have the slope of CE at the start and an overlap at the end.
+
+    Pitfalls: `variant="symmetric"` with :math:`\gamma = 0`: T is a constant. A class
+    without gold adds about :math:`(1 - \lambda) / C` without gradient unless
+    `absent="skip"`. Defaults are tuned on images. Integer labels only.
 
     Args:
       weight: lambda, the share of F.
@@ -78,7 +84,6 @@ def unified_focal(
       >>> round(float(unified_focal(logits, jnp.array([0, 1, 1]))), 3)
       0.631
     """
-    check_choice("variant", variant, ("asymmetric", "symmetric"))
     elements = prepare(logits, labels, where, class_axis)
     require_integers(elements)
     if elements.form == "binary":  # as a softmax over 0 and z
@@ -108,7 +113,7 @@ def unified_focal(
 
 
 def _focal(
-    elements: Elements, delta: Array, gamma: Array, variant: str, background: int
+    elements: Elements, delta: Array, gamma: Array, variant: Variant, background: int
 ) -> Array:
     gold = gold_logit(elements)
     log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)

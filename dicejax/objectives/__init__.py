@@ -1,90 +1,48 @@
 """Objectives: a loss, its hyper-parameters and the output it reads, as one dataclass.
 
 An experiment file and the command line set every field. An objective is a pytree whose
-numbers are leaves, so that changing a number runs the program already compiled.
+floats are leaves, so that a new value runs the program already compiled. The losses of
+`dicejax.losses` have theirs here, by the name of their class: `Dice`, `Focal`, ...
 """
 
-from dicejax.objectives.combining import (
-    LinearSchedule,
-    Schedule,
-    StepSchedule,
-    WeightedSum,
-)
-from dicejax.objectives.multi_label import ZLPR, Asymmetric, DistributionBalanced
+from typing import TYPE_CHECKING, Any
+
+from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives.naming import name_of, names_of
-from dicejax.objectives.objective import MeanObjective, Objective, objective
-from dicejax.objectives.pointwise import (
-    GHM,
-    LDAM,
-    CrossEntropy,
-    Focal,
-    HardNegatives,
-    LogitAdjusted,
-    MajorityOrMinority,
-    Poly,
-    VectorScaling,
-    WeightedCrossEntropy,
+from dicejax.objectives.objective import (
+    CLASSES,
+    Combination,
+    Objective,
+    WeightedSum,
+    by_short_name,
+    objective,
 )
-from dicejax.objectives.sets import (
-    Dice,
-    DiceSemimetric,
-    FocalTversky,
-    GeneralizedDice,
-    Jaccard,
-    LogCoshDice,
-    LovaszSoftmax,
-    SelfAdjustingDice,
-    SigmoidF1,
-    SoftF1,
-    Tversky,
-    UnifiedFocal,
-)
+from dicejax.objectives.of_losses import LossObjective, loss
+from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
 
 __all__ = [
-    "GHM",
-    "LDAM",
-    "ZLPR",
-    "Asymmetric",
-    "CrossEntropy",
-    "Dice",
-    "DiceSemimetric",
-    "DistributionBalanced",
-    "Focal",
-    "FocalTversky",
-    "GeneralizedDice",
-    "HardNegatives",
-    "Jaccard",
+    "CLASSES",
+    "NON_NEGATIVE",
+    "POSITIVE",
+    "UNIT_INTERVAL",
+    "Bounds",
+    "Combination",
     "LinearSchedule",
-    "LogCoshDice",
-    "LogitAdjusted",
-    "LovaszSoftmax",
-    "MajorityOrMinority",
-    "MeanObjective",
+    "LossObjective",
     "Objective",
-    "Poly",
     "Schedule",
-    "SelfAdjustingDice",
-    "SigmoidF1",
-    "SoftF1",
     "StepSchedule",
-    "Tversky",
-    "UnifiedFocal",
-    "VectorScaling",
-    "WeightedCrossEntropy",
     "WeightedSum",
     "by_short_name",
+    "loss",
     "name_of",
     "names_of",
     "objective",
 ]
+_OF_LOSSES = {name: cls for name, cls in CLASSES.items() if name not in __all__}
+globals().update(_OF_LOSSES)
+__all__ += _OF_LOSSES
 
+if TYPE_CHECKING:  # they are made of the registered losses
 
-def by_short_name() -> dict[str, type[Objective]]:
-    """Return the objectives by the names that the command line takes."""
-    found, classes = {}, Objective.__subclasses__()
-    while classes:
-        cls = classes.pop(0)
-        if "short_name" in vars(cls):
-            found[cls.short_name] = cls
-        classes = cls.__subclasses__() + classes
-    return found
+    def __getattr__(name: str) -> Any: ...

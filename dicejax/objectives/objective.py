@@ -1,64 +1,93 @@
-"""What an objective is: a loss, its hyper-parameters and the output it reads."""
+"""Objectives: what training minimises, and weighted sums of them."""
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import functools
-import math
+import inspect
+import sys
 import types
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, ClassVar, Literal, TypeAlias, dataclass_transform
+import typing
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias, TypeVar, dataclass_transform
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from dicejax.losses import class_weights
-from dicejax.losses.contract import MASKED_LABEL
+from dicejax.losses.declaration import Range
 
 State: TypeAlias = Any  # a pytree of arrays
-Elements: TypeAlias = Any  # a pytree of counts
-Counts: TypeAlias = tuple[float, ...]
-Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
+LabelCounts: TypeAlias = Any  # a pytree of counts
+_Class = TypeVar("_Class", bound=type)
 
 NO_WEIGHTS: Mapping[str, float] = types.MappingProxyType({})
 
-# Fields of these types are traced; `from __future__ import annotations` leaves a
-# field's type as text.
-_TRACED = ("float", "Counts", "tuple[float, ...]", "Objective", "tuple[Objective, ...]")
+CLASSES: dict[str, type[Objective]] = {}
+"""The objectives by the name of their class, which JSON carries."""
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-def objective(cls: type) -> type:
-    """Make a class an objective: a frozen dataclass whose floats are pytree leaves."""
-    cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
-    traced = {
-        field.name: field.type is float or field.type in _TRACED
-        for field in dataclasses.fields(cls)
-    }
-    return jax.tree_util.register_dataclass(
+def objective(cls: _Class) -> _Class:
+    """Make a class an objective: a frozen dataclass whose floats are pytree leaves.
+
+    Fields whose type is float, or made of floats or objectives, are traced: a new value
+    runs the program already compiled. All others are part of the program.
+    """
+    frame = sys._getframe(1)
+    cls.__annotations__ = inspect.get_annotations(
+        cls, globals=frame.f_globals, locals=frame.f_locals, eval_str=True
+    )
+    dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+    fields = dataclasses.fields(cls)
+    traced = {one.name for one in fields if _is_traced(one.type)}
+    jax.tree_util.register_dataclass(
         cls,
-        data_fields=[name for name, is_traced in traced.items() if is_traced],
-        meta_fields=[name for name, is_traced in traced.items() if not is_traced],
+        data_fields=[one.name for one in fields if one.name in traced],
+        meta_fields=[one.name for one in fields if one.name not in traced],
+    )
+    CLASSES[cls.__name__] = cls
+    return cls
+
+
+def _is_traced(hint: Any) -> bool:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType, tuple):
+        parts = set(typing.get_args(hint)) - {type(None), Ellipsis}
+        return all(map(_is_traced, parts))
+    return hint is float or hint in CLASSES.values()
+
+
+def by_short_name() -> dict[str, type[Objective]]:
+    """Return the objectives by the names that the command line takes."""
+    named = [cls for cls in CLASSES.values() if "short_name" in vars(cls)]
+    return {cls.short_name: cls for cls in named}
+
+
+def named(short_name: str) -> Objective:
+    """Return an objective at its defaults."""
+    return by_short_name()[short_name]()
+
+
+def tuned(default: Any, low: float, high: float, **how: Any) -> Any:
+    """Return a field of an objective that tuning varies; see `Range`."""
+    return dataclasses.field(
+        default=default, metadata={"range": Range(low=low, high=high, **how)}
     )
 
 
 @objective
 class Objective:
-    """What training minimises.
+    """A scalar that training minimises, of one output or of several.
 
     An output has labels in one of two forms. With one axis less than the logits
     `[..., C]` they name one class of each element (softmax). With the logits' shape
-    they are 0 or 1, and each class is a yes or no by itself (sigmoid): a mean over
-    labelled tokens is then one over labelled entries, tokens times classes, and a set
-    loss takes the yeses of each class. C may be 1. A label of -100 is left out.
+    they are multi-label: 0 or 1 for each class by itself (sigmoid). A mean over
+    labelled elements is then one over labelled entries, elements times classes. C may
+    be 1. A label of -100 is masked.
 
     A subclass is decorated with `objective`, declares its hyper-parameters as fields
-    and defines `loss`, or `loss_and_state` if it carries state from step to step; one
-    that averages over labels is a `MeanObjective` and defines `values`. Fields of type
-    float are traced; all others are part of the compiled program.
+    and defines `loss`, or `loss_and_state` if it carries state. A loss that is a
+    function needs none: the decorator `dicejax.objectives.loss` makes one.
 
     Args:
       output: name of the output whose logits the loss reads, and of its labels; None
@@ -81,12 +110,12 @@ class Objective:
         Args:
           outputs: logits `[..., C]` by name of the output.
           targets: integer labels `[...]`, or `[..., C]` of 0 and 1, by name of the
-            output; -100 is left out.
+            output; -100 is masked.
           state: what `initial_state` or the previous call returned.
           progress: the share of training that is done, in [0, 1].
 
         Raises:
-          ValueError: it is not told which of several outputs it reads.
+          ValueError: it names no output and there are several.
         """
         del progress
         name = self._one_of(outputs)
@@ -110,31 +139,35 @@ class Objective:
         """
         return False
 
-    def elements(self, targets: Mapping[str, Array]) -> Elements:
-        """Return how many elements the mean is over: of these labels, whatever logits.
+    @property
+    def is_of_a_set(self) -> bool:
+        """Whether it compares classes over a set of elements, such as the batch.
+
+        Labels that are positions in a sequence are of no class, and do not suit it.
+        """
+        return False
+
+    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+        """Return the counts that the mean divides by, of labels whatever the logits.
+
+        Counts of micro-batches add up to those of the batch.
 
         Args:
           targets: labels by name of the output, as those of a call.
 
-        Returns:
-          An int scalar, 0 if all is masked; for an objective made of others, a tuple of
-          what each returns. Counts of micro-batches add up to those of the batch.
-
         Raises:
           TypeError: it is not additive.
         """
-        if not self.is_additive:
-            raise TypeError(
-                f"objective {self._name} is not additive: its loss of a batch is no sum"
-                " over micro-batches"
-            )
-        return count_labels(targets[self._one_of(targets)])
+        raise TypeError(
+            f"objective {self._name} is not additive: its loss of a batch is no sum"
+            " over micro-batches"
+        )
 
     def contribution(
         self,
         outputs: Mapping[str, Array],
         targets: Mapping[str, Array],
-        whole: Elements,
+        whole: LabelCounts,
         progress: float | Array = 0.0,
     ) -> Array:
         r"""Return what a micro-batch adds to the loss of the whole batch, a scalar.
@@ -162,20 +195,13 @@ class Objective:
           ...     ({"tags": logits[rows]}, {"tags": labels[rows]})
           ...     for rows in (slice(0, 2), slice(2, 4))
           ... ]
-          >>> counts = [loss.elements(targets) for _, targets in parts]
-          >>> whole = jax.tree.map(lambda *each: sum(each), *counts)
-          >>> print(*counts, whole)
-          2 1 3
+          >>> whole = sum(loss.elements(targets) for _, targets in parts)
           >>> round(float(sum(loss.contribution(*part, whole) for part in parts)), 4)
           0.3778
           >>> round(float(loss({"tags": logits}, {"tags": labels})[0]), 4)
           0.3778
         """
-        del progress
-        name = self._one_of(outputs)
-        labels = targets[name]
-        number = self.elements({name: labels})
-        return self.loss(outputs[name], labels) * number / jnp.maximum(whole, 1)
+        return self.elements(targets)
 
     def initial_state(self) -> State:
         """Return what the first call is given: nothing, for most objectives."""
@@ -193,20 +219,8 @@ class Objective:
           ValueError: the output it reads has no counts, or is one of several and none
             is named.
         """
-        if not self.needs_counts():
-            return self
-        name = self._one_of(class_counts)
-        if name not in class_counts:
-            raise ValueError(
-                f"objective {self._name} needs class counts, which output {name!r} has"
-                " none of: its labels are positions"
-            )
-        counts = np.maximum(class_counts[name], 1)
-        return dataclasses.replace(self, class_counts=tuple(map(float, counts.ravel())))
-
-    def needs_counts(self) -> bool:
-        """Return whether it wants class counts and has none yet."""
-        return getattr(self, "class_counts", None) == ()
+        del class_counts
+        return self
 
     def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
@@ -223,9 +237,6 @@ class Objective:
         Raises:
           ValueError: the task has no outputs, or not one that is named here.
         """
-        # Not at the top: sums are made of objectives.
-        from dicejax.objectives.combining import WeightedSum
-
         named = () if self.output is None else (self.output,)
         for name in (*named, *weights):
             _check_known(name, outputs)
@@ -238,14 +249,6 @@ class Objective:
         if shares == (1.0,):
             return copies[0]
         return WeightedSum(parts=copies, weights=shares)
-
-    @property
-    def is_of_a_set(self) -> bool:
-        """Whether it compares classes over a set of elements, such as the batch.
-
-        Labels that are positions in a sequence are of no class, and do not suit it.
-        """
-        return False
 
     def terms(self) -> tuple[Objective, ...]:
         """Return those that read an output: this one, or what it is made of."""
@@ -266,29 +269,6 @@ class Objective:
         return next(iter(outputs))
 
 
-@objective
-class MeanObjective(Objective):
-    """The mean over labels of a loss of each; a subclass says which, by `values`.
-
-    Args:
-      output: name of the output whose logits the loss reads, and of its labels; None
-        for all the task has.
-    """
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether the loss of a batch is a mean over its labels: it is."""
-        return True
-
-    def loss(self, logits: Array, labels: Array) -> Array:
-        """Return the mean over labelled tokens; for yes or no, over entries."""
-        return mean(self.values(logits, labels), labels)
-
-    def values(self, logits: Array, labels: Array) -> Array:
-        """Return what `mean` takes: the loss of each element, whatever the others."""
-        raise TypeError(f"{type(self).__name__} does not define `values`")
-
-
 def _check_known(name: str, outputs: Sequence[str]) -> None:
     if name in outputs:
         return
@@ -298,90 +278,134 @@ def _check_known(name: str, outputs: Sequence[str]) -> None:
     raise ValueError(f"output {name!r} is none of the task's: {known}{hint}")
 
 
-def is_multi_label(logits: Array, labels: Array) -> bool:
-    """Return whether labels are a yes or no for each class, not one class each."""
-    return labels.ndim == logits.ndim
-
-
-def counted(class_counts: Counts, logits: Array, labels: Array) -> Array:
-    """Return the counts of a fitted objective, `[C]`, or `[C, 2]` for yes or no.
-
-    Raises:
-      ValueError: it has none, or not as many as the classes want.
-    """
-    if not class_counts:
-        raise ValueError(
-            "class_counts is empty: call `with_class_counts` with those of the "
-            "training data"
-        )
-    classes = logits.shape[-1]
-    shape = (classes, 2) if is_multi_label(logits, labels) else (classes,)
-    if len(class_counts) != math.prod(shape):
-        kind = " of yes or no" if len(shape) == 2 else ""
-        raise ValueError(
-            f"class_counts has {len(class_counts)} numbers but {classes} classes{kind}"
-            f" want {math.prod(shape)}"
-        )
-    counts = jnp.stack([jnp.asarray(count, float) for count in class_counts])
-    return counts.reshape(shape)
-
-
-def weights_of(scheme: Scheme, counts: Array, k: float, beta: float) -> Array:
-    """Return weights like the counts, over their last axis.
-
-    k is that of log_ratio, beta of effective_number.
-    """
-    match scheme:
-        case "log_ratio":
-            return class_weights.log_ratio(counts, k=k)
-        case "effective_number":
-            return class_weights.effective_number(counts, beta=beta)
-        case _:
-            return getattr(class_weights, scheme)(counts)
-
-
-def mean(values: Array, labels: Array) -> Array:
-    """Average over labels that are not masked; 0 where there are none.
-
-    Several values for a label, `[..., C]` for labels `[...]`, are summed. One value for
-    several labels, `[...]` for labels `[..., C]`, counts once, if any of them is there.
-    """
-    number = count_labels(labels, together=values.ndim < labels.ndim)
-    return values.sum() / jnp.maximum(number, 1)
-
-
-def count_labels(labels: Array, *, together: bool = False) -> Array:
-    """Count the labels that are not masked; `together`, those of the last axis as one.
-
-    >>> labels = jnp.array([[1, 0, -100], [-100, -100, -100]])
-    >>> print(count_labels(labels), count_labels(labels, together=True))
-    2 1
-    """
-    seen = labels != MASKED_LABEL
-    return jnp.sum(jnp.any(seen, axis=-1) if together else seen)
-
-
-def to_multi_label(logits: Array, labels: Array) -> Array:
-    """Return labels shaped like the logits: those of one class become a 1 among 0s."""
-    if is_multi_label(logits, labels):
-        return labels
-    one_hot = (labels[..., None] == jnp.arange(logits.shape[-1])).astype(jnp.int32)
-    return jnp.where(labels[..., None] == MASKED_LABEL, MASKED_LABEL, one_hot)
-
-
-def one_or_each(
-    loss: Callable[..., Array], logits: Array, labels: Array, **of_classes: Array
-) -> Array:
-    """Return a loss of one class per element, or its binary form for each class.
+@objective
+class Combination(Objective):
+    """An objective made of others, linear in them.
 
     Args:
-      loss: one with a binary form but without one for several labels.
-      logits: floats `[..., C]`.
-      labels: in either form. For yes or no, what the loss returns for each class by
-        itself is stacked along a last axis.
-      **of_classes: more arguments: arrays whose first axis is that of the classes.
+      output: without effect: each member reads its own.
     """
-    if not is_multi_label(logits, labels):
-        return loss(logits, labels, **of_classes)
-    binary = functools.partial(loss, class_axis=None)
-    return jax.vmap(binary, in_axes=-1, out_axes=-1)(logits, labels, **of_classes)
+
+    @property
+    def members(self) -> tuple[Objective, ...]:
+        """The objectives that this one is made of: those among its fields."""
+        return tuple(one for one in self._flat()[0] if isinstance(one, Objective))
+
+    def with_members(self, members: Iterable[Objective]) -> Objective:
+        """Return the same combination of others."""
+        leaves, structure = self._flat()
+        left = iter(members)
+        changed = [next(left) if isinstance(one, Objective) else one for one in leaves]
+        return jax.tree.unflatten(structure, changed)
+
+    def _flat(self) -> tuple[list[Any], Any]:
+        def is_member(one: Any) -> bool:
+            return isinstance(one, Objective) and one is not self
+
+        return jax.tree.flatten(self, is_leaf=is_member)
+
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the loss, given those of the members."""
+        raise TypeError(f"{type(self).__name__} does not define `combined`")
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        state: State = (),
+        progress: float | Array = 0.0,
+    ) -> tuple[Array, State]:
+        """Return the loss of a batch, and the states of the members."""
+        results = [
+            member(outputs, targets, one, progress)
+            for member, one in zip(
+                self.members, state or self.initial_state(), strict=True
+            )
+        ]
+        values, states = zip(*results, strict=True)
+        return self.combined(values, progress), states
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether all members are."""
+        return all(member.is_additive for member in self.members)
+
+    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+        """Return those of the members."""
+        return tuple(member.elements(targets) for member in self.members)
+
+    def contribution(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        whole: LabelCounts,
+        progress: float | Array = 0.0,
+    ) -> Array:
+        """Return the combination of the members' contributions."""
+        values = [
+            member.contribution(outputs, targets, one, progress)
+            for member, one in zip(self.members, whole, strict=True)
+        ]
+        return self.combined(values, progress)
+
+    def initial_state(self) -> State:
+        """Return the states of the members."""
+        return tuple(member.initial_state() for member in self.members)
+
+    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+        """Return the same of members that have their counts."""
+        return self.with_members(
+            one.with_class_counts(class_counts) for one in self.members
+        )
+
+    def terms(self) -> tuple[Objective, ...]:
+        """Return those of all members."""
+        return tuple(leaf for member in self.members for leaf in member.terms())
+
+    def bind_outputs(
+        self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
+    ) -> Objective:
+        """Return the same of members of which each reads what it names, or all."""
+        return self.with_members(
+            one.bind_outputs(outputs, weights) for one in self.members
+        )
+
+
+@objective
+class WeightedSum(Combination):
+    """A weighted sum of objectives: cross-entropy plus dice by default.
+
+    Args:
+      output: without effect: each part reads its own.
+      parts: what is added.
+      weights: one for each part.
+
+    Raises:
+      ValueError: there are not as many weights as parts.
+    """
+
+    short_name: ClassVar[str] = "sum"
+
+    parts: tuple[Objective, ...] = dataclasses.field(
+        default_factory=lambda: (named("ce"), named("dice"))
+    )
+    weights: tuple[float, ...] = tuned(
+        (1.0, 1.0),
+        0.1,
+        10.0,
+        scale="log",
+        why="ten times less to ten times more than the first part, whose weight stays",
+    )
+
+    def __post_init__(self) -> None:
+        if len(self.parts) != len(self.weights):
+            raise ValueError(
+                f"weights has {len(self.weights)} numbers for {len(self.parts)} parts"
+            )
+
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the weighted sum."""
+        del progress
+        weighed = zip(self.weights, values, strict=True)
+        first, *others = (weight * value for weight, value in weighed)
+        return sum(others, start=first)

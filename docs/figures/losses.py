@@ -207,12 +207,12 @@ def f1(points: int) -> tuple[Figure, set[str]]:
 
 def self_adjusting_dice(points: int) -> tuple[Figure, set[str]]:
     """One element: where positives stop, the paper's Figure 1, and negatives."""
-    name = "self_adjusting_dice"
+    name, written = "self_adjusting_dice", {"axis": (), "squared": False}
     p = probabilities(2 * points)
     figure, (loss, figure_1, slope, negative) = figures.panels(2, 2)
     for index, alpha in enumerate((0.0, 0.01, 0.1, 0.5, 1.0)):
         look = figures.style(index)
-        of = functools.partial(of_loss, name, alpha=alpha)
+        of = functools.partial(of_loss, name, alpha=alpha, **written)
         values, slopes = evaluate(of(setting=one_element), p, [0, 1])
         best = crossing(p, slopes[1])
         text = f"alpha={alpha:g}"
@@ -247,8 +247,7 @@ def multi_label(points: int) -> tuple[Figure, set[str]]:
     """One element with one label of 20: its entry varies, then one of the others."""
     of = functools.partial(of_loss, setting=_of_labels)
     frequencies = {
-        "positives": jnp.full(SIZE, COUNTS[1]),
-        "total": 100 * COUNTS[1],
+        "class_counts": jnp.tile(COUNTS[1] * jnp.array([99.0, 1.0]), (SIZE, 1)),
     }
     curves = [
         of("cross_entropy", multi_label=True, reference=True),

@@ -1,8 +1,7 @@
-"""What tuning varies: every loss is thought of, and every value it takes trains."""
+"""The search space of tuning: what losses declare, and that every value trains."""
 
 import dataclasses
 import math
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -10,24 +9,21 @@ import numpy as np
 import pytest
 
 from dicejax import config, objectives
-from dicejax.comparison import spaces, tuning
+from dicejax.comparison import spaces
 from dicejax.data.sources import SyntheticNER
+from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.objectives import (
     GHM,
     CrossEntropy,
     Dice,
     Focal,
     LinearSchedule,
-    Objective,
     SelfAdjustingDice,
     Tversky,
     WeightedCrossEntropy,
     WeightedSum,
 )
 from dicejax.optimizers import AdamW
-
-PAGE = Path(__file__).parents[2] / "docs" / "comparing.md"
-RATE_ALONE = {"ce", "zlpr", "lovasz"}
 
 
 def experiment(objective, **optimizer):
@@ -45,25 +41,20 @@ def paths(objective):
     return [path.removeprefix("objective.") for path in others]
 
 
-def test_every_public_loss_is_in_the_table():
-    public = {
-        value
-        for value in vars(objectives).values()
-        if isinstance(value, type)
-        and issubclass(value, Objective)
-        and "short_name" in vars(value)
-    }
-    assert set(spaces.SPACES) == public == set(objectives.by_short_name().values())
-    alone = {kind.short_name for kind, ranges in spaces.SPACES.items() if not ranges}
-    assert alone == RATE_ALONE
-    assert {kind.short_name for kind in public if not paths(kind())} == RATE_ALONE
+def kinds(*chosen):
+    """The objectives with ranges; all but those chosen behind --exhaustive."""
+    return [
+        pytest.param(cls, id=n, marks=[] if n in chosen else [pytest.mark.exhaustive])
+        for n, cls in objectives.by_short_name().items()
+        if spaces.declared_ranges(cls)
+    ]
 
 
-@pytest.mark.parametrize("kind", spaces.SPACES, ids=lambda kind: kind.short_name)
+@pytest.mark.parametrize("kind", objectives.by_short_name().values())
 def test_ranges_are_of_numbers_and_hold_the_defaults(kind):
     default, fields = kind(), {field.name for field in dataclasses.fields(kind)}
-    for name, one in spaces.SPACES[kind].items():
-        assert name in fields and one.low < one.high and one.why
+    for name, one in spaces.declared_ranges(kind).items():
+        assert one.low < one.high and one.why
         for beside in (one.rest, one.only and one.only[0]):
             assert beside is None or beside in fields
         if one.scale == "log":
@@ -77,9 +68,7 @@ def test_ranges_are_of_numbers_and_hold_the_defaults(kind):
             assert low <= one.to_drawn(number) <= high
 
 
-@pytest.mark.parametrize(
-    "kind", [k for k in spaces.SPACES if spaces.SPACES[k]], ids=lambda k: k.short_name
-)
+@pytest.mark.parametrize("kind", kinds("focal", "ghm", "tversky", "sum"))
 @pytest.mark.parametrize("end", [0, 1])
 def test_a_loss_can_be_minimised_at_both_ends_of_its_ranges(kind, end):
     whole = experiment(kind())
@@ -135,17 +124,18 @@ def test_losses_made_of_others_vary_those_too():
     ]
 
 
-def test_a_loss_of_ones_own_varies_what_it_is_derived_from():
-    @objectives.objective
-    class Mine(Dice):
-        more: float = 1.0
+def test_a_loss_of_ones_own_varies_what_it_declares():
+    @objectives.loss("own", kind="pointwise", gamma=NON_NEGATIVE.tuned(0.5, 5, why="!"))
+    def own(logits, labels, *, gamma=2.0, more=1.0):
+        return logits[..., 0] ** gamma * more
 
     @objectives.objective
-    class Other(Objective):
+    class Derived(Dice):
         more: float = 1.0
 
-    assert paths(Mine()) == ["smooth"]
-    assert paths(Other()) == []
+    assert paths(own.objective()) == ["gamma"]
+    assert paths(own.objective(gamma=1.0)) == []
+    assert paths(Derived()) == ["smooth"]
 
 
 def test_values_become_those_of_an_experiment():
@@ -180,29 +170,3 @@ def test_integers_stay_integers():
     changed = spaces.with_values(given, spaces.drawn_values(given, drawn))
     assert changed.objective == GHM(bins=17, momentum=0.5)
     assert type(changed.objective.bins) is int
-
-
-def rows_of_docs():
-    """The rows that the page on comparing has for the table of ranges."""
-    drawn = {"linear": "", "log": ", log", "log from 1": ", log of 1 - value"}
-    for kind, ranges in spaces.SPACES.items():
-        if not ranges:
-            yield f"| `{kind.short_name}` | - | - | its learning rate alone |"
-        for name, one in ranges.items():
-            more = f", `{one.rest}` = 1 - `{name}`" if one.rest else ""
-            only = f" with `{one.only[0]}={one.only[1]}`" if one.only else ""
-            whole = ", whole" if one.whole else ""
-            yield (
-                f"| `{kind.short_name}` | `{name}`{only}{more} | {one.low:g} to "
-                f"{one.high:g}{drawn[one.scale]}{whole} | {one.why} |"
-            )
-
-
-def test_the_docs_have_these_ranges():
-    text = PAGE.read_text()
-    table = [line for line in text.splitlines() if line.startswith("| `")]
-    assert table == list(rows_of_docs())
-    assert f"a {spaces.FACTOR:g}th of the experiment's to {spaces.FACTOR:g} times" in (
-        " ".join(text.split())
-    )
-    assert f"seed {tuning.SEED:,}" in text

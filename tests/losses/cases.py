@@ -23,7 +23,7 @@ KINDS = (
     "single_class",
     "soft",
 )
-PER_CLASS = ("class_weights", "class_counts", "positives")
+PER_CLASS = ("class_weights", "class_counts")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,7 +147,6 @@ COUNTS = {
     BINARY: np.array([90.0, 10.0]),
     MULTI_LABEL: np.array([[40.0, 10.0], [45.0, 5.0], [20.0, 30.0]]),
 }
-POSITIVES = {"positives": np.array([40.0, 6.0, 1.5]), "total": 60.0}
 ALL, EXCLUSIVE, SIGMOIDS = FORMS, (SOFTMAX, BINARY), (BINARY, MULTI_LABEL)
 
 
@@ -198,6 +197,12 @@ ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1
 POINTWISE = [
     ("cross_entropy", ALL, {}),
     ("cross_entropy", ALL, {"label_smoothing": 0.2, "class_weights": WEIGHTS}),
+    ("weighted_cross_entropy", ALL, {"class_counts": COUNTS}),
+    (
+        "weighted_cross_entropy",
+        ALL,
+        {"class_counts": COUNTS, "scheme": "inverse", "label_smoothing": 0.2},
+    ),
     ("poly", ALL, {}),
     ("poly", [SOFTMAX], {"epsilon": -0.75}),
     ("majority_or_minority", EXCLUSIVE, {}),
@@ -205,6 +210,7 @@ POINTWISE = [
     ("focal", ALL, {}),
     ("focal", ALL, {"gamma": 0.5, "class_weights": WEIGHTS}),
     ("focal", [SOFTMAX], {"gamma": 0.0}),
+    ("focal", ALL, {"class_counts": COUNTS, "scheme": "log_ratio", "k": 2.0}),
     ("logit_adjusted", ALL, {"class_counts": COUNTS}),
     ("logit_adjusted", ALL, {"class_counts": COUNTS, "tau": 0.3}),
     ("ldam", EXCLUSIVE, {"class_counts": COUNTS}),
@@ -229,26 +235,28 @@ POINTWISE = [
     ("asymmetric", [MULTI_LABEL], {"gamma_negative": 1.5, "margin": 0.0}),
     ("asymmetric", [MULTI_LABEL], {"gamma_negative": 0.0, "margin": 0.4}),
     ("zlpr", [MULTI_LABEL], {}),
-    ("distribution_balanced", [MULTI_LABEL], POSITIVES),
+    ("distribution_balanced", [MULTI_LABEL], {"class_counts": COUNTS}),
     (
         "distribution_balanced",
         [MULTI_LABEL],
-        POSITIVES | {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0},
+        {"class_counts": COUNTS}
+        | {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0},
     ),
 ]
 
+AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
 GOLD = [
-    ("self_adjusting_dice", ALL, {"form": "gold"}),
-    ("self_adjusting_dice", [SOFTMAX], {"form": "gold", "alpha": 1.5, "smooth": 0.0}),
-    ("self_adjusting_dice", [SOFTMAX], {"form": "gold", "squared": True}),
+    ("self_adjusting_dice", ALL, AS_WRITTEN),
+    ("self_adjusting_dice", [SOFTMAX], AS_WRITTEN | {"alpha": 1.5, "smooth": 0.0}),
+    ("self_adjusting_dice", [SOFTMAX], AS_WRITTEN | {"squared": True}),
     (
         "self_adjusting_dice",
         ALL,
-        {"form": "gold", "alpha": 0.7, "stop_gradient_weight": True},
+        AS_WRITTEN | {"alpha": 0.7, "stop_gradient_weight": True},
     ),
 ]
 
-REST = {"form": "one_versus_rest"}
+REST = {"axis": (), "squared": False}
 DICE = [
     ("self_adjusting_dice", ALL, REST),
     ("self_adjusting_dice", ALL, REST | {"axis": None, "alpha": 0.5}),

@@ -23,9 +23,14 @@ QUICKLY = {"xla_backend_optimization_level": 0}
 # What each traced scalar may be, with the ends of its range.
 RANGES = {
     "cross_entropy": {"label_smoothing": (0.0, 0.1, 1.0)},
+    "weighted_cross_entropy": {
+        "label_smoothing": (0.0, 0.1, 1.0),
+        "k": (1.0, 10.0),
+        "beta": (0.0, 0.9, 0.9999),
+    },
     "poly": {"epsilon": (-1.0, -0.5, 0.0, 1.0, 8.0)},
     "majority_or_minority": {"weight": SHARES},
-    "focal": {"gamma": GAMMAS},
+    "focal": {"gamma": GAMMAS, "k": (1.0, 10.0), "beta": (0.0, 0.9, 0.9999)},
     "logit_adjusted": {"tau": (0.0, 0.5, 1.0, 8.0)},
     "ldam": {"max_margin": (0.0, 0.5, 5.0), "scale": (0.1, 1.0, 30.0, 50.0)},
     "vs": {"tau": (0.0, 1.0, 8.0), "gamma": GAMMAS},
@@ -41,7 +46,6 @@ RANGES = {
         "mu": (0.0, 0.3, 1.0),
         "kappa": (0.0, 0.05, 1.0),
         "scale": (0.1, 1.0, 2.0, 50.0),
-        "total": (51.0, 1e6),
     },
     "self_adjusting_dice": {"alpha": GAMMAS, "smooth": SMOOTH},
     "dice": {"smooth": SMOOTH},

@@ -155,11 +155,12 @@ def log_cosh_dice(logits, labels, **settings):
     return elementwise(lambda x: ((x.exp() + (-x).exp()) / 2).ln(), losses)
 
 
-def self_adjusting_dice(logits, labels, *, form="gold", axis=(), **settings):
+def self_adjusting_dice(logits, labels, *, form="one_versus_rest", **settings):
     binary = settings.get("class_axis", -1) is None
     if form == "gold" and not binary and not settings.get("multi_label"):
+        settings.pop("axis")
         return gold_self_adjusting_dice(logits, labels, **settings)
-    return dice(logits, labels, **{"axis": axis, "alpha": 0.01, **settings})
+    return dice(logits, labels, **{"alpha": 0.01, "squared": True, **settings})
 
 
 def gold_self_adjusting_dice(

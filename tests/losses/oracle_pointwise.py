@@ -50,6 +50,21 @@ def cross_entropy(logits, labels, *, label_smoothing=0.0, class_weights=None, **
     )
 
 
+def weights_of(class_counts, scheme="log_ratio", k=1.0):
+    n = np.asarray(class_counts, np.float64)
+    total = n.sum(-1, keepdims=True)
+    if scheme == "inverse":
+        return total / n.shape[-1] / n
+    return np.log10((total - n) / n + k)
+
+
+def weighted_cross_entropy(
+    logits, labels, *, class_counts, scheme="log_ratio", k=1.0, beta=0.999, **settings
+):
+    weights = weights_of(class_counts, scheme, k)
+    return cross_entropy(logits, labels, class_weights=weights, **settings)
+
+
 def poly(logits, labels, *, epsilon=1.0, **layout):
     return sum_over_outcomes(
         lambda p, q, y, epsilon: y * (-p.ln() + epsilon * q),
@@ -64,7 +79,19 @@ def majority_or_minority(logits, labels, *, majority_class=0, weight=0.5, **layo
     return weight * losses + (1 - weight) * of_majority
 
 
-def focal(logits, labels, *, gamma=2.0, class_weights=None, **layout):
+def focal(
+    logits,
+    labels,
+    *,
+    gamma=2.0,
+    class_weights=None,
+    class_counts=None,
+    scheme="none",
+    k=1.0,
+    **layout,
+):
+    if scheme != "none":
+        class_weights = weights_of(class_counts, scheme, k)
     return sum_over_outcomes(
         lambda p, q, y, gamma, w: -y * w * power(q, gamma) * p.ln(),
         elements(logits, labels, **layout),
@@ -195,8 +222,7 @@ def distribution_balanced(
     logits,
     labels,
     *,
-    positives,
-    total,
+    class_counts,
     alpha=0.1,
     beta=10.0,
     mu=0.3,
@@ -205,7 +231,8 @@ def distribution_balanced(
     **layout,
 ):
     these = elements(logits, labels, multi_label=True, **layout)
-    n, y = np.asarray(positives, np.float64), these.targets
+    counts, y = np.asarray(class_counts, np.float64), these.targets
+    n, total = counts[:, 1], counts.sum(-1).max()
     of_positives = (y / n).sum(-1, keepdims=True)
     with np.errstate(divide="ignore"):
         r = np.broadcast_to((1 / n) / of_positives, y.shape)

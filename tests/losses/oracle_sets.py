@@ -103,7 +103,7 @@ def soft_f1(
     beta=1.0,
     average="macro",
     exclude_class=None,
-    smooth=0.0,
+    smooth=1.0,
     absent="smooth",
     **settings,
 ):

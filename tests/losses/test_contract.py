@@ -57,8 +57,7 @@ def test_inside_another_jit_with_traced_settings():
         whole = self_adjusting_dice(
             logits,
             labels,
-            axis=None,
-            form="one_versus_rest",
+            squared=False,
             alpha=alpha,
             smooth=smooth,
         )
@@ -112,7 +111,10 @@ PUBLIC = [
 
 def test_every_public_loss_is_tested():
     tested = {case.function.__name__ for case in EVERY}
-    assert set(PUBLIC) - tested == FIRST.keys() - {"ghm"} | {"overlap_counts"}
+    assert set(PUBLIC) - tested == FIRST.keys() - {"ghm"} | {
+        "overlap_counts",
+        "hard_negatives",
+    }
     assert tested == RANGES.keys()
 
 

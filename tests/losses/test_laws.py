@@ -237,12 +237,9 @@ F1_OF_CLASSES = [
     ("focal_tversky", BARE | {"gamma": 1.0, "alpha": 0.5, "beta": 0.5}),
     ("dice_semimetric", BARE | {"variant": "dml1"}),
     ("dice_semimetric", BARE | {"variant": "dml2"}),
-    (
-        "self_adjusting_dice",
-        BARE | {"alpha": 0.0, "axis": None, "form": "one_versus_rest"},
-    ),
-    ("soft_f1", {"average": "none"}),
-    ("sigmoid_f1", {"average": "none"}),
+    ("self_adjusting_dice", BARE | {"alpha": 0.0}),
+    ("soft_f1", BARE | {"average": "none"}),
+    ("sigmoid_f1", BARE | {"average": "none"}),
 ]
 
 
@@ -290,6 +287,7 @@ def test_of_decisions_soft_f1_is_one_minus_f_beta(form, average, beta, exclude_c
         beta=beta,
         average=average,
         exclude_class=exclude_class,
+        smooth=0.0,
         **LAYOUTS[form],
     )
     np.testing.assert_allclose(got, want, atol=1e-12)

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.losses import cross_entropy, hard_negative_mask
+from dicejax.losses import cross_entropy, hard_negative_mask, hard_negatives
 
 SCORES = np.array([0.2, 0.9, 0.8, 0.7, 0.9, 0.1])
 POSITIVES = np.array([True, False, False, False, False, False])
@@ -118,3 +118,21 @@ def test_no_gradient_passes_and_the_mask_fits_a_loss():
     assert mask.sum(-1).tolist() == [4, 4]
     p = 1 / (1 + np.exp(-logits))
     np.testing.assert_allclose(gradient, np.where(mask, p - labels, 0), rtol=1e-5)
+
+
+def test_hard_negatives_have_the_mean_of_the_elements_that_stay():
+    rng = np.random.default_rng(3)
+    logits, labels = rng.normal(size=(3, 4, 5)), rng.integers(0, 5, (3, 4))
+    labels[0, 2:] = -100
+    with jax.enable_x64(True):
+        each = np.asarray(cross_entropy(logits, labels))
+        got = np.asarray(
+            hard_negatives(logits, labels, negatives_per_positive=0.5, minimum=1.0)
+        )
+    seen, positive = labels != -100, labels > 0
+    number = max(int(0.5 * (seen & positive).sum()), 1)
+    hardest = np.sort(each[labels == 0])[::-1][:number]
+    wanted = np.append(each[seen & positive], hardest).mean()
+    np.testing.assert_allclose(got.sum() / seen.sum(), wanted, rtol=1e-12)
+    assert (got > 0).sum() == (seen & positive).sum() + len(hardest)
+    assert not got[~seen].any()

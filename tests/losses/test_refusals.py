@@ -163,12 +163,16 @@ def test_shapes_are_checked_under_jit_too(case):
 UNIT, BELOW_ONE, POSITIVE = ("[0, 1]", 1.5), ("[0, 1)", 1.0), ("(0, inf)", 0.0)
 OUTSIDE = {
     ("cross_entropy", "label_smoothing"): UNIT,
+    ("weighted_cross_entropy", "label_smoothing"): UNIT,
+    ("weighted_cross_entropy", "k"): ("[1, inf)", 0.5),
+    ("weighted_cross_entropy", "beta"): BELOW_ONE,
+    ("focal", "k"): ("[1, inf)", 0.5),
+    ("focal", "beta"): BELOW_ONE,
     ("poly", "epsilon"): ("[-1, inf)", -1.5),
     ("majority_or_minority", "weight"): UNIT,
     ("ldam", "scale"): POSITIVE,
     ("asymmetric", "margin"): BELOW_ONE,
     ("distribution_balanced", "scale"): POSITIVE,
-    ("distribution_balanced", "total"): POSITIVE,
     ("focal_tversky", "gamma"): ("[1, 8]", 0.5),
     ("soft_f1", "beta"): POSITIVE,
     ("sigmoid_f1", "slope"): POSITIVE,
@@ -206,14 +210,14 @@ PER_CLASS_SHAPES = {SOFTMAX: (3,), BINARY: (2,), MULTI_LABEL: (3, 2)}
         ("ldam", "class_weights", (SOFTMAX, BINARY)),
         ("vs", "class_counts", (SOFTMAX, BINARY)),
         ("vs", "class_weights", (SOFTMAX, BINARY)),
-        ("distribution_balanced", "positives", (MULTI_LABEL,)),
+        ("distribution_balanced", "class_counts", (MULTI_LABEL,)),
     ],
 )
 def test_per_class_arrays_want_the_shape_of_the_form(name, argument, forms):
     for form in forms:
         logits, labels, _ = draw(form)
         (case,) = (c for c in CASES if (c.function.__name__, c.form) == (name, form))
-        wanted = (3,) if argument == "positives" else PER_CLASS_SHAPES[form]
+        wanted = PER_CLASS_SHAPES[form]
         for shape in {*PER_CLASS_SHAPES.values(), (), (4,)} - {wanted}:
             message = f"{argument} has shape {shape}, not {wanted}"
             refuses(message, case.loss, logits, labels, **{argument: np.ones(shape)})
@@ -346,7 +350,7 @@ def test_mining_refuses_what_does_not_fit(message):
         ),
         (
             self_adjusting_dice,
-            {"axis": None},
+            {"form": "gold"},
             "axis is None but form='gold' wants axis=(); use form='one_versus_rest'",
         ),
     ],
@@ -361,7 +365,7 @@ def test_settings_out_of_bounds_are_refused(loss, settings, message):
 
 def test_gold_form_refuses_soft_labels():
     with raises("labels are float32, not integers; use form='one_versus_rest'"):
-        self_adjusting_dice(LOGITS, np.zeros_like(LOGITS))
+        self_adjusting_dice(LOGITS, np.zeros_like(LOGITS), axis=(), form="gold")
 
 
 def test_unknown_keywords_are_refused():

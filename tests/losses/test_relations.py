@@ -13,7 +13,7 @@ import pytest
 from dicejax import losses
 from dicejax.losses import adjust_logits, ghm_state
 
-from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, POSITIVES, SOFTMAX, WEIGHTS, draw
+from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, WEIGHTS, draw
 from .every import EVERY, LAYOUTS, ghm
 
 EXCLUSIVE, SIGMOIDS, MANY = (SOFTMAX, BINARY), (BINARY, MULTI_LABEL), (MULTI_LABEL,)
@@ -51,7 +51,7 @@ ONES = {
     MULTI_LABEL: np.ones((3, 2)),
 }
 LOSS = {"class_counts": COUNTS}
-BATCH = {"axis": None, "form": "one_versus_rest", "smooth": 0.5}
+BATCH = {"squared": False, "smooth": 0.5}
 # Forms, a loss with settings, and what it then is.
 SAME = [
     (FORMS, "focal", {"gamma": 0.0}, "cross_entropy", {}),
@@ -64,7 +64,13 @@ SAME = [
     ),
     (FORMS, "focal", {"class_weights": ONES}, "focal", {}),
     (FORMS, "poly", {"epsilon": 0.0}, "cross_entropy", {}),
-    (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "cross_entropy", {}),
+    (
+        FORMS,
+        "weighted_cross_entropy",
+        LOSS | {"k": 1e9, "scheme": "effective_number", "beta": 0.0},
+        "cross_entropy",
+        {},
+    ),
     (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "poly", {"epsilon": 0.0}),
     (FORMS, "cross_entropy", {"class_weights": ONES}, "cross_entropy", {}),
     (
@@ -123,7 +129,7 @@ SAME = [
         "dice",
         {"smooth": 0.5},
     ),
-    (FORMS, "soft_f1", {"average": "none"}, "dice", {"smooth": 0.0}),
+    (FORMS, "soft_f1", {"average": "none"}, "dice", {}),
     (SIGMOIDS, "sigmoid_f1", {"slope": 1.0, "offset": 0.0}, "soft_f1", {}),
     (FORMS, "dice_semimetric", {"variant": "dml1"}, "dice", {}),
     (FORMS, "dice_semimetric", {"variant": "dml2"}, "dice", {}),
@@ -200,10 +206,12 @@ def test_distribution_balanced_without_its_parts_is_cross_entropy(seed):
     plain = {"kappa": 0.0, "scale": 1.0, "alpha": 0.5}
     want = evaluated(of("cross_entropy", MULTI_LABEL), "random", MULTI_LABEL, seed)
     # The weight is alpha + sigmoid(0).
-    loss = of("distribution_balanced", MULTI_LABEL, **POSITIVES, **plain, beta=0.0)
+    loss = of(
+        "distribution_balanced", MULTI_LABEL, class_counts=COUNTS, **plain, beta=0.0
+    )
     assert_same(evaluated(loss, "random", MULTI_LABEL, seed), want)
     # A sigmoid of a great height: alpha + 1 for those of an element without labels.
-    loss = of("distribution_balanced", MULTI_LABEL, **POSITIVES, **plain)
+    loss = of("distribution_balanced", MULTI_LABEL, class_counts=COUNTS, **plain)
     logits = np.linspace(-3, 3, 12).reshape(4, 3)
     nothing = np.zeros((4, 3), int)
     want = 1.5 * np.log1p(np.exp(logits))

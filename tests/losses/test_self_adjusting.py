@@ -7,10 +7,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.losses import dice, self_adjusting_dice
+from dicejax import losses
+from dicejax.losses import dice
 
 from . import oracle
 
+# Of each element by itself, as the paper writes it.
+self_adjusting_dice = functools.partial(
+    losses.self_adjusting_dice, axis=(), form="gold", squared=False
+)
 ALPHAS = [0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0]
 
 
@@ -110,7 +115,7 @@ def test_gold_form_without_alpha_depends_on_p_gold_alone():
 def test_positives_are_trained_to_one_over_one_plus_alpha(squared):
     @jax.jit
     def losses_and_slopes(z, alpha):
-        def losses(z, stop):
+        def values(z, stop):
             return self_adjusting_dice(
                 z,
                 jnp.ones(z.shape, int),
@@ -120,8 +125,8 @@ def test_positives_are_trained_to_one_over_one_plus_alpha(squared):
                 stop_gradient_weight=stop,
             )
 
-        slopes = [jax.grad(lambda z, s=s: losses(z, s).sum())(z) for s in (False, True)]
-        return losses(z, False), losses(z, True), *slopes
+        slopes = [jax.grad(lambda z, s=s: values(z, s).sum())(z) for s in (False, True)]
+        return values(z, False), values(z, True), *slopes
 
     for alpha in (0.01, 0.1, 0.5, 1.0):
         optimum = 1 / (1 + alpha)
@@ -171,16 +176,16 @@ def test_gradients_are_those_of_central_differences(form, central_difference):
     @functools.partial(jax.grad, argnums=(0, 1))
     def gradients(z, alpha):
         kind = "gold" if binary else form
-        losses = self_adjusting_dice(z, labels, alpha=alpha, form=kind, **settings)
-        return (losses * weights).sum()
+        values = self_adjusting_dice(z, labels, alpha=alpha, form=kind, **settings)
+        return (values * weights).sum()
 
     def theirs(z, alpha):
         if form == "gold":
             kind = {name: settings[name] for name in ("where", "smooth")}
-            losses = oracle.gold_self_adjusting_dice(z, labels, alpha=alpha, **kind)
+            values = oracle.gold_self_adjusting_dice(z, labels, alpha=alpha, **kind)
         else:
-            losses = oracle.dice(z, labels, alpha=alpha, axis=(), **settings)
-        return (losses * weights).sum()
+            values = oracle.dice(z, labels, alpha=alpha, axis=(), **settings)
+        return (values * weights).sum()
 
     for alpha in (0.0, 0.01, 2.0):
         with jax.enable_x64(True):
@@ -216,8 +221,8 @@ def test_labels_out_of_range_under_jit_are_masked(form):
     @jax.jit
     @functools.partial(jax.grad, has_aux=True)
     def gradient_and_losses(logits, labels):
-        losses = self_adjusting_dice(logits, labels, form=form)
-        return losses.sum(), losses
+        values = self_adjusting_dice(logits, labels, form=form)
+        return values.sum(), values
 
     got = gradient_and_losses(logits, wrong)
     for one in got:

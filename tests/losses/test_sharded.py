@@ -23,7 +23,6 @@ from dicejax.losses import (
     ghm_regression,
     ghm_state,
     hard_negative_mask,
-    self_adjusting_dice,
 )
 
 from .cases import draw
@@ -36,8 +35,7 @@ SHAPE = (16, 5)
 
 def is_over_batch(case):
     """Whether the loss has one value, or one for each class."""
-    by_default = () if case.function is self_adjusting_dice else None
-    return case.is_set and case.settings.get("axis", by_default) is None
+    return case.is_set and case.settings.get("axis") is None
 
 
 # Losses that see the whole batch, even if they return a value per element.

@@ -38,7 +38,7 @@ def several(case):
     settings = {}
     for name, value in parameters(case).items():
         # A little less or more, so that none leaves its range.
-        up = name == "total" or case.function is losses.focal_tversky
+        up = name == "k" or case.function is losses.focal_tversky
         settings[name] = np.stack([value * (1.1 if up else 0.9) ** n for n in range(3)])
     return logits.astype(np.float64), settings, labels, where
 
@@ -170,9 +170,7 @@ SECOND_ORDER = {
     "dice_by_row": (SOFTMAX, functools.partial(losses.dice, axis=())),
     "self_adjusting": (
         SOFTMAX,
-        functools.partial(
-            losses.self_adjusting_dice, form="one_versus_rest", axis=None, alpha=0.4
-        ),
+        functools.partial(losses.self_adjusting_dice, squared=False, alpha=0.4),
     ),
     "focal": (SOFTMAX, losses.focal),
     "focal_multi_label": (
@@ -184,7 +182,8 @@ SECOND_ORDER = {
     "distribution_balanced": (
         MULTI_LABEL,
         functools.partial(
-            losses.distribution_balanced, positives=np.array([9.0, 4, 1]), total=12.0
+            losses.distribution_balanced,
+            class_counts=np.array([[3.0, 9], [8, 4], [11, 1]]),
         ),
     ),
 }

@@ -179,7 +179,10 @@ def figure_one(alpha: float, points: int = 256) -> FigureOne:
     """Return the line of the paper's Figure 1 for an alpha."""
     # As the loss sees them: near 1 the rounding to float32 would be that of 1 - p.
     p = probabilities(points).astype(np.float32).astype(float)
-    curve = of_loss("self_adjusting_dice", one_element, alpha=alpha, smooth=0.0)
+    written = {"axis": (), "squared": False}
+    curve = of_loss(
+        "self_adjusting_dice", one_element, alpha=alpha, smooth=0.0, **written
+    )
     # L = 1 - 2f / (f + 1), so -dL/dp / 2 is the derivative of f / (1 + f).
     derivative = -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2
     return FigureOne(alpha, p, derivative, crossing(p, derivative))

@@ -147,7 +147,7 @@ def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale(torc
         entropy = torch.nn.functional.binary_cross_entropy_with_logits
         return weight * entropy(z, y, **none)
 
-    settings = {"positives": positives, "total": total}
+    settings = {"class_counts": np.stack([total - positives, positives], axis=-1)}
     mine = ours(losses.distribution_balanced, logits, labels, kappa=0.025, **settings)
     theirs = in_torch(torch, authors, logits, labels)
     assert_same(mine, theirs)

@@ -17,6 +17,8 @@ from .beside import (
     outcomes,
 )
 
+AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
+
 
 def self_adjusted(p, alpha):
     """The factor as published code has it."""
@@ -40,13 +42,13 @@ def test_the_self_adjusting_dice_of_published_code_is_ours(torch, alpha):
         return 1 - (2 * (f * y).sum() + 1) / ((f * f).sum() + (y * y).sum() + 1)
 
     mine = {"alpha": alpha, "squared": True}
-    settings = {"form": "one_versus_rest", **mine}
+    settings = {"axis": (), **mine}
     assert_same(
         ours(losses.self_adjusting_dice, logits, labels, **settings),
         in_torch(torch, every_class, logits, labels),
     )
     assert_same(
-        ours(losses.self_adjusting_dice, logits, labels, alpha=alpha),
+        ours(losses.self_adjusting_dice, logits, labels, alpha=alpha, **AS_WRITTEN),
         in_torch(torch, gold_alone, logits, labels),
     )
     logits, labels = logits[:, 0], outcomes(shape=20)
@@ -151,7 +153,10 @@ def test_smoothing_inside_the_factor_of_2_makes_a_dice_negative():
     assert 1 - (2 * (1 - p) * p + 1) / ((1 - p) * p + 1) < 0
     z = np.log([[p / (1 - p)]])
     assert (
-        losses.self_adjusting_dice(z, np.array([[0]]), class_axis=None, alpha=1.0) > 0
+        losses.self_adjusting_dice(
+            z, np.array([[0]]), class_axis=None, alpha=1.0, squared=False
+        )
+        > 0
     )
 
 

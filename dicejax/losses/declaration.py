@@ -1,0 +1,256 @@
+"""Declarations of losses: bounds of hyper-parameters, tuning ranges, the registry."""
+
+import dataclasses
+import inspect
+import math
+import types
+import typing
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+Kind = Literal["pointwise", "batch", "set", "stateful"]
+Absent = Literal["smooth", "skip"]
+Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
+
+# Keywords that say how to read the arrays, or hold arrays of the caller's.
+LAYOUT = ("where", "axis", "class_axis", "multi_label", "axis_name", "form")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Range:
+    """The values of a hyper-parameter that tuning draws from.
+
+    Attributes:
+      low: the lowest.
+      high: the highest.
+      scale: what is drawn uniformly: the value, its logarithm, or that of its distance
+        from 1.
+      whole: whether the value is an integer.
+      rest: another hyper-parameter, which becomes 1 minus the value.
+      only: another hyper-parameter, and the value of it that gives this one a meaning.
+      why: the reason for these bounds, with the source where they have one.
+    """
+
+    low: float
+    high: float
+    scale: Literal["linear", "log", "log from 1"] = "linear"
+    whole: bool = False
+    rest: str | None = None
+    only: tuple[str, str] | None = None
+    why: str = ""
+
+    @property
+    def drawn(self) -> tuple[float, float]:
+        """The bounds of what a sampler draws, uniformly or by its logarithm.
+
+        >>> Range(low=0.9, high=0.9999, scale="log from 1", why="").drawn
+        (0.0001, 0.1)
+        """
+        ends = self.to_drawn(self.low), self.to_drawn(self.high)
+        return min(ends), max(ends)
+
+    def to_drawn(self, value: float) -> float:
+        """Return what a sampler draws to get a value."""
+        return complement(value) if self.scale == "log from 1" else value
+
+    def to_value(self, drawn: float) -> float:
+        """Return the value for what a sampler drew, in three digits.
+
+        >>> Range(low=0, high=5, why="").to_value(1.23456)
+        1.23
+        """
+        if self.whole:
+            return int(drawn)
+        short = float(f"{drawn:.3g}")
+        return complement(short) if self.scale == "log from 1" else short
+
+
+def complement(value: float) -> float:
+    """Return 1 minus a value, without the noise of 1 - 0.9999."""
+    return round(1 - value, 10)
+
+
+class Bounds(NamedTuple):
+    """The interval in which a hyper-parameter must lie.
+
+    Attributes:
+      low: its lower end.
+      high: its upper end; infinity is never inside.
+      shape: "scalar", or "class": one number per class (`[C]`, `[2]` in the binary
+        form, `[C, 2]` in the multi-label form).
+      low_inside: whether the lower end is allowed.
+      high_inside: whether the upper end is.
+      tuning: the values that tuning draws from; None if it leaves the default.
+    """
+
+    low: float
+    high: float
+    shape: Literal["scalar", "class"] = "scalar"
+    low_inside: bool = True
+    high_inside: bool = True
+    tuning: Range | None = None
+
+    def tuned(self, low: float, high: float, **how: Any) -> "Bounds":
+        """Return the bounds of a hyper-parameter that tuning varies.
+
+        Args:
+          low: the lowest value drawn.
+          high: the highest.
+          **how: other attributes of `Range`.
+        """
+        return self._replace(tuning=Range(low=low, high=high, **how))
+
+    def violated(self, value: np.ndarray) -> np.ndarray:
+        """Return where `value` is outside; a NaN is."""
+        above = self.low <= value if self.low_inside else self.low < value
+        below = value <= self.high if self.high_inside else value < self.high
+        return ~(np.isfinite(value) & above & below)
+
+    def __str__(self) -> str:
+        left = "[" if self.low_inside else "("
+        right = "]" if self.high_inside and math.isfinite(self.high) else ")"
+        return f"{left}{self.low:g}, {self.high:g}{right}"
+
+
+ANY = Bounds(-math.inf, math.inf)
+NON_NEGATIVE = Bounds(0.0, math.inf)
+"""From 0, inside."""
+POSITIVE = Bounds(0.0, math.inf, low_inside=False)
+"""Above 0."""
+AT_LEAST_ONE = Bounds(1.0, math.inf)
+UNIT_INTERVAL = Bounds(0.0, 1.0)
+"""From 0 to 1, both inside."""
+BELOW_ONE = Bounds(0.0, 1.0, high_inside=False)
+CLASS_WEIGHTS = Bounds(0.0, math.inf, "class")
+CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
+
+# What several losses have.
+SMOOTH = NON_NEGATIVE.tuned(
+    0.01,
+    10.0,
+    scale="log",
+    why="in counts: from next to none to some elements; Li et al. 2020 have 1",
+)
+SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
+    0.1, 0.9, rest="beta", why="what Li et al. 2020 try, with beta 1 - alpha"
+)
+TAU = NON_NEGATIVE.tuned(
+    0.0, 2.0, why="from cross-entropy's 0 to twice what balances the classes"
+)
+OF_SCHEMES: dict[str, Any] = {
+    "k": AT_LEAST_ONE.tuned(
+        1.0,
+        100.0,
+        scale="log",
+        only=("scheme", "log_ratio"),
+        why="from the least allowed to weights that are all but equal",
+    ),
+    "beta": BELOW_ONE.tuned(
+        0.9,
+        0.9999,
+        scale="log from 1",
+        only=("scheme", "effective_number"),
+        why="what Cui et al. 2019 choose from: 0.9, 0.99, 0.999, 0.9999",
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Declaration:
+    """A registered loss: what objectives, flags, tuning and docs are derived from.
+
+    Attributes:
+      short_name: its name on the command line.
+      class_name: the name of its objective.
+      kind: "pointwise", values of elements that do not depend on each other; "batch",
+        values that do; "set", values of classes and sets; "stateful", values of
+        elements and the next state.
+      function: the public loss.
+      bounds: of its hyper-parameters.
+      multi_label: whether it takes labels of the logits' shape only.
+      over: what a set may be, and the keywords that make it so; the first is the
+        default.
+      initial_state: returns the state before the first call.
+    """
+
+    short_name: str
+    class_name: str
+    kind: Kind
+    function: Callable
+    bounds: Mapping[str, Bounds]
+    multi_label: bool
+    over: Mapping[str, Mapping[str, Any]]
+    initial_state: Callable | None
+
+    @property
+    def takes(self) -> frozenset[str]:
+        """The names of the loss's parameters."""
+        return frozenset(inspect.signature(self.function).parameters)
+
+    def settings(self) -> dict[str, tuple[Any, Any]]:
+        """Return type and default of what an experiment sets, by name.
+
+        These are the keywords of the loss and of `initial_state`, less those of layout
+        and less arrays. Class counts come from the training data unless they are given.
+        """
+        found: dict[str, tuple[Any, Any]] = {}
+        for function in filter(None, (self.initial_state, self.function)):
+            hints = typing.get_type_hints(inspect.unwrap(function))
+            for one in inspect.signature(function).parameters.values():
+                if one.name in LAYOUT or one.name in ("logits", "labels", "state"):
+                    continue
+                bounds = self.bounds.get(one.name)
+                if one.name == "class_counts":
+                    continue
+                if bounds is None or bounds.shape == "scalar":
+                    if one.default is one.empty:
+                        raise TypeError(f"{one.name} of {self.short_name} has no value")
+                    hint = hints.get(one.name, type(one.default))
+                    found[one.name] = (_without_arrays(hint), one.default)
+        if "class_counts" in self.takes:
+            found["class_counts"] = (tuple[float, ...], ())
+        return found
+
+
+def _without_arrays(hint: Any) -> Any:
+    """Return the type of a setting: that of the keyword, but never an array.
+
+    >>> _without_arrays(float | jax.Array | None)
+    float | None
+    """
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return hint
+    kept = [one for one in typing.get_args(hint) if one is not jax.Array]
+    return typing.Union[tuple(kept)]  # noqa: UP007
+
+
+REGISTRY: dict[str, Declaration] = {}
+"""The registered losses by short name, in the order of their declaration."""
+
+
+def register(declaration: Declaration) -> None:
+    """Add a loss to the registry, or replace one of an experiment file.
+
+    Raises:
+      ValueError: a loss of this package has the short name or the class name.
+    """
+    unknown = declaration.bounds.keys() - declaration.settings() - declaration.takes
+    if unknown:
+        name = declaration.function.__name__
+        raise TypeError(f"{name} does not take {sorted(unknown)}")
+    room = __name__.partition(".")[0] + "."
+    from_here = declaration.function.__module__.startswith(room)
+    for one in [*REGISTRY.values()]:
+        same = one.short_name == declaration.short_name
+        if not same and one.class_name != declaration.class_name:
+            continue
+        if one.function.__module__.startswith(room) > from_here:
+            raise ValueError(
+                f"{declaration.short_name}: dicejax has a loss of this name; choose "
+                "another"
+            )
+        del REGISTRY[one.short_name]
+    REGISTRY[declaration.short_name] = declaration

@@ -1,0 +1,87 @@
+"""Schedules: objectives that change from one to another while training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jax import Array
+
+from dicejax.objectives.objective import (
+    Combination,
+    Objective,
+    named,
+    objective,
+    tuned,
+)
+
+
+@objective
+class Schedule(Combination):
+    """One objective first, another later; a subclass says when, by `share`.
+
+    Cross-entropy first and dice later by default: a set loss has little slope for
+    classes that the network does not predict at all yet.
+
+    Args:
+      output: without effect: each objective reads its own.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+    """
+
+    first: Objective = named("ce")
+    then: Objective = named("dice")
+
+    def share(self, progress: float | Array) -> Array:
+        """Return how much of the loss is `then`, in [0, 1]."""
+        raise TypeError(f"{type(self).__name__} does not define `share`")
+
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the mixture at `progress`."""
+        early, late = values
+        share = self.share(progress)
+        return (1 - share) * early + share * late
+
+
+@objective
+class LinearSchedule(Schedule):
+    """One objective first, another later, mixed linearly in between.
+
+    Args:
+      output: without effect: each objective reads its own.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+      begin: the share of training after which the change begins.
+      end: the share of training after which it is complete.
+    """
+
+    short_name: ClassVar[str] = "linear"
+
+    begin: float = tuned(0.2, 0.0, 0.4, why="in the first half of training")
+    end: float = tuned(0.6, 0.5, 1.0, why="in the second half of training")
+
+    def share(self, progress: float | Array) -> Array:
+        """Return 0 before `begin`, 1 after `end`, and a straight line in between."""
+        length = jnp.maximum(self.end - self.begin, 1e-9)
+        return jnp.clip((progress - self.begin) / length, 0, 1)
+
+
+@objective
+class StepSchedule(Schedule):
+    """One objective first, another from a point of training on.
+
+    Args:
+      output: without effect: each objective reads its own.
+      first: what is minimised at the start.
+      then: what is minimised at the end.
+      at: the share of training after which `then` takes over.
+    """
+
+    short_name: ClassVar[str] = "step"
+
+    at: float = tuned(0.4, 0.1, 0.9, why="so that both have a part of training")
+
+    def share(self, progress: float | Array) -> Array:
+        """Return 0 before the change and 1 after it."""
+        return jnp.where(progress < self.at, 0.0, 1.0)

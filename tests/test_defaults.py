@@ -1,0 +1,56 @@
+"""A default stands once: for a loss, its objective and the command line."""
+
+import dataclasses
+import inspect
+from pathlib import Path
+
+import pytest
+
+from dicejax import objectives
+from dicejax.cli import parse
+from dicejax.cli.choices import objective_named
+from dicejax.losses.declaration import LAYOUT, REGISTRY
+from dicejax.objectives import by_short_name
+
+from .kinds import NAMES
+
+QUICKSTART = Path(__file__).parents[1] / "experiments" / "quickstart.py"
+
+
+def test_every_registered_loss_has_an_objective_whose_documentation_names_its_fields():
+    known = by_short_name()
+    assert {one.short_name for one in REGISTRY.values()} <= set(known)
+    for cls in known.values():
+        assert getattr(objectives, cls.__name__) is cls
+        documented = inspect.getdoc(cls)
+        for field in dataclasses.fields(cls):
+            told = documented.partition(f"\n  {field.name}: ")[2].partition("\n")[0]
+            assert told, (cls, field.name)
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_function_objective_and_command_line_have_the_same_defaults(name):
+    declared, cls = REGISTRY[name], by_short_name()[name]
+    fields = {one.name: one.default for one in dataclasses.fields(cls)}
+    of_functions = {
+        parameter.name: parameter.default
+        for function in (declared.function, declared.initial_state)
+        if function is not None
+        for parameter in inspect.signature(function).parameters.values()
+    }
+    for field, default in fields.items():
+        if field == "class_counts":  # of the training data
+            assert default == () and of_functions[field] in (None, inspect._empty)
+        elif field == "over":  # its first choice leaves the function as it is
+            assert declared.over[default] == {}
+        elif field != "output":
+            assert default == of_functions[field], field
+    left = of_functions.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
+    assert left <= {"class_weights"}
+    assert objective_named(name) == cls()  # as --losses and --loss read it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_flags_of_an_experiment_have_the_defaults_of_its_loss(name):
+    command = parse(["train", str(QUICKSTART), "--loss", name])
+    assert command.settings.objective == by_short_name()[name]()
