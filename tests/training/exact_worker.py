@@ -184,8 +184,6 @@ def main():
     jax.config.update("jax_num_cpu_devices", int(devices))
     jax.config.update("jax_enable_x64", True)
     if int(processes) > 1:
-        # One process compiles for all.
-        jax.config.update("jax_share_binary_between_hosts", True)
         jax.distributed.initialize(f"127.0.0.1:{port}", int(processes), int(index))
     assert jax.device_count() == int(processes) * int(devices)
     results, drawn = {}, jax.jit(network("float64").init)(jax.random.key(3))
