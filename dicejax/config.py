@@ -372,7 +372,7 @@ def _converter() -> cattrs.Converter:
 
 
 def _descendants(base: type) -> list[type]:
-    found = base.__subclasses__()
+    found: list[type] = base.__subclasses__()
     return found + [below for cls in found for below in _descendants(cls)]
 
 
@@ -387,7 +387,8 @@ def _converter_of(
     for kind in _OPEN:
         include_subclasses(kind, converter, union_strategy=tagged)
     own = [cls for cls in classes if issubclass(cls, EncoderConfig)]
-    encoders = functools.reduce(operator.or_, own, PretrainedEncoder | ScratchEncoder)
+    encoders: Any = PretrainedEncoder | ScratchEncoder
+    encoders = functools.reduce(operator.or_, own, encoders)
     tagged(encoders, converter)
     converter.register_structure_hook(
         AnyEncoder, lambda content, _: converter.structure(content, encoders)

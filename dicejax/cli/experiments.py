@@ -126,11 +126,11 @@ class Train:
         if not is_main_process():
             return
         best = f"test, best checkpoint (step {result.best_step})"
-        print(scores(result.test, best))
-        print(scores(result.test_at_last_step, "test, last checkpoint"))
+        print(scores(result.test or {}, best))
+        print(scores(result.test_at_last_step or {}, "test, last checkpoint"))
         if result.threshold is not None:
             tuned = f"{best}, threshold {result.threshold['threshold']:.3g} of dev"
-            print(scores(result.test_with_tuned_threshold, tuned))
+            print(scores(result.test_with_tuned_threshold or {}, tuned))
         print(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
 
 

@@ -87,7 +87,7 @@ class Optimizer(abc.ABC):
     frozen_layers: int = 0
     ema_decay: float = 0.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         above_0 = ["learning_rate", "power", "clip_norm"]
         if self.head_learning_rate is not None:
             above_0.append("head_learning_rate")

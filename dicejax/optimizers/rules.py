@@ -34,7 +34,7 @@ class AdamW(Optimizer):
     b2: float = 0.999
     eps: float = 1e-8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._want("0 or more and less than 1", lambda x: 0 <= x < 1, "b1", "b2")
         self._want("more than 0", lambda x: x > 0, "eps")
@@ -68,7 +68,7 @@ class Lion(Optimizer):
     b1: float = 0.9
     b2: float = 0.99
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._want("0 or more and less than 1", lambda x: 0 <= x < 1, "b1", "b2")
 
@@ -112,7 +112,7 @@ class Adafactor(Optimizer):
     multiply_by_parameter_scale: bool = True
     min_dim_size_to_factor: int = 128
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._want("0 or more and at most 1", lambda x: 0 <= x <= 1, "decay_rate")
         self._want("1 or more", lambda x: x >= 1, "clipping_threshold")
@@ -161,7 +161,7 @@ class LAMB(Optimizer):
     b2: float = 0.999
     eps: float = 1e-6
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         super().__post_init__()
         self._want("0 or more and less than 1", lambda x: 0 <= x < 1, "b1", "b2")
         self._want("more than 0", lambda x: x > 0, "eps")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 from jax.sharding import Mesh
 
@@ -124,7 +126,8 @@ def train(
             # Test.
             meter.pause()
             checkpoints.wait()
-            speed = {name: round(value, 4) for name, value in meter.values().items()}
+            measured = meter.values().items()
+            speed: dict[str, Any] = {name: round(value, 4) for name, value in measured}
             tested = {}
             if score_test:
                 tested = score_test_split(
