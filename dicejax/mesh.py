@@ -33,7 +33,7 @@ class MeshShape:
     fsdp: int = 1
     tensor: int = 1
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in AXES:
             size = getattr(self, name)
             if size is not None and size < 1:
