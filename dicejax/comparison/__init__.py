@@ -77,8 +77,7 @@ class Comparison:
     @property
     def primary_metric(self) -> str | None:
         """Name of the score that losses are compared by; None without rows."""
-        finished = (one for row in self.rows for one in row.outcomes if one.result)
-        return next((one.result["primary_metric"] for one in finished), None)
+        return _primary_metric(self.rows)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -226,11 +225,15 @@ def evaluated(
     return rows
 
 
+def _primary_metric(rows: Sequence[Row]) -> str | None:
+    results = (one.result for row in rows for one in row.outcomes)
+    return next((found["primary_metric"] for found in results if found), None)
+
+
 def _content(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
-    finished = (one for row in rows for one in row.outcomes if one.result)
     content: dict[str, Any] = {
         "baseline": rows[0].loss if rows else None,
-        "primary_metric": next((o.result["primary_metric"] for o in finished), None),
+        "primary_metric": _primary_metric(rows),
         "losses": {row.loss: row.to_json() for row in rows},
     }
     return content if tuned is None else content | {"tuning": tuned}
