@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dicejax.comparison import compare
     from dicejax.library import encode, evaluate, from_pretrained, predict
     from dicejax.models.heads import SequenceHead, TokenHead
+    from dicejax.objectives import loss
     from dicejax.training.train import train
 
 DESCRIPTION = (
@@ -29,6 +30,7 @@ __all__ = [
     "encode",
     "evaluate",
     "from_pretrained",
+    "loss",
     "losses",
     "predict",
     "train",
@@ -41,6 +43,7 @@ _MODULES = {
     "encode": "library",
     "evaluate": "library",
     "from_pretrained": "library",
+    "loss": "objectives",
     "predict": "library",
     "train": "training.train",
 }
