@@ -233,10 +233,12 @@ def _check_label_values(
     labels, where = known_value(labels), known_value(True if where is None else where)
     if labels is None or where is None or labels.dtype == bool:
         return
-    if where.ndim > 0 and where.ndim < labels.ndim:
+    if class_axis is not None and 0 < where.ndim < labels.ndim:
         where = np.expand_dims(where, class_axis)
     if jnp.issubdtype(labels.dtype, jnp.integer):
-        classes = jnp.shape(logits)[class_axis] if form == "softmax" else 2
+        classes = 2
+        if class_axis is not None and form == "softmax":
+            classes = jnp.shape(logits)[class_axis]
         inside = (labels >= 0) & (labels < classes) | (labels == MASKED_LABEL)
         wanted = f"{classes} classes want 0 to {classes - 1}, or -100 for masked"
     else:

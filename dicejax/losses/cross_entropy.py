@@ -74,7 +74,7 @@ def cross_entropy(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
     losses = over_labels(elements, _minus_log_p, class_weights)
-    classes = logits.shape[class_axis] if elements.form == "softmax" else 2
+    classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     evenly = jnp.full_like(elements.logits, 1 / classes)
     elements = elements._replace(labels=evenly, hard=False)
     spread = over_labels(elements, _minus_log_p, class_weights)
@@ -246,7 +246,7 @@ def majority_or_minority(
     """
     elements = prepare(logits, labels, where, class_axis)
     require_integers(elements)
-    classes = logits.shape[class_axis] if elements.form == "softmax" else 2
+    classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     if not 0 <= majority_class < classes:
         raise ValueError(
             f"majority_class is {majority_class} but there are {classes} classes"

@@ -218,8 +218,8 @@ class Declaration:
 def _without_arrays(hint: Any) -> Any:
     """Return the type of a setting: that of the keyword, but never an array.
 
-    >>> _without_arrays(float | jax.Array | None)
-    float | None
+    >>> _without_arrays(float | jax.Array | None) == float | None
+    True
     """
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint

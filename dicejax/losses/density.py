@@ -192,7 +192,16 @@ def ghm_regression(
 
 
 @functools.partial(jax.jit, static_argnames=("axis_name",))
-def _regression(predictions, targets, state, where, *, mu, momentum, axis_name):
+def _regression(
+    predictions: Array,
+    targets: Array,
+    state: GHMState,
+    where: Array | None,
+    *,
+    mu: float | Array,
+    momentum: float | Array,
+    axis_name: str | tuple[str, ...] | None,
+) -> tuple[Array, GHMState]:
     where = jnp.ones(predictions.shape, bool) if where is None else where
     dtype = compute_dtype(predictions.dtype)
     difference = jnp.where(where, predictions, 0).astype(dtype)
@@ -208,12 +217,12 @@ def _harmonised(
     norms: Array,
     where: Array,
     state: GHMState,
-    momentum: Array,
+    momentum: float | Array,
     axis_name: str | tuple[str, ...] | None,
 ) -> tuple[Array, GHMState]:
     """The weight of each element by its gradient norm in [0, 1], and the next state."""
     bins, kind = state.counts.shape[0], state.counts.dtype
-    norms, momentum = jax.lax.stop_gradient((norms, momentum.astype(kind)))
+    norms, momentum = jax.lax.stop_gradient((norms, jnp.asarray(momentum).astype(kind)))
     index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)
     inside = one_hot(index, bins) & where[..., None]
     reached = jnp.sum(inside, axis=tuple(range(index.ndim)), dtype=kind)

@@ -88,7 +88,9 @@ def one_hot(labels: Array, classes: int) -> Array:
     return labels[..., None] == jnp.arange(classes)
 
 
-def form_of(class_axis: int | None, multi_label: bool) -> str:
+def form_of(
+    class_axis: int | None, multi_label: bool
+) -> Literal["softmax", "binary", "multi_label"]:
     """Return "binary", "multi_label" or "softmax"."""
     if class_axis is None:
         return "binary"

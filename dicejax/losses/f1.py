@@ -156,7 +156,7 @@ def _f_beta(
     elements: Elements,
     counts: OverlapCounts,
     beta: float | Array,
-    smooth: Array,
+    smooth: float | Array,
     average: Average,
     exclude_class: int | None,
     absent: Absent,

@@ -82,7 +82,7 @@ def focal(
         class_weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
     elements = prepare(logits, labels, where, class_axis, multi_label)
 
-    def value(log_p, log_q):
+    def value(log_p: Array, log_q: Array) -> Array:
         return -jnp.exp(gamma * log_q) * log_p
 
     return over_labels(elements, value, class_weights)

@@ -74,14 +74,21 @@ def hard_negative_mask(
 
 @jax.jit(static_argnames=("axis", "axis_name"))
 def _mine(
-    scores, positives, where, *, axis, negatives_per_positive, minimum, axis_name
-):
+    scores: Array,
+    positives: Array,
+    where: Array | None,
+    *,
+    axis: int | tuple[int, ...] | None,
+    negatives_per_positive: float | Array,
+    minimum: float | Array,
+    axis_name: str | tuple[str, ...] | None,
+) -> Array:
     seen = jnp.ones(positives.shape, bool) if where is None else where
     axes = set_axes(axis, positives.ndim)
     positives &= seen
     negatives = seen & ~positives
 
-    def kept(scores, positives, negatives):
+    def kept(scores: Array, positives: Array, negatives: Array) -> Array:
         number = jnp.sum(positives, axis=-1, keepdims=True)
         wanted = jnp.maximum(jnp.floor(negatives_per_positive * number), minimum)
         # Negatives first, the highest score first; the sort is stable.

@@ -220,7 +220,8 @@ def distribution_balanced(
     return elements.mask(-weights * losses)
 
 
-def log_or_zero(weights: Array) -> Array:
+def log_or_zero(weights: float | Array) -> Array:
     """Return the log of non-negative weights, finite at 0."""
+    weights = jnp.asarray(weights)
     is_0 = weights <= 0
     return jnp.where(is_0, LOG_ZERO, jnp.log(jnp.where(is_0, 1, weights)))

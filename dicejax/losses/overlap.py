@@ -101,7 +101,7 @@ def count(
     axes: tuple[int, ...],
     *,
     squared: bool = False,
-    alpha: Array | None = None,
+    alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
     intersection: Literal["product", "minimum"] = "product",
     axis_name: str | tuple[str, ...] | None = None,

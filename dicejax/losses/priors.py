@@ -119,7 +119,7 @@ def adjust_logits(
     return jnp.moveaxis(jnp.moveaxis(logits, class_axis, -1) - shift, -1, class_axis)
 
 
-def _log_odds(class_counts: Array, *, sigmoid: bool) -> Array:
+def _log_odds(class_counts: float | Array, *, sigmoid: bool) -> Array:
     """Log of the class shares, or of n1 / n0 in the other forms."""
     logs = jnp.log(class_counts)
     if sigmoid:

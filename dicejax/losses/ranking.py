@@ -21,8 +21,8 @@ def over_set(
     set and keeps its own part. No gradient passes: order is piecewise constant.
     """
     back = tuple(range(-len(axes), 0))
-    arrays = [_replicated(jax.lax.stop_gradient(one)) for one in arrays]
-    moved = [jnp.moveaxis(one, axes, back) for one in arrays]
+    fixed = [_replicated(jax.lax.stop_gradient(one)) for one in arrays]
+    moved = [jnp.moveaxis(one, axes, back) for one in fixed]
     shape = moved[0].shape
     rest = shape[: len(shape) - len(axes)]
     size = math.prod(shape[len(rest) :])

@@ -202,7 +202,7 @@ def focal_tversky(
     return power(losses, 1 / gamma)
 
 
-def power(values: Array, exponent: Array) -> Array:
+def power(values: Array, exponent: float | Array) -> Array:
     """Return values^exponent with value and gradient 0 where a value is 0.
 
     Values that rounding alone keeps from 0 count as 0: their slope would be a large

@@ -113,7 +113,11 @@ def unified_focal(
 
 
 def _focal(
-    elements: Elements, delta: Array, gamma: Array, variant: Variant, background: int
+    elements: Elements,
+    delta: float | Array,
+    gamma: float | Array,
+    variant: Variant,
+    background: int,
 ) -> Array:
     gold = gold_logit(elements)
     log_p, log_q = log_sigmoid(gold), log_sigmoid(-gold)
