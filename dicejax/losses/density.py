@@ -220,7 +220,7 @@ def _harmonised(
     momentum: float | Array,
     axis_name: str | tuple[str, ...] | None,
 ) -> tuple[Array, GHMState]:
-    """The weight of each element by its gradient norm in [0, 1], and the next state."""
+    """Return weights of elements by their gradient norms, and the next state."""
     bins, kind = state.counts.shape[0], state.counts.dtype
     norms, momentum = jax.lax.stop_gradient((norms, jnp.asarray(momentum).astype(kind)))
     index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)

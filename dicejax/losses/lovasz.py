@@ -62,22 +62,18 @@ def lovasz_softmax(
     y = elements.targets
     errors = elements.mask(jnp.abs(y - p))
     mask = elements.where[..., None] if softmax else elements.where
-    seen = jnp.broadcast_to(mask, y.shape).astype(y.dtype)
-    slopes = over_set(_slopes, (errors, y, seen), axes, axis_name)
+    # Masked elements, whose error is 0, come last and change nothing.
+    keys = jnp.where(mask, -errors, 1)
+    slopes = over_set(_slopes, (keys, y), axes, axis_name)
     sums = (jnp.sum(errors * slopes, axis=axes), jnp.sum(y, axis=axes))
     losses, actual = sums if axis_name is None else jax.lax.psum(sums, axis_name)
     return jnp.where(actual > 0, losses, 0) if absent == "skip" else losses
 
 
-def _slopes(errors: Array, targets: Array, seen: Array) -> Array:
+def _slopes(keys: Array, targets: Array) -> Array:
     """Return the growth of the Jaccard loss with each wrong element, `[..., S]`."""
-    # Masked elements come last and change nothing.
-    order = jnp.argsort(jnp.where(seen > 0, -errors, 1), axis=-1)
-    actual = jnp.sum(targets, axis=-1, keepdims=True)
-    y = jnp.take_along_axis(targets, order, axis=-1)
-    others = jnp.take_along_axis((1 - targets) * seen, order, axis=-1)
-    left = actual - jnp.cumsum(y, axis=-1)
-    union = actual + jnp.cumsum(others, axis=-1)
-    losses = jnp.where(union > 0, 1 - left / jnp.where(union > 0, union, 1), 0)
-    slopes = jnp.diff(losses, axis=-1, prepend=0)
-    return unsorted(slopes, order)
+    places = jax.lax.broadcasted_iota(jnp.int32, keys.shape, keys.ndim - 1)
+    keys, y, order = jax.lax.sort((keys, targets, places), num_keys=1)
+    left = jnp.sum(y, axis=-1, keepdims=True) - jnp.cumsum(y, axis=-1)
+    losses = 1 - left / (left + 1 + places)
+    return unsorted(jnp.diff(losses, axis=-1, prepend=0), order)

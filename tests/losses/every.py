@@ -9,11 +9,13 @@ import functools
 import inspect
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from dicejax import losses
 
-from .cases import BINARY, CASES, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, Case
+from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, Case
 
 GAMMAS = (0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0)
 SMOOTH = (0.0, 1e-6, 1.0, 100.0)
@@ -74,6 +76,10 @@ RANGES = {
     },
     "lovasz_softmax": {},
     "ghm": {"momentum": (0.0, 0.75, 0.99)},
+    "ghm_regression": {"mu": (1e-3, 0.02, 1.0, 100.0), "momentum": (0.0, 0.7, 0.99)},
+    "hard_negatives": {},
+    "adjust_logits": {"tau": (0.0, 0.5, 1.0, 8.0)},
+    "overlap_counts": {"alpha": GAMMAS},
 }
 
 
@@ -109,7 +115,73 @@ HARMONISED = [
     for form in FORMS
 ]
 EVERY = [*{_branch(case): case for case in reversed(CASES)}.values(), *HARMONISED]
-BY_NAME = {case.name: case for case in EVERY}
+
+
+def ghm_regression(logits, labels, *, where, mu=0.02, momentum=0.7, axis_name=None):
+    """The losses of a first batch towards the labels as numbers."""
+    targets, where = jnp.asarray(labels, logits.dtype), where & (labels >= 0)
+    state = losses.ghm_state()
+    settings = {"mu": mu, "momentum": momentum, "axis_name": axis_name}
+    return losses.ghm_regression(logits, targets, state, where=where, **settings)[0]
+
+
+def adjust_logits(logits, labels, *, where, class_counts, tau=1.0):
+    """The cross-entropy of adjusted logits."""
+    adjusted = losses.adjust_logits(logits, class_counts=class_counts, tau=tau)
+    return losses.cross_entropy(adjusted, labels, where=where)
+
+
+def overlap_counts(logits, labels, *, where, alpha=0.5, axis_name=None):
+    """The counts, and the losses made from them."""
+    counts = losses.overlap_counts(
+        logits, labels, where=where, alpha=alpha, axis_name=axis_name
+    )
+    finished = (losses.dice_from_counts(counts), losses.tversky_from_counts(counts))
+    return jnp.stack([*jax.tree.leaves(counts), *finished])
+
+
+def _other(function, form, is_set, **settings):
+    name = f"{form}-{function.__name__}"
+    return Case(name, function, None, settings, form, is_set, takes_soft=False)
+
+
+# What is called otherwise than a loss, as a loss: for derivatives and meshes.
+OTHERS = [
+    _other(ghm_regression, BINARY, False),
+    _other(losses.hard_negatives, SOFTMAX, False, negatives_per_positive=0.5),
+    _other(adjust_logits, SOFTMAX, False, class_counts=COUNTS[SOFTMAX]),
+    _other(overlap_counts, SOFTMAX, True),
+]
+BY_NAME = {case.name: case for case in [*CASES, *HARMONISED, *OTHERS]}
+
+
+def one_of_each(cases):
+    """The first case of each function."""
+    return list({case.function: case for case in reversed(cases)}.values())[::-1]
+
+
+def some(cases):
+    """The first case of each function, and all cases of an element and a set loss."""
+    forms = (losses.focal, losses.dice)
+    firsts = one_of_each(cases)
+    return [case for case in cases if case in firsts or case.function in forms]
+
+
+def over(cases, fast=some):
+    """Parametrize a test over cases; all but the `fast` ones are exhaustive."""
+    cases = list(cases)
+    fast = {case.name for case in fast(cases)}
+    return pytest.mark.parametrize(
+        "case",
+        [
+            pytest.param(
+                case,
+                id=case.name,
+                marks=() if case.name in fast else pytest.mark.exhaustive,
+            )
+            for case in cases
+        ],
+    )
 
 
 def parameters(case: Case) -> dict[str, np.ndarray]:

@@ -5,6 +5,7 @@ underflow, from exp, sums and powers as the formulas have them: no log-space tri
 the oracle is right where float64 is not. Sums and ratios are float64 NumPy.
 """
 
+import functools
 from decimal import Context, Decimal, localcontext
 from typing import NamedTuple
 
@@ -86,7 +87,13 @@ def power(base, exponent):
 
 def probabilities(logits, form):
     """p and 1 - p of each class as arrays of Decimal; 1 - p is a sum, not a rest."""
-    rows = np.asarray(logits, np.float64)
+    logits = np.asarray(logits, np.float64)
+    return _probabilities(logits.tobytes(), logits.shape, form)
+
+
+@functools.cache
+def _probabilities(logits, shape, form):
+    rows = np.frombuffer(logits).reshape(shape)
     rows = rows if form == "softmax" else np.stack([rows, np.zeros_like(rows)], -1)
     p, q = np.empty(rows.shape, object), np.empty(rows.shape, object)
     with localcontext(CONTEXT):
@@ -99,11 +106,9 @@ def probabilities(logits, form):
     return (p, q) if form == "softmax" else (p[..., 0], q[..., 0])
 
 
-def self_adjusted(these, alpha, weighing=None):
-    """(1-p)^alpha p; the weight (1-p)^alpha of the logits `weighing`, if given."""
+def self_adjusted(these, alpha):
+    """(1-p)^alpha p."""
     p, q = probabilities(these.logits, these.form)
-    if weighing is not None:
-        _, q = probabilities(np.where(these.where, weighing, 0.0), these.form)
     return elementwise(lambda p, q, alpha: power(q, alpha) * p, p, q, float(alpha or 0))
 
 
@@ -116,13 +121,12 @@ def counts(
     alpha=None,
     intersection="product",
     stop_gradient_weight=False,
-    weighing=None,
     **layout,
 ):
-    """I, P, Y of each class and set. `weighing`: see `self_adjusted`."""
+    """I, P, Y of each class and set."""
     del stop_gradient_weight  # matters to gradients, not to values
     these = elements(logits, labels, **layout)
-    f, y = self_adjusted(these, alpha, weighing), these.targets
+    f, y = self_adjusted(these, alpha), these.targets
     common = f * y if intersection == "product" else np.minimum(f, y)
     exponent = 2 if squared else 1
     return Counts(
@@ -171,13 +175,12 @@ def gold_self_adjusting_dice(
     smooth=1.0,
     squared=False,
     stop_gradient_weight=False,
-    weighing=None,
     **layout,
 ):
     """Each element's gold class alone, whose target is 1."""
     del stop_gradient_weight
     these = elements(logits, labels, **layout)
-    f = (self_adjusted(these, alpha, weighing) * these.targets).sum(-1)
+    f = (self_adjusted(these, alpha) * these.targets).sum(-1)
     below = f**2 if squared else f
     losses = one_minus_ratio(2 * f + smooth, below + 1 + smooth)
     return np.where(these.where[..., 0], losses, 0.0)

@@ -15,9 +15,8 @@ class Density(NamedTuple):
     updates: int = 0
 
 
-def ghm(logits, labels, density, *, momentum=0.75, weighing=None, **layout):
-    """`weighing`: logits that the weights are made from, instead of `logits`."""
-    these = elements(logits if weighing is None else weighing, labels, **layout)
+def ghm(logits, labels, density, *, momentum=0.75, **layout):
+    these = elements(logits, labels, **layout)
     p, q, y, where = outcomes(these)
     # |y - p| of the gold class of a softmax, of class 1 of a sigmoid.
     norms = elementwise(lambda p, q, y: abs(y * q - (1 - y) * p), p, q, y)
@@ -27,16 +26,11 @@ def ghm(logits, labels, density, *, momentum=0.75, weighing=None, **layout):
     return weights * cross_entropy(logits, labels, **layout), density
 
 
-def ghm_regression(
-    predictions, targets, density, *, where, mu=0.02, momentum=0.7, weighing=None
-):
-    def distance(predictions):
-        difference = np.where(where, predictions, 0.0) - np.where(where, targets, 0.0)
-        return difference, np.sqrt(difference**2 + mu**2)
-
-    difference, root = distance(predictions if weighing is None else weighing)
+def ghm_regression(predictions, targets, density, *, where, mu=0.02, momentum=0.7):
+    difference = np.where(where, predictions, 0.0) - np.where(where, targets, 0.0)
+    root = np.sqrt(difference**2 + mu**2)
     weights, density = harmonised(abs(difference) / root, where, density, momentum)
-    return weights * np.where(where, distance(predictions)[1] - mu, 0.0), density
+    return weights * np.where(where, root - mu, 0.0), density
 
 
 def harmonised(norms, where, density, momentum):

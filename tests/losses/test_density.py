@@ -3,7 +3,6 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -65,58 +64,6 @@ def test_three_batches_of_regression_match_the_oracle(momentum):
         )
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-12)
         assert_same_state(state, density)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_gradients_treat_the_weights_as_constants(form, central_difference):
-    settings = {"momentum": 0.6, **LAYOUTS[form]}
-    first, second = (draw(form, seed=seed, shape=(2, 3)) for seed in (4, 5))
-    density = Density(np.zeros(10))
-    _, density = oracle_density.ghm(
-        first.logits, first.labels, density, where=first.where, **settings
-    )
-    z, settings = second.logits.astype(float), {"where": second.where, **settings}
-
-    def theirs(logits):
-        losses, _ = oracle_density.ghm(
-            logits, second.labels, density, weighing=z, **settings
-        )
-        return losses.sum()
-
-    with jax.enable_x64(True):
-        state = ghm_state()
-        _, state = ghm(
-            jnp.asarray(first.logits, float),
-            first.labels,
-            state,
-            **settings | {"where": first.where},
-        )
-        loss = functools.partial(ghm, **settings)
-        gradient = jax.grad(lambda z: loss(z, second.labels, state)[0].sum())(z)
-    assert gradient.dtype == np.float64
-    np.testing.assert_allclose(
-        gradient, central_difference(theirs, z), rtol=1e-6, atol=1e-9
-    )
-
-
-def test_gradients_of_regression_treat_the_weights_as_constants(central_difference):
-    predictions, targets, where = residuals(6)
-    settings = {"where": where, "mu": 0.3}
-
-    def theirs(x):
-        losses, _ = oracle_density.ghm_regression(
-            x, targets, Density(np.zeros(10)), weighing=predictions, **settings
-        )
-        return losses.sum()
-
-    with jax.enable_x64(True):
-        state = ghm_state()
-        gradient = jax.grad(
-            lambda x: ghm_regression(x, targets, state, **settings)[0].sum()
-        )(predictions)
-    np.testing.assert_allclose(
-        gradient, central_difference(theirs, predictions), rtol=1e-6, atol=1e-9
-    )
 
 
 def test_weights_by_hand():

@@ -164,39 +164,6 @@ def test_saturated_gradients_are_right_not_just_finite(alpha, z):
         np.testing.assert_allclose(got, slope, rtol=2e-5, atol=atol)
 
 
-@pytest.mark.parametrize("form", ["gold", "one_versus_rest", "binary"])
-def test_gradients_are_those_of_central_differences(form, central_difference):
-    binary = form == "binary"
-    logits, labels, where = case(7, binary=binary)
-    settings = {"where": where, "smooth": 0.5, "class_axis": None if binary else -1}
-    shape = (3, 4, 5) if form == "one_versus_rest" else (3, 4)
-    weights = np.random.default_rng(8).normal(size=shape)
-
-    @jax.jit
-    @functools.partial(jax.grad, argnums=(0, 1))
-    def gradients(z, alpha):
-        kind = "gold" if binary else form
-        values = self_adjusting_dice(z, labels, alpha=alpha, form=kind, **settings)
-        return (values * weights).sum()
-
-    def theirs(z, alpha):
-        if form == "gold":
-            kind = {name: settings[name] for name in ("where", "smooth")}
-            values = oracle.gold_self_adjusting_dice(z, labels, alpha=alpha, **kind)
-        else:
-            values = oracle.dice(z, labels, alpha=alpha, axis=(), **settings)
-        return (values * weights).sum()
-
-    for alpha in (0.0, 0.01, 2.0):
-        with jax.enable_x64(True):
-            got, got_alpha = gradients(logits.astype(float), alpha)
-        want = central_difference(functools.partial(theirs, alpha=alpha), logits)
-        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
-        if alpha > 0:
-            want = central_difference(lambda a: theirs(logits, float(a)), alpha)
-            np.testing.assert_allclose(got_alpha, want, rtol=1e-6, atol=1e-9)
-
-
 @pytest.mark.parametrize("form", ["gold", "one_versus_rest"])
 def test_ties_and_a_single_class(form):
     ties = np.array([[2.0, 2.0, 0.0], [1.0, 1.0, 1.0], [0.0, 0.0, -1e4]], np.float32)

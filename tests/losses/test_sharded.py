@@ -1,9 +1,10 @@
-"""Eight devices give what one gives, in float64: under `jit` and inside `shard_map`.
+"""Eight devices give what one gives, in float64: on every kind of mesh.
 
 Devices are made before jax starts, so the comparisons run in a process of their own and
-the tests read what it found.
+the tests read the table that it made: what differs, by kind of mesh and loss.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -17,45 +18,55 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dicejax.losses import (
-    dice,
-    ghm,
-    ghm_regression,
-    ghm_state,
-    hard_negative_mask,
-)
+from dicejax.losses import dice, ghm, ghm_regression, ghm_state
+from dicejax.losses import hard_negative_mask as mine
 
-from .cases import draw
-from .every import EVERY, parameters, with_static_settings
+from .cases import SOFTMAX, draw
+from .every import EVERY, OTHERS, one_of_each, parameters, with_static_settings
 
 pytestmark = pytest.mark.slow  # as a whole
 
 SHAPE = (16, 5)
+MESHES = {"data": (8,), "data fsdp": (4, 2)}
+KINDS = [
+    f"{way}, {names}"
+    for way in (
+        "Explicit",
+        "Explicit, set_mesh",
+        "Auto",
+        "Auto, set_mesh",
+        "inside shard_map",
+        "outside shard_map",
+    )
+    for names in MESHES
+]
+# Each takes a program of all losses. The rest are combinations.
+FAST = (
+    "Explicit, data",
+    "Explicit, set_mesh, data fsdp",
+    "Auto, data fsdp",
+    "Auto, set_mesh, data fsdp",
+    "inside shard_map, data",
+    "outside shard_map, data fsdp",
+)
+
+
+def mesh_of(names, kind=AxisType.Auto):
+    names = names.split()
+    shape = MESHES[" ".join(names)]
+    return jax.make_mesh(shape, tuple(names), axis_types=(kind,) * len(names))
+
+
+def inputs(case):
+    """Logits, parameters, labels, where: devices differ in counts, and one has none."""
+    logits, labels, where = draw(case.form, seed=3, shape=SHAPE)
+    where[6:8] = False
+    return logits.astype(np.float64), parameters(case), labels, where
 
 
 def is_over_batch(case):
     """Whether the loss has one value, or one for each class."""
     return case.is_set and case.settings.get("axis") is None
-
-
-# Losses that see the whole batch, even if they return a value per element.
-OVER_BATCH = [
-    case for case in EVERY if case.function.__name__ == "ghm" or is_over_batch(case)
-]
-BY_NAME = {case.name: case for case in EVERY}
-ONE, TWO = ("data",), ("data", "fsdp")
-
-
-def mesh_of(names):
-    shape = {ONE: (8,), TWO: (4, 2)}[names]
-    return jax.make_mesh(shape, names, axis_types=(AxisType.Auto,) * len(names))
-
-
-def inputs(case):
-    """Logits, labels, where: no two devices have equal counts, and one has none."""
-    logits, labels, where = draw(case.form, seed=3, shape=SHAPE)
-    where[6:8] = False
-    return logits.astype(np.float64), labels, where
 
 
 def weighed(case, values):
@@ -65,101 +76,66 @@ def weighed(case, values):
     return (values * weights).sum()
 
 
-def function(case, axis_name=None):
-    """A function (logits, parameters, labels, where) -> (sum, losses)."""
+def loss_of(case, axis_name):
+    """The loss; one that sees the whole batch is told its axes."""
+    names = ("ghm", "ghm_regression", "hard_negatives")
     loss = with_static_settings(case).loss
-    if axis_name is not None:
-        loss = functools.partial(loss, axis_name=axis_name)
+    if is_over_batch(case) or case.function.__name__ in names:
+        return functools.partial(loss, axis_name=axis_name)
+    return loss
+
+
+def value_and_grad(case, loss):
+    """A function (logits, parameters, labels, where) -> losses, gradients."""
 
     def total(logits, parameters, labels, where):
         values = loss(logits, labels, where=where, **parameters)
         return weighed(case, values), values
 
-    return total
-
-
-def value_and_grad(total):
-    return jax.value_and_grad(total, argnums=(0, 1), has_aux=True)
-
-
-def axis_names(case, names):
-    """What a user says: a name or several; nothing for a loss of elements."""
-    if case not in OVER_BATCH:
-        return None
-    return names if len(names) > 1 else names[0]
-
-
-def under_jit(case, arguments, names):
-    spread = NamedSharding(mesh_of(names), P(names))
-    logits, settings, labels, where = arguments
-    placed = jax.device_put((logits, labels, where), spread)
-    assert len(placed[0].sharding.device_set) == 8
-    (_, values), gradients = jax.jit(value_and_grad(function(case)))(
-        placed[0], settings, *placed[1:]
-    )
-    return values, gradients
-
-
-def inside_shard_map(case, arguments, names):
-    """Each device differentiates its own program."""
-    axis_name = (
-        None if case not in OVER_BATCH else names if len(names) > 1 else names[0]
-    )
-    whole, part = P(), P(names)
-
-    def device(logits, settings, labels, where):
-        both = value_and_grad(function(case, axis_name))
-        (_, values), gradients = both(logits, settings, labels, where)
+    def both(*arguments):
+        (_, values), gradients = jax.value_and_grad(total, (0, 1), has_aux=True)(
+            *arguments
+        )
         return values, gradients
 
-    mapped = jax.shard_map(
-        device,
+    return both
+
+
+def under_jit(case, names):
+    return value_and_grad(case, with_static_settings(case).loss)
+
+
+def inside_shard_map(case, names):
+    """Each device differentiates its own program."""
+    whole, part = P(), P(tuple(names.split()))
+    return jax.shard_map(
+        value_and_grad(case, loss_of(case, tuple(names.split()))),
         mesh=mesh_of(names),
         in_specs=(part, whole, part, part),
         out_specs=(whole if is_over_batch(case) else part, (part, whole)),
     )
-    return jax.jit(mapped)(*arguments)
 
 
-def outside_shard_map(case, arguments, names):
+def outside_shard_map(case, names):
     """The mapped loss is differentiated as a whole."""
-    axis_name = (
-        None if case not in OVER_BATCH else names if len(names) > 1 else names[0]
-    )
-    whole, part = P(), P(names)
-    mapped = jax.shard_map(
-        lambda *arguments: function(case, axis_name)(*arguments)[1],
-        mesh=mesh_of(names),
-        in_specs=(part, whole, part, part),
-        out_specs=whole if is_over_batch(case) else part,
-    )
+    loss, part = loss_of(case, tuple(names.split())), P(tuple(names.split()))
 
-    def total(*arguments):
-        values = mapped(*arguments)
-        return weighed(case, values), values
+    def mapped(logits, labels, *, where, **parameters):
+        return jax.shard_map(
+            lambda z, p, y, w: loss(z, y, where=w, **p),
+            mesh=mesh_of(names),
+            in_specs=(part, P(), part, part),
+            out_specs=P() if is_over_batch(case) else part,
+        )(logits, parameters, labels, where)
 
-    (_, values), gradients = jax.jit(value_and_grad(total))(*arguments)
-    return values, gradients
-
-
-WAYS = {
-    "under_jit": (under_jit, ONE, EVERY),
-    "inside_shard_map": (inside_shard_map, ONE, EVERY),
-    "outside_shard_map": (outside_shard_map, ONE, OVER_BATCH),
-    # Names are handed on alike in all forms.
-    "over_two_axes": (
-        inside_shard_map,
-        TWO,
-        list({case.function: case for case in OVER_BATCH}.values()),
-    ),
-}
+    return value_and_grad(case, mapped)
 
 
 def difference(got, want):
     """What is wrong with the first leaf that is, or ''."""
     for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         try:
-            np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-10)
+            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
         except AssertionError as error:
             return str(error)
         if one.dtype not in (np.float64, np.bool_):
@@ -167,40 +143,68 @@ def difference(got, want):
     return ""
 
 
-def compared():
-    """What differs, '' for nothing, by way and case."""
-    found = {way: {} for way in WAYS}
-    for case in EVERY:
-        logits, labels, where = inputs(case)
-        arguments = (logits, parameters(case), labels, where)
-        (_, values), gradients = jax.jit(value_and_grad(function(case)))(*arguments)
-        for way, (run, names, among) in WAYS.items():
-            if case not in among:
-                continue
-            try:
-                found[way][case.name] = difference(
-                    run(case, arguments, names), (values, gradients)
+def table(cases, kinds):
+    """What differs from one device, '' for nothing, by kind of mesh and case.
+
+    All losses are one program for each kind of mesh.
+    """
+
+    def program(way, names):
+        return jax.jit(
+            lambda arguments: {
+                case.name: way(case, names)(*arguments[case.name]) for case in cases
+            }
+        )
+
+    arguments = {case.name: inputs(case) for case in cases}
+    want = program(under_jit, None)(arguments)
+    compiled, found = {}, {}
+    for kind in kinds:
+        *way, names = kind.split(", ")
+        types = AxisType.Explicit if way[0] == "Explicit" else AxisType.Auto
+        mesh, placed, run = mesh_of(names, types), arguments, under_jit
+        if "shard_map" in kind:
+            run = inside_shard_map if "inside" in kind else outside_shard_map
+        else:
+            spread = NamedSharding(mesh, P(mesh.axis_names))
+            placed = {
+                name: (
+                    *jax.device_put((z,), spread),
+                    p,
+                    *jax.device_put((y, w), spread),
                 )
-            except Exception as error:  # told by the test of this case
-                found[way][case.name] = repr(error)
-    return found | {"others": others()}
+                for name, (z, p, y, w) in arguments.items()
+            }
+        inside = jax.set_mesh(mesh) if "set_mesh" in way else contextlib.nullcontext()
+        with inside:
+            lowered = program(run, names).lower(placed)
+            text = lowered.as_text()
+            if text not in compiled:  # Auto meshes: the same program, set or not
+                compiled[text] = lowered.compile()
+            got = compiled[text](placed)
+        found[kind] = {name: difference(got[name], want[name]) for name in want}
+    return found
 
 
 def others():
-    """What is called otherwise than a loss: states, and masks."""
+    """What is called otherwise than a loss: states, masks, and a mean of devices."""
     found = {}
-    logits, labels, where = inputs(BY_NAME["softmax-cross_entropy"])
+    logits, labels, where = draw(SOFTMAX, seed=3, shape=SHAPE)
+    logits = logits.astype(np.float64)
     _, state = ghm(logits[:2], labels[:2], ghm_state())
     errors, positives = np.abs(logits[..., 0]), labels == 1
 
     def compare(name, function, arguments, out_specs, names):
+        axes = tuple(names.split())
         mapped = jax.shard_map(
-            functools.partial(function, axis_name=names if len(names) > 1 else "data"),
+            functools.partial(function, axis_name=axes),
             mesh=mesh_of(names),
-            in_specs=(P(names),) * len(arguments),
-            out_specs=out_specs,
+            in_specs=(P(axes),) * len(arguments),
+            out_specs=out_specs(P(axes)),
         )
-        found[name] = difference(jax.jit(mapped)(*arguments), function(*arguments))
+        found[f"{name}, {names}"] = difference(
+            jax.jit(mapped)(*arguments), function(*arguments)
+        )
 
     def harmonised(logits, labels, where, axis_name=None):
         return ghm(logits, labels, state, where=where, axis_name=axis_name)
@@ -208,80 +212,77 @@ def others():
     def regression(x, y, where, axis_name=None):
         return ghm_regression(x, y, state, where=where, axis_name=axis_name)
 
-    for names in (ONE, TWO):
-        specs, axes = (P(names), P()), len(names)
-        compare(f"ghm-{axes}", harmonised, (logits, labels, where), specs, names)
+    for names in MESHES:
+        with_state = lambda part: (part, P())  # noqa: E731
+        compare("ghm", harmonised, (logits, labels, where), with_state, names)
         pair = (errors, logits[..., 1], where)
-        compare(f"ghm_regression-{axes}", regression, pair, specs, names)
-        for tied, scores in enumerate((errors, np.round(errors))):
+        compare("ghm_regression", regression, pair, with_state, names)
+        for kind, scores in (("scores", errors), ("tied scores", np.round(errors))):
             for axis in (None, 0):
-                mine = functools.partial(
-                    hard_negative_mask, axis=axis, negatives_per_positive=1.5
-                )
-                name = f"mask-{axes}-{axis}-{bool(tied)}"
-                compare(name, mine, (scores, positives), P(names), names)
+                mask = functools.partial(mine, axis=axis, negatives_per_positive=1.5)
+                name = f"mask of {kind}, axis {axis}"
+                compare(name, mask, (scores, positives), lambda part: part, names)
     # What a mean of the devices' own losses gives is something else.
     per_device = jax.shard_map(
         lambda z, y: jax.lax.pmean(dice(z, y), "data"),
-        mesh=mesh_of(ONE),
+        mesh=mesh_of("data"),
         in_specs=(P("data"), P("data")),
         out_specs=P(),
     )
     gap = np.abs(jax.jit(per_device)(logits, labels) - dice(logits, labels)).min()
-    found["mean_of_devices"] = "" if gap > 1e-2 else f"differs by {gap} only"
+    found["a mean of devices"] = "" if gap > 1e-2 else f"differs by {gap} only"
     return found
 
 
+def chosen(exhaustive):
+    cases = [*EVERY, *OTHERS]
+    return cases if exhaustive else one_of_each(cases)
+
+
 @pytest.fixture(scope="module")
-def found():
-    root = Path(__file__).parents[2]
+def exhaustive(request):
+    return request.config.getoption("exhaustive")
+
+
+@pytest.fixture(scope="module")
+def found(exhaustive, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sharded") / "found.json"
     done = subprocess.run(
-        [sys.executable, "-m", __spec__.name],
+        [sys.executable, "-m", __spec__.name, str(path), *["all"] * exhaustive],
         capture_output=True,
         text=True,
-        timeout=500,
-        cwd=root,
+        timeout=1500,
+        cwd=Path(__file__).parents[2],
         env=os.environ
         | {
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_X64": "1",
             "JAX_NUM_CPU_DEVICES": "8",
-            # Compiled in half the time, which is all that this process does.
             "XLA_FLAGS": "--xla_backend_optimization_level=0",
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    return json.loads(done.stdout.splitlines()[-1])
+    return json.loads(path.read_text())
 
 
 @pytest.mark.parametrize(
-    ("way", "name"),
+    "kind",
     [
-        pytest.param(way, case.name, id=f"{way}-{case.name}")
-        for way, (_, _, among) in WAYS.items()
-        for case in among
+        pytest.param(kind, marks=() if kind in FAST else pytest.mark.exhaustive)
+        for kind in KINDS
     ],
 )
-def test_eight_devices_give_the_value_and_gradients_of_one(way, name, found):
-    assert found[way][name] == ""
+def test_eight_devices_give_the_values_and_gradients_of_one(kind, found, exhaustive):
+    assert found["table"][kind] == {case.name: "" for case in chosen(exhaustive)}
 
 
-@pytest.mark.parametrize("loss", ["ghm", "ghm_regression"])
-@pytest.mark.parametrize("axes", [1, 2])
-def test_eight_devices_give_the_state_of_one(loss, axes, found):
-    assert found["others"][f"{loss}-{axes}"] == ""
-
-
-@pytest.mark.parametrize("axes", [1, 2])
-@pytest.mark.parametrize("axis", [None, 0])
-@pytest.mark.parametrize("tied", [False, True])
-def test_eight_devices_mine_what_one_does(axes, axis, tied, found):
-    assert found["others"][f"mask-{axes}-{axis}-{tied}"] == ""
-
-
-def test_the_mean_of_the_devices_own_dice_is_another_number(found):
-    assert found["others"]["mean_of_devices"] == ""
+def test_eight_devices_give_the_states_and_masks_of_one(found):
+    assert len(found["others"]) == 2 * 6 + 1
+    assert not any(found["others"].values()), found["others"]
 
 
 if __name__ == "__main__":
-    print(json.dumps(compared()))
+    exhaustive = sys.argv[2:] == ["all"]
+    made = table(chosen(exhaustive), KINDS if exhaustive else FAST)
+    made = {"table": made, "others": others()}
+    Path(sys.argv[1]).write_text(json.dumps(made))

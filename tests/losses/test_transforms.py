@@ -1,4 +1,4 @@
-"""What jax makes of a loss: vmap, jit of jit, no new programs, types, second orders."""
+"""Losses under vmap and nested jit: no new programs, types."""
 
 import functools
 
@@ -11,12 +11,13 @@ from dicejax import losses
 from dicejax.losses import density, ghm_regression, ghm_state, mining
 from dicejax.losses import hard_negative_mask as mine
 
-from .cases import BINARY, MULTI_LABEL, SOFTMAX, draw
+from .cases import BINARY, SOFTMAX, draw
 from .every import (
     EVERY,
     HARMONISED,
     QUICKLY,
     RANGES,
+    over,
     parameters,
     value_and_gradients,
     with_static_settings,
@@ -25,10 +26,6 @@ from .every import (
 pytestmark = pytest.mark.slow  # as a whole
 
 SHAPE = (3, 167)
-
-
-def over(cases):
-    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
 def several(case):
@@ -58,6 +55,7 @@ def test_vmap_over_data_and_hyper_parameters_is_a_loop(case):
                 np.testing.assert_allclose(ours[place], theirs, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.exhaustive
 @over({case.function: case for case in EVERY if parameters(case)}.values())
 def test_vmap_over_hyper_parameters_alone_is_a_loop(case):
     name = next(iter(RANGES[case.function.__name__]))
@@ -150,65 +148,3 @@ def test_nested_jits_give_the_eager_value(case):
     got = nested(logits, labels, where)
     want = case.loss(logits, labels, where=where)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
-
-
-@over([case for case in EVERY if case.form != BINARY])
-def test_classes_may_stand_on_any_axis(case):
-    logits, labels, where = draw(case.form, seed=1)
-    with jax.enable_x64(True):
-        logits = logits.astype(np.float64)
-        want = case.loss(logits, labels, where=where)
-        if case.form == MULTI_LABEL:
-            labels = np.moveaxis(labels, -1, 1)
-        moved = np.moveaxis(logits, -1, 1)
-        got = case.loss(moved, labels, where=where, class_axis=1)
-        np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
-
-
-SECOND_ORDER = {
-    "dice": (SOFTMAX, losses.dice),
-    "dice_by_row": (SOFTMAX, functools.partial(losses.dice, axis=())),
-    "self_adjusting": (
-        SOFTMAX,
-        functools.partial(losses.self_adjusting_dice, squared=False, alpha=0.4),
-    ),
-    "focal": (SOFTMAX, losses.focal),
-    "focal_multi_label": (
-        MULTI_LABEL,
-        functools.partial(losses.focal, multi_label=True),
-    ),
-    "zlpr": (MULTI_LABEL, losses.zlpr),
-    "asymmetric": (MULTI_LABEL, losses.asymmetric),
-    "distribution_balanced": (
-        MULTI_LABEL,
-        functools.partial(
-            losses.distribution_balanced,
-            class_counts=np.array([[3.0, 9], [8, 4], [11, 1]]),
-        ),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", SECOND_ORDER)
-@pytest.mark.parametrize("way", ["forward_over_reverse", "reverse_over_reverse"])
-def test_hessian_vector_products_are_central_differences_of_the_gradient(name, way):
-    form, loss = SECOND_ORDER[name]
-    logits, labels, where = draw(form, seed=2)
-    rng = np.random.default_rng(0)
-    direction = rng.normal(size=logits.shape)
-
-    @jax.jit
-    @jax.grad
-    def gradient(logits):
-        values = loss(logits, labels, where=where)
-        return (values * (1 + jnp.arange(values.shape[-1]))).sum()
-
-    with jax.enable_x64(True):
-        logits, step = logits.astype(np.float64), 1e-5
-        if way == "forward_over_reverse":
-            _, got = jax.jvp(gradient, (logits,), (direction,))
-        else:
-            got = jax.grad(lambda z: (gradient(z) * direction).sum())(logits)
-        ahead, behind = (gradient(logits + h * direction) for h in (step, -step))
-        want = (ahead - behind) / (2 * step)
-    np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-9)
