@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,19 +27,8 @@ from dicejax.training.state import TrainState
 
 METRIC = "dev_score"
 Which = Literal["best", "last"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Restored:
-    """Content of a checkpoint.
-
-    Attributes:
-      state: on the devices.
-      notes: the state of the loop, as JSON.
-    """
-
-    state: TrainState
-    notes: dict[str, Any]
+Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
+"""A state on the devices, and the notes that were saved with it."""
 
 
 class Checkpoints:
@@ -113,7 +102,7 @@ class Checkpoints:
             )
 
     def restore(self, like: TrainState, warn: Callable[[str], None]) -> Restored | None:
-        """Read the last checkpoint that is whole; None where there is none.
+        """Return the last checkpoint that is whole; None without one.
 
         Those after it are damaged and are deleted, for they will be written again.
 
@@ -124,7 +113,7 @@ class Checkpoints:
         damaged = []
         for step in sorted(self._manager.all_steps(), reverse=True):
             found = self._read(step, like)
-            if isinstance(found, Restored):
+            if not isinstance(found, str):
                 for later in damaged:
                     self._manager.delete(later)
                 return found
@@ -153,7 +142,7 @@ class Checkpoints:
         except Exception as error:  # orbax raises just that for a torn array
             return f"damaged: {first_line(error)}"
         state = _whole(like, found["params"], found["rest"])
-        return Restored(state, found["notes"]["notes"])
+        return state, found["notes"]["notes"]
 
     def wait(self) -> None:
         """Wait until everything is written.

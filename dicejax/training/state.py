@@ -180,7 +180,7 @@ def creating(
 ) -> Callable[[Params, jax.Array, int], TrainState]:
     """Return a function from parameters, a key and a number of steps to a state."""
     places = shardings(abstract_state(network, optimizer, objective), mesh)
-    return jax.jit(_created(network, optimizer, objective), out_shardings=places)
+    return jax.jit(_create(network, optimizer, objective), out_shardings=places)
 
 
 def abstract_state(
@@ -189,20 +189,17 @@ def abstract_state(
     """Return the shapes of a state."""
     key = jax.random.key(0)
     params = jax.eval_shape(network.init, key)
-    return jax.eval_shape(_created(network, optimizer, objective), params, key, 1)
+    return jax.eval_shape(_create(network, optimizer, objective), params, key, 1)
 
 
-def _created(
+def _create(
     network: Network, optimizer: Optimizer, objective: Objective
 ) -> Callable[[Params, jax.Array, int], TrainState]:
-    def create(params: Params, rng: jax.Array, steps: int) -> TrainState:
-        return TrainState.create(
-            params,
-            optimizer,
-            total_steps=steps,
-            rng=rng,
-            objective_state=objective.initial_state(),
-            precision=network.precision,
-        )
-
-    return create
+    return lambda params, rng, steps: TrainState.create(
+        params,
+        optimizer,
+        total_steps=steps,
+        rng=rng,
+        objective_state=objective.initial_state(),
+        precision=network.precision,
+    )

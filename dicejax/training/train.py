@@ -181,14 +181,14 @@ def restore_or_initialize(
         like = placed(setup.abstract_state(), mesh)
         found = checkpoints.restore(like, progress.note)
         if found is not None:
-            loop = LoopState.from_json(found.notes)
+            state, loop = found[0], LoopState.from_json(found[1])
             if loop.data != data:
                 raise InputError(
                     f"{run.path}: the training data has changed since the run began; "
                     "bring it back, or start anew with --overwrite"
                 )
             progress.say(f"resuming from step {loop.step} of {steps}")
-            return found.state, loop
+            return state, loop
     return setup.initial_state(mesh, steps), LoopState(data=data)
 
 
