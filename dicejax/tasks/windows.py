@@ -168,7 +168,11 @@ def best_spans(
     sums = sums.ravel()  # of all starts and lengths
     best = np.arange(len(sums))
     if count < len(sums):
-        best = np.sort(np.argpartition(sums, len(sums) - count)[-count:])
+        # All above the last place and the first of those that share it: what
+        # `argpartition` takes of equals differs between processors.
+        last = np.partition(sums, len(sums) - count)[-count]
+        above, level = np.flatnonzero(sums > last), np.flatnonzero(sums == last)
+        best = np.sort(np.concatenate([above, level[: count - len(above)]]))
     best = best[np.argsort(-sums[best], kind="stable")]
     best = best[sums[best] > -np.inf]
     first = rows[best // longest]
