@@ -31,13 +31,13 @@ PROGRAMS = {
     "analysis": (SMALL, "an analysis is"),
     "encoders": ([], "XLNet"),
     "input": (["DATA"], "pairs, MRPC"),
-    "losses": ([], "lovasz_softmax"),
+    "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
-NEED_TORCH = {"encoders", "losses", "train_tokens"}
-# Not programs of their own: the PyTorch side of the others.
-RIVALS = {"torch_losses", "torch_tagger"}
+NEED_TORCH = {"encoders", "train_tokens"}
+# No program of its own: the PyTorch side of another.
+RIVALS = {"torch_tagger"}
 
 
 def load(name, monkeypatch):
