@@ -10,8 +10,8 @@ from jax import Array
 from dicejax.losses.contract import check_hyperparameters, check_mask, loss
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE
-from dicejax.losses.elements import Elements, compute_dtype, one_hot, prepare
-from dicejax.losses.probabilities import at_label, gold_logit, over_labels
+from dicejax.losses.elements import Elements, compute_dtype, prepare
+from dicejax.losses.probabilities import gold_logit, over_labels
 
 
 @jax.tree_util.register_dataclass
@@ -224,8 +224,10 @@ def _harmonised(
     bins, kind = state.counts.shape[0], state.counts.dtype
     norms, momentum = jax.lax.stop_gradient((norms, jnp.asarray(momentum).astype(kind)))
     index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)
-    inside = one_hot(index, bins) & where[..., None]
-    reached = jnp.sum(inside, axis=tuple(range(index.ndim)), dtype=kind)
+    # One bin at a time: all at once are as many arrays of the logits' size.
+    reached = jax.lax.map(
+        lambda one: jnp.sum(where & (index == one), dtype=kind), jnp.arange(bins)
+    )
     if axis_name is not None:
         reached = jax.lax.psum(reached, axis_name)
     counts = momentum * state.counts + (1 - momentum) * reached
@@ -235,4 +237,11 @@ def _harmonised(
     present = reached > 0
     weights = jnp.sum(corrected) / (jnp.where(present, corrected, 1) * occupied)
     weights = jnp.where(present, weights, 0).astype(norms.dtype)
-    return at_label(weights, index), GHMState(counts=counts, updates=updates)
+
+    def add(total, bin_and_weight):
+        one, weight = bin_and_weight
+        return total + jnp.where(index == one, weight, 0), None
+
+    pairs = (jnp.arange(bins), weights)
+    of_elements, _ = jax.lax.scan(add, jnp.zeros_like(norms), pairs)
+    return of_elements, GHMState(counts=counts, updates=updates)
