@@ -59,7 +59,7 @@ class Added:
     exhausted: int = 0
 
     def __str__(self) -> str:
-        """One line."""
+        """Format as one line."""
         short = f" of {self.wanted} wanted" if self.made < self.wanted else ""
         return (
             f"{self.made} added{short}; nothing to replace in {self.unreplaceable}, "
@@ -86,7 +86,7 @@ class Augmented:
     negative: Added
 
     def __str__(self) -> str:
-        """A line for the whole, and one for each change."""
+        """Format as one line for the whole and one per change."""
         share = self.positives / len(self.examples)
         lines = [f"{len(self.examples)} examples, {share:.1%} positive"]
         if self.removed:
@@ -99,12 +99,12 @@ class Augmented:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImbalanceAblation:
-    """Makes one of the five data sets; the same values give the same.
+    """Builder of one of the five data sets; deterministic in its fields.
 
     A class grows by variants of its own examples, each of which serves once before any
-    serves twice. A variant has texts that no other example has, label and line of the
-    example it is made of, and that one's id with a number. With the same seed, a set
-    that adds more positive examples adds those of a set with fewer first.
+    serves twice. A variant has texts that no other example has, label and line of its
+    example, and that one's id with a number. With the same seed, a set that adds more
+    positive examples adds those of a smaller set first.
 
     >>> from dicejax.data.examples import LabelledText
     >>> data = [LabelledText(f"{i}?", None, l, str(i), i) for i, l in enumerate("100")]
@@ -113,15 +113,15 @@ class ImbalanceAblation:
       negative: 1 left out
 
     Args:
-      variant: which data set.
-      positive: the label of the positive class; all others are negative.
-      size: number of examples to reach; None takes that of the table above.
-      positive_share: share of positive examples to reach. Only for
-        `+positive & +negative` are both free; for the others give one or none.
-      synonyms: where they come from.
+      variant: data set to build.
+      positive: label of the positive class; all others are negative.
+      size: number of examples; None takes that of the table above.
+      positive_share: share of positive examples. Only for `+positive & +negative` are
+        both free; for the others give one or none.
+      synonyms: source of the synonyms.
       replaced_share: share of an example's words that a variant replaces, rounded, but
         at least one.
-      seed: of the draws.
+      seed: random seed.
     """
 
     variant: Variant
@@ -186,17 +186,16 @@ class ImbalanceAblation:
         return wanted
 
     def make(self, examples: Sequence[LabelledText]) -> Augmented:
-        """Make the data set.
+        """Build the data set.
 
-        A class of which there are too few variants stays short of what is wanted; the
-        result says so.
+        A class with too few variants stays short of its target; the result says so.
 
         Args:
-          examples: the original training set.
+          examples: original training set.
 
         Raises:
           InputError: an example has no label, a class has no example, the original does
-            not fit the variant (see `targets`), or the synonyms cannot be had.
+            not fit the variant (see `targets`), or the synonyms are unavailable.
         """
         classes = self._classes(examples)
         present = len(classes[0]), len(classes[1])
@@ -249,7 +248,7 @@ class ImbalanceAblation:
 
 
 class _Growth:
-    """Makes variants of examples, unlike each other and all examples there are."""
+    """Builder of variants, unlike each other and all existing examples."""
 
     def __init__(self, examples: Sequence[LabelledText], replacer: Replacer):
         self.made: list[LabelledText] = []
@@ -260,7 +259,7 @@ class _Growth:
     def add(
         self, templates: list[LabelledText], wanted: int, random: np.random.Generator
     ) -> Added:
-        """Make as many as wanted, or as there are."""
+        """Add as many as wanted, or as there are."""
         if wanted == 0:
             return Added()
         useful = [t for t in templates if self._replacer.finds(_texts(t))]

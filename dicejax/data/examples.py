@@ -1,4 +1,4 @@
-"""Examples of each kind of task, as readers give them and tasks take them."""
+"""Examples of each kind of task."""
 
 from __future__ import annotations
 

@@ -96,14 +96,14 @@ def _first_fit(lengths: Sequence[int], max_length: int) -> Iterator[int]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchLayout:
-    """The arrays of an example by name, each with what fills the places left over.
+    """The arrays of an example by name, each with its fill value.
 
     Args:
-      tokens: a number for each token, int `[n]`; in a batch `[B, T]`.
-      sequences: a single number, such as a class; in a batch `[B, S]`, where S is the
-        most examples in a row.
-      places: a single number that counts tokens from the example's first; in a batch
-        `[B, S]`, counted from the row's first. Negative numbers stay as they are.
+      tokens: a number per token, int `[n]`; in a batch `[B, T]`.
+      sequences: one number per example, such as a class; in a batch `[B, S]`, where S
+        is the most examples in a row.
+      places: one number that counts tokens from the example's first; in a batch `[B,
+        S]`, counted from the row's first. Negative numbers stay as they are.
     """
 
     tokens: Mapping[str, int]

@@ -1,4 +1,4 @@
-"""From encoded examples to batches, the same for the same (seed, step)."""
+"""Batches from encoded examples, a function of (seed, step)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ Example = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Packed:
-    """One batch with what the host needs to know about it.
+    """One batch with its metadata.
 
     Attributes:
       arrays: int32, as `data.pack.fill` lays them out; and where examples have weights,
         float32 `token_weights` `[B, T]` and `sequence_weights` `[B, S]`, 0 for padding.
-        They may be those of some rows only; all else speaks of the whole batch.
-      rows: for each row the indices of the examples in it; of empty rows at the end
-        nothing.
+        They may hold some rows only; all other fields describe the whole batch.
+      rows: for each row the indices of the examples in it; none for padding rows.
       tokens: number of real tokens, padding not counted.
       places: number of places for tokens, padding counted.
       epoch: number of the pass over the data, from 0.
@@ -97,12 +96,12 @@ class Batches:
         return self.part(step, 0, self.rows)
 
     def part(self, step: int, start: int, stop: int) -> Packed:
-        """Return a batch with the arrays of some rows only; no other row is filled.
+        """Return a batch with the arrays of some rows only.
 
         Args:
-          step: number of the batch.
+          step: batch number.
           start: the first row.
-          stop: the row behind the last, at most `rows`.
+          stop: end (exclusive), at most `rows`.
 
         Raises:
           IndexError: there is no such batch.
@@ -138,7 +137,7 @@ class Batches:
         )
 
     def epoch_ends(self) -> list[int]:
-        """Return, for each epoch, the number of steps taken when it is over."""
+        """Return the number of steps at the end of each epoch."""
         return self._plan.epoch_ends()
 
     @property
@@ -149,13 +148,12 @@ class Batches:
     def iterate(
         self, start: int = 0, *, rows_here: slice | None = None, threads: int = 2
     ) -> Iterator[Packed]:
-        """Yield the batches from number `start` on, prepared ahead in threads.
+        """Yield the batches from number `start` on, prefetched in threads.
 
         Args:
-          start: number of the first.
-          rows_here: of each batch only these rows are filled, as by `part`; None fills
-            all.
-          threads: how many prepare batches.
+          start: number of the first batch.
+          rows_here: rows to fill in each batch, as by `part`; None fills all.
+          threads: number of prefetching threads.
 
         Raises:
           ValueError: `rows_here` has a stride.
@@ -175,7 +173,7 @@ def _weight_arrays(
     segment_ids: np.ndarray,
     sequences: int,
 ) -> dict[str, np.ndarray]:
-    """Lay out the weights of examples, of which each row has so many."""
+    """Lay out example weights as arrays."""
     of_sequences = np.zeros((len(counts), sequences), np.float32)
     of_sequences[np.arange(sequences) < np.array(counts, int)[:, None]] = weights
     padded = np.pad(of_sequences, ((0, 0), (1, 0)))  # segment 0 is padding

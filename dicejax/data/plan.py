@@ -81,7 +81,7 @@ class BatchPlan:
         return tuple(tuple(itertools.islice(items, n)) for n in counts), bounds
 
     def epoch_ends(self) -> list[int]:
-        """Return, for each epoch, the number of steps taken when it is over."""
+        """Return the number of steps at the end of each epoch."""
         ends = np.flatnonzero(np.diff(self.epochs)) + 1
         return [*ends.tolist(), len(self)] if len(self) else []
 
@@ -154,8 +154,8 @@ def bucket_plan(
       lengths: tokens of each example.
       max_length: tokens per row at most; no example is longer.
       rows: examples per batch.
-      buckets: at most so many widths there are, see `bucket_widths`; each is a shape
-        for which the step is compiled.
+      buckets: maximum number of widths, see `bucket_widths`; the step is compiled for
+        each.
       epochs: number of passes over the examples.
       seed: of the order; None keeps the order given within a width, wide ones first.
       drawn: None takes all examples in each epoch.
@@ -185,7 +185,7 @@ def bucket_plan(
 def bucket_widths(
     lengths: Sequence[int], max_length: int, buckets: int
 ) -> tuple[int, ...]:
-    """Choose the widths to which padding examples takes the fewest places.
+    """Choose the widths that minimize padding.
 
     They are multiples of 8, or the row length; an optimum by dynamic programming over
     the number of examples of each such length.
@@ -198,7 +198,7 @@ def bucket_widths(
     Args:
       lengths: tokens of each example.
       max_length: tokens per row at most; no example is longer.
-      buckets: the most widths.
+      buckets: maximum number of widths.
 
     Returns:
       The widths, ascending; the last holds every example.
@@ -245,7 +245,7 @@ def rows_per_batch(lengths: Sequence[int], max_length: int, sentences: int) -> i
 
 
 class _Arranged(NamedTuple):
-    """The batches of one epoch."""
+    """Batches of one epoch."""
 
     order: np.ndarray  # of the epoch's examples, by batches, rows and places
     examples: np.ndarray  # in each row

@@ -1,4 +1,4 @@
-"""Resampling: which examples an epoch holds, so that rare classes are seen more often.
+"""Resampling: choose an epoch's examples so that rare classes are seen more often.
 
 All three ways count units: examples of a class where each example has one label, words
 of a class where each word has. `UnitCounts` holds how many of each an example has. A
@@ -79,7 +79,7 @@ class UnitCounts:
         """Negative units for each positive one; infinite where there is none.
 
         Args:
-          indices: of the examples that are meant; None means all.
+          indices: of the examples to count; None: all.
         """
         chosen = slice(None) if indices is None else indices
         negative, positive = self.negative[chosen].sum(), self.positive[chosen].sum()
@@ -88,7 +88,7 @@ class UnitCounts:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Sampling(abc.ABC):
-    """A way to choose the examples of an epoch; a subclass for each."""
+    """Base class of resampling strategies."""
 
     @abc.abstractmethod
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
@@ -103,7 +103,7 @@ class Sampling(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DownSampling(Sampling):
-    """Leaves out negative examples: those without one positive unit.
+    """Drop negative examples, those without a positive unit.
 
     Every other example is in every epoch. Of the negative ones each epoch draws others,
     without replacement; give one of `ratio` and `share`.
@@ -134,13 +134,7 @@ class DownSampling(Sampling):
             raise ValueError(f"share is {self.share}; want 0 to 1")
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Choose the examples of an epoch.
-
-        Args:
-          counts: of all examples.
-          seed: of the run.
-          epoch: number of the pass over the data, from 0.
-        """
+        """Choose the examples of an epoch; see `Sampling.epoch`."""
         is_negative = counts.positive == 0
         order = np.flatnonzero(is_negative)
         kept = np.flatnonzero(~is_negative)
@@ -157,11 +151,11 @@ class DownSampling(Sampling):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OverSampling(Sampling):
-    """Repeats positive examples; every example is in every epoch at least once.
+    """Repeat positive examples; every epoch holds every example at least once.
 
-    What helps is repeated: examples with fewer negative units per positive one than
-    `ratio`. All are repeated equally often, but for the last round, which takes some of
-    them, others each epoch.
+    Repeated are examples with fewer negative units per positive one than `ratio`. All
+    are repeated equally often, but for the last round, which takes some of them, others
+    each epoch.
 
     >>> counts = UnitCounts(np.eye(2, dtype=int)[[0, 0, 1, 0, 0, 1, 0]])
     >>> OverSampling(ratio=1).epoch(counts, seed=0, epoch=0).indices.tolist()
@@ -181,16 +175,11 @@ class OverSampling(Sampling):
             raise ValueError("ratio is 0: no number of repeats leaves no negative unit")
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Choose the examples of an epoch.
-
-        Args:
-          counts: of all examples.
-          seed: of the run.
-          epoch: number of the pass over the data, from 0.
+        """Choose the examples of an epoch; see `Sampling.epoch`.
 
         Raises:
-          ValueError: no example has a positive unit, or none has so many that repeating
-            it helps.
+          ValueError: no example has a positive unit, or repeating positives cannot
+            help.
         """
         _check_positives(counts)
         # The ratio is met once this sum over the epoch is 0 or more.
@@ -218,7 +207,7 @@ class OverSampling(Sampling):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportanceSampling(Sampling):
-    """Draws examples of rare classes more often and weighs them less, without bias.
+    """Draw rare classes more often and weigh them less, without bias.
 
     An example's chance is proportional to the sum over its units of 1 / n**power, where
     n is the number of units of the unit's class in the data: at 1 every class is drawn
@@ -243,15 +232,7 @@ class ImportanceSampling(Sampling):
         _check_size(self.size)
 
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Draw the examples of an epoch.
-
-        Args:
-          counts: of all examples.
-          seed: of the run.
-          epoch: number of the pass over the data, from 0.
-
-        Returns:
-          Indices and the weights of their losses.
+        """Draw the examples of an epoch, with loss weights; see `Sampling.epoch`.
 
         Raises:
           ValueError: an example has no unit.
@@ -279,7 +260,7 @@ def draw(
     ([0, 1, 1, 1], [2.0, 0.67, 0.67, 0.67])
 
     Args:
-      chances: c, above 0, one per example; they need not sum to 1.
+      chances: c > 0 per example, unnormalized.
       seed: of the run.
       epoch: number of the pass over the data, from 0.
       size: number of draws; None draws as many as there are examples.
@@ -288,7 +269,7 @@ def draw(
       Indices and the weights of their losses.
 
     Raises:
-      ValueError: there is no example, or a chance is not a number above 0.
+      ValueError: there is no example, or a chance is not positive.
     """
     _check_size(size)
     chances = np.asarray(chances, float)

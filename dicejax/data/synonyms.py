@@ -1,4 +1,4 @@
-"""Synonyms from WordNet or a file of pairs, and texts with words replaced by them."""
+"""Synonyms from WordNet or a file of pairs, and their substitution in texts."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class WordNet:
     An inflected form has no synonyms, and neither have words such as "in" and "two".
 
     Args:
-      senses: how many senses of a word count, the commonest first.
-      lexicon: of wn, such as "oewn:2024"; None takes all English ones.
+      senses: number of senses of a word to use, the commonest first.
+      lexicon: lexicon of wn, such as "oewn:2024"; None takes all English ones.
     """
 
     senses: int = 1
@@ -103,7 +103,7 @@ class SynonymPairs:
     ('quick', 'rapid')
 
     Args:
-      path: of the file; local, or anything etils.epath opens.
+      path: file; local, or anything etils.epath opens.
     """
 
     path: str
@@ -142,7 +142,7 @@ class _Slot(NamedTuple):
 class Replacer:
     """Replaces words by synonyms in the same letter case.
 
-    Spaces and punctuation are kept, and so are words in mixed case (iPhone).
+    Spaces, punctuation and words in mixed case (iPhone) are kept.
 
     >>> replacer = Replacer({"easy": ("simple",)}.get, share=1.0)
     >>> replacer(("Is it EASY?", "Easy!"), np.random.default_rng(0))
@@ -150,8 +150,8 @@ class Replacer:
 
     Args:
       lookup: returns a word's synonyms.
-      share: of an example's words to replace: rounded, but at least one word, and at
-        most those that have synonyms.
+      share: share of an example's words to replace, rounded, but at least one word and
+        at most those that have synonyms.
     """
 
     def __init__(self, lookup: Lookup, share: float):
@@ -176,7 +176,7 @@ class Replacer:
         return tuple(written)
 
     def finds(self, texts: tuple[str, ...]) -> bool:
-        """Return whether some word can be replaced."""
+        """Return whether any word can be replaced."""
         return bool(self._slots(texts)[0])
 
     def _slots(self, texts: tuple[str, ...]) -> tuple[list[_Slot], int]:

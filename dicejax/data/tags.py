@@ -50,7 +50,7 @@ class Span(NamedTuple):
 
 
 def spans(tags: Sequence[str], scheme: str) -> list[Span]:
-    """Decode one sentence; any sequence of the scheme's tags means something.
+    """Decode the tags of one sentence; any sequence of the scheme's tags is valid.
 
     Networks predict, and files hold, sequences that break their scheme. They are read
     as conlleval and seqeval 1.2.2 (default mode) read them. A span begins
@@ -116,8 +116,8 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
       One tag per word.
 
     Raises:
-      ValueError: spans overlap (tags cannot say so), one is empty, has no type or lies
-        outside the sentence, or the scheme is unknown.
+      ValueError: spans overlap, one is empty, has no type or lies outside the sentence,
+        or the scheme is unknown.
     """
     _check_scheme(scheme)
     tags = ["O"] * length

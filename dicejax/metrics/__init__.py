@@ -1,1 +1,1 @@
-"""Scores that merge over batches and are finished on the host."""
+"""Scores that merge over batches and are computed on the host."""

@@ -1,4 +1,4 @@
-"""Arrays that a caller gave, checked before they count for anything."""
+"""Validation of input arrays."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def truths(values: ArrayLike, name: str) -> np.ndarray:
     [True, False]
 
     Raises:
-      ValueError: a value is neither 0 nor 1: -100 would otherwise pass for true.
+      ValueError: a value is neither 0 nor 1.
     """
     array = np.asarray(values)
     strange = array[(array != 0) & (array != 1)]
@@ -29,7 +29,7 @@ def numbers(values: ArrayLike, name: str) -> np.ndarray:
     [1.0, 0.5]
 
     Raises:
-      ValueError: a value is NaN, which has no place in an order.
+      ValueError: a value is NaN.
     """
     array = np.asarray(values, np.float64)
     if np.isnan(array).any():

@@ -78,15 +78,15 @@ def reliability(
     0.075
 
     Args:
-      confidence: [N], the probability of what was predicted, or of the positive class.
+      confidence: [N], the probability of the predicted or of the positive class.
       correct: [N], 1 or True where the prediction, or the positive class, is right.
-      counts: [N] integers, how many predictions each entry stands for; 1 by default.
+      counts: [N] integers, number of predictions of each entry; 1 by default.
       bins: M; 15 is Guo et al.'s number. The first bin holds 0 too, empty ones are
         kept.
 
     Raises:
       ValueError: the shapes are not the same [N], a confidence is not in [0, 1],
-        something in `correct` is neither 0 nor 1, or there is no bin.
+        `correct` holds other values than 0 and 1, or there is no bin.
     """
     confidence = np.asarray(confidence, np.float64)
     correct = np.asarray(correct)

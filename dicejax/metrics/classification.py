@@ -1,4 +1,4 @@
-"""Scores of classification, all from one confusion matrix, which adds over batches."""
+"""Classification scores from a confusion matrix that adds over batches."""
 
 from __future__ import annotations
 

@@ -31,9 +31,9 @@ def score(
 
     Args:
       golds: the spans of each question's answer, by its id.
-      predictions: the spans found, or the one span. A question without them scores 0,
-        as does one whose first gold span is blank; ids that no question has are
-        ignored. All as officially.
+      predictions: predicted spans, or one span. A question without them scores 0, as
+        does one whose first gold span is blank; ids that no question has are ignored.
+        All as officially.
 
     Raises:
       ValueError: a question has no gold span.

@@ -1,4 +1,4 @@
-"""The quotients of which scores are made, with 0 / 0 = 0 in all of them."""
+"""Quotients with 0 / 0 = 0."""
 
 from __future__ import annotations
 

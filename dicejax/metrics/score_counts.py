@@ -44,7 +44,7 @@ def count_scores(
       logits: `[..., C]`.
       labels: int `[...]` of one class, or `[..., C]` of 0 and 1; negative ones are left
         out.
-      kind: which of these.
+      kind: the form of the logits and labels.
       where: bool, the shape of the labels; False leaves out.
 
     Returns:
@@ -68,10 +68,10 @@ def count_scores(
 
 
 def _log_odds(logits: Array) -> Array:
-    """Each class against all others, `z_c - logsumexp(the others)`.
+    """Return the log-odds of each class against all others.
 
-    What is left of the sum without one class is no difference of rounded numbers: it
-    holds the largest term still, or, for the likeliest class, is summed anew.
+    `z_c - logsumexp(the others)` without cancellation: the sum keeps its largest term
+    or, for the likeliest class, is taken anew.
     """
     is_top = jnp.arange(logits.shape[-1]) == logits.argmax(axis=-1, keepdims=True)
     top = logits.max(axis=-1, keepdims=True)

@@ -10,7 +10,7 @@ from dicejax.metrics.spans import SpanScores
 
 
 def heading(name: str) -> str:
-    """Write the name of a score for people.
+    """Return the display name of a score.
 
     >>> heading("f1"), heading("macro_f1")
     ('F1', 'macro F1')
@@ -26,8 +26,7 @@ class Scores:
     {'f1': 0.5, 'per_type': {'PER': {'f1': 1.0, 'support': 2}}}
 
     Attributes:
-      values: shares in [0, 1] (Matthews' correlation: [-1, 1]), what papers report
-        first.
+      values: shares in [0, 1] (Matthews' correlation: [-1, 1]), the primary one first.
       groups: by type, class or kind of question: its scores, and its `support`.
     """
 
@@ -41,7 +40,7 @@ class Scores:
 
     @classmethod
     def of_spans(cls, scores: SpanScores) -> Scores:
-        """Take micro precision, recall and F1, macro F1, and each type's."""
+        """Return micro precision, recall and F1, macro F1, and each type's."""
         return cls(
             {
                 "precision": scores.precision,

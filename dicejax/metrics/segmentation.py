@@ -1,4 +1,4 @@
-"""Word segmentation and part-of-speech tagging over characters, as Chinese needs them.
+"""Word segmentation and part-of-speech tagging over characters, as in Chinese.
 
 Each character has a tag such as `B-NN` or `S-PU`. A word is a span, its part of speech
 the type: so the joint score is the span score of `metrics.spans`, as the papers on CTB
@@ -124,7 +124,7 @@ def tagging_scores(counts: TaggingCounts) -> TaggingScores:
 
 
 def without_types(sentences: Sequence[Iterable[Span]]) -> list[list[Span]]:
-    """Keep where spans are and forget what they are.
+    """Replace all types by one.
 
     >>> [tuple(span) for span in without_types([[Span("NN", 0, 2)]])[0]]
     [('word', 0, 2)]

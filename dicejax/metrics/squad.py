@@ -39,7 +39,7 @@ class AnswerScores:
 
     @classmethod
     def of(cls, exact: Collection[float], f1: Collection[float]) -> AnswerScores:
-        """Take the means of what each question scored."""
+        """Average the scores of questions."""
         count = len(exact)
         return cls(
             quotients.ratio(sum(exact), count), quotients.ratio(sum(f1), count), count
@@ -165,8 +165,7 @@ def score_v2(
     Args:
       golds: the answers to each question, by its id; none where it has no answer.
       predictions: one answer per question; ids that no question has are ignored.
-      no_answer: how probable it is, or by how much likelier, that a question has no
-        answer.
+      no_answer: score for a question having no answer.
       threshold: a question with a no-answer score above it counts as refused.
 
     Raises:

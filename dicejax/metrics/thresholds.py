@@ -1,4 +1,4 @@
-"""Decision thresholds chosen on dev data for the best F1, and labelled as chosen."""
+"""Decision thresholds tuned on dev data for the best F1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dicejax.metrics import arrays, quotients
 
 @dataclasses.dataclass(frozen=True)
 class TunedThreshold:
-    """A threshold with all that a reader needs to judge it.
+    """A tuned threshold with its scores.
 
     Its F1 is the best that these examples allow, so on others expect less: report
     `default_f1` with it, and scores on test data with both thresholds.
@@ -24,10 +24,10 @@ class TunedThreshold:
     Attributes:
       threshold: scores that are not below it count as positive; see `decide`.
       f1: on the examples it was chosen from; a share in [0, 1].
-      default_threshold: what would be used without tuning.
+      default_threshold: threshold without tuning.
       default_f1: its F1 on the same examples.
-      examples: from how many scores it was chosen.
-      positives: how many positives there were to find.
+      examples: number of scores it was chosen from.
+      positives: number of positives.
     """
 
     threshold: float
@@ -77,10 +77,9 @@ def tune(
     (0.25, 1.0, 0.6667, 4)
 
     Args:
-      scores: of any shape, higher for what is likelier positive: probabilities, or
-        logits with `default=0`.
+      scores: of any shape, probabilities, or logits with `default=0`.
       gold: the same shape, 1 or True for positives.
-      default: what would be used without tuning.
+      default: threshold without tuning.
       where: the same shape; False leaves an entry out.
 
     Raises:
@@ -120,7 +119,7 @@ def tune_spans(
       scores: one per candidate, of all sentences together.
       correct: whether a candidate is a gold span.
       gold: the number of gold spans in all sentences.
-      default: what would be used without tuning.
+      default: threshold without tuning.
 
     Raises:
       ValueError: the lengths differ, more candidates are correct than there is gold, a
@@ -167,7 +166,7 @@ def _best_cut(
 
 
 def _between(upper: float, lower: float | None = None) -> float:
-    """Halve the way; neighbours, and infinities, leave no room: then the upper one."""
+    """Return the midpoint, or the upper one of neighbours and infinities."""
     if lower is None:
         return upper
     middle = lower + (upper - lower) / 2

@@ -103,7 +103,7 @@ class BertConfig(EncoderConfig):
 
     @property
     def summary(self) -> SequenceSummary:
-        """BERT has a pooler; the others drop out first, and ELECTRA takes a GELU."""
+        """Summary of a sequence: BERT pools, others drop out, ELECTRA takes a GELU."""
         rate = self.head_dropout
         return SequenceSummary(
             activation="gelu" if self.model_type == "electra" else "tanh",

@@ -1,4 +1,4 @@
-"""Dropout whose draws belong to the rows of a batch, however the batch is divided."""
+"""Dropout drawn per row, independent of how a batch is divided."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ from jax import Array
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class DropoutKeys:
-    """PRNG keys for dropout: one for each row of a batch, and one that all rows share.
+    """PRNG keys for dropout: one per row of a batch, and one that all rows share.
 
-    A row draws the same numbers wherever it is, so a batch that is cut into
-    micro-batches or split over devices drops what the whole batch drops.
+    Micro-batches and shards of a batch drop what the whole batch drops.
 
     Attributes:
       rows: keys `[..., B]`.
-      batch: keys `[...]`, for what is computed once for all rows.
+      batch: keys `[...]`, for values computed once for all rows.
 
     >>> keys = DropoutKeys.of(jax.random.key(0), jnp.arange(4))
     >>> second_half = DropoutKeys.of(jax.random.key(0), jnp.arange(2, 4))
@@ -45,11 +44,11 @@ class DropoutKeys:
         return DropoutKeys(of_rows(self.rows), jax.random.split(self.batch, parts))
 
     def __getitem__(self, index: int | slice) -> DropoutKeys:
-        """Take from the leading axis that `split` made."""
+        """Index the leading axis that `split` made."""
         return DropoutKeys(self.rows[index], self.batch[index])
 
     def __iter__(self) -> Iterator[DropoutKeys]:
-        """Go through the leading axis that `split` made."""
+        """Iterate over the leading axis that `split` made."""
         return (self[index] for index in range(len(self.batch)))
 
 
@@ -60,7 +59,7 @@ def dropout(x: Array, rate: float, keys: DropoutKeys | Array | None) -> Array:
     dropout costs; the rate is therefore exact to 1/65536.
 
     Args:
-      x: any shape, `[B, ...]` where each row draws by itself.
+      x: any shape; `[B, ...]` for a key per row.
       rate: in [0, 1).
       keys: a key for each row, or one key for all of `x`; None switches dropout off.
     """

@@ -42,12 +42,12 @@ MAX_UNROLLED_LAYERS = 6
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceSummary:
-    """The vector of a sequence, as made of its hidden states.
+    """The vector of a sequence, computed from its hidden states.
 
     Args:
       position: the token whose hidden state is taken, or "mean" of all of them.
       projected: whether there is a dense layer.
-      activation: after that, a name of `ACTIVATIONS`; None: none.
+      activation: activation after it, a name of `ACTIVATIONS`; None: identity.
       dropout_before: share of the hidden state set to zero before the dense layer.
       dropout_after: the same of the vector that the classifier sees.
     """
@@ -92,7 +92,7 @@ class EncoderConfig(abc.ABC):
 
     @abc.abstractmethod
     def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> nnx.Module:
-        """Make the module with initial parameters; it is called as `Encoder` is."""
+        """Build the module with initial parameters; called as `Encoder`."""
 
     @property
     def max_length(self) -> int | None:
@@ -119,7 +119,7 @@ class EncoderConfig(abc.ABC):
 
 
 def encoder_configs() -> dict[str, type[EncoderConfig]]:
-    """Return the classes of architectures that are defined, by `model_type`."""
+    """Return the encoder configurations by `model_type`."""
     found: dict[str, type[EncoderConfig]] = {}
     classes = EncoderConfig.__subclasses__()
     while classes:
@@ -214,9 +214,9 @@ def scan(
     depth: int,
     remat: bool,
 ) -> tuple[Array, Array]:
-    """Send `x` through stacked layers, one after the other.
+    """Apply stacked layers in sequence.
 
-    Compile time grows with depth up to six layers, and deeper models take less.
+    Up to six layers are unrolled.
 
     Args:
       layers: as `stack` makes them.

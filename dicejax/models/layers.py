@@ -1,7 +1,7 @@
-"""The parts every encoder is built of: dense, layer normalisation, embedding.
+"""Layers of all encoders: dense, layer normalisation, embedding.
 
-Parameters are float32; `dtype` is the type in which matrix products and activations are
-computed. Layer normalisation is always computed in float32.
+Parameters are float32; `dtype` is the type of matrix products and activations. Layer
+normalisation is always computed in float32.
 """
 
 from __future__ import annotations
@@ -81,11 +81,10 @@ matmul.defvjp(_matmul_fwd, _matmul_bwd)
 
 
 def _transposed_dot(x: Array, g: Array) -> Array:
-    """`[..., M, K]` transposed by `[..., M, N]`.
+    """Multiply `[..., M, K]` transposed by `[..., M, N]`.
 
-    On processors the product of bfloat16 columns runs at half the speed of that of rows
-    and XLA folds a plain transposition back into the product; written out through a
-    flat copy it stays.
+    On CPUs bfloat16 columns multiply at half the speed of rows, and XLA folds a plain
+    transposition back; written through a flat copy it stays.
     """
 
     def on_cpu(x: Array, g: Array) -> Array:

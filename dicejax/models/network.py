@@ -21,11 +21,11 @@ Params = dict[str, Any]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Network:
-    """A description of the network; hashable, so that it can be a static argument.
+    """A description of the network; hashable, for use as a static argument.
 
     Args:
       encoder: the architecture of the encoder.
-      heads: pairs of head name and what the head computes.
+      heads: pairs of a name and a head.
       precision: type of activations and matrix products: "float32", "bfloat16", or
         "float64" where 64-bit types are switched on.
       remat: recompute layers in the backward pass to save memory.
@@ -69,7 +69,7 @@ class Network:
         Args:
           params: nested dict as `init` returns it.
           batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
-            `[B, T]` (see `encoder.Encoder`), and what else the heads need.
+            `[B, T]` (see `encoder.Encoder`), and further inputs of the heads.
           rng: keys for dropout, or one from which those of the rows are derived; None
             switches dropout off.
 

@@ -216,10 +216,10 @@ class XLNetLayer(nnx.Module):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class RowContext:
-    """The inputs of all layers besides the hidden states.
+    """Inputs of all layers besides the hidden states.
 
     Attributes:
-      mask: bool `[B, 1, T, T]`, which tokens may attend to which.
+      mask: bool `[B, 1, T, T]`, whether a token may attend to another.
       positions: `[2 T, D]`, the encoding of the distances T, T - 1, ... 1 - T.
       other_type: bool `[B, T, T]`, whether two tokens differ in type.
     """
@@ -280,7 +280,7 @@ class XLNet(Encoder):
 
 
 def _visible(segment_ids: Array, config: XLNetConfig) -> Array:
-    """Mask which tokens may attend to which: bool `[B, 1, T, T]`."""
+    """Return the attention mask, bool `[B, 1, T, T]`."""
     mask = segment_mask(segment_ids)
     if config.attn_type == "bi":
         return mask
@@ -289,11 +289,9 @@ def _visible(segment_ids: Array, config: XLNetConfig) -> Array:
 
 
 def _by_position(by_distance: Array) -> Array:
-    """From scores by distance `[B, N, T, 2 T]` to those by position `[B, N, T, T]`.
+    """Map scores by distance `[B, N, T, 2 T]` to scores by position `[B, N, T, T]`.
 
-    The entry of token t and position s is that of distance t - s, in column T - t + s.
-    Read as rows of 2 T - 1 entries after the first T, each row is shifted by one
-    against the row before.
+    Rows of 2 T - 1 entries after the first T shift each row by one against the last.
     """
     *batch, tokens, distances = by_distance.shape
     flat = by_distance.reshape(*batch, tokens * distances)[..., tokens:]

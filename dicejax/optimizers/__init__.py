@@ -1,8 +1,4 @@
-"""Optimisers: an update rule and its learning rates over a run, as one dataclass.
-
-An experiment file and the command line set every field. What the rules share, and what
-a training step calls, is in `Optimizer`.
-"""
+"""Optimisers: dataclasses of an update rule and its learning rates."""
 
 from dicejax.optimizers.optimizer import Optimizer, Update
 from dicejax.optimizers.parameters import decay_mask, per_layer
@@ -22,7 +18,7 @@ __all__ = [
 
 
 def by_short_name() -> dict[str, type[Optimizer]]:
-    """Return the optimisers by the names that the command line takes.
+    """Return the optimisers by their names on the command line.
 
     >>> sorted(by_short_name())
     ['adafactor', 'adamw', 'lamb', 'lion']

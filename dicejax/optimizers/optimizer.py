@@ -51,21 +51,20 @@ class Optimizer(abc.ABC):
     heads. A subclass gives the rule; LAMB scales its decay too.
 
     Args:
-      learning_rate: the highest one, reached at the end of the warm-up.
+      learning_rate: peak learning rate, reached at the end of the warm-up.
       warmup: share of all steps over which the learning rate rises.
-      schedule: how it falls after that; see `schedules`.
-      power: of the polynomial schedule.
-      final_share: the learning rate at the end, as a share of the highest; a constant
-        one stays at the highest.
+      schedule: decay after the warm-up; see `schedules`.
+      power: exponent of the polynomial schedule.
+      final_share: final learning rate as a share of the peak; "constant" ignores it.
       weight_decay: decoupled decay; biases and normalisation scales are exempt.
-      clip_norm: gradients are scaled down to this global norm.
-      head_learning_rate: the highest learning rate of the heads; None: learning_rate.
-      layer_decay: each layer's learning rate is this times that of the layer above; the
-        embeddings count as the layer below the lowest.
-      freeze_embeddings: whether the embeddings keep their values.
-      frozen_layers: the lowest layers, so many of them, keep their values. The
-        embeddings below them are still trained unless they are frozen too.
-      ema_decay: of an average of the parameters over the steps; 0: there is none.
+      clip_norm: global norm to which gradients are clipped.
+      head_learning_rate: peak learning rate of the heads; None: learning_rate.
+      layer_decay: factor of the learning rate from each layer to the one below,
+        embeddings last.
+      freeze_embeddings: whether the embeddings are frozen.
+      frozen_layers: number of lowest layers that are frozen; embeddings have their own
+        switch.
+      ema_decay: decay of an exponential moving average of the parameters; 0: none.
 
     Raises:
       ValueError: a setting is out of its range.
@@ -108,9 +107,9 @@ class Optimizer(abc.ABC):
 
     @abc.abstractmethod
     def rule(self) -> tuple[optax.GradientTransformation, ...]:
-        """Return what makes updates of clipped gradients, one after the other.
+        """Return the transformation of clipped gradients.
 
-        The updates are for a learning rate of 1, weight decay included, and are
+        Its updates are for a learning rate of 1, weight decay included, and are
         subtracted. A rule that takes norms, means or factors of tensors is wrapped in
         `per_layer`.
         """
@@ -118,8 +117,8 @@ class Optimizer(abc.ABC):
     def transform(self) -> optax.GradientTransformation:
         """Return clipping and the rule for a learning rate of 1, to be subtracted.
 
-        Its state has no entries for what is frozen, and its updates are 0 there. The
-        rates of layers and heads are left to `update`.
+        Frozen parameters have no state and updates of 0; `update` applies learning
+        rates.
         """
         chain = self._chain()
         if not self.freeze_embeddings and not self.frozen_layers:
@@ -146,19 +145,17 @@ class Optimizer(abc.ABC):
         step: ArrayLike,
         total_steps: ArrayLike,
     ) -> Update:
-        """Take one step.
-
-        What is frozen stays bit for bit, whatever its gradients are.
+        """Take one step; frozen parameters stay bit for bit.
 
         Args:
           gradients: like the parameters.
-          opt_state: what `init` or the last update gave.
+          opt_state: state of `init` or the last update.
           params: nested dict, of the encoder and the heads.
           step: number of updates done.
           total_steps: number of updates planned.
 
         Raises:
-          ValueError: more layers are to be frozen than there are.
+          ValueError: more layers are frozen than there are.
         """
         gradients, old = self._trained(gradients), self._trained(params)
         updates, opt_state = self._chain().update(gradients, opt_state, old)
@@ -196,10 +193,10 @@ class Optimizer(abc.ABC):
         return self.learning_rate * share
 
     def multipliers(self, params: Params) -> Params:
-        """Return what the learning rate of each trained parameter is multiplied by.
+        """Return the learning-rate multiplier of each trained parameter.
 
-        A tree like the parameters without what is frozen, of numbers, or arrays
-        `[L, 1, ...]` for stacked layers whose rates differ.
+        A tree like the trained parameters, of numbers, or arrays `[L, 1, ...]` for
+        stacked layers whose rates differ.
         """
 
         def multiplier(path: tuple, leaf: Array) -> float | np.ndarray:
@@ -217,11 +214,10 @@ class Optimizer(abc.ABC):
         return jax.tree_util.tree_map_with_path(multiplier, self._trained(params))
 
     def stop_frozen(self, params: Params) -> Params:
-        """Return the parameters for the forward pass; frozen ones get no gradient.
+        """Stop the gradients of frozen parameters in the forward pass.
 
-        That saves their part of the backward pass: of embeddings, and of the layers
-        where all are frozen. Of some layers it does not, as they are one leaf with the
-        others; `update` leaves out their gradients.
+        This saves the backward pass of embeddings, and of the layers if all are frozen;
+        some layers share a leaf with the others, and `update` drops their gradients.
         """
         frozen = {
             "embeddings": self.freeze_embeddings,

@@ -1,4 +1,4 @@
-"""The tree of parameters: what decays, what is a layer, what stays as it is.
+"""The tree of parameters: weight decay, layers, frozen parts.
 
 The tree is `{"encoder": {"embeddings": ..., "layers": ...}, "heads": ...}`, and every
 leaf of `layers` has a leading axis over the L layers, the lowest first.
@@ -15,9 +15,7 @@ from dicejax.models.network import Params
 
 
 def decay_mask(params: Any) -> Any:
-    """Mark what weight decay applies to: every parameter but biases and norm scales.
-
-    Whatever ends in "bias" is one, as those that XLNet adds to its queries.
+    """Mark the parameters with weight decay: all but biases and norm scales.
 
     >>> decay_mask({"kernel": 0, "content_bias": 0, "norm": {"scale": 0}})
     {'content_bias': False, 'kernel': True, 'norm': {'scale': False}}
@@ -45,11 +43,10 @@ class PerLayerState(NamedTuple):
 
 
 def per_layer(transform: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Let a rule that works tensor by tensor see each layer's tensors by themselves.
+    """Apply a tensor-wise rule to each layer's tensors separately.
 
-    A stacked leaf `[L, ...]` is L tensors, not one: their norms, means and factors are
-    taken one layer at a time, as if each had a leaf of its own. For rules that work
-    number by number this changes nothing.
+    A stacked leaf `[L, ...]` is L tensors: norms, means and factors are taken per
+    layer. Elementwise rules are unaffected.
 
     >>> import jax.numpy as jnp
     >>> bias = jnp.array([[3.0, 3.0], [0.5, 0.5]])  # of two layers
@@ -61,7 +58,7 @@ def per_layer(transform: optax.GradientTransformation) -> optax.GradientTransfor
      [0.5 0.5]]
 
     Args:
-      transform: the rule; what it does to the layers may not depend on the rest.
+      transform: the rule; its layers may not depend on the rest.
     """
 
     def init(params: Params) -> PerLayerState:
@@ -87,17 +84,12 @@ def per_layer(transform: optax.GradientTransformation) -> optax.GradientTransfor
 
 
 def trained(params: Params, *, freeze_embeddings: bool, frozen_layers: int) -> Params:
-    """Leave out what is frozen: the embeddings, the lowest layers.
+    """Return the tree without the frozen embeddings and lowest layers.
 
     Leaves keep only the layers that are trained; without any, `layers` is left out.
 
-    Args:
-      params: the whole tree.
-      freeze_embeddings: whether the embeddings are.
-      frozen_layers: how many layers are.
-
     Raises:
-      ValueError: more layers are to be frozen than there are.
+      ValueError: more layers are frozen than there are.
     """
     if not freeze_embeddings and not frozen_layers:
         return params
@@ -114,7 +106,7 @@ def trained(params: Params, *, freeze_embeddings: bool, frozen_layers: int) -> P
 
 
 def with_frozen(params: Params, new: Params) -> Params:
-    """Put what `trained` left over back in its place, the rest being as in `params`."""
+    """Insert what `trained` left out, taken from `params`."""
 
     def put(old: Any, new: Any) -> Any:
         if isinstance(old, dict):
@@ -133,7 +125,7 @@ def all_layers_frozen(params: Params, frozen_layers: int) -> bool:
     """Return whether no layer is trained.
 
     Raises:
-      ValueError: more layers are to be frozen than there are.
+      ValueError: more layers are frozen than there are.
     """
     if not frozen_layers:
         return False
@@ -146,10 +138,7 @@ def all_layers_frozen(params: Params, frozen_layers: int) -> bool:
 
 
 def _split(params: Params | None) -> tuple[Params | None, Params | None]:
-    """Return two trees, of the stacked layers and of all the rest.
-
-    Names stay as they are: the sharding of a state follows its paths.
-    """
+    """Return two trees, the stacked layers and the rest, with unchanged paths."""
     if params is None or "layers" not in params.get("encoder", {}):
         return None, params
     encoder = dict(params["encoder"])

@@ -57,7 +57,7 @@ class Lion(Optimizer):
     3 to 10 times lower than AdamW's, and the decay so many times higher.
 
     Args:
-      b1: share of the momentum in what the sign is taken of.
+      b1: share of the momentum in the sign.
       b2: decay of the momentum.
     """
 
@@ -95,12 +95,12 @@ class Adafactor(Optimizer):
     share of a tensor's size. There is no weight decay unless it is asked for.
 
     Args:
-      decay_rate: how fast the memory of v grows with the updates t.
+      decay_rate: exponent of the decay d.
       clipping_threshold: the highest RMS of a tensor's update.
-      multiply_by_parameter_scale: whether the update grows with the tensor; if not, a
-        learning rate is one of AdamW's kind.
-      min_dim_size_to_factor: tensors whose two longest axes are not at least this long
-        have all of v kept.
+      multiply_by_parameter_scale: scale updates by the tensor's RMS; if not, learning
+        rates are as AdamW's.
+      min_dim_size_to_factor: minimum length of the two longest axes of a factored
+        tensor.
     """
 
     short_name: ClassVar[str] = "adafactor"
@@ -119,7 +119,7 @@ class Adafactor(Optimizer):
         self._want("1 or more", lambda x: x >= 1, "min_dim_size_to_factor")
 
     def rule(self) -> tuple[optax.GradientTransformation, ...]:
-        """Return Adafactor, each layer's tensors by themselves, and the decay."""
+        """Return Adafactor per layer, and the decay."""
         parts = [
             optax.scale_by_factored_rms(
                 decay_rate=self.decay_rate,
@@ -167,7 +167,7 @@ class LAMB(Optimizer):
         self._want("more than 0", lambda x: x > 0, "eps")
 
     def rule(self) -> tuple[optax.GradientTransformation, ...]:
-        """Return Adam, the decay, and the lengths of the steps."""
+        """Return Adam, the decay, and the trust ratio."""
         return (
             optax.scale_by_adam(self.b1, self.b2, self.eps),
             optax.add_decayed_weights(self.weight_decay, mask=decay_mask),

@@ -24,7 +24,7 @@ FIRST_OF_ONE_CYCLE = 1 / 25
 
 
 def constant(step: ArrayLike, total_steps: ArrayLike, *, warmup: float = 0.1) -> Array:
-    """Stay at the highest after the warm-up: min(rise, 1).
+    """Return min(rise, 1), the highest rate after the warm-up.
 
     >>> [round(float(constant(step, 20)), 3) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 1.0, 1.0]
@@ -132,5 +132,5 @@ def _left(step: ArrayLike, total_steps: ArrayLike, warmup: float) -> Array:
 
 
 def _waved(low: float, x: Array) -> Array:
-    """Return `low` at x = 0 and 1 at x = 1, half a cosine wave between them."""
+    """Interpolate from `low` at 0 to 1 at 1 along half a cosine wave."""
     return low + (1 - low) * (1 - jnp.cos(jnp.pi * x)) / 2

@@ -1,4 +1,4 @@
-"""Texts and pairs of texts with a class: tab-separated as in GLUE, or label first."""
+"""Texts and pairs of texts with a class, tab-separated as in GLUE or label first."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextColumns:
       first: the text, or the first of a pair.
       second: the second of a pair; None where there is none.
       label: the class.
-      id: unlike any other example's; None numbers the rows from 0.
+      id: unique identifier; None numbers the rows from 0.
       labels: every class there is; None allows any.
     """
 
@@ -87,8 +87,8 @@ def read(
 ) -> list[LabelledText]:
     r"""Read a tab-separated file, an example per line.
 
-    There is no quoting: a quotation mark is one, and no text can hold a tab. White
-    space around a text is taken off, blank lines are skipped.
+    There is no quoting, and no text can hold a tab. Texts are stripped, blank lines
+    skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
@@ -99,7 +99,7 @@ def read(
 
     Args:
       path: see `readers`.
-      layout: `MRPC`, `QQP`, `GLUE_QQP`, `SST2`, or one's own.
+      layout: `MRPC`, `QQP`, `GLUE_QQP`, `SST2`, or custom columns.
       on_error: see `readers`.
 
     Raises:
@@ -125,7 +125,7 @@ def read_label_first(
 ) -> list[LabelledText]:
     r"""Read a file with a label, a space or tab, and a sentence on each line.
 
-    White space around the sentence is taken off, blank lines are skipped.
+    Sentences are stripped, blank lines skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
@@ -154,7 +154,7 @@ def _read(
     on_error: OnError | None,
     headers: int = 0,
 ) -> list[LabelledText]:
-    """Make an example of each line that is not blank; rows count behind the headers."""
+    """Yield an example per nonblank line; rows are numbered after the header."""
     found: list[LabelledText] = []
     row = -1 - headers
 
@@ -203,7 +203,7 @@ def _count(fields: list[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class _Columns:
-    """Takes an example from a row."""
+    """Extractor of an example from a row."""
 
     places: dict[str, int]
     labels: tuple[str, ...] | None

@@ -1,4 +1,4 @@
-"""CLUENER2020: one JSON object per line, a text and the places of its names."""
+"""CLUENER2020: one JSON object per line, a text and its entity offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON that a stranger wrote: decoded strictly, its fields taken one by one."""
+"""Strict decoding of untrusted JSON, field by field."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRE
     dicejax.data.readers.skipping.Flaw: ("has no 'text'", 'did you mean texts?')
 
     Args:
-      record: ought to be an object.
-      name: of the field.
-      kind: what its value ought to be: str, int, bool, list or dict.
-      default: where there is no such field; without one that is a flaw.
+      record: JSON object.
+      name: field name.
+      kind: expected type: str, int, bool, list or dict.
+      default: value of a missing field; without one that is a flaw.
 
     Raises:
-      Flaw: there is no object, no such field, or its value is of another kind or holds
-        characters that are no text.
+      Flaw: there is no object, no such field, or its value is of another kind or not
+        valid text.
     """
     fields = value_of(record, dict)
     if name not in fields:
@@ -92,10 +92,10 @@ def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRE
 
 
 def value_of(value: object, kind: type[T]) -> T:
-    """Refuse a value of another kind.
+    """Return the value if it is of the expected kind.
 
     Raises:
-      Flaw: it is another kind, or a string that is no text.
+      Flaw: it is another kind, or not valid text.
     """
     if type(value) is not kind:  # not isinstance: True is an int in Python
         raise Flaw(f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it")
@@ -116,7 +116,7 @@ def _decode(content: str) -> object:
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Python would keep the last of two fields with one name and lose the first."""
+    """Build an object; raise if two of its fields have one name."""
     fields = dict(pairs)
     if len(fields) != len(pairs):
         names = [name for name, _ in pairs]

@@ -57,7 +57,7 @@ def report(error: InputError, on_error: OnError | None) -> None:
 
 
 class Skipped:
-    """Counts the examples that were left out and keeps the first few reasons.
+    """Counter of skipped examples that keeps the first few reasons.
 
     Readers take one as `on_error`; the same may be given to several. Where a reader
     repairs, another, `Skipped(done="repaired")`, counts that.
@@ -73,8 +73,8 @@ class Skipped:
       and 1 more
 
     Args:
-      keep: how many messages to keep.
-      done: what was done with the examples, as the first line says it.
+      keep: number of messages to keep.
+      done: verb of the first line.
     """
 
     def __init__(self, keep: int = 20, done: str = "left out"):
@@ -83,13 +83,13 @@ class Skipped:
         self._keep, self._done = keep, done
 
     def __call__(self, error: InputError) -> None:
-        """Count one."""
+        """Count one example."""
         self.count += 1
         if len(self.messages) < self._keep:
             self.messages.append(str(error))
 
     def __str__(self) -> str:
-        """One line each; the first says how many."""
+        """Format the count, then one line per reason."""
         rest = self.count - len(self.messages)
         more = [f"  and {rest} more"] if rest else []
         shown = [f"  {message}" for message in self.messages]
@@ -98,14 +98,14 @@ class Skipped:
 
 
 def check_label(label: str, known: Collection[str] | None) -> None:
-    """Refuse a label that is not of a list.
+    """Raise if a label is not in a list.
 
     >>> check_label("NOUN", ["NOUN", "VERB"])
     >>> check_label("whatever", None)
 
     Args:
       label: as the file has it.
-      known: every label there is; None knows of none and refuses none.
+      known: allowed labels; None allows any.
 
     Raises:
       Flaw: the label is not among them.

@@ -126,7 +126,7 @@ def example(
 
 
 def _questions(path, articles: list, on_error) -> Iterator[tuple[str, str, object]]:
-    """Give the place, context and record of each question."""
+    """Yield the place, context and record of each question."""
     for a, article in enumerate(articles):
         where = f"data[{a}]"
         try:
@@ -167,7 +167,7 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
 
 
 def _nearest(context: str, answer: str, start: int) -> int | None:
-    """Find the answer near where it ought to be; None where nowhere or at two."""
+    """Find the answer near its stated offset; None if absent or ambiguous."""
     near = range(max(0, start - _REACH), start + _REACH + 1)
     places = [place for place in near if context.startswith(answer, place)]
     if not places:

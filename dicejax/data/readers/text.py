@@ -1,4 +1,4 @@
-"""Text files: opened from anywhere, decoded, and refused with file, line and reason."""
+"""Text files: opening, decoding, and errors with file, line and reason."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def lines(
 ) -> Iterator[tuple[int, str]]:
     r"""Give the number and text of each line of a UTF-8 file.
 
-    Lines end with `\n`, `\r\n` or `\r`, which is taken off; a byte order mark is too. A
-    name in `.gz` is decompressed.
+    Line ends (`\n`, `\r\n`, `\r`) and a byte order mark are removed. A name in `.gz` is
+    decompressed.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
@@ -71,7 +71,7 @@ def whole(path: str | os.PathLike[str]) -> str:
 
 
 def _decoded(path) -> Iterator[str]:
-    """Give the text in blocks of whole lines, which is faster than line by line."""
+    """Yield the text in blocks of whole lines, which is faster than line by line."""
     file = epath.Path(path)
     try:
         if file.is_dir():
@@ -122,10 +122,7 @@ def _not_text(path, number: int, wrong: tuple[int, int] | None) -> InputError:
 
 
 def _wrong_bytes(path) -> dict[int, tuple[int, int]]:
-    """Find each line's first byte that is not UTF-8: its offset in the file, its value.
-
-    Text is decoded in pieces, so this is not known from there.
-    """
+    """Yield the offset and value of each line's first byte that is not UTF-8."""
     with _open(path) as file:
         content = file.read()
     found = {}

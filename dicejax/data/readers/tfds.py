@@ -1,4 +1,4 @@
-"""Data sets that tensorflow-datasets hosts, by name and without TensorFlow."""
+"""Data sets of tensorflow-datasets, read without TensorFlow."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(
     label: str | None = None,
     on_error: OnError | None = None,
 ) -> list[Example]:
-    """Read a split of a data set; its features tell which kind of example it holds.
+    """Read a split of a data set; its features determine the kind of example.
 
     | features                                 | such as                | example      |
     | ---------------------------------------- | ---------------------- | ------------ |
@@ -47,10 +47,10 @@ def read(
     Args:
       name: of the data set, with configuration and version: `glue/mrpc:2.0.0`.
       split: of the data set, or a part: `train[:10%]`.
-      data_dir: where prepared sets lie; None is tensorflow-datasets' own folder.
-      download: whether to fetch and prepare a set that is not there.
-      label: of the features with a value per word, the one to take as labels, such as
-        `pos` or `xpos`; None takes `ner`, else `upos`.
+      data_dir: folder of prepared sets; None is tensorflow-datasets' own folder.
+      download: whether to fetch and prepare a missing set.
+      label: feature with the labels of words, such as `pos` or `xpos`; None takes
+        `ner`, else `upos`.
       on_error: called with the error of each skipped example; None raises the first.
 
     Returns:
@@ -78,7 +78,7 @@ def read(
 
 
 def _package():
-    """Import the package; its room `text` registers sets that it does not by itself."""
+    """Import the package and register its text data sets."""
     try:
         import tensorflow_datasets.text
 
@@ -148,7 +148,7 @@ def _shortened(text: str) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Turn NumPy's values and bytes into Python's and text."""
+    """Convert NumPy values and bytes to Python values and text."""
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, bytes):
@@ -163,7 +163,7 @@ def _plain(value: Any) -> Any:
 
 
 def _converter(name: str, features: Mapping[str, Any], label: str | None):
-    """Return the function that makes examples of records with these features."""
+    """Return a function from records with these features to examples."""
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
@@ -205,7 +205,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
 
 
 def _scheme(names: list[str]) -> str | None:
-    """Return the scheme of labels that are tags of spans; None if they are not."""
+    """Return the scheme of span tags, or None."""
     try:
         kinds = [tags.parse(name) for name in names]
     except ValueError:

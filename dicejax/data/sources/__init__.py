@@ -8,10 +8,10 @@
 | `WordLabelFiles` | columns with a label per word | `TaggedWords` |
 | `ConlluFiles` | CoNLL-U | `TaggedWords` |
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
-| `TabSeparatedFiles` | MRPC, QQP, SST-2, or columns of one's own | `LabelledText` |
+| `TabSeparatedFiles` | MRPC, QQP, SST-2, or custom columns | `LabelledText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
-| `SyntheticNER` | none: it makes its sentences up | `Sentence` |
+| `SyntheticNER` | none: generated sentences | `Sentence` |
 """
 
 from dicejax.data.sources.files import (

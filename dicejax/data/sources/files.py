@@ -67,9 +67,9 @@ class ConllFiles(FileSource):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CluenerFiles(FileSource):
-    """CLUENER2020 as released: its test file has no labels, so dev is reported.
+    """CLUENER2020 as released: its test file has no labels, so dev is the test set.
 
-    The split that selects the checkpoint is held out of train.
+    The dev split is held out of train.
     """
 
     several: ClassVar[str] = "sentences"
@@ -93,7 +93,7 @@ class BertMrcFiles(FileSource):
     The queries in the files are not used: the task names its own.
 
     Args:
-      labels: every type there is; empty allows any.
+      labels: allowed entity types; empty allows any.
     """
 
     several: ClassVar[str] = "sentences"
@@ -113,7 +113,7 @@ class BertMrcFiles(FileSource):
 
 
 def merged(path: epath.Path, queries: Sequence[SpanQuery]) -> list[Sentence]:
-    """Gather the items of each sentence: those whose id begins alike.
+    """Merge the items of each sentence by the first part of their id.
 
     >>> spans = [("PER", Span("PER", 0, 1)), ("LOC", Span("LOC", 2, 3))]
     >>> words = ("Ada", "in", "London")
@@ -183,7 +183,7 @@ class ConlluFiles(FileSource):
     """CoNLL-U files: words with their part of speech.
 
     Args:
-      column: what is the label, UPOS or XPOS.
+      column: column of the label, UPOS or XPOS.
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
@@ -211,12 +211,12 @@ Column = str | int
 class SquadFiles(FileSource):
     """Questions and contexts in SQuAD's JSON.
 
-    The published test sets are kept back. So the dev file is reported, and what selects
-    the checkpoint is held out of train, all questions of a context together.
+    The published test sets are private, so the dev file is the test set, and dev is
+    held out of train, all questions of a context together.
 
     Args:
-      several_spans: whether several answers are the spans of one, as in Quoref, or what
-        different people answered.
+      several_spans: whether several answers are the spans of one, as in Quoref, or
+        different annotators' answers.
       repair: move answers that are not at their offsets, as 50 of Quoref's; else they
         are malformed.
     """
@@ -296,18 +296,18 @@ class LabelFirstFiles(FileSource):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TensorflowDataset(Source):
-    """A data set by its name in tensorflow-datasets; its features tell its kind.
+    """A data set by its name in tensorflow-datasets.
 
     Splits take tensorflow-datasets' own language: "train[:90%]".
 
     Args:
-      name: such as "squad", "glue/mrpc" or "conll2003".
-      train: the split to learn from.
-      dev: the split that selects the best checkpoint.
-      test: the split that is reported.
-      dir: where it is prepared; None takes tensorflow-datasets' own folder.
+      name: data set, such as "squad", "glue/mrpc" or "conll2003".
+      train: training split.
+      dev: split that selects the best checkpoint.
+      test: held-out split.
+      dir: folder of prepared sets; None takes tensorflow-datasets' own.
       download: fetch and prepare it where it is missing.
-      label: which feature is the label, where there are several.
+      label: feature of the labels, where there are several.
       characters: write words with labels as characters with spans.
       on_error: "stop" at the first malformed example, or "skip" them.
     """

@@ -1,4 +1,4 @@
-"""The base classes of sources, and of those that read files."""
+"""Base classes of sources and of those that read files."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Corpus:
     """The three splits of a data set.
 
     Attributes:
-      train: what is learnt from.
-      dev: what selects the best checkpoint.
-      test: what is reported.
-      notes: what the user should know of how the splits came about, a line each.
+      train: training examples.
+      dev: examples that select the best checkpoint.
+      test: held-out examples.
+      notes: remarks on how the splits were made, one line each.
     """
 
     train: Examples
@@ -38,7 +38,7 @@ class Corpus:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Source(abc.ABC):
-    """A data set; a subclass for each way to get one."""
+    """Base class of data sets."""
 
     @abc.abstractmethod
     def load(self) -> Corpus:
@@ -51,25 +51,23 @@ class Source(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileSource(Source):
-    """Three files in one folder; a subclass for each format.
+    """Base class of data sets in three files of one folder.
 
     Args:
-      dir: the folder; local, or anything etils.epath opens (gs://, s3://).
-      train: file name of the training split; several may be joined by "+". Of every
-        file, NAME.gz is taken where there is no NAME.
-      dev: file name of the split that selects the best checkpoint; None holds a part
-        of the training split out.
-      test: file name of the split that is reported; None holds a part of the training
-        split out too or, where `test_share` is 0, takes the dev split, whose score then
-        flatters.
-      dev_share: the share of the training split that is held out where `dev` is None.
-      test_share: the share that is held out where `test` is None.
-      max_train: take so many training examples, drawn at random; None takes all.
-      max_dev: the same of the dev split.
-      max_test: the same of the test split.
-      sample_seed: of what is held out and drawn; not the seed of the training run.
-      on_error: "stop" at the first malformed example, or "skip" them: they are
-        counted, listed and left out.
+      dir: folder; local, or anything etils.epath opens (gs://, s3://).
+      train: training file; join several by "+". NAME.gz is read where NAME is missing.
+      dev: file that selects the best checkpoint; None holds out part of train.
+      test: test file; None holds out part of train too or, where `test_share` is 0,
+        takes the dev split, whose score then flatters.
+      dev_share: share of train that is held out where `dev` is None.
+      test_share: share of train that is held out where `test` is None.
+      max_train: number of training examples, drawn at random; None takes all.
+      max_dev: number of dev examples, drawn at random; None takes all.
+      max_test: number of test examples, drawn at random; None takes all.
+      sample_seed: seed of held-out splits and samples; not the seed of the training
+        run.
+      on_error: "stop" at the first malformed example, or "skip" them: they are counted,
+        listed and left out.
     """
 
     dir: str
@@ -114,7 +112,7 @@ class FileSource(Source):
         """
 
     def unit(self, example: Any) -> Hashable:
-        """Return what examples share that must stay in one split; None: nothing."""
+        """Return a key shared by examples that must stay in one split; None: no key."""
         del example
         return None
 

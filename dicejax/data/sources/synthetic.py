@@ -1,9 +1,8 @@
-"""A synthetic corpus for named-entity recognition: seeded, endless, imbalanced.
+"""A synthetic named-entity corpus: seeded, of any size, imbalanced.
 
-Names look the same whatever they name: the same word is a person in one sentence, a
-place in another and no entity at all in a third. Only the context tells, namely the
-nearest cue word before the name, one or two words away. A tagger that looks at words
-alone therefore cannot score well, and most words are `O`.
+The same word is a person in one sentence, a place in another and no entity in a third.
+Only the nearest cue word before it, one or two words away, decides. A tagger that looks
+at words alone therefore cannot score well, and most words are `O`.
 """
 
 from __future__ import annotations
@@ -27,12 +26,12 @@ class SyntheticNER(Source):
 
     Args:
       train: number of training sentences.
-      dev: number of sentences to select checkpoints on.
-      test: number of sentences to report on.
+      dev: number of dev sentences.
+      test: number of test sentences.
       o_per_entity: words outside entities for each word inside one.
       ambiguous_names: size of the lexicon of names, shared by all types.
       common_words: size of the lexicon of other words.
-      seed: of the lexicon and the sentences; not the seed of the training run.
+      seed: seed of lexicon and sentences; not the seed of the training run.
 
     >>> corpus = SyntheticNER(train=2, dev=1, test=1).load()
     >>> [len(split) for split in (corpus.train, corpus.dev, corpus.test)]
@@ -55,7 +54,7 @@ class SyntheticNER(Source):
                 raise ValueError(f"{name} is {getattr(self, name)}; want at least 1")
 
     def load(self) -> Corpus:
-        """Make the three splits."""
+        """Generate the three splits."""
         rng = np.random.default_rng(self.seed)
         lexicon = _Lexicon.draw(rng, self.ambiguous_names, self.common_words)
         sizes = (self.train, self.dev, self.test)

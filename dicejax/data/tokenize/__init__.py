@@ -1,4 +1,4 @@
-"""Tokenizers: read from a model folder or learnt, and what they make of texts."""
+"""Tokenizers, read from a model folder or learned, and encoded texts."""
 
 from dicejax.data.tokenize.encoded import EncodedText
 from dicejax.data.tokenize.encoding import encode, encode_texts

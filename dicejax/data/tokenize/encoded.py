@@ -1,4 +1,4 @@
-"""A text, or a pair of texts, as pieces that know where they come from."""
+"""A text, or a pair of texts, as pieces with their source offsets."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class EncodedText:
 
     Attributes:
       ids: numbers of the pieces.
-      token_types: what the tokenizer's template says: 0 for the first text, for the
-        second mostly 1, for XLNet's `<cls>` 2.
-      texts: 0 or 1, the text that a piece is of; -1 for the template's special pieces.
-      words: the word that a piece is of, -1 for special pieces. As the words were
-        given; those of a raw text are numbered as the tokenizer splits it.
+      token_types: type by the tokenizer's template: 0 for the first text, mostly 1 for
+        the second, 2 for XLNet's `<cls>`.
+      texts: 0 or 1, text of a piece; -1 for the template's special pieces.
+      words: word of a piece, -1 for special pieces. As the words were given; those of a
+        raw text are numbered as the tokenizer splits it.
       offsets: `[n, 2]`, where a piece's characters begin and end in the original text,
         or in its word if words were given. They never begin or end with white space,
         nor between a character and the marks that combine with it. Pieces that share a
@@ -41,10 +41,9 @@ class EncodedText:
 
     @property
     def summary(self) -> int:
-        """The place of the special piece that represents the text, such as [CLS].
+        """Place of the special piece that represents the text, such as [CLS].
 
-        It is the first piece, or where the template begins with text, as XLNet's does,
-        the last.
+        It is the first piece, or the last where the template begins with text (XLNet).
         """
         return 0 if self.texts[0] < 0 else len(self) - 1
 
@@ -52,8 +51,8 @@ class EncodedText:
         """Return the place of each word's first piece, -1 where a word has none.
 
         Args:
-          words: how many words the text has.
-          text: which text of a pair.
+          words: number of words.
+          text: index of the text in a pair.
         """
         first = np.full(words, -1, np.int32)
         places = np.flatnonzero(self.texts == text)[::-1]
@@ -61,17 +60,15 @@ class EncodedText:
         return first
 
     def shortened(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
-        """Return at most `max_length` pieces: what is cut are ends of texts.
-
-        Special pieces stay where the template puts them.
+        """Return at most `max_length` pieces, texts cut at their ends.
 
         Args:
-          max_length: the pieces wanted, the special ones included.
+          max_length: maximum number of pieces, special ones included.
           longer_first: cut the longer text of a pair until both are equally long, then
-            both, the second first. Else the last text alone is cut.
+            both, the second first. Else only the last text is cut.
 
         Raises:
-          ValueError: so many pieces would be cut that the text has not got them.
+          ValueError: the texts are too short to cut that much.
         """
         excess = len(self) - max_length
         if excess <= 0:
@@ -152,12 +149,11 @@ class EncodedText:
 
         Args:
           start: the first character.
-          end: the character behind the last.
-          text: which text of a pair.
+          end: end of the characters, exclusive.
+          text: index of the text in a pair.
 
         Returns:
-          None if no piece has one: characters that the tokenizer drops, or that were
-          cut off.
+          None if no piece has one, as for dropped or truncated characters.
         """
         starts, ends = self.offsets.T
         solid = (starts < ends) & (self.texts == text) & (start < end)
@@ -168,12 +164,12 @@ class EncodedText:
 def with_every_word(
     encoded: EncodedText, counts: Sequence[int], unknown: int | None
 ) -> EncodedText:
-    """Give each word that has no piece the unknown piece, so that it can be labelled.
+    """Give each word without a piece the unknown piece, so that it can be labelled.
 
     Args:
-      encoded: the pieces.
-      counts: words of each text.
-      unknown: number of that piece; None changes nothing.
+      encoded: pieces.
+      counts: number of words of each text.
+      unknown: id of that piece; None changes nothing.
     """
     for text, count in enumerate(counts):
         places = np.flatnonzero(encoded.texts == text)

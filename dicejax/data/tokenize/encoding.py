@@ -1,4 +1,4 @@
-"""From texts to pieces, each with the exact characters it comes from."""
+"""Encoding of texts as pieces with exact character offsets."""
 
 from __future__ import annotations
 
@@ -41,8 +41,7 @@ def encode(
 
     Args:
       tokenizer: as `read` returns it, for words.
-      sentences: words may be anything; one of nothing but characters that the
-        tokenizer drops gets no piece.
+      sentences: words; one of only characters that the tokenizer drops gets no piece.
       pairs: the second of each pair; its words count from 0 again.
       every_word: give such a word the unknown piece, unless its text is nothing else.
 
@@ -97,15 +96,7 @@ def _encoded(
     words: bool,
     firsts: Sequence[int] = (),
 ) -> Iterator[EncodedText]:
-    """Encode, and fit the offsets of a whole chunk of texts at once.
-
-    Args:
-      tokenizer: the library's.
-      inputs: as the library takes them.
-      units: for each input the strings that offsets count in: its words, or texts.
-      words: whether the units are words.
-      firsts: how many units are of the first text, if there are pairs of words.
-    """
+    """Encode, and correct the offsets of a whole chunk of texts at once."""
     prefix = tokenizer.token_to_id(_PREFIX)
     for start in range(0, len(inputs), _CHUNK):
         here = slice(start, start + _CHUNK)
@@ -135,7 +126,7 @@ def _encoded(
 
 
 def _arrays(encodings: list[Encoding]) -> tuple[np.ndarray, ...]:
-    """The fields of `EncodedText`, of all encodings in a row."""
+    """Return the fields of `EncodedText` for concatenated encodings."""
 
     def joined(lists) -> np.ndarray:
         return np.fromiter(chain.from_iterable(lists), np.int32)
@@ -152,14 +143,7 @@ def _arrays(encodings: list[Encoding]) -> tuple[np.ndarray, ...]:
 def _fitted(
     units: list[str], unit: np.ndarray, offsets: np.ndarray, prefixes: np.ndarray
 ) -> np.ndarray:
-    """Fit the library's offsets to what a reader would mark in the text.
-
-    Args:
-      units: all words, or texts.
-      unit: for each piece the unit it is of.
-      offsets: `[n, 2]`, where each begins and ends in its unit.
-      prefixes: whether a piece is "▁".
-    """
+    """Correct the library's offsets to those a reader would mark."""
     # All units as one text: the line ends between them keep them apart.
     codes = np.frombuffer("\n".join([*units, ""]).encode("utf-32-le"), "<u4")
     size = np.fromiter(map(len, units), np.int64, len(units))
@@ -182,7 +166,7 @@ def _fitted(
 
 
 def _with_paired_quotes(codes, starts, ends) -> np.ndarray:
-    """XLNet makes one quote of two; the library charges it to the second alone."""
+    """Extend an offset over both quotes that XLNet's normalization merges."""
     twice = np.isin(codes, [ord("'"), ord("`")])
     twice[1:] &= codes[1:] == codes[:-1]
     twice[:1] = False
@@ -195,23 +179,20 @@ def _with_paired_quotes(codes, starts, ends) -> np.ndarray:
 
 
 def _next(wanted: np.ndarray) -> np.ndarray:
-    """For each place and the end: the first place from there on that is wanted."""
+    """For each place and the end, return the first wanted place from there on."""
     places = np.where(wanted, np.arange(len(wanted)), len(wanted))
     places = np.append(places, len(wanted))
     return np.minimum.accumulate(places[::-1])[::-1]
 
 
 def _previous(wanted: np.ndarray) -> np.ndarray:
-    """For each place and the end: the place behind the last before it that is wanted.
-
-    0 where there is none.
-    """
+    """For each place and the end, return the end of the last wanted place, or 0."""
     places = np.where(wanted, np.arange(1, len(wanted) + 1), 0)
     return np.maximum.accumulate(np.concatenate([[0], places]))
 
 
 def _marks(codes: np.ndarray) -> list[int]:
-    """Those of the characters that belong to the one in front of them."""
+    """Return the characters that combine with the one before them."""
     beyond_latin = np.unique(codes[codes >= 0x300]).tolist()
     return [
         code

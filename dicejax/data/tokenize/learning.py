@@ -1,4 +1,4 @@
-"""A WordPiece tokenizer learnt from the training words."""
+"""A WordPiece tokenizer learned from the training words."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
-    """Make a cased WordPiece tokenizer of the most frequent words and all characters.
+    """Learn a cased WordPiece tokenizer of the most frequent words and all characters.
 
     A word that is not in the vocabulary falls apart into the longest known pieces, at
     worst characters. The same words always give the same vocabulary, which the

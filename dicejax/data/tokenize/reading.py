@@ -1,4 +1,4 @@
-"""The tokenizer of a model folder, from whichever files it has."""
+"""Tokenizers of Hugging Face model folders."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 
     `tokenizer.json` is read as it is. Without it, the tokenizer is built from
     `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA) or
-    `spiece.model` (XLNet), and what `tokenizer_config.json` says of case, accents,
-    Chinese characters and names of special tokens is followed. Where it does not say
-    whether a `vocab.txt` is lower case, the entries tell.
+    `spiece.model` (XLNet), and `tokenizer_config.json` sets case, accents, Chinese
+    characters and names of special tokens. By default the entries of `vocab.txt` decide
+    whether it is lower case.
 
     Args:
       folder: a model folder.
@@ -68,13 +68,13 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
     """Check that every id of a tokenizer has a row in the encoder's table.
 
     Args:
-      tokenizer: as `read` returns it.
-      vocab_size: rows of the table.
-      folder: where the tokenizer comes from, for the messages.
+      tokenizer: a tokenizer.
+      vocab_size: number of rows of the table.
+      folder: its folder, for messages.
 
     Returns:
-      Warnings: that the table has many rows more than the tokenizer has entries, which
-      may mean that the two belong to different models.
+      Warnings, if the table has many more rows than the tokenizer has entries, as for
+      two different models.
 
     Raises:
       InputError: an id is beyond the table.
@@ -243,7 +243,7 @@ def _is_number_comma(piece: str) -> bool:
 
 
 def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
-    """Give byte-level BPE the space in front of the first word, if it goes without."""
+    """Have byte-level BPE put a space before the first word."""
     content = json.loads(tokenizer.to_str())
     parts = [content["pre_tokenizer"], content["post_processor"]]
     bare = []
@@ -262,10 +262,10 @@ def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
 def _with_exact_offsets(
     normalizer: normalizers.Normalizer | None,
 ) -> normalizers.Normalizer | None:
-    """Have control characters dropped before SentencePiece's normalisation does it.
+    """Drop control characters before SentencePiece's normalization.
 
-    The library's `Precompiled` forgets the characters that it drops at the beginning of
-    a text, and all offsets of the text are too small by so many.
+    The library's `Precompiled` does not count those that it drops at the start of a
+    text, which shifts all offsets.
     """
     is_sequence = isinstance(normalizer, normalizers.Sequence)
     steps = []
@@ -281,12 +281,12 @@ def _with_exact_offsets(
 
 
 def _added(names: list[str], mask: str) -> list[AddedToken]:
-    """The special tokens; a mask takes the space in front of it along."""
+    """Return the special tokens; a mask includes the space before it."""
     return [AddedToken(n, lstrip=n == mask, normalized=False) for n in names]
 
 
 def _names(settings: Settings, **names: str) -> dict[str, str]:
-    """The names of the special tokens, by role, where the settings rename them."""
+    """Return the names of the special tokens by role, as the settings rename them."""
     found = {}
     for role, name in names.items():
         given = settings.get(f"{role}_token")

@@ -87,7 +87,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number in groups of 7 bits, the lowest first; and the place behind it."""
+    """Decode a varint (7-bit groups, lowest first); return it and the next place."""
     number = shift = 0
     while place < len(data):
         byte = data[place]

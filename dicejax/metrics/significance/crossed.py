@@ -18,14 +18,14 @@ class CrossedDifference:
 
     Attributes:
       mean: of ours - baseline, over seeds.
-      low: where the interval begins.
-      high: where it ends.
+      low: lower end of the interval.
+      high: upper end.
       p_value: two-sided; it is below `level` where the interval leaves 0 out.
       level: the interval has at least the coverage 1 - level.
-      seeds: how many pairs.
-      sentences: how many each was tested on.
+      seeds: number of pairs.
+      sentences: number of test sentences.
       seed_error: standard error of the mean for new seeds on these sentences.
-      sentence_error: what new sentences add to it, as a standard error.
+      sentence_error: additional standard error for new sentences.
     """
 
     mean: float
@@ -116,9 +116,8 @@ class _Errors:
 
     Attributes:
       of_seeds: A / (S N), with S - 1 degrees of freedom.
-      of_sentences: max(B - E, 0) / (S N), with N - 1, which are those of B: E has S - 1
-        times as many, and where B is not much larger, this is not much beside A.
-      with_these_seeds: B / (S N): if there were no other seeds.
+      of_sentences: max(B - E, 0) / (S N), with N - 1, those of B.
+      with_these_seeds: B / (S N): for fixed seeds.
       seeds: S.
       sentences: N.
     """

@@ -68,7 +68,7 @@ def check_paired(
 
 
 def check_seeds(seeds: int, least: int) -> None:
-    """Refuse what too few seeds cannot tell.
+    """Raise if there are too few seeds.
 
     >>> check_seeds(1, least=2)
     Traceback (most recent call last):
@@ -94,11 +94,11 @@ class PairedDifference:
     """A difference of scores over seeds, on this test set.
 
     Attributes:
-      seeds: how many pairs.
+      seeds: number of pairs.
       mean: of ours - baseline.
       sd: of the paired differences, with S - 1.
-      low: where the interval of the mean begins.
-      high: where it ends.
+      low: lower end of the interval of the mean.
+      high: upper end.
       p_value: of the two-sided paired t test.
       level: the interval has the coverage 1 - level.
     """
@@ -191,7 +191,7 @@ def power(seeds: int, mean: float, sd: float, *, level: float = 0.05) -> float:
     0.8031
 
     Args:
-      seeds: how many pairs, at least 2.
+      seeds: number of pairs, at least 2.
       mean: the true difference.
       sd: of the paired differences; in the same unit.
       level: of the test.

@@ -21,14 +21,14 @@ class ScoreSummary:
     True
 
     Attributes:
-      n: how many scores there are.
+      n: number of scores.
       mean: None if there are none.
       sd: of the sample, with n - 1; None for fewer than two scores.
       median: None if there are none.
       min: None if there are none.
       max: None if there are none.
-      diverged: how many more runs there were that have no score. The others are
-        described as if these had not been: report the number with them.
+      diverged: number of further runs without a score, not in the statistics; report
+        it.
     """
 
     n: int
@@ -126,7 +126,7 @@ def verdict(
     comparisons: int = 1,
     metric: str = "F1",
 ) -> Verdict:
-    """Return whether a loss is better than the baseline.
+    """Compare a loss with the baseline in words.
 
     It is where `p_value` is at most the difference's `level`. The interval is that of
     this comparison alone: among several it may leave 0 out and still be inconclusive.

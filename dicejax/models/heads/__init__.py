@@ -1,8 +1,8 @@
 """Heads: from hidden states to logits.
 
-A `Head` describes, its `build` makes the module that computes. Logits are at least
-float32, and are known in the network by the name of the head, or by their own names
-where a head gives several.
+A `Head` is a description; its `build` makes the module. Logits are at least float32,
+and are known in the network by the name of the head, or by their own names where a head
+gives several.
 
 | head | logits | shape | of packed rows |
 | --- | --- | --- | --- |
@@ -18,9 +18,9 @@ where a head gives several.
 
 Packed rows hold up to S sequences each, numbered 1 to S by `segment_ids`. The array
 `summary_positions` of the batch, int `[B, S]`, says S: column s names the token that
-represents segment s + 1, -1 where the row has no such segment. What the logits are for
-a segment that is not there is open; its label is -100. Without `summary_positions` each
-row is one sequence.
+represents segment s + 1, -1 where the row has no such segment. Logits of absent
+segments are undefined; their label is -100. Without `summary_positions` each row is one
+sequence.
 """
 
 from dicejax.models.heads.head import Head, HeadModule, TokenHead, output_names

@@ -28,11 +28,11 @@ class HeadModule(Protocol):
         Args:
           hidden: the encoder's last hidden states `[B, T, D]`.
           batch: the arrays of the batch, such as `segment_ids`.
-          rng: keys for dropout, given in training alone; None switches off dropout
-            and whatever else only training may see, such as gold labels.
+          rng: keys for dropout, None, as in prediction, switches off dropout and the
+            use of gold labels.
 
         Returns:
-          One array, known by the head's own name, or several by theirs.
+          One array, or several by name.
         """
 
 
@@ -47,9 +47,8 @@ class Head(abc.ABC):
         """Make the module that computes the logits.
 
         Args:
-          encoder: gives the width, the rates of dropout, the scale of initial weights.
-          dtype: in which the encoder computes; logits are never of fewer bits than
-            float32, since they feed the loss.
+          encoder: architecture of the encoder.
+          dtype: type of the encoder; logits are at least float32.
           rngs: source of the initial parameters.
         """
 
@@ -86,7 +85,7 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
 
 
 def wide(dtype: jnp.dtype) -> jnp.dtype:
-    """The type that a head computes in: `dtype`, but at least float32."""
+    """Return `dtype`, widened to at least float32."""
     return jnp.promote_types(dtype, jnp.float32)
 
 

@@ -1,4 +1,4 @@
-"""Logits of where spans start and where they end, the end seeing the start."""
+"""Start and end logits of spans, the end conditioned on the start."""
 
 from __future__ import annotations
 
@@ -23,24 +23,23 @@ Teacher = Literal["gold", "predicted"]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoPointerHead(Head):
-    """Logits for where spans start and end, as `start` and `end`.
+    """Logits `start` and `end` of spans, the end conditioned on the start.
 
-    The end sees what its own token is as a start:
+    With s_t the start probabilities of the token,
 
         start_t = W dropout(h_t) + b
         end_t   = V LayerNorm(tanh(U [dropout(h_t); s_t] + u)) + v
 
-    with s_t `[C]` the probabilities of the start logits, or in training the gold start:
-    one 1 at the label, zeros where the label is -100. Logits and labels are shaped as
-    those of `StartEndHead`; the gold starts are the labels `start` of the batch, int
-    `[B, T]`, or `[B, T, C]` of 0 and 1. Gold is never read in prediction, which is
-    where no PRNG key is given.
+    `[C]`; in training s_t is the gold start, one-hot, zeros where the label is -100.
+    Logits and labels are shaped as those of `StartEndHead`; the gold starts are the
+    labels `start` of the batch, int `[B, T]`, or `[B, T, C]` of 0 and 1. Gold is never
+    read in prediction, which is where no PRNG key is given.
 
     Args:
-      classes: kinds of spans, C; with form "softmax" 0 is "none".
-      form: "softmax": one choice among the classes. "sigmoid": each by itself.
-      teacher: whose starts the end sees in training: "gold" or "predicted".
-      layer_norm_eps: of the layer normalisation.
+      classes: number of classes, C; with form "softmax" 0 is "none".
+      form: "softmax": one of the classes. "sigmoid": each class independently.
+      teacher: starts given to the end in training: "gold" or "predicted".
+      layer_norm_eps: epsilon of the layer normalisation.
 
     Source: `BertSpanForNer` of https://github.com/lonePatient/BERT-NER-Pytorch, with
     `soft_label`; CLUENER's two-pointer model in NER_loss_compare.
@@ -56,7 +55,7 @@ class TwoPointerHead(Head):
         _require_teacher(self.teacher)
 
     def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start` and `end`, whatever the head is called."""
+        """Return `start` and `end`."""
         return ("start", "end")
 
     def build(self, encoder, *, dtype, rngs) -> TwoPointers:
@@ -95,7 +94,7 @@ class TwoPointers(nnx.Module):
     def _signal(
         self, logits: Array, batch: Mapping[str, Array], training: bool
     ) -> Array:
-        """Return the input of the end about the start, `[B, T, C]`."""
+        """Return the start's signal to the end, `[B, T, C]`."""
         if training and self.head.teacher == "gold":
             shapes = (logits.shape[:-1], logits.shape)
             return _one_hot(_gold_starts(batch, *shapes), logits)
@@ -106,7 +105,7 @@ class TwoPointers(nnx.Module):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnswerHead(Head):
-    """One answer per sequence: its `start`, its `end`, and whether it is `impossible`.
+    """Logits of one answer per sequence: `start`, `end` and `impossible`.
 
     The end sees the hidden state of the start, and so does the answer's absence:
 
@@ -127,8 +126,8 @@ class AnswerHead(Head):
     starts are `[B, S]`, places in the row.
 
     Args:
-      teacher: whose start the end sees in training: "gold" or "predicted".
-      layer_norm_eps: of the layer normalisation.
+      teacher: start given to the end in training: "gold" or "predicted".
+      layer_norm_eps: epsilon of the layer normalisation.
 
     Source: `XLNetForQuestionAnswering` of transformers, with one start in place of its
     beam of the five best.
@@ -141,7 +140,7 @@ class AnswerHead(Head):
         _require_teacher(self.teacher)
 
     def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start`, `end` and `impossible`, whatever the head is called."""
+        """Return `start`, `end` and `impossible`."""
         return ("start", "end", "impossible")
 
     def build(self, encoder, *, dtype, rngs) -> AnswerModule:
@@ -150,7 +149,7 @@ class AnswerHead(Head):
 
 
 class AnswerModule(nnx.Module):
-    """A dense layer for the start, MLPs for the end and for the lack of an answer."""
+    """A dense layer for the start, MLPs for the end and for `impossible`."""
 
     def __init__(self, head: AnswerHead, encoder: EncoderConfig, *, dtype, rngs):
         width = encoder.width
@@ -229,7 +228,7 @@ class End(nnx.Module):
         self.out = dense(widths[1], widths[2], encoder, dtype=dtype, rngs=rngs)
 
     def __call__(self, hidden: Array, start: Array) -> Array:
-        """Map `[B, T, D]` and what is known of the start, `[B, T, E]`."""
+        """Map `[B, T, D]` and the start's signal `[B, T, E]`."""
         both = jnp.concatenate([hidden.astype(start.dtype), start], axis=-1)
         return self.out(self.norm(jnp.tanh(self.dense(both))))
 
@@ -249,10 +248,7 @@ class Impossible(nnx.Module):
 
 
 class Projection(nnx.Module):
-    """`a . x`: PyTorch's layer has no bias, and a file of its weights no place for one.
-
-    Its kernel is `[D, 1]`, as that of a dense layer.
-    """
+    """`a . x` without a bias, as PyTorch's layer; its kernel is `[D, 1]`."""
 
     def __init__(self, features: int, encoder: EncoderConfig, *, dtype, rngs):
         scale = encoder.initializer_range
@@ -266,7 +262,7 @@ class Projection(nnx.Module):
 
 
 def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
-    """The labels `start` of the batch, of one of the shapes."""
+    """Return the labels `start` of the batch."""
     if "start" not in batch:
         raise ValueError(
             "the batch has no labels 'start', which teacher 'gold' reads in training"

@@ -128,8 +128,8 @@ def summary_state(
     Args:
       hidden: `[B, T, D]`.
       batch: has `segment_ids`, and `summary_positions` if rows are packed.
-      position: the token that represents a row without `summary_positions`; or "mean",
-        of all tokens of the row or of each segment.
+      position: token that represents a row without `summary_positions`; or "mean" over
+        a row or segment.
 
     Returns:
       `[B, D]`, or `[B, S, D]` with `summary_positions`.
@@ -161,7 +161,7 @@ def segment_masks(segment_ids: Array, segments: int) -> Array:
 
 
 def require_activation(name: str) -> None:
-    """Raises a ValueError for an activation that `ACTIVATIONS` lacks."""
+    """Raise a ValueError for an activation that `ACTIVATIONS` lacks."""
     if name not in ACTIVATIONS:
         supported = ", ".join(map(repr, sorted(ACTIVATIONS)))
         raise ValueError(f"activation is {name!r}; supported: {supported}")

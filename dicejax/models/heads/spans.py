@@ -1,4 +1,4 @@
-"""Logits of where spans start and end, and of which start goes with which end."""
+"""Logits of span starts, span ends, and start-end pairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMPOSSIBLE = -1e4
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StartEndHead(Head):
-    """Logits for where spans start and where they end, as `start` and `end`.
+    """Logits `start` and `end` of spans.
 
     `W dropout(h_t) + b`, read by the loss in one of three ways:
 
@@ -38,10 +38,10 @@ class StartEndHead(Head):
     each segment then runs over its own tokens.
 
     Args:
-      classes: kinds of spans, C.
-      form: "sigmoid": each kind by itself. "softmax": one choice among the classes, of
-        which 0 then is "none". "positions": one choice among the tokens of the
-        sequence, for one kind; all others get `IMPOSSIBLE`.
+      classes: number of classes, C.
+      form: "sigmoid": each class independently. "softmax": one of the classes, 0 being
+        "none". "positions": one token of the sequence, for one class; others get
+        `IMPOSSIBLE`.
 
     >>> StartEndHead(form="softmax")
     Traceback (most recent call last):
@@ -56,7 +56,7 @@ class StartEndHead(Head):
         require_form(self.form, self.classes, ("sigmoid", "softmax", "positions"))
 
     def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start` and `end`, whatever the head is called."""
+        """Return `start` and `end`."""
         return ("start", "end")
 
     def build(self, encoder, *, dtype, rngs) -> StartEnd:
@@ -87,12 +87,12 @@ class StartEnd(nnx.Module):
 
 
 def per_segment(logits: Array, segment_ids: Array, segments: int) -> Array:
-    """Spread logits of packed rows out, so that a softmax sees one segment's tokens.
+    """Split logits of packed rows by segment, for a softmax over each.
 
     Args:
       logits: `[B, T]`.
       segment_ids: int `[B, T]`; 1, 2, ... number the segments, 0 is padding.
-      segments: S, how many a row has at most.
+      segments: S, the maximum per row.
 
     Returns:
       `[B, S, T]`: the logits of segment s + 1 where its tokens are, `IMPOSSIBLE`
@@ -107,7 +107,7 @@ def per_segment(logits: Array, segment_ids: Array, segments: int) -> Array:
 
 
 def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
-    """Take the log-softmax over positions, and of each token that in its own segment.
+    """Return the log-softmax over positions of each token in its own segment.
 
     Args:
       logits: `[B, T]`, or of packed rows `[B, S, T]`, as `over_positions` gives them.
@@ -137,7 +137,7 @@ def over_positions(logits: Array, batch: Mapping[str, Array]) -> Array:
 
 
 def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
-    """Raises a ValueError for a form that is unknown or does not fit the classes."""
+    """Raise a ValueError for a form that is unknown or does not fit the classes."""
     if form not in forms:
         raise ValueError(f"form is {form!r}; supported: {', '.join(map(repr, forms))}")
     if classes < 1:
@@ -162,10 +162,9 @@ class SpanMatchHead(Head):
     j < i, tokens of two segments, padding.
 
     Args:
-      width: of the layer inside, I; None: 2 D, as published.
+      width: width of the hidden layer, I; None: 2 D, as published.
       activation: a name of `ACTIVATIONS`.
-      chunk: how many starts at a time. Beside the logits, memory holds a few arrays
-        `[B, chunk, T, I]`.
+      chunk: number of starts at a time; memory holds a few arrays `[B, chunk, T, I]`.
 
     Source: Li et al., ACL 2020, section 3.3.2
     (https://aclanthology.org/2020.acl-main.519); `BertForQueryNER` of

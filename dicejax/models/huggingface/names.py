@@ -79,10 +79,10 @@ class Family:
     """The names of one `model_type`.
 
     Attributes:
-      classes: begins the names of the PyTorch classes.
-      prefix: begins the names of the encoder's tensors in a task model.
+      classes: prefix of the PyTorch classes.
+      prefix: prefix of the encoder's tensors in a task model.
       encoder: the tensors of the encoder.
-      heads: the tensors of a head, and what ends the name of its class.
+      heads: the tensors of a head, and the suffix of its class.
     """
 
     classes: str
@@ -91,7 +91,7 @@ class Family:
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
 
     def task_class(self, head: Head) -> str | None:
-        """The PyTorch class that has this head; None where no class has it."""
+        """PyTorch class with this head; None if there is none."""
         if isinstance(head, StartEndHead) and head.classes != 1:
             return None
         found = self.heads.get(type(head))
@@ -191,8 +191,8 @@ def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Ten
 
     Args:
       names: from the checkpoint's names to places, as in a `Family`.
-      params: what is at those places; arrays or their shapes. A place that it lacks is
-        passed over: an ELECTRA as wide as its embeddings projects nothing.
+      params: arrays or their shapes. A place that it lacks is passed over: an ELECTRA
+        as wide as its embeddings projects nothing.
     """
     for theirs, place in names.items():
         path = tuple(place.split("/"))

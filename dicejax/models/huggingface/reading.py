@@ -1,4 +1,4 @@
-"""From a Hugging Face folder to an architecture and parameters, without PyTorch."""
+"""Reading a Hugging Face folder without PyTorch."""
 
 from __future__ import annotations
 
@@ -115,10 +115,10 @@ def _weight_files(folder: Path) -> list[Path]:
 
 
 def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderConfig:
-    """Return the architecture that the content of a `config.json` describes.
+    """Return the architecture in the content of a `config.json`.
 
     Raises:
-      InputError: another architecture, or a setting that is not followed.
+      InputError: the architecture or a setting is not supported.
     """
     kind, classes = content.get("model_type"), encoder_configs()
     if kind not in classes:
@@ -145,19 +145,19 @@ def read_config(folder: Path) -> EncoderConfig:
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """The weights of a folder, for a network.
+    """Weights of a folder for a network.
 
     Attributes:
-      params: the nested dict of the encoder under "encoder", and of each head that the
-        folder has and that fits under "heads"; float32 NumPy arrays, layers stacked.
-      new_heads: names of the heads that are not in it.
+      params: the nested dict of the encoder under "encoder", and of each head found in
+        the folder under "heads"; float32 NumPy arrays, layers stacked.
+      new_heads: names of the heads not found.
     """
 
     params: Params
     new_heads: tuple[str, ...]
 
     def over(self, params: Params) -> Params:
-        """Return freshly drawn parameters with these in their place."""
+        """Return initial parameters with these in their place."""
         heads = params["heads"] | self.params["heads"]
         return params | {"encoder": self.params["encoder"], "heads": heads}
 
@@ -214,7 +214,7 @@ def _misfits(wanted: Iterable[Tensor], found: Mapping[str, np.ndarray]):
 
 
 def _canonical(name: str, prefix: str) -> str:
-    """Drop the task model's prefix and use today's names for old ones."""
+    """Drop the task model's prefix and rename old tensors."""
     name = name.removeprefix(prefix)
     name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
     return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)

@@ -1,4 +1,4 @@
-"""From parameters to a Hugging Face folder that PyTorch's transformers opens."""
+"""Writing parameters as a Hugging Face folder for PyTorch."""
 
 from __future__ import annotations
 
@@ -36,13 +36,12 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
     """Write `tokenizer.json` and `tokenizer_config.json`.
 
     `AutoTokenizer` takes `tokenizer.json` as it is only for the class that is named
-    here: a model's own class, `BertTokenizer` and the like, builds the steps anew from
-    the vocabulary and settings of its own.
+    here; a model's own class, such as `BertTokenizer`, builds its own steps.
 
     Args:
-      folder: exists.
-      tokenizer: belongs to the encoder.
-      encoder: says which inputs the model takes, and how long they may be.
+      folder: existing folder.
+      tokenizer: tokenizer of the encoder.
+      encoder: architecture of the encoder.
     """
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -69,7 +68,7 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
 
 
 def _input_names(encoder: EncoderConfig) -> list[str]:
-    """RoBERTa's table of token types has one row: there is nothing to choose."""
+    """Return the model's inputs; RoBERTa has one token type, so it takes none."""
     if getattr(encoder, "type_vocab_size", None) == 1:
         return ["input_ids", "attention_mask"]
     return ["input_ids", "token_type_ids", "attention_mask"]
@@ -88,11 +87,11 @@ def write(
     The folder appears whole or not at all.
 
     Args:
-      folder: is made; must not exist or be empty.
+      folder: folder to create; missing or empty.
       network: an encoder with one head, or with none.
       params: as `Network.init` returns them.
       labels: names of the head's classes, in their order; a reader has none.
-      tokenizer: belongs to the encoder.
+      tokenizer: tokenizer of the encoder.
 
     Returns:
       The PyTorch class that opens the folder, such as "BertForTokenClassification".
