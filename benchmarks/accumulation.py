@@ -34,7 +34,7 @@ CLASSES = 9
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Sizes.
+    """Sizes of the measurement.
 
     Args:
       rows: number of rows in the batch.
@@ -42,9 +42,9 @@ class Settings:
       micro_batches: number of micro-batches.
       layers: number of layers of the encoder.
       width: width of the hidden states.
-      rounds: number of times each step is timed, in turn.
+      rounds: number of timings of each step.
       precision: dtype of the network.
-      smallest: use the smallest sizes, to see that the program runs.
+      smallest: smoke test with the smallest sizes.
     """
 
     rows: int = 32
@@ -74,7 +74,7 @@ def batch_of(rows: int, length: int) -> dict[str, np.ndarray]:
 
 
 class Step:
-    """A compiled step with its state."""
+    """Compiled step with its state."""
 
     def __init__(self, network: Network, batch: Any, objective: Any, parts: int):
         self._objective = objective.bind_outputs(("tags",))

@@ -54,21 +54,21 @@ SPEED_LIMIT = 1.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What to measure.
+    """Settings of the measurement.
 
     Args:
       model: folder with config.json and model.safetensors; random weights without it.
-      layers: depth, where there is no folder.
-      width: of the hidden states, where there is no folder.
-      heads: attention heads, where there is no folder.
+      layers: number of layers, where there is no folder.
+      width: width of the hidden states, where there is no folder.
+      heads: number of attention heads, where there is no folder.
       batch: rows per step.
       length: tokens per row.
-      rounds: how often each step is timed.
+      rounds: number of timings of each step.
       steps: training steps per round.
-      tables: which of the tables to make.
-      torch_compile: let torch.compile translate PyTorch's model.
-      peak_tflops: of the device in bfloat16, to print the share that is reached.
-      smallest: use the smallest sizes and no limits, to see that the program runs.
+      tables: tables to make.
+      torch_compile: compile PyTorch's model with torch.compile.
+      peak_tflops: peak of the device in bfloat16, to print the share that is reached.
+      smallest: smoke test with the smallest sizes and no limits.
     """
 
     model: Annotated[
@@ -130,7 +130,7 @@ def lowered(network: Network, rows: int, length: int):
 def our_steps(
     settings: Settings, folder: Path, precision: str
 ) -> Callable[[int], None]:
-    """A function that takes some training steps and waits for them."""
+    """Return a function that takes some training steps and waits for them."""
     config = huggingface.read_config(folder)
     network = network_of(config, precision)
     weights = huggingface.read_weights(folder, network)

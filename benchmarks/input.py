@@ -66,9 +66,9 @@ class Settings:
     """Data and sizes.
 
     Args:
-      data: the folder of data sets.
-      rounds: number of times each is encoded.
-      smallest: few examples and no limits, to see that the program runs.
+      data: folder of data sets.
+      rounds: number of timings of each.
+      smallest: smoke test with few examples and no limits.
     """
 
     data: Annotated[Positional[Path], tyro.conf.arg(metavar="DATA_FOLDER")]
@@ -78,7 +78,7 @@ class Settings:
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A task and what it encodes."""
+    """Task with its examples."""
 
     name: str
     task: Task
@@ -144,13 +144,13 @@ def pieces_per_s(case: Case, data: Path, rounds: int) -> tuple[int, float]:
 
 @dataclasses.dataclass(frozen=True)
 class Filled:
-    """What laying out the batches of one epoch gave.
+    """Measurements of laying out one epoch.
 
     Attributes:
-      tokens: in the epoch.
-      share: of the places that hold one.
-      shapes: how many shapes of batches there are.
-      plan_ms: milliseconds that the plan of an epoch takes.
+      tokens: number of tokens in the epoch.
+      share: share of places that hold a token.
+      shapes: number of batch shapes.
+      plan_ms: milliseconds to plan an epoch.
       rate: tokens per second.
     """
 
@@ -162,7 +162,7 @@ class Filled:
 
 
 def plans() -> dict[str, Callable[[Sequence[int]], BatchPlan]]:
-    """Return the ways to lay out examples, each with what makes a plan of lengths."""
+    """Return functions from lengths to a plan, by way of laying out."""
 
     def packed(packing):
         def plan(lengths):
@@ -214,7 +214,7 @@ def tokens_per_s(case: Case, data: Path, rounds: int) -> dict[str, Filled]:
 
 
 def peak_of_reading(path: Path) -> tuple[int, float]:
-    """Read a file in a process of its own; return its sentences and its peak, MiB."""
+    """Read a file in another process; return its sentences and its peak, MiB."""
     code = (
         "import sys; from dicejax.data.readers import conll\n"
         "found = conll.read(sys.argv[1])\n"

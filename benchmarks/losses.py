@@ -36,16 +36,16 @@ SHARE, ARRAYS = 0.01, 8.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Sizes.
+    """Sizes of the measurement.
 
     Args:
       rows: number of rows in the batch.
       max_length: tokens per row.
       layers: number of layers of the encoder.
       width: width of the hidden states.
-      rounds: number of times each loss is timed, in turn; its time is the median.
+      rounds: number of timings of each loss; the median counts.
       only: parts of the names of the losses to measure; all by default.
-      smallest: use the smallest sizes, to see that the program runs.
+      smallest: smoke test with the smallest sizes.
     """
 
     rows: int = 16

@@ -36,7 +36,7 @@ def resident(name: str) -> int:
 
 
 def forget_highest() -> None:
-    """Give freed memory back to the kernel, and let its record begin anew."""
+    """Return freed memory to the kernel, and reset its record of the peak."""
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
 

@@ -1,8 +1,8 @@
-"""A plain PyTorch loop for token classification, to measure against.
+"""A plain PyTorch loop for token classification, as a baseline.
 
-What a user of transformers writes: a batch is padded to its longest sentence, AdamW
-with warm-up and linear decay, clipping, autocast to bfloat16 if asked for. Prints JSON
-with the real (not padded) word pieces per second, the first three updates left out.
+Batches are padded to their longest sentence; AdamW with warm-up and linear decay,
+clipping, autocast to bfloat16 if asked for. Prints JSON with the real (not padded) word
+pieces per second, the first three updates left out.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Settings:
 
 
 def run(command: list[str], **environment: str) -> str:
-    """Run a command to its end and return what it printed."""
+    """Run a command and return its output."""
     done = subprocess.run(
         command, capture_output=True, text=True, env=os.environ | environment
     )
@@ -96,7 +96,7 @@ def peer(settings: Settings, data: Path, *flags: str, **environment: str) -> flo
 
 
 def shortened(settings: Settings, folder: Path) -> Path:
-    """Write the first sentences to a folder of their own; dev and test are short."""
+    """Write the first sentences to a new folder; dev and test are short."""
     for name, count in (("train", settings.sentences), ("dev", 32), ("test", 32)):
         source = settings.data / ("train.txt" if name == "train" else "test.txt")
         blocks = source.read_text(encoding="utf-8").split("\n\n")

@@ -79,7 +79,7 @@ class UnitCounts:
         """Negative units for each positive one; infinite where there is none.
 
         Args:
-          indices: of the examples to count; None: all.
+          indices: examples to count; None: all.
         """
         chosen = slice(None) if indices is None else indices
         negative, positive = self.negative[chosen].sum(), self.positive[chosen].sum()

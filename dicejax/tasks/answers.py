@@ -1,4 +1,4 @@
-"""Answers that were found in a text, and the choice among them."""
+"""Answers found in a text, and the choice among them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Candidate(NamedTuple):
 
     Attributes:
       text: `context[start:end]`.
-      start: in characters.
-      end: the character behind the last.
+      start: first character.
+      end: end of the characters, exclusive.
       score: its log-probability; see `QuestionAnswering`.
     """
 
@@ -38,8 +38,7 @@ class Found:
 
     Attributes:
       candidates: the best first.
-      no_answer: by how much it is likelier that there is no answer; see
-        `QuestionAnswering`.
+      no_answer: no-answer score; see `QuestionAnswering`.
     """
 
     candidates: tuple[Candidate, ...]
@@ -64,7 +63,7 @@ class Answer:
 def ranked(
     spans: Iterable[tuple[float, int, int]], context: str
 ) -> tuple[Candidate, ...]:
-    """Name the spans, the best first; those of the same characters once.
+    """Return candidates, the best first, without repeated characters.
 
     Args:
       spans: score, start and end of each, in characters.
@@ -80,7 +79,7 @@ def ranked(
 
 
 def log_odds(log_probability: float) -> float:
-    """Return log P - log (1 - P); what rounds to P = 1 gets 69."""
+    """Return log P - log (1 - P); 69 where P rounds to 1."""
     return log_probability - math.log(max(-math.expm1(log_probability), 1e-30))
 
 
@@ -109,7 +108,7 @@ def apart(candidates: Sequence[Candidate], weights: Sequence[float]) -> tuple:
 
 
 def gold_texts(example: ReadingExample) -> list[str]:
-    """All annotators' answers; the spans of the one answer where there are several."""
+    """Return all annotators' answers, or the spans of the one answer."""
     return [span.text for answer in example.answers for span in answer]
 
 
@@ -157,7 +156,7 @@ def refusal_scores(
 def best_refusal(
     examples: Sequence[ReadingExample], answers: Sequence[Answer]
 ) -> TunedThreshold:
-    """Sort questions by no-answer score; compare all ways to refuse the last of them.
+    """Score every refusal threshold, by sorted no-answer scores.
 
     Args:
       examples: the questions.
@@ -205,8 +204,8 @@ def best_of_several(
 
     Args:
       examples: the questions.
-      found: what decoding found for each.
-      decide: makes an answer of it and a threshold.
+      found: decoded candidates of each question.
+      decide: function from candidates and a threshold to an answer.
 
     Raises:
       ValueError: there are no questions.

@@ -45,7 +45,7 @@ class Classification(Task):
     more classes "f1" is the mean over classes (macro).
 
     Args:
-      primary_metric: what selects the best checkpoint.
+      primary_metric: metric that selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with and without it are reported.
@@ -101,7 +101,7 @@ class Classification(Task):
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays."""
         return BatchLayout(
             tokens={"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0},
             sequences={HEAD: IGNORED},
@@ -115,10 +115,10 @@ class Classification(Task):
         labels: Sequence[str],
         max_length: int,
     ) -> list[Item]:
-        """Encode each text or pair as one item; its detail says whether it was cut.
+        """Encode each text or pair as one item; its detail: whether it was cut.
 
-        What is cut is the end of the longer text. A class that is not in `labels` is
-        left out of the loss.
+        The longer text is truncated at its end. Unknown classes are left out of the
+        loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         items = []
@@ -186,10 +186,10 @@ class Classification(Task):
         predictions: Sequence[Decision],
         labels: Sequence[str],
     ) -> Scores:
-        """F1, accuracy, Matthews' correlation and average precision.
+        """Compute F1, accuracy, Matthews' correlation and average precision.
 
         Raises:
-          InputError: an example has no class to compare with.
+          InputError: an example has no class.
         """
         _require_labels("test", examples)
         names = [*labels, *sorted({e.label for e in examples} - set(labels))]
@@ -228,10 +228,7 @@ class Classification(Task):
         predictions: Sequence[Decision],
         labels: Sequence[str],
     ) -> np.ndarray:
-        """Return per class twice the correct ones, and predicted plus gold.
-
-        For accuracy: whether it is correct, and 1.
-        """
+        """Return per-class numerators and denominators of F1, or of accuracy."""
         gold = np.array([example.label for example in examples])
         found = np.array([one.label for one in predictions])
         if self.primary_metric == "accuracy":
@@ -256,10 +253,10 @@ class Classification(Task):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Count classes that train lacks, and texts that are cut.
+        """Warn of classes that train lacks, and of truncated texts.
 
         Raises:
-          InputError: an example has no class; better now than after training.
+          InputError: an example has no class.
         """
         _require_labels(split, examples)
         counts = Counter(example.label for example in examples)

@@ -1,4 +1,4 @@
-"""Spans by machine reading: a query for each type, the sentence holds the answers."""
+"""Spans by machine reading: one query per type, answered by spans of the sentence."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MOST = 10  # candidates a word, of the best scores: what an untrained network g
 
 
 class Asked(NamedTuple):
-    """The query of an item, and the pieces of its words."""
+    """Query of an item, and the pieces of its words."""
 
     query: int  # its number
     first_pieces: np.ndarray  # the place of each word's first piece, -1 for none
@@ -40,28 +40,25 @@ class Asked(NamedTuple):
 class MachineReading(SpanTask):
     """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
 
-    Each sentence is read once for each query. Three outputs are learnt: whether a span
+    Each sentence is read once for each query. Three outputs are trained: whether a span
     starts at a word, whether one ends there, and with `match` whether words i to j are
-    a span, for pairs of a start and an end. Labels are on the first pieces of the
-    sentence's words; the query, special pieces and those further inside a word are
-    left out of the loss.
+    a span. Labels are on the first pieces of the sentence's words; the query, special
+    pieces and those further inside a word are left out of the loss.
 
     Args:
-      queries: each type with the text that describes it.
-      match: learn which start goes with which end ("start_end_match"); without, a
-        start goes with the nearest end ("start_and_end").
-      nested: keep predicted spans that overlap; otherwise the best score wins, among
-        all types.
-      start_weight: of the loss of the starts.
-      end_weight: of the loss of the ends.
-      match_weight: of the loss of the pairs. After short training their probabilities
-        are still low, and a tuned threshold helps; with weight 1 starts and ends
-        were learnt later.
-      candidates: which pairs the network learns to match: see `match_labels`.
-      match_width: of the layer inside the match output; None: twice the encoder's.
-      spans_per_start: how many spans of one type that start at one word can be learnt.
-      tune_threshold: choose on the dev split the score that a span must have; otherwise
-        it is 0.5.
+      queries: pairs of a type and its description.
+      match: train the matching of starts and ends ("start_end_match"); without, a start
+        goes with the nearest end ("start_and_end").
+      nested: keep overlapping predictions; otherwise the best score wins.
+      start_weight: weight of the loss of starts.
+      end_weight: weight of the loss of ends.
+      match_weight: weight of the loss of pairs. After short training their
+        probabilities are still low, and a tuned threshold helps.
+      candidates: pairs that are labelled; see `match_labels`.
+      match_width: width of the hidden layer of the match output; None: twice the
+        encoder's.
+      spans_per_start: maximum number of labelled spans of one type from one word.
+      tune_threshold: tune the threshold of a span's score on dev, instead of 0.5.
 
     Raises:
       ValueError: there is no query, two are for one type, or one is blank.
@@ -142,14 +139,14 @@ class MachineReading(SpanTask):
         return (spans, ("match", SpanMatchHead(width=self.match_width)))
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each token is a start or not, and an end or not; each pair a span or not."""
+        """Return binary targets: start, end, and pairs of both."""
         names = {"start": "start", "end": "end"}
         if self.match:
             names["match"] = "span"
         return {name: Target("multi_label", (kind,)) for name, kind in names.items()}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays."""
         pad = tokenize.pad_id(tokenizer)
         labels = span_decoding.fillers(self._told)
         return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
@@ -163,8 +160,7 @@ class MachineReading(SpanTask):
     ) -> list[Item]:
         """Encode each sentence once for each query, in the order of the queries.
 
-        The two texts are a pair, as the tokenizer's template lays it out. What is cut
-        is the end of the sentence.
+        The sentence is truncated at its end.
 
         Raises:
           InputError: a query leaves no room for the sentence.
@@ -185,10 +181,7 @@ class MachineReading(SpanTask):
     def loss_inputs(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        """Return logits and labels by output, with a last axis for the one class.
-
-        Starts and ends `[B, T, 1]`, pairs `[B, T, T, 1]`, whose labels are made here.
-        """
+        """Return logits and labels with a class axis of 1, `[B, T, 1]`, `[B, T, T, 1]`."""
         gold = {"start": batch["start"], "end": batch["end"]}
         if self.match:
             gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)
@@ -197,7 +190,7 @@ class MachineReading(SpanTask):
 
     @property
     def labels_follow_outputs(self) -> bool:
-        """Whether pairs are labelled where the network itself sees starts and ends."""
+        """Whether labels of pairs depend on the network's starts and ends."""
         return self.match and self.candidates not in ("gold", "all")
 
     def class_counts(
@@ -205,9 +198,8 @@ class MachineReading(SpanTask):
     ) -> dict[str, np.ndarray]:
         """Count the 0s and 1s of each output, int `[1, 2]`.
 
-        Which pairs are labelled depends on the network's own starts and ends, unless
-        `candidates` is "gold" or "all". Counted are those that are labelled without
-        it: for "all" every pair, otherwise the pairs of a gold start and a gold end.
+        Where labelled pairs depend on the network's own starts and ends, the pairs of a
+        gold start and a gold end are counted; for "all" every pair.
         """
         found = {}
         for name in ("start", "end"):
@@ -223,10 +215,9 @@ class MachineReading(SpanTask):
     def predicted(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
-        """Take the logits; those of pairs in float16, which halves what is moved.
+        """Return the logits; those of pairs in float16, which halves the transfer.
 
-        Logits and not probabilities, because those of confident spans are all 1 in
-        float16, and overlaps are resolved by the order of scores.
+        Probabilities would all be 1 in float16, and overlaps are resolved by score.
         """
         del batch
         tokens = {name: outputs[name] for name in ("start", "end")}
@@ -250,8 +241,7 @@ class MachineReading(SpanTask):
         that they are a span. Without it each start goes with the nearest end, scored by
         the geometric mean of their two probabilities.
 
-        Kept are scores of at least 0.01, and at most 10 candidates for each word of
-        the sentence, the best ones.
+        Kept are scores of at least 0.01, and the best 10 candidates per word.
         """
         parts = [
             span_decoding.scored_pairs(output, item.detail.first_pieces)
@@ -284,10 +274,7 @@ class MachineReading(SpanTask):
         found: Sequence[Sequence[Candidate]],
         labels: Sequence[str],
     ) -> TunedThreshold:
-        """Choose the threshold with the best micro F1.
-
-        Exact where overlaps are resolved too: see `span_decoding.without_overlaps`.
-        """
+        """Choose the threshold with the best micro F1, exact also without overlaps."""
         gold = [set(example.spans) for example in examples]
         judged = [
             (score, span in spans)
@@ -306,7 +293,7 @@ class MachineReading(SpanTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Count types without a query, and spans that cannot be predicted."""
+        """Warn of types without a query, and of spans that cannot be predicted."""
         types = [kind for kind, _ in self.queries]
         gold = sum(len(sentence.spans) for sentence in examples)
         lost = untold = unpaired = 0
@@ -334,13 +321,13 @@ class MachineReading(SpanTask):
 
     @property
     def _told(self) -> int:
-        """Return how many spans per start the labels hold."""
+        """Return the number of spans per start in the labels."""
         return self.spans_per_start if self.match else 0
 
     def _encoded(
         self, examples: Sequence[Sentence], tokenizer: Tokenizer
     ) -> Iterator[tuple[int, int, EncodedText]]:
-        """Yield the number of a sentence, that of a query, and the pieces of both."""
+        """Yield sentence number, query number and pieces of both."""
         texts = [text.split() for _, text in self.queries]
         for begin in range(0, len(examples), _CHUNK):
             words = [sentence.words for sentence in examples[begin : begin + _CHUNK]]
@@ -356,7 +343,7 @@ class MachineReading(SpanTask):
 
 
 def _require_room(kind: str, pieces: EncodedText, max_length: int) -> None:
-    """Raises an InputError if not one piece of the sentence finds room."""
+    """Raise an InputError if not one piece of the sentence finds room."""
     taken = int((pieces.texts != 1).sum())
     if taken >= max_length:
         raise InputError(

@@ -1,4 +1,4 @@
-"""Reading: a question, a text, and the part of the text that answers it."""
+"""Reading comprehension: the part of a text that answers a question."""
 
 from __future__ import annotations
 
@@ -74,28 +74,25 @@ class QuestionAnswering(Task):
     | "sigmoid" | log (1 - P) - log P, with P = exp(best score) |
     | "xlnet" | min over windows of log P(impossible) - log P(possible) |
 
-    The original run_squad.py takes logits where this takes log P: the same difference
-    within a window, but windows are then compared by logits that know nothing of each
-    other.
+    The original run_squad.py takes logits where this takes log P: the same within a
+    window, but not comparable across windows.
 
     Args:
-      stride: pieces that two neighbouring windows share (Hugging Face's `doc_stride`;
+      stride: overlap of neighbouring windows in pieces (Hugging Face's `doc_stride`;
         the original's is the distance between their beginnings). At most half a window.
-      max_question: pieces; of a longer question the end is cut.
-      max_answer: pieces of a predicted answer; trained ones may be longer.
+      max_question: maximum pieces of a question; longer ones are truncated.
+      max_answer: maximum pieces of a predicted answer; trained ones may be longer.
       form: "positions": a softmax over the window's positions, [CLS] for no answer.
-        "sigmoid": each piece of the context is a start or not, an end or not, as set
-        losses such as dice want it.
+        "sigmoid": binary starts and ends per piece, as set losses such as dice need.
       head: "start_end": both ends by one dense layer. "xlnet": the end sees the start,
         and a third output says whether the question is impossible.
-      unanswerable: there are questions without an answer (SQuAD v2.0).
-      several_spans: an answer may be of several spans (Quoref). With form "sigmoid" all
-        are trained, and those are predicted that together have the largest sum of
-        log P - log (1 - P), none overlapping another. With form "positions" the first
-        is trained and one predicted; the others count as missed.
-      n_best: candidates kept per question; five times as many for several spans.
-      tune_threshold: choose the threshold on the dev split: of refusal, or how likely
-        each of several spans must be.
+      unanswerable: allow questions without an answer (SQuAD v2.0).
+      several_spans: allow answers of several spans (Quoref). With form "sigmoid" all
+        are trained, and those are predicted that together have the largest sum of log P
+        - log (1 - P), none overlapping another. With form "positions" the first is
+        trained and one predicted; the others count as missed.
+      n_best: number of candidates per question; five times as many for several spans.
+      tune_threshold: tune the threshold of refusal, or of several spans, on dev.
 
     Raises:
       ValueError: a number is too small, or settings exclude each other.
@@ -141,7 +138,7 @@ class QuestionAnswering(Task):
 
     @property
     def default_threshold(self) -> float | None:
-        """Return 0 where a threshold decides: as likely as not."""
+        """Return 0, where both decisions are equally likely, if a threshold decides."""
         return 0.0 if self.unanswerable or self._takes_several else None
 
     @property
@@ -151,7 +148,7 @@ class QuestionAnswering(Task):
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
-        """Halves, as published: the mean of start and end, and half of `impossible`."""
+        """Return 1/2 for start, end and `impossible`, as published."""
         return {name: 0.5 for name in self.targets(())}
 
     @property
@@ -159,11 +156,11 @@ class QuestionAnswering(Task):
         return self.several_spans and self.form == "sigmoid"
 
     def adapt(self, examples: Sequence[ReadingExample]) -> Sequence[ReadingExample]:
-        """Check that settings and data agree on what an answer is.
+        """Check that settings and data agree on the kind of answers.
 
         Raises:
-          InputError: a question without an answer, one of several spans or several
-            answers, where the settings exclude it.
+          InputError: an answer is missing, of several spans or one of several, against
+            the settings.
         """
         super().adapt(examples)
         for example in examples:
@@ -193,8 +190,8 @@ class QuestionAnswering(Task):
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
         """Return the one head.
 
-        XLNet's is not given the gold start: that a window without an answer has none
-        would tell `impossible` in training what it has to learn.
+        XLNet's is not given the gold start, which would reveal `impossible` in
+        training.
         """
         del labels
         xlnet = self.head == "xlnet"
@@ -204,7 +201,7 @@ class QuestionAnswering(Task):
         return ((HEAD, head),)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Start and end are positions, or yes or no; `impossible` is yes or no."""
+        """Return positions or binary targets; `impossible` is binary."""
         del labels
         if self.form == "sigmoid":
             return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
@@ -214,7 +211,7 @@ class QuestionAnswering(Task):
         return found
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays."""
         tokens = {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
         ends = {START: IGNORED, END: IGNORED}
         if self.form == "sigmoid":
@@ -253,7 +250,7 @@ class QuestionAnswering(Task):
         return items
 
     def _arrays(self, window: Window) -> dict[str, Any]:
-        """Return the input, and the gold of one window in the form of the labels."""
+        """Return the input and the gold labels of one window."""
         gold, encoded = window.gold, window.encoded
         arrays = {"input_ids": encoded.ids, "token_type_ids": encoded.token_types}
         if self.form == "sigmoid":
@@ -275,11 +272,11 @@ class QuestionAnswering(Task):
         return arrays
 
     def _trained(self, spans: Sequence[Any] | None) -> Sequence[Any]:
-        """Return those of an answer's spans that are trained."""
+        """Return the spans of an answer that are trained."""
         return (spans or ())[: None if self._takes_several else 1]
 
     def loss_inputs(self, outputs, batch):
-        """Give logits and labels that are yes or no a class axis of 1."""
+        """Add a class axis of 1 to binary logits and labels."""
         logits, labels = dict(outputs), dict(batch)
         for name, target in self.targets(()).items():
             if target.kind == "multi_label":
@@ -350,10 +347,9 @@ class QuestionAnswering(Task):
     ) -> TunedThreshold:
         """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
-        Every threshold is tried that refuses other questions; it lies halfway between
-        two no-answer scores. Of equally good ones the default is taken, or else the one
-        that refuses most. For several spans 32 thresholds are tried: the higher, the
-        less likely a span may be.
+        Every threshold of refusal is tried, halfway between two no-answer scores. Of
+        equally good ones the default is taken, or else the one that refuses most. For
+        several spans 32 thresholds are tried.
         """
         if self.unanswerable:
             return best_refusal(examples, [self.decide(f, math.inf) for f in found])
@@ -369,10 +365,10 @@ class QuestionAnswering(Task):
     ) -> Scores:
         """Score with the official measure of the data set.
 
-        `f1` and `exact` are means over all questions. For SQuAD v2.0, moreover,
-        `answerable_f1` is over those with an answer, `unanswerable` the share of the
-        others that was refused, and `f1_at_own_best_threshold` what the threshold that
-        suits these very questions would score: no honest score of a test split.
+        `f1` and `exact` are means over all questions. SQuAD v2.0 adds `answerable_f1`,
+        over those with an answer, `unanswerable`, the share of the others that was
+        refused, and `f1_at_own_best_threshold`, tuned on these very questions and no
+        honest test score.
         """
         del labels
         if self.unanswerable:
@@ -386,10 +382,10 @@ class QuestionAnswering(Task):
         items: Sequence[Item],
         labels: Sequence[str] = (),
     ) -> list[str]:
-        """Count the answers that not even a network without fault gives, and why.
+        """Warn of answers that cannot be predicted, and why.
 
-        Of several annotators' answers the first is meant. One that begins or ends
-        inside a piece counts unless what its pieces give is an exact match after all.
+        Only the first annotator's answer counts. One that begins or ends inside a piece
+        counts unless its pieces are an exact match after normalisation.
         """
         del labels
         windows: list[list[Window]] = [[] for _ in examples]
@@ -430,7 +426,7 @@ class QuestionAnswering(Task):
     def show(
         self, example: ReadingExample, prediction: Answer
     ) -> tuple[dict[str, Any], list[str]]:
-        """Name the answers, and the no-answer score where there may be none."""
+        """Format the answers, and the no-answer score where there may be none."""
         record: dict[str, Any] = {"id": example.id, "question": example.question}
         if self.several_spans:
             record["answers"] = list(prediction.texts)

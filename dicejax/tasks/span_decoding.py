@@ -1,4 +1,4 @@
-"""Spans as pairs of a start and an end: what the network learns and what it says."""
+"""Spans as pairs of a start and an end: labels and decoding."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def of_type(spans: Iterable[Span], kind: str) -> list[tuple[int, int]]:
 
 
 def fillers(told: int) -> dict[str, int]:
-    """Return the names of the arrays of `labels`, and what fills a row behind them."""
+    """Return the fill values of the arrays of `labels`, by name."""
     return {"start": IGNORED, "end": IGNORED} | dict.fromkeys(_ends(told), -1)
 
 
@@ -59,8 +59,8 @@ def labels(
     Args:
       spans: the first and the last word of each, sorted.
       first_pieces: the place of each word's first piece, -1 where it has none.
-      length: how many pieces there are.
-      told: how many ends of one start are written; further ones are left out.
+      length: number of pieces.
+      told: maximum number of ends per start; further ones are left out.
     """
     arrays = {name: np.full(length, n, np.int32) for name, n in fillers(told).items()}
     start, end = arrays["start"], arrays["end"]
@@ -86,7 +86,7 @@ def labels(
 def match_labels(
     outputs: Mapping[str, Array], batch: Mapping[str, Array], pairs: Pairs
 ) -> Array:
-    """Label pairs of tokens, int32 `[B, T, T]`: 1 for a span, 0 for none.
+    """Label pairs of tokens, int32 `[B, T, T]`: 1 for spans, 0 for others.
 
     Tokens i and j can be a pair if both are labelled, as a start and as an end, i <= j,
     and both are of one segment. Of such pairs these are labelled, the others `IGNORED`:
@@ -101,7 +101,7 @@ def match_labels(
     Args:
       outputs: the logits `start` and `end` `[B, T]`.
       batch: the arrays of `labels`, and `segment_ids`, all `[B, T]`.
-      pairs: which are labelled.
+      pairs: pairs to label.
 
     Source: `BertForQueryNER` of https://github.com/ShannonAI/mrc-for-flat-nested-ner.
     """
@@ -123,14 +123,13 @@ def match_labels(
 
 
 def pair_counts(arrays: Mapping[str, np.ndarray], pairs: Pairs) -> np.ndarray:
-    """Count which labels `match_labels` gives an item whatever the network says.
+    """Count the labels that `match_labels` gives an item whatever the logits.
 
-    Pairs that are labelled because they are predicted are not known, and not counted;
-    for "predicted" the gold ones are, in their place.
+    Predicted pairs are unknown, and not counted; for "predicted" gold pairs are.
 
     Args:
-      arrays: those of `labels`.
-      pairs: which are labelled.
+      arrays: arrays of `labels`.
+      pairs: pairs to label.
 
     Returns:
       int `[2]`: pairs that are no span, and spans.
@@ -179,7 +178,7 @@ def all_pairs(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndar
 def scored_pairs(
     output: Mapping[str, np.ndarray], first_pieces: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Find what may be spans of one type, in the order of their words.
+    """Return candidate spans of one type, in the order of their words.
 
     Starts and ends are words whose logits are positive. With logits of pairs each start
     goes with every end, and the score is the probability that they match. Without, it
@@ -212,7 +211,7 @@ def scored_pairs(
 
 
 def paired(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return which spans `nearest_ends` finds again among their starts and ends.
+    """Return the spans that `nearest_ends` recovers from all starts and ends.
 
     >>> sorted(paired([(0, 3), (1, 2), (5, 5)]))
     [(1, 2), (5, 5)]
@@ -223,10 +222,9 @@ def paired(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
 
 
 def without_overlaps(found: Sequence[Candidate]) -> list[Candidate]:
-    """Keep candidates that share no word: the best score first, of equals the first.
+    """Keep the best candidates that share no word, of equals the first.
 
-    A candidate is dropped only for one whose score is not worse. So what is kept is the
-    same whether a threshold is applied before or after.
+    The result is the same whether a threshold is applied before or after.
 
     >>> a, b, c = Span("A", 0, 3), Span("B", 2, 4), Span("A", 3, 5)
     >>> kept = without_overlaps([(a, 0.6), (b, 0.9), (c, 0.7)])
@@ -251,10 +249,10 @@ def _ends(told: int) -> list[str]:
 
 
 def _each(starts: Array, ends: Array) -> Array:
-    """Pairs `[B, T, T]` of which both are true, of two `[B, T]`."""
+    """Combine two `[B, T]` into their conjunction, bool `[B, T, T]`."""
     return starts[:, :, None] & ends[:, None, :]
 
 
 def _probability(logits: np.ndarray) -> np.ndarray:
-    """The sigmoid, in float64."""
+    """Compute the sigmoid in float64."""
     return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64)))

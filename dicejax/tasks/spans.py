@@ -17,7 +17,7 @@ from dicejax.tasks.task import Item, Task
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SpanTask(Task):
-    """Spans of words, each of a type: the same scores however they are found."""
+    """Base class of tasks with spans of words, scored alike."""
 
     takes: ClassVar[tuple[type, ...]] = (Sentence,)
 
@@ -31,7 +31,7 @@ class SpanTask(Task):
         predictions: Sequence[Sequence[Span]],
         labels: Sequence[str] = (),
     ) -> Scores:
-        """Span-level precision, recall and F1 in word space, over all gold spans."""
+        """Compute precision, recall and F1 of word spans, over all gold spans."""
         del labels
         gold = [sentence.spans for sentence in examples]
         counts = span_metrics.count(gold, predictions)
@@ -43,7 +43,7 @@ class SpanTask(Task):
         predictions: Sequence[Sequence[Span]],
         labels: Sequence[str] = (),
     ) -> np.ndarray:
-        """Twice the right spans, and those predicted plus those of the gold."""
+        """Return twice the correct spans, and predicted plus gold."""
         del labels
         pairs = zip(examples, predictions, strict=True)
         return f1_shares(
@@ -57,7 +57,7 @@ class SpanTask(Task):
     def show(
         self, example: Sentence, prediction: Sequence[Span]
     ) -> tuple[dict[str, Any], list[str]]:
-        """Name each span with its words."""
+        """Format each span with its words."""
         return show_spans(example.words, prediction)
 
 
@@ -72,7 +72,7 @@ def f1_shares(counts: Sequence[span_metrics.TypeCounts]) -> np.ndarray:
 
 
 def flat_spans(spans: Sequence[Span]) -> list[Span]:
-    """Keep as many spans as do not overlap: those that end first, of these the longest.
+    """Keep as many spans as do not overlap: the first to end, then the longest.
 
     >>> kept = flat_spans([Span("A", 0, 2), Span("B", 0, 4), Span("C", 2, 4)])
     >>> [span.type for span in kept]
@@ -94,15 +94,15 @@ def gold_warnings(
     *,
     overlapping: str | None,
 ) -> list[str]:
-    """Count the gold spans that cannot be predicted, a sentence for each reason.
+    """Warn of gold spans that cannot be predicted, one sentence per reason.
 
     Args:
-      split: its name.
+      split: name of the split.
       sentences: its sentences.
-      known: the types that can be predicted.
-      lost: spans of which words have no piece.
-      items: as encoded.
-      overlapping: what becomes of spans that overlap; None: they are no loss.
+      known: predictable types.
+      lost: spans whose words have no piece.
+      items: encoded items.
+      overlapping: consequence of overlaps, for the message; None: no loss.
     """
     known, gold = set(known), sum(len(sentence.spans) for sentence in sentences)
     types = (span.type for sentence in sentences for span in sentence.spans)
@@ -128,7 +128,7 @@ def gold_warnings(
 def lost_to_length(
     split: str, lost: int, gold: int, what: str, items: Sequence[Item]
 ) -> str:
-    """Return the warning that gold is cut off."""
+    """Return the warning of truncated gold."""
     return (
         f"{lost} of {gold} {split} {what} ({lost / gold:.0%}) are cut off at "
         f"{max(map(len, items))} tokens and count as misses; raise "
@@ -139,7 +139,7 @@ def lost_to_length(
 def show_spans(
     words: Sequence[str], spans: Sequence[Span], joint: str = " "
 ) -> tuple[dict[str, Any], list[str]]:
-    """Name each span with its words, for JSON and for the terminal."""
+    """Format each span with its words, as JSON and for the terminal."""
     found = [(span, joint.join(words[span.start : span.end])) for span in spans]
     record = {
         "words": list(words),

@@ -30,18 +30,18 @@ class TokenTask(Task):
         return ((HEAD, TokenHead(classes=len(labels))),)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each token chooses one class."""
+        """Return one class per token."""
         return {HEAD: Target("classes", tuple(labels))}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays."""
         pad = tokenize.pad_id(tokenizer)
         return BatchLayout(
             tokens={"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED}
         )
 
     def predicted(self, outputs, batch) -> Predicted:
-        """Take the most probable class of each token."""
+        """Return the most probable class of each token."""
         del batch
         return Predicted(tokens={HEAD: best_class(outputs[HEAD])})
 
@@ -57,8 +57,7 @@ def encode_words(
     Args:
       sentences: the words of each.
       numbers: the labels of each; `IGNORED` is left out of the loss.
-      tokenizer: as `tokenize.read` returns it; where a sentence is cut, the special
-        tokens stay where its template puts them.
+      tokenizer: tokenizer for words; truncation keeps its special tokens.
       max_length: pieces per sentence, the special ones included.
 
     Returns:
@@ -86,7 +85,7 @@ def encode_words(
 
 
 def best_class(logits: Array) -> Array:
-    """The most probable class, int32 `[...]` of logits `[..., C]`."""
+    """Return the most probable class, int32 `[...]` of logits `[..., C]`."""
     return jnp.argmax(logits, axis=-1).astype(jnp.int32)
 
 
@@ -97,7 +96,7 @@ def word_labels(
     *,
     otherwise: str,
 ) -> list[str]:
-    """Return the label of each word, `otherwise` for a word without a piece."""
+    """Return word labels, `otherwise` for a word without a piece."""
     numbers = predicted[np.maximum(first_pieces, 0)].tolist()
     return [
         labels[number] if place >= 0 else otherwise
@@ -110,7 +109,7 @@ class Tagging(TokenTask, SpanTask):
     """Named entities, or any flat spans of words, as a tag per word.
 
     Args:
-      scheme: the tags the network predicts, whatever scheme the files use.
+      scheme: tag scheme of the network, whatever the files use.
     """
 
     scheme: Scheme = "BIO"
@@ -121,7 +120,7 @@ class Tagging(TokenTask, SpanTask):
         return tuple(tags.label_set(self.scheme, sorted(types)))
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each token chooses one tag, "O" where it is in no span."""
+        """Return one tag per token, "O" outside spans."""
         return {HEAD: Target("classes", tuple(labels), has_negative=True)}
 
     def encode(
@@ -133,9 +132,8 @@ class Tagging(TokenTask, SpanTask):
     ) -> list[Item]:
         """Encode each sentence as one item; its detail is the words' first pieces.
 
-        Tags cannot say that spans overlap: of such as many as do not are learnt, and
-        the others count as missed. A word whose label is not in `labels` is left out of
-        the loss.
+        As many spans as do not overlap are trained; the others count as missed. Unknown
+        labels are left out of the loss.
         """
 
         def numbers(sentence: Sentence) -> list[int]:
@@ -171,7 +169,7 @@ class Tagging(TokenTask, SpanTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Count types that train lacks, and spans that tags cannot express."""
+        """Warn of types that train lacks, and of spans that tags cannot express."""
         lost = sum(
             bool((item.detail[span.start : span.end] < 0).any())
             for sentence, item in zip(examples, items, strict=True)

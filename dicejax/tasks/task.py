@@ -1,4 +1,4 @@
-"""The base class of tasks: from examples to arrays, from outputs to scores."""
+"""Base class of tasks: examples to arrays, outputs to scores."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Outputs = Mapping[str, np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """One sequence for the network. An example may need several.
+    """One input sequence; an example may need several.
 
     Attributes:
-      arrays: as the task's layout names them: int `[n]` for each token, or one number.
-      example: which example it is of.
-      detail: what decoding has to know of it.
+      arrays: as in the task's layout: int `[n]` for each token, or one number.
+      example: index of the example.
+      detail: information for decoding.
     """
 
     arrays: Mapping[str, Any]
@@ -48,11 +48,11 @@ class Target(NamedTuple):
 
     Attributes:
       kind: "classes": logits `[..., C]`, labels `[...]` of one class. "multi_label":
-        logits and labels `[..., C]`, each class 0 or 1 by itself. "positions": logits
-        `[..., T]`, the label is a place in the row.
-      classes: their names, the negative one first where there is one; those that are
-        "multi_label" have none. Empty for positions.
-      has_negative: whether the first class says that there is nothing to find.
+        logits and labels `[..., C]`, each class 0 or 1 independently. "positions":
+        logits `[..., T]`, the label is a place in the row.
+      classes: their names, the negative one first where there is one; none if
+        "multi_label". Empty for positions.
+      has_negative: whether the first class is the negative one.
     """
 
     kind: Literal["classes", "multi_label", "positions"]
@@ -63,12 +63,12 @@ class Target(NamedTuple):
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Predicted:
-    """The arrays that prediction takes from the device, by name.
+    """Arrays that prediction takes from the device, by name.
 
     Attributes:
-      tokens: `[B, T, ...]`, one entry a token.
-      sequences: `[B, S, ...]`, one entry for each item of a packed row.
-      pairs: `[B, T, T]`, one entry for each pair of tokens.
+      tokens: `[B, T, ...]`, one entry per token.
+      sequences: `[B, S, ...]`, one entry per item of a packed row.
+      pairs: `[B, T, T]`, one entry per pair of tokens.
     """
 
     tokens: dict[str, Array] = dataclasses.field(default_factory=dict)
@@ -76,13 +76,13 @@ class Predicted:
     pairs: dict[str, Array] = dataclasses.field(default_factory=dict)
 
     def item(self, row: int, number: int, start: int, end: int) -> Outputs:
-        """Cut out what belongs to one item; arrays must lie on the host.
+        """Return the entries of one item; arrays must be on the host.
 
         Args:
-          row: of the batch.
-          number: which item of the row it is, from 0.
+          row: row in the batch.
+          number: index of the item in the row.
           start: its first token in the row.
-          end: the token behind its last.
+          end: end of its tokens, exclusive.
         """
         here = slice(start, end)
         return (
@@ -94,7 +94,7 @@ class Predicted:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task(abc.ABC):
-    """The settings of a task; a subclass for each kind of task.
+    """Base class of tasks.
 
     A prediction is made in three steps: on the device `predicted` reduces logits to
     what decoding needs; on the host `decode` finds candidates, with their scores; and
@@ -107,7 +107,7 @@ class Task(abc.ABC):
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
 
     def adapt(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Return examples of the one kind that the other methods know.
+        """Return examples in the form that the other methods take.
 
         Raises:
           InputError: the data is of another kind of task.
@@ -128,28 +128,28 @@ class Task(abc.ABC):
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
-        """The weight of each output's loss in the sum; 1 where it says nothing."""
+        """Return the weight of each output's loss in the sum, 1 by default."""
         return {}
 
     @abc.abstractmethod
     def label_names(self, examples: Sequence[Any]) -> tuple[str, ...]:
-        """Return the labels the network chooses from."""
+        """Return the labels of the network."""
 
     @abc.abstractmethod
     def texts(self, examples: Sequence[Any]) -> Iterable[str]:
-        """Yield words or texts, from which a vocabulary can be learnt."""
+        """Yield words or texts, to learn a vocabulary from."""
 
     @abc.abstractmethod
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
-        """Return the heads that the network needs, each with its name."""
+        """Return the heads of the network by name."""
 
     @abc.abstractmethod
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Return what each output of the heads is trained towards, by its name."""
+        """Return the training target of each output, by name."""
 
     @abc.abstractmethod
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays and their fill values."""
 
     @abc.abstractmethod
     def encode(
@@ -161,13 +161,13 @@ class Task(abc.ABC):
     ) -> list[Item]:
         """Encode examples for the network, in their order.
 
-        What is longer than `max_length` is cut; gold is not, so what cannot be
-        predicted counts as missed.
+        Inputs are truncated to `max_length`; gold is not, so unpredictable gold is
+        missed.
 
         Args:
-          examples: as `adapt` returns them.
-          tokenizer: reads words or texts, as `reads_words` says.
-          labels: as `label_names` returns them.
+          examples: examples of `adapt`.
+          tokenizer: tokenizer of words or texts, as `reads_words` says.
+          labels: labels of `label_names`.
           max_length: pieces per item, the special ones included.
 
         Raises:
@@ -177,17 +177,12 @@ class Task(abc.ABC):
     def loss_inputs(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        """Return logits and labels as the objective takes them, both by output.
-
-        Args:
-          outputs: the network's logits.
-          batch: the arrays of the batch.
-        """
+        """Return logits and labels by output, as the objective takes them."""
         return outputs, batch
 
     @property
     def labels_follow_outputs(self) -> bool:
-        """Whether the labels that `loss_inputs` makes depend on the logits."""
+        """Whether the labels of `loss_inputs` depend on the logits."""
         return False
 
     def class_counts(
@@ -196,8 +191,8 @@ class Task(abc.ABC):
         """Count the labels of items, by output; `IGNORED` ones are left out.
 
         Returns:
-          int `[C]` where one class is chosen; `[C, 2]` where each is 0 or 1. Outputs
-          whose labels are positions have no counts.
+          int `[C]` for one of the classes; `[C, 2]` where each is 0 or 1; none for
+          positions.
         """
         counts = {}
         for name, target in self.targets(labels).items():
@@ -216,7 +211,7 @@ class Task(abc.ABC):
     def predicted(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
-        """Reduce logits to what decoding needs, on the device."""
+        """Reduce logits to the input of decoding, on the device."""
 
     @abc.abstractmethod
     def decode(
@@ -226,21 +221,21 @@ class Task(abc.ABC):
         outputs: Sequence[Outputs],
         labels: Sequence[str],
     ) -> Any:
-        """Find what one example may hold, with scores where `decide` needs them.
+        """Return the candidates in one example, with scores where `decide` needs them.
 
         Args:
           example: as it was encoded.
-          items: the items of this example.
-          outputs: what `predicted` gave for each of them.
-          labels: as `label_names` returns them.
+          items: items of this example.
+          outputs: results of `predicted` for each item.
+          labels: labels of `label_names`.
         """
 
     def decide(self, found: Any, threshold: float | None = None) -> Any:
-        """Choose the prediction among what `decode` found.
+        """Choose the prediction among the candidates of `decode`.
 
         Args:
-          found: of one example.
-          threshold: None takes the task's default.
+          found: candidates of one example.
+          threshold: decision threshold; None takes the task's default.
         """
         del threshold
         return found
@@ -248,10 +243,10 @@ class Task(abc.ABC):
     def tune(
         self, examples: Sequence[Any], found: Sequence[Any], labels: Sequence[str]
     ) -> TunedThreshold:
-        """Choose the threshold that scores best on examples.
+        """Choose the threshold with the best score on examples.
 
         Raises:
-          ValueError: nothing of this task is decided by a threshold.
+          ValueError: the task has no threshold.
         """
         del examples, found, labels
         raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
@@ -272,7 +267,7 @@ class Task(abc.ABC):
         labels: Sequence[str],
         threshold: float | None = None,
     ) -> Scores:
-        """Decide what was found in each example, and score that."""
+        """Decide for each example's candidates, and score the predictions."""
         predictions = [self.decide(one, threshold) for one in found]
         return self.score(examples, predictions, labels)
 
@@ -282,17 +277,16 @@ class Task(abc.ABC):
         predictions: Sequence[Any],
         labels: Sequence[str],
     ) -> np.ndarray:
-        """Return what each example adds to the primary metric.
+        """Return each example's contribution to the primary metric.
 
             primary_metric = mean_c(sum_n shares[n, c, 0] / sum_n shares[n, c, 1])
 
-        with 0 for 0 / 0: statistics over examples draw from these. Here the primary
-        metric is a mean over examples; a task with another kind of score says so.
+        with 0 / 0 = 0. By default the primary metric is a mean over examples.
 
         Args:
-          examples: of a split.
-          predictions: what was decided for each.
-          labels: as `label_names` returns them.
+          examples: examples of a split.
+          predictions: a prediction for each.
+          labels: labels of `label_names`.
 
         Returns:
           float `[N, C, 2]`, numerators and denominators; C is 1 for scores that do not
@@ -315,18 +309,15 @@ class Task(abc.ABC):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Return warnings about an encoded split, a sentence each.
-
-        Above all: how much gold cannot be predicted, and why.
-        """
+        """Return warnings about a split, such as on gold that cannot be predicted."""
 
     @abc.abstractmethod
     def parse(self, line: str, number: int) -> Any:
-        """Make an example without gold of a line of text.
+        """Parse a line of text as an example without gold.
 
         Args:
           line: not blank.
-          number: of the line, from 1.
+          number: line number, from 1.
 
         Raises:
           InputError: the line lacks a part.
@@ -334,4 +325,4 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def show(self, example: Any, prediction: Any) -> tuple[dict[str, Any], list[str]]:
-        """Present a prediction: for JSON, and as lines for the terminal."""
+        """Format a prediction as JSON, and as lines for the terminal."""

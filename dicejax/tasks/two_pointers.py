@@ -1,4 +1,4 @@
-"""Flat spans by two pointers: of each word the type that starts there, and ends."""
+"""Flat spans by two pointers: the type that starts, and ends, at each word."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NONE = "O"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TwoPointerNER(SpanTask):
-    """Flat named entities, as the type that starts at a word and the type that ends.
+    """Flat named entities by the types that start and end at each word.
 
     Each word has two labels, on its first piece: the type of the span of which it is
     the first word, and of that of which it is the last; "O" where there is none.
@@ -36,7 +36,7 @@ class TwoPointerNER(SpanTask):
     pairs a start with the nearest end of its type.
 
     Args:
-      teacher: whose starts the end sees in training: "gold" or "predicted".
+      teacher: starts given to the end in training: "gold" or "predicted".
 
     Source: the two-pointer model of
     https://github.com/qingkongzhiqian/NER_loss_compare, which has a loss on special
@@ -67,12 +67,12 @@ class TwoPointerNER(SpanTask):
         return (("spans", TwoPointerHead(classes=len(labels), teacher=self.teacher)),)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each token chooses one class as a start and one as an end."""
+        """Return one class per token for starts and for ends."""
         target = Target("classes", tuple(labels), has_negative=True)
         return {name: target for name in ("start", "end")}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return what the arrays of an item are, and what fills a packed row."""
+        """Return the layout of an item's arrays."""
         pad = tokenize.pad_id(tokenizer)
         labels = {"start": IGNORED, "end": IGNORED}
         return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
@@ -86,9 +86,8 @@ class TwoPointerNER(SpanTask):
     ) -> list[Item]:
         """Encode each sentence as one item; its detail is the words' first pieces.
 
-        Of spans that overlap as many as do not are learnt, and the others count as
-        missed. The ends of a span whose type is not in `labels` are left out of the
-        loss, and so is the one end of a span whose other end was cut off.
+        As many spans as do not overlap are trained; the others count as missed. Ends of
+        unknown types, and of truncated spans, are left out of the loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         words, items = [sentence.words for sentence in examples], []
@@ -104,7 +103,7 @@ class TwoPointerNER(SpanTask):
     def predicted(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
-        """Take the most probable class of each token, and its log-probability."""
+        """Return the most probable class of each token, and its log-probability."""
         del batch
         tokens = {}
         for name in ("start", "end"):
@@ -122,8 +121,7 @@ class TwoPointerNER(SpanTask):
     ) -> list[Span]:
         """Pair each start with the nearest end of its type, at it or behind it.
 
-        A start without an end is no span. Of spans that overlap, the one whose start
-        and end are most probable together stays, of equals the first.
+        Of overlapping spans the most probable pair is kept, of equals the first.
         """
         del example
         ((item,), (output,)) = items, outputs
@@ -156,7 +154,7 @@ class TwoPointerNER(SpanTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Count types that train lacks, and spans that cannot be predicted."""
+        """Warn of types that train lacks, and of spans that cannot be predicted."""
         lost = sum(
             not _is_whole(span, item.detail)
             for sentence, item in zip(examples, items, strict=True)
@@ -169,7 +167,7 @@ class TwoPointerNER(SpanTask):
 def _labels(
     sentence: Sentence, first_pieces: np.ndarray, length: int, index: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
-    """The labels `start` and `end` of each piece."""
+    """Return the labels `start` and `end` of each piece."""
     start = np.full(length, IGNORED, np.int32)
     start[first_pieces[first_pieces >= 0]] = 0
     end = start.copy()

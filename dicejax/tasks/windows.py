@@ -1,4 +1,4 @@
-"""Windows on a text that is too long to read at once, and the best spans in them."""
+"""Windows on a text longer than the input, and their best spans."""
 
 from __future__ import annotations
 
@@ -26,9 +26,8 @@ class Window:
       encoded: the pieces; the question is text 0, the context text 1.
       starts: bool `[n]`, where a predicted answer may start: pieces of the context with
         at least one character, unless another window shows more of their surroundings.
-      gold: for each span of the answer its places in this window, None for one that
-        does not lie in it wholly. Nothing for a question without an answer; None where
-        the gold is kept back.
+      gold: places of the answer's spans, None for one that is not wholly inside; empty
+        without an answer, None without gold.
     """
 
     encoded: EncodedText
@@ -37,7 +36,7 @@ class Window:
 
     @property
     def candidates(self) -> np.ndarray:
-        """Which pieces have a character of the context, bool `[n]`."""
+        """Return which pieces have a character of the context, bool `[n]`."""
         starts, ends = self.encoded.offsets.T
         return (self.encoded.texts == 1) & (starts < ends)
 
@@ -62,8 +61,8 @@ def cut(
       example: the question.
       encoded: its pieces and those of the context.
       max_length: pieces per window.
-      overlap: pieces that a window shares with the next; half of the room at most.
-      max_question: of a longer question the end is cut.
+      overlap: overlap of neighbouring windows in pieces, at most half of the room.
+      max_question: maximum pieces of a question; longer ones are truncated.
 
     Raises:
       InputError: the context has no room.
@@ -108,9 +107,9 @@ def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
     [(0, 6), (4, 10), (8, 11)]
 
     Args:
-      count: of all pieces; of none there is one empty part.
+      count: number of pieces; 0 gives one empty part.
       room: pieces per part.
-      overlap: pieces in common with the next; half of the room at most.
+      overlap: overlap of neighbouring parts, at most half of the room.
     """
     step = room - min(overlap, room // 2)
     starts = range(0, max(count - room, 0) + step, step)
@@ -118,7 +117,7 @@ def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
 
 
 def _gold(example: ReadingExample, encoded: EncodedText) -> list[Places | None] | None:
-    """The places of the first answer's spans; see `Window.gold`."""
+    """Return the places of the first answer's spans; see `Window.gold`."""
     if example.impossible:
         return []
     if not example.answers:
@@ -129,8 +128,7 @@ def _gold(example: ReadingExample, encoded: EncodedText) -> list[Places | None] 
 def _widest(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
     """Mark the part with the most context around each piece, bool `[parts, count]`.
 
-    That is the part with the largest min(pieces before, pieces behind) + 0.01 pieces,
-    as in the original run_squad.py.
+    The score is min(pieces before, pieces behind) + 0.01 pieces, as in run_squad.py.
     """
     if len(bounds) == 1:
         return np.ones((1, count), bool)
@@ -151,11 +149,11 @@ def best_spans(
     at most `longest` - 1 pieces further on.
 
     Args:
-      window: which spans there are.
+      window: window to search.
       start: `[n]`, the log-probability that the answer starts at a piece.
-      end: `[n]`, that it ends there.
-      longest: pieces of a span.
-      count: how many spans are wanted.
+      end: `[n]`, the log-probability that it ends there.
+      longest: maximum pieces of a span.
+      count: number of spans.
 
     Returns:
       The sums, the first and the last pieces; the best span first, of equals the one
@@ -187,12 +185,12 @@ def reached(
     Args:
       windows: of one question.
       numbers: of the spans.
-      longest: pieces of a span.
+      longest: maximum pieces of a span.
 
     Returns:
-      First what keeps them from being predicted, None if nothing does. "beyond": the
-      window that may predict the start does not hold the span wholly. "long": it has
-      more pieces than `longest`. "several": two overlap.
+      The reason why they cannot be predicted, or None, and the characters. "beyond":
+      the window that may predict the start does not hold the span wholly. "long": it
+      has more pieces than `longest`. "several": two overlap.
     """
     spans = []
     for number in numbers:

@@ -1,4 +1,4 @@
-"""Parts of speech: a label for each word, or words and labels of characters at once."""
+"""Part-of-speech tagging of words, or jointly with word segmentation."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class WordTagging(TokenTask):
     """A label for each word, such as its part of speech.
 
     A word is a span of its own, so precision is correct / labelled words, recall
-    correct / all words. They differ only where words got no label: beyond the longest
-    sequence. Accuracy is recall.
+    correct / all words. They differ only for truncated words. Accuracy is recall.
     """
 
     takes: ClassVar[tuple[type, ...]] = (TaggedWords,)
@@ -52,7 +51,7 @@ class WordTagging(TokenTask):
     ) -> list[Item]:
         """Encode each sentence as one item; its detail is the words' first pieces.
 
-        A word whose label is not in `labels` is left out of the loss.
+        Unknown labels are left out of the loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         return encode_words(
@@ -80,7 +79,7 @@ class WordTagging(TokenTask):
         predictions: Sequence[Sequence[str]],
         labels: Sequence[str],
     ) -> Scores:
-        """Micro precision, recall and F1 over words, and F1 averaged over labels."""
+        """Compute micro precision, recall and F1 of words, and macro F1."""
         gold = [label for one in examples for label in one.labels]
         found = [label for words in predictions for label in words]
         names = [*sorted({*labels, *gold}), NONE]
@@ -115,7 +114,7 @@ class WordTagging(TokenTask):
         predictions: Sequence[Sequence[str]],
         labels: Sequence[str] = (),
     ) -> np.ndarray:
-        """Twice the right labels, and those given plus those of the gold."""
+        """Return twice the correct labels, and predicted plus gold."""
         del labels
         counts = [
             TypeCounts(
@@ -134,7 +133,7 @@ class WordTagging(TokenTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Count labels that train lacks, and words that cannot get any."""
+        """Warn of labels that train lacks, and of words that cannot get any."""
         known = set(labels)
         counts = Counter(label for one in examples for label in one.labels)
         said = [
@@ -156,7 +155,7 @@ class WordTagging(TokenTask):
     def show(
         self, example: TaggedWords, prediction: Sequence[str]
     ) -> tuple[dict[str, Any], list[str]]:
-        """Put each word's label behind it."""
+        """Format each word with its label."""
         record = {"words": list(example.words), "labels": list(prediction)}
         pairs = zip(example.words, prediction, strict=True)
         return record, [" ".join(f"{word}/{label or '-'}" for word, label in pairs)]
@@ -164,13 +163,13 @@ class WordTagging(TokenTask):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JointTagging(Tagging):
-    """Words and their parts of speech of a text without spaces, at once.
+    """Joint word segmentation and part-of-speech tagging.
 
     Each character gets a tag; a word is right where its borders and its label are.
     Words with labels are taken too, and written as characters.
 
     Args:
-      scheme: the tags the network predicts, whatever scheme the files use.
+      scheme: tag scheme of the network, whatever the files use.
     """
 
     takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
@@ -211,7 +210,7 @@ class JointTagging(Tagging):
         predictions: Sequence[Sequence[Span]],
         labels: Sequence[str] = (),
     ) -> np.ndarray:
-        """Twice the right words, and those predicted plus those of the gold."""
+        """Return twice the correct words, and predicted plus gold."""
         del labels
         counts = [
             segmentation.count_tagging(
@@ -222,13 +221,13 @@ class JointTagging(Tagging):
         return f1_shares(counts)
 
     def parse(self, line: str, number: int) -> Sentence:
-        """Take every character that is no white space."""
+        """Take every character that is not white space."""
         return Sentence(tuple("".join(line.split())), (), number)
 
     def show(
         self, example: Sentence, prediction: Sequence[Span]
     ) -> tuple[dict[str, Any], list[str]]:
-        """Put each word's label behind it."""
+        """Format each word with its label."""
         record, _ = show_spans(example.words, prediction, joint="")
         words = [f"{word['text']}/{word['type']}" for word in record["entities"]]
         return {"words": record["entities"]}, [" ".join(words)]

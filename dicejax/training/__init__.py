@@ -1,1 +1,1 @@
-"""Everything between a batch and an update, and the runs made of it."""
+"""Training: steps, runs and their results."""

@@ -1,15 +1,15 @@
-"""The loss of a batch and its gradient, from micro-batches where memory is short.
+"""Loss and gradient of a batch in micro-batches.
 
-A set loss is not a mean over micro-batches, so no average of their losses or gradients
-is right. Two ways are:
+A set loss is not a mean over micro-batches, so averaging their gradients is wrong.
+Instead:
 
-Cut at the logits: the encoder runs over the micro-batches and keeps their logits alone,
-which are small; the loss is computed once on those of the whole batch, and its gradient
-with respect to them is sent back through the encoder, which runs each micro-batch a
-second time. It is exact for every loss and costs one more forward pass.
+Cut at the logits: the encoder runs over the micro-batches and keeps only their logits;
+the loss is computed once on those of the whole batch, and its gradient is sent back
+through the encoder, which runs each micro-batch again. Exact for every loss, for one
+more forward pass.
 
-One pass: where the loss is a mean over labelled elements, their number is known before
-anything is computed, and each micro-batch contributes its share at once.
+One pass: where the loss is a mean over labelled elements, whose number is known
+beforehand, each micro-batch contributes its share at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Gradient:
 
     Attributes:
       loss: float scalar.
-      gradients: like the parameters, float32; times the scale that was asked for.
+      gradients: like the parameters, float32; times the scale.
       objective_state: after this batch.
     """
 
@@ -50,16 +50,16 @@ class Gradient:
 
 @dataclasses.dataclass(frozen=True)
 class LossOfBatch:
-    """A loss as a function of parameters and batch, with everything else fixed.
+    """A loss as a function of parameters and batch.
 
     Args:
-      network: the architecture.
+      network: architecture.
       task: turns outputs and batch into the inputs of the objective; None: they are.
-      objective: the loss.
+      objective: loss.
       objective_state: state of the objective.
-      progress: the share of training that is done.
-      rng: the step's key for dropout; None switches dropout off.
-      mesh: the devices, where parameters are split over them.
+      progress: share of training that is done.
+      rng: key of the step's dropout; None switches dropout off.
+      mesh: devices over which parameters are split.
     """
 
     network: Network
@@ -80,7 +80,7 @@ class LossOfBatch:
         task: Task | None,
         mesh: Mesh | None,
     ) -> LossOfBatch:
-        """Return the loss that the step after a state takes, its dropout included."""
+        """Return the loss of the next step, dropout included."""
         return cls(
             network=network,
             task=task,
@@ -105,8 +105,8 @@ class LossOfBatch:
         Args:
           params: of the network.
           batch: arrays whose first axis is that of the rows.
-          micro_batches: parts that the rows are cut into; they divide their number.
-          scale: of the gradient, so that it fits a narrow type on its way.
+          micro_batches: number of micro-batches; divides the rows.
+          scale: factor of the gradient, for narrow types.
           one_pass: run each micro-batch once; None: where that is exact.
 
         Raises:
@@ -230,10 +230,9 @@ def _row_numbers(batch: Batch) -> Array:
 
 
 def _cut(tree: Any, parts: int) -> Any:
-    """Cut the rows `[B, ...]` into `[K, B / K, ...]`.
+    """Split the rows `[B, ...]` into `[K, B / K, ...]`.
 
-    Part k takes the rows k, k + K, ...: where consecutive rows lie on one device, every
-    device then has its share of each part, and none is moved.
+    Part k takes the rows k, k + K, ..., so every device keeps its share of each part.
     """
 
     def one(x: Array) -> Array:
@@ -260,10 +259,10 @@ def _sum(a: Any, b: Any) -> Any:
 def weighted(
     outputs: Mapping[str, Array], batch: Mapping[str, Array]
 ) -> Mapping[str, Array]:
-    """Scale the gradients of logits by the weights of their examples, values unchanged.
+    """Scale the gradients of logits by example weights, values unchanged.
 
     With weights 1 / (n q), for examples drawn with probability q, the gradient of a
-    mean over elements is on average that of all examples drawn alike.
+    mean over elements is unbiased.
 
     Args:
       outputs: logits by name, `[B, T, ...]` or `[B, S, ...]`.

@@ -1,4 +1,4 @@
-"""Boards that draw a run's curves: TensorBoard, Weights & Biases."""
+"""Dashboards of a run's metrics: TensorBoard, Weights & Biases."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ WANDB_ID = "wandb_id.txt"
 
 
 class Board(Protocol):
-    """Draws the records of steps."""
+    """Base class of dashboards."""
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Draw the numbers among the values."""
+        """Plot the numbers among the values."""
 
     def flush(self) -> None:
         """Write out buffered records."""
 
     def close(self, *, failed: bool = False) -> None:
-        """Flush and close; `failed` where the run broke off."""
+        """Flush and close; `failed` marks an aborted run."""
 
 
 class TensorBoard:
@@ -42,8 +42,7 @@ class TensorBoard:
 
     Args:
       folder: for the event files.
-      after_step: events of later steps, which a run that was killed has left, are
-        hidden.
+      after_step: later events, left by a killed run, are hidden.
     """
 
     def __init__(self, folder: epath.Path, after_step: int = 0):
@@ -58,7 +57,7 @@ class TensorBoard:
         )
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Draw the finite numbers; the others leave a gap in the curve."""
+        """Write the finite numbers; the others leave a gap in the curve."""
         for name, value in values.items():
             if (
                 isinstance(value, int | float)
@@ -68,7 +67,7 @@ class TensorBoard:
                 self._writer.add_scalar(name, value, step)
 
     def flush(self) -> None:
-        """Write out, and copy where the folder is not local."""
+        """Flush, and copy where the folder is not local."""
         self._writer.flush()
         self._copy()
 
@@ -91,14 +90,13 @@ class WeightsAndBiases:
     """Sends the records to Weights & Biases (https://wandb.ai).
 
     A resumed run keeps its id, which is in the run's folder. Records that a killed run
-    sent after its last checkpoint cannot be taken back; they are the same when the
-    steps are taken again, and are then ignored.
+    sent after its last checkpoint are identical when repeated, and ignored.
 
     Args:
-      project: to which the run belongs.
-      folder: the run's; it exists.
-      name: under which the run is shown.
-      config: shown as the run's settings.
+      project: project of the run.
+      folder: existing folder of the run.
+      name: display name of the run.
+      config: settings to show.
 
     Raises:
       InputError: wandb is not installed, or refuses to begin.
@@ -129,10 +127,10 @@ class WeightsAndBiases:
         self._run.log(dict(values), step=step)
 
     def flush(self) -> None:
-        """Do nothing: wandb sends from a process of its own."""
+        """Do nothing: wandb sends from its own process."""
 
     def close(self, *, failed: bool = False) -> None:
-        """Send the rest, and say how the run ended."""
+        """Send the rest, and mark how the run ended."""
         self._run.finish(exit_code=int(failed))
 
 
@@ -155,7 +153,7 @@ def require_wandb() -> ModuleType:
 
 
 def is_local(folder: epath.Path) -> bool:
-    """Whether a folder lies in the file system rather than in an object store.
+    """Return whether a folder is in the file system, not an object store.
 
     >>> is_local(epath.Path("runs/conll03")), is_local(epath.Path("gs://bucket/runs"))
     (True, False)
@@ -164,7 +162,7 @@ def is_local(folder: epath.Path) -> bool:
 
 
 def _wandb_id(folder: epath.Path) -> str:
-    """Return the id in the run's folder, a new one where there is none yet."""
+    """Return the id in the run's folder, or create one."""
     file = folder / WANDB_ID
     if not file.exists():
         file.write_text(uuid.uuid4().hex[:16] + "\n")

@@ -1,7 +1,6 @@
 """Checkpoints: the last states and those with the best dev scores, through orbax.
 
-A checkpoint is written while training continues, and gets its name when it is complete.
-Fingerprints of its arrays reveal damage.
+Checkpoints are written asynchronously and atomically; fingerprints reveal damage.
 """
 
 from __future__ import annotations
@@ -70,12 +69,12 @@ class Checkpoints:
         score: float | None = None,
         notes: dict[str, Any] | None = None,
     ) -> None:
-        """Begin to write the state after `step` updates; returns before it is done.
+        """Start writing the state after `step` updates.
 
         Args:
           step: number of updates.
           state: after them.
-          score: on dev; None where it was not taken.
+          score: dev score; None without one.
           notes: the state of the loop, as JSON.
 
         Raises:
@@ -102,13 +101,13 @@ class Checkpoints:
             )
 
     def restore(self, like: TrainState, warn: Callable[[str], None]) -> Restored | None:
-        """Return the last checkpoint that is whole; None without one.
+        """Return the last intact checkpoint; None without one.
 
-        Those after it are damaged and are deleted, for they will be written again.
+        Damaged ones after it are deleted.
 
         Args:
           like: the shapes of a state, each with the sharding it is to have.
-          warn: takes a sentence on each damaged one.
+          warn: called with a message for each damaged one.
         """
         damaged = []
         for step in sorted(self._manager.all_steps(), reverse=True):
@@ -155,7 +154,7 @@ class Checkpoints:
             self._manager.check_for_errors()
 
     def close(self) -> None:
-        """Wait until everything is written, and let go."""
+        """Wait until everything is written, and close."""
         self.wait()
         self._manager.close()
 
@@ -184,7 +183,7 @@ def restore_params(
       folder: the run's `checkpoints`.
       network: the architecture they belong to.
       which: the checkpoint with the best dev score, or the last.
-      mesh: the devices to put them on; None: one.
+      mesh: devices to put them on; None: one.
 
     Returns:
       The step they were saved at, and the parameters.
@@ -232,13 +231,11 @@ def restore_params(
 
 
 def only_weights_stay(folder: epath.Path, step: int) -> None:
-    """Delete all checkpoints of a finished run but the weights of one.
-
-    The rest, a third of one checkpoint, is enough to evaluate, predict and export.
+    """Delete a finished run's checkpoints except the weights of one.
 
     Args:
       folder: the run's `checkpoints`.
-      step: of the checkpoint whose weights stay.
+      step: step of the checkpoint whose weights stay.
     """
     for place in folder.iterdir() if folder.exists() else ():
         if place.name != str(step):
@@ -248,10 +245,7 @@ def only_weights_stay(folder: epath.Path, step: int) -> None:
 
 
 def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
-    """The weights that predict, and everything else by its path.
-
-    By path, for orbax gives back dicts for dataclasses and tuples.
-    """
+    """Return the weights, and everything else by path (orbax restores dicts only)."""
     others = state if state.averaged is not None else _without(state, "params")
     return state.weights, {
         path_name(path): _key_data(leaf)
@@ -282,7 +276,7 @@ def _without(state: TrainState, field: str) -> TrainState:
 
 
 def _key_data(leaf: Any) -> Any:
-    """PRNG keys as integers; their shape, where it is only shapes that are given."""
+    """Convert PRNG keys, or their shapes, to integers."""
     if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return leaf
     if isinstance(leaf, jax.ShapeDtypeStruct):
@@ -330,11 +324,10 @@ _SPREAD = 2654435761  # of Knuth's multiplicative hashing, 2**32 over the golden
 
 @jax.jit
 def fingerprint(tree: Any) -> Array:
-    """Sum the bits of each array, each word times an odd number of its own.
+    """Sum the bits of each array, each word times a different odd number.
 
-    Sums of integers modulo 2**32 have no order, so the number is the same on one device
-    and on many. A changed word always changes it; a damaged file, in which many have
-    changed, leaves it as it was once in 2**32 times.
+    Sums modulo 2**32 are the same on one device and on many. A changed word always
+    changes the result, random damage all but once in 2**32 times.
 
     >>> import numpy as np
     >>> x = np.arange(6, dtype=np.float32)
@@ -360,7 +353,7 @@ def _of_array(x: Array) -> Array:
 
 
 def _words(x: Array) -> Array:
-    """The bits of an array as uint32; 64-bit types have two words each."""
+    """Return the bits of an array as uint32, two per 64-bit value."""
     if x.dtype == jnp.bool_:
         return x.astype(jnp.uint32)
     match x.dtype.itemsize:

@@ -1,4 +1,4 @@
-"""Peak speeds of devices, as their makers state them, and a CPU's lack of bfloat16."""
+"""Peak speeds of devices as specified, and CPUs without bfloat16."""
 
 from __future__ import annotations
 
@@ -63,11 +63,10 @@ _BY_KIND = {kind: 1e12 * tera for tera, _, kinds in _PEAKS for kind in kinds}
 
 
 def peak_flops(device_kind: str) -> float | None:
-    """Return the floating-point operations per second that a device reaches at best.
+    """Return the peak floating-point operations per second of a device.
 
-    They are those of dense matrix products of bfloat16, whatever the run computes in:
-    in float32 a run reaches a fraction of it. The T4 and the V100 have no bfloat16, and
-    count with float16.
+    Dense matrix products in bfloat16, whatever the run computes in; float16 for the T4
+    and the V100, which lack bfloat16.
 
     >>> peak_flops("TPU v4")
     275000000000000.0
@@ -77,7 +76,7 @@ def peak_flops(device_kind: str) -> float | None:
         1g.5gb") is not the device.
 
     Returns:
-      Operations per second; None for a kind that is not known.
+      Operations per second; None for an unknown kind.
     """
     return _BY_KIND.get(device_kind)
 
@@ -89,14 +88,14 @@ _BFLOAT16 = {"avx512_bf16", "amx_bf16", "bf16"}  # the last is Arm's
 def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
     """Return whether the CPU is known to have no instructions for bfloat16.
 
-    XLA then widens each number before it computes and rounds it after, which costs: on
-    an Intel Xeon (Ice Lake) a BERT of 6 layers trained 1.5 times as fast in float32.
+    XLA then converts each number back and forth: a BERT of 6 layers trained 1.5 times
+    as fast in float32 on an Intel Xeon (Ice Lake).
 
     Args:
       cpuinfo: Linux's description of the processors.
 
     Returns:
-      False where the file is missing or lists no instructions: nothing is known.
+      False where the file is missing or lists no instructions.
     """
     try:
         text = cpuinfo.read_text(errors="replace")
@@ -107,7 +106,7 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
 
 
 def remark(precision: str) -> str | None:
-    """Return a remark on a precision that is slow on these devices, if it is."""
+    """Return a warning of a precision that is slow on these devices, if any."""
     on_cpu = jax.default_backend() == "cpu"
     if precision == "bfloat16" and on_cpu and imitates_bfloat16():
         return (

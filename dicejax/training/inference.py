@@ -53,8 +53,8 @@ def evaluate(
     Args:
       folder: the run.
       split: "train", "dev" or "test".
-      which: the checkpoint to use.
-      warn: takes remarks, such as on types without training examples.
+      which: checkpoint to use.
+      warn: called with remarks, such as on types without training examples.
       data: folder to read the data from instead of the run's own.
 
     Raises:
@@ -130,7 +130,7 @@ def read_lines(path: str) -> list[str]:
 
 
 def _tuned(run: Run, which: Which) -> float | None:
-    """The threshold that was tuned on dev, which belongs to the best checkpoint."""
+    """Return the threshold tuned on dev, if this is the best checkpoint."""
     tuned = run.result().get("threshold") if which == "best" else None
     return None if tuned is None else tuned["threshold"]
 
@@ -138,7 +138,7 @@ def _tuned(run: Run, which: Which) -> float | None:
 def _find(
     run: Run, examples: Sequence[Any], which: Which
 ) -> tuple[int, list[Item], list[Any]]:
-    """Return the step of the checkpoint, the items and the decoded predictions."""
+    """Return the step of the checkpoint, the items and the decoded candidates."""
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), MeshShape().make(jax.local_devices())
     length = longest(experiment, network.encoder)
@@ -158,7 +158,7 @@ def _find(
 def export(
     folder: str, target: str, which: Which, *, encoder_only: bool = False
 ) -> str:
-    """Write a run's weights, architecture, labels and tokenizer as transformers' own.
+    """Export a run's weights, architecture, labels and tokenizer for transformers.
 
     Args:
       folder: the run.

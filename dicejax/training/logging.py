@@ -22,8 +22,7 @@ def lines_of(file: epath.Path, after_step: int) -> AppendedLines | RewrittenLine
     Args:
       file: in a local folder or an object store; may be missing.
       after_step: the step of the checkpoint that the run continues from. Records of
-        later steps are dropped, and a last line that is torn; the others are kept byte
-        for byte. 0 for a new run.
+        later steps and an incomplete last line are dropped. 0 for a new run.
     """
     kind = AppendedLines if is_local(file.parent) else RewrittenLines
     return kind(file, after_step)
@@ -40,7 +39,7 @@ def json_line(step: int, values: dict[str, Any]) -> bytes:
 
 
 class AppendedLines:
-    """Lines of a local file."""
+    """Lines appended to a local file."""
 
     durable = True
     """A line that was appended outlives the process without a flush."""
@@ -54,22 +53,22 @@ class AppendedLines:
         self._file = open(path, "ab")  # noqa: SIM115
 
     def append(self, line: bytes) -> None:
-        """Add a line, its end included."""
+        """Add a line with its end."""
         self._file.write(line)
         self._file.flush()
 
     def flush(self) -> None:
-        """Bring the lines to where they outlive the machine."""
+        """Flush to durable storage."""
         os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Flush, and let the file go."""
+        """Flush and close."""
         self.flush()
         self._file.close()
 
 
 class RewrittenLines:
-    """Lines of an object in a store, where a write replaces the whole of it."""
+    """Lines of an object in a store, which each write replaces."""
 
     durable = False
 
@@ -80,18 +79,18 @@ class RewrittenLines:
         self._changed = self._content != content
 
     def append(self, line: bytes) -> None:
-        """Add a line, its end included."""
+        """Add a line with its end."""
         self._content += line
         self._changed = True
 
     def flush(self) -> None:
-        """Bring the lines to where they outlive the machine."""
+        """Flush to durable storage."""
         if self._changed:
             self._file.write_bytes(bytes(self._content))
             self._changed = False
 
     def close(self) -> None:
-        """Flush, and let the file go."""
+        """Flush and close."""
         self.flush()
 
 
@@ -123,7 +122,7 @@ def _is_after(line: bytes, after_step: int) -> bool:
 
 
 def _replace(path: str, content: bytes) -> None:
-    """Put a new content in the place of a file, which is there at every moment."""
+    """Replace the content of a file atomically."""
     partial = path + ".partial"
     with open(partial, "wb") as file:
         file.write(content)
@@ -133,7 +132,7 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Put None in the place of each number that JSON cannot write."""
+    """Replace numbers that JSON cannot write by None."""
     if isinstance(value, dict):
         return {name: _finite(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -149,12 +148,11 @@ REWRITE_EVERY_S = 30.0
 
 
 class MetricsLog:
-    """Writes a record for each reported step to metrics.jsonl and to the boards.
+    """Writer of a record per reported step to metrics.jsonl and to the boards.
 
-    In a local folder each record is handed to the system before `write` returns, so
-    that a killed process loses none. Object stores (gs://, s3://) cannot append: there
-    the lines are kept in memory too, and the whole object is written again every 30
-    seconds, at each `flush` and at the end.
+    In a local folder a killed process loses no record. Object stores (gs://, s3://)
+    cannot append: there the whole object is written again every 30 seconds, at each
+    `flush` and at the end.
 
     >>> import tempfile
     >>> folder = epath.Path(tempfile.mkdtemp())
@@ -170,8 +168,7 @@ class MetricsLog:
     Args:
       folder: the run's; made where it is missing.
       after_step: the step of the checkpoint that the run continues from. Records of
-        later steps are dropped, and a last line that is torn; the others are kept byte
-        for byte. 0 for a new run.
+        later steps and an incomplete last line are dropped. 0 for a new run.
       boards: where the records go besides TensorBoard. They are closed with the log.
       clock: seconds, for the tests.
     """
@@ -200,7 +197,7 @@ class MetricsLog:
     def write(self, step: int, **values: Any) -> None:
         """Write the record of a step.
 
-        Numbers that are not finite become null, since JSON has no word for them.
+        Numbers that are not finite become null.
 
         Args:
           step: number of updates so far.
@@ -225,11 +222,7 @@ class MetricsLog:
             self.flush()
 
     def flush(self) -> None:
-        """Bring everything to where it outlives the machine.
-
-        Before a checkpoint is written this makes sure that the records of the steps
-        behind it are there when the run continues from it.
-        """
+        """Flush to durable storage, as before each checkpoint."""
         self._lines.flush()
         for board in self._boards:
             board.flush()
@@ -244,7 +237,7 @@ class MetricsLog:
 
 
 class NoLog:
-    """Takes the place of a `MetricsLog` in all processes but the first."""
+    """A `MetricsLog` that does nothing, for all processes but the first."""
 
     def __enter__(self) -> NoLog:
         return self
@@ -263,7 +256,7 @@ class NoLog:
 
 
 def _plain(value: Any) -> Any:
-    """Turn scalars of NumPy and JAX into Python's, also inside lists and dicts."""
+    """Convert scalars of NumPy and JAX to Python's, also inside lists and dicts."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

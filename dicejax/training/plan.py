@@ -1,4 +1,4 @@
-"""Memory that a training step needs on each device, as the compiler plans it."""
+"""Memory of a training step on each device, by the compiler's plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MemoryPlan:
 
 
 def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
-    """Compile the step of an experiment for its mesh and ask how much memory it takes.
+    """Estimate the memory of an experiment's step by compiling it for its mesh.
 
     Reads the data, for the shape of a batch, and no weights. Where there are not enough
     devices, the step is compiled for as many simulated ones on the CPU: another
@@ -52,7 +52,7 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
 
     Args:
       experiment: what to train.
-      warn: takes remarks.
+      warn: called with remarks.
 
     Raises:
       InputError: data or tokenizer cannot be used, or the mesh does not fit.
@@ -62,7 +62,7 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
 
 
 def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
-    """Compile the step of a run for a mesh and ask how much memory it takes."""
+    """Estimate the memory of a run's step by compiling it for a mesh."""
     batches, objective = setup.batches(mesh), setup.objective
     state = placed(setup.abstract_state(), mesh)
     rows = by_rows(mesh)
@@ -87,7 +87,7 @@ def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
 
 
 def simulate(experiment: Experiment) -> None:
-    """Make as many CPU devices as the mesh names, before JAX is used at all.
+    """Create as many CPU devices as the mesh names, before JAX is used.
 
     Raises:
       InputError: JAX has been used already.
@@ -126,7 +126,7 @@ def _compiled(
 
 
 def _bytes_per_device(tree: Any) -> int:
-    """Add up the parts of arrays that one device holds."""
+    """Add up the bytes of arrays on one device."""
     total = 0
     for leaf in jax.tree.leaves(tree):
         if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -137,7 +137,7 @@ def _bytes_per_device(tree: Any) -> int:
 
 
 def shown(found: MemoryPlan) -> list[tuple[str, str]]:
-    """Return a plan as pairs of names and amounts."""
+    """Format a plan as pairs of names and amounts."""
     axes = " x ".join(f"{name} {found.mesh[name]}" for name in AXES)
     parts = {
         "parameters": found.parameters,

@@ -1,4 +1,4 @@
-"""Predict with given parameters."""
+"""Prediction with given parameters."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Predictor:
         counted: bool = False,
         between: Callable[[], None] = lambda: None,
     ) -> Search:
-        """Return the result of `Task.decode` for each example, in their order.
+        """Decode each example, in order.
 
         Items are packed as in training: those in one row do not see each other. Every
         process has all results.
@@ -81,7 +81,7 @@ class Predictor:
           items: the encoded examples.
           shifts: added to logits, `[C]` by output; the network runs once for all.
           counted: whether to count scores; positions have no classes to count.
-          between: called before each batch; an error it raises ends the search.
+          between: called before each batch; may raise to stop.
         """
         waiting: dict[int, dict[int, list[Any]]] = {}
         wanted = Counter(item.example for item in items)

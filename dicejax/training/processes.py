@@ -1,4 +1,4 @@
-"""Several processes that train one network: who is first, who waits for whom."""
+"""Several processes that train one network."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ def is_main_process() -> bool:
 
 
 def barrier(name: str) -> None:
-    """Wait until every process has come to this point."""
+    """Wait until every process has reached this point."""
     if jax.process_count() > 1:
         multihost_utils.sync_global_devices(name)

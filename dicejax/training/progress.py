@@ -1,4 +1,4 @@
-"""Progress of runs: a bar for each, and lines above them."""
+"""Progress bars of runs, with lines above them."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TrainingProgress:
     Use as a context manager; several runs may share one, each with its own line.
 
     Args:
-      console: where it is drawn; standard error by default.
-      quiet: print nothing at all, for processes other than the first.
+      console: output; standard error by default.
+      quiet: print nothing, for processes other than the first.
     """
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):
@@ -69,11 +69,11 @@ class TrainingProgress:
         )
 
     def move(self, task: TaskID, step: int) -> None:
-        """Set a line to where its run begins."""
+        """Set the bar to where its run begins."""
         self._progress.update(task, completed=step)
 
     def advance(self, task: TaskID) -> None:
-        """Move a line on by one."""
+        """Advance the bar by one step."""
         self._progress.advance(task)
 
     def update(
@@ -93,8 +93,8 @@ class TrainingProgress:
         Args:
           task: the run's line, as `begin` gave it.
           step: number of updates so far.
-          loss: of late.
-          score: the last one on dev, in [0, 1]; None before there is one.
+          loss: recent loss.
+          score: last dev score, in [0, 1]; None before the first.
           primary_metric: name of that score.
           tokens_per_s: real tokens per second of training.
           skipped: number of skipped steps so far; shown if there are any.
@@ -113,7 +113,7 @@ class TrainingProgress:
         self._progress.update(task, completed=step, status=status)
 
     def end(self, task: TaskID) -> None:
-        """Take a run's line away; its epochs stay in the text above."""
+        """Remove a run's bar; its epochs stay in the text above."""
         self._progress.remove_task(task)
 
     def say(self, text: str) -> None:
@@ -122,14 +122,14 @@ class TrainingProgress:
         self.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Print a remark, once: the runs of a comparison have most in common."""
+        """Print a remark once."""
         if text not in self._noted:
             self._noted.add(text)
             self.say(f"note: {text}")
 
 
 def _within(name: str, width: int) -> str:
-    """Shorten a run's name from its middle: the seed is at its end.
+    """Shorten a run's name in the middle, keeping the seed at its end.
 
     >>> _within("dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True seed 0", 24)
     'dsc-alpha=1…=True seed 0'

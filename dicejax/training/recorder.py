@@ -241,7 +241,7 @@ class Recorder:
         self._checkpoints.save(self._saved, state, score, self._loop.to_json())
 
     def _give_up(self, step: int) -> None:
-        """Keep the batch of a step for inspection, and end the run."""
+        """Save the batch of a step for inspection, and end the run."""
         most = self._settings.max_consecutive_skips
         first = step - most + 1
         file = self._run.path / f"not_finite_step_{first}.npz"

@@ -103,8 +103,8 @@ def score_test_split(
       mesh: the devices.
       last: state after the last step.
       steps: number of steps.
-      between: called between batches; an error it raises ends the scoring.
-      say: takes a sentence on the threshold.
+      between: called between batches; may raise to stop.
+      say: called with a message on the threshold.
 
     Returns:
       The fields of `Result` from `best_step` on.

@@ -143,8 +143,8 @@ class Run:
     ) -> None:
         """Record everything that later commands need, but the weights.
 
-        The folder appears whole: a kill leaves one beside it, which the next try
-        clears.
+        The folder is created atomically; leftovers of a kill are cleared on the next
+        try.
 
         Raises:
           InputError: the folder cannot be written.
@@ -179,11 +179,11 @@ class Run:
         return self._read(RESULT)
 
     def write_statistics(self, shares: np.ndarray) -> None:
-        """Keep what each test example adds to the primary metric, `[N, C, 2]`."""
+        """Write per-example statistics of the test split, `[N, C, 2]`."""
         self._write_arrays(STATISTICS, {"example_statistics": shares})
 
     def example_statistics(self) -> np.ndarray:
-        """Return what each test example adds to the primary metric, `[N, C, 2]`.
+        """Return per-example statistics of the test split, `[N, C, 2]`.
 
         Raises:
           InputError: the run has none, or the file cannot be read.
@@ -191,11 +191,11 @@ class Run:
         return self._arrays(STATISTICS, "example_statistics")["example_statistics"]
 
     def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
-        """Keep counts of the scores on test, `[C, 2, BINS]` by output."""
+        """Write counts of test scores, `[C, 2, BINS]` by output."""
         self._write_arrays(SCORE_COUNTS, counts)
 
     def score_counts(self) -> dict[str, np.ndarray]:
-        """Return counts of the scores on test, `[C, 2, BINS]` by output.
+        """Return counts of test scores, `[C, 2, BINS]` by output.
 
         Raises:
           InputError: the run has none, or the file cannot be read.
@@ -215,7 +215,7 @@ class Run:
         write_whole(self.path, BASELINES, _json(rest))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
-        """Return the content that `write_baselines` wrote; None where there is none.
+        """Return the baselines; None where there are none.
 
         Raises:
           InputError: a file cannot be read.
@@ -251,7 +251,7 @@ class Run:
         write_whole(self.path, DIVERGED, _json({"message": message}))
 
     def diverged(self) -> str | None:
-        """Return why training was given up; None where it was not."""
+        """Return why training was given up; None otherwise."""
         if not (self.path / DIVERGED).exists():
             return None
         return self._read(DIVERGED)["message"]

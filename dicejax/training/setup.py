@@ -69,7 +69,7 @@ class Setup:
     def initial_params(self, key: jax.Array, mesh: Mesh) -> Params:
         """Draw parameters, or take them from the encoder's folder where it has them.
 
-        Each device draws or is sent the part that it holds.
+        Each device draws or receives its own part.
         """
         weights = self.weights
         if weights is None:
@@ -164,7 +164,7 @@ class Setup:
         return packing_plan(lengths, rows=rows, **settings)
 
     def _parts(self, mesh: Mesh) -> int:
-        """The number that divides the rows of a batch."""
+        """Return the divisor of the number of rows in a batch."""
         training, shares = self.experiment.training, batch_parts(mesh)
         parts, rows = shares * training.micro_batches, training.rows_per_update
         if rows is not None and rows % parts:
@@ -271,8 +271,7 @@ def encode(experiment: Experiment, warn: Warn) -> Encoded:
 
     Args:
       experiment: what to train.
-      warn: takes sentences that the user should read, such as labels without training
-        examples.
+      warn: called with warnings, such as on labels without training examples.
 
     Raises:
       InputError: data or tokenizer cannot be used.
@@ -319,13 +318,13 @@ def _described(experiment: Experiment, warn: Warn) -> tuple[Path | None, Setup]:
 
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
-    """The longest sequence a run takes, in word pieces."""
+    """Return the longest sequence of a run, in word pieces."""
     limits = (experiment.training.max_length, encoder.max_length)
     return min(limit for limit in limits if limit is not None)
 
 
 def load(experiment: Experiment, warn: Warn) -> Corpus:
-    """Read the splits of an experiment as its task knows them.
+    """Load the splits of an experiment in the form of its task.
 
     Raises:
       InputError: the data cannot be used, or is of another kind of task.
@@ -364,7 +363,7 @@ def _encode(
 
 
 def _encoder(experiment: Experiment) -> tuple[Path | None, EncoderConfig | None]:
-    """The folder and the architecture of a pretrained encoder; none of another."""
+    """Return folder and architecture of a pretrained encoder, or None."""
     match experiment.encoder:
         case PretrainedEncoder() as wanted:
             folder = huggingface.locate(wanted.path)
@@ -387,7 +386,7 @@ def _tokenizer(
     config: EncoderConfig | None,
     warn: Warn,
 ) -> tuple[Tokenizer, EncoderConfig]:
-    """The tokenizer, read or learnt, and the architecture that goes with it."""
+    """Return the tokenizer, read or learned, and its architecture."""
     wanted = experiment.encoder
     if folder is not None:
         tokenizer = tokenize.read(folder, words=experiment.task.reads_words)
@@ -415,7 +414,7 @@ def _tokenizer(
 
 
 def _example_of(target: Target) -> tuple[jax.Array, Any]:
-    """Logits and labels of one element, as an output with this target has them."""
+    """Return logits and labels of one element, as an output with this target has."""
     classes = len(target.classes)
     match target.kind:
         case "classes":

@@ -1,4 +1,4 @@
-"""Where arrays lie: parameters by a table of rules, batches by rows.
+"""Placement of arrays: parameters by a table of rules, batches by rows.
 
 The loss is written on the global batch; the compiler turns its sums into all-reduces.
 """
@@ -39,10 +39,9 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
 
 
 def shardings(tree: Any, mesh: Mesh) -> Any:
-    """Return where each array of a tree lies, by its path and the rules.
+    """Return the sharding of each array of a tree, by its path and the rules.
 
-    What an optimizer keeps for a parameter has a path with the same end, and lies where
-    the parameter does.
+    Optimizer state is placed like its parameter, whose path it ends with.
 
     Args:
       tree: parameters, a state, or their shapes.
@@ -57,11 +56,10 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
 
 
 def tables_gathered(params: Any, mesh: Mesh) -> Any:
-    """Constrain embedding tables to have their rows' whole width on each device.
+    """Constrain embedding tables to whole rows on each device for the lookup.
 
-    What is looked up is split by rows of the batch, over the axis that splits the width
-    of the tables as well: without this the compiler passes the whole of the hidden
-    states through every device.
+    Without this the compiler passes all hidden states through every device, since the
+    batch is split over the same axis as the width of the tables.
 
     Args:
       params: arrays under `jit`.
@@ -79,7 +77,7 @@ def tables_gathered(params: Any, mesh: Mesh) -> Any:
 
 
 def placed(shapes: Any, mesh: Mesh) -> Any:
-    """Give each shape of a tree the sharding that its array is to have."""
+    """Attach the sharding to each shape of a tree."""
     return jax.tree.map(
         lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),
         shapes,
@@ -103,12 +101,12 @@ def spec_of(name: str, shape: tuple[int, ...], mesh: Mesh) -> P:
 
 
 def by_rows(mesh: Mesh) -> NamedSharding:
-    """Return where the arrays of a batch lie: their rows split, the rest whole."""
+    """Return the sharding of a batch, split by rows."""
     return NamedSharding(mesh, P(BATCH_AXES))
 
 
 def rows_here(rows: int, mesh: Mesh) -> slice:
-    """Return which rows of a batch this process has to provide."""
+    """Return the rows of a batch that this process provides."""
     places = by_rows(mesh).addressable_devices_indices_map((rows,)).values()
     bounds = [place[0].indices(rows)[:2] for place in places]
     return slice(min(start for start, _ in bounds), max(stop for _, stop in bounds))
@@ -141,10 +139,7 @@ def global_batch(
 
 
 def put(tree: Any, mesh: Mesh) -> Any:
-    """Put a tree of host arrays on the mesh, each part on the device that holds it.
-
-    Every process has the whole tree; no device ever has an array whole that is split.
-    """
+    """Put a tree of host arrays, whole in every process, on the mesh."""
 
     def one(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
         array = np.asarray(array)
@@ -159,7 +154,7 @@ def replicate(tree: Any, mesh: Mesh) -> Any:
 
 
 def to_host(tree: Any, mesh: Mesh) -> Any:
-    """Return arrays as NumPy has them, whole, in every process."""
+    """Gather arrays as whole NumPy arrays in every process."""
     if jax.process_count() > 1:
         tree = _everywhere(tree, mesh)
     return jax.device_get(tree)

@@ -13,7 +13,7 @@ from dicejax.errors import Stopped
 
 
 class StopRequest:
-    """Turns SIGTERM and Ctrl-C into `Stopped`, where the loop can stop safely.
+    """Convert SIGTERM and Ctrl-C to `Stopped` where the loop can stop safely.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
     processes JAX passes a SIGTERM of one of them to all, and they agree on the step
@@ -46,10 +46,7 @@ class StopRequest:
         self._before.clear()
 
     def after(self, step: int) -> None:
-        """Raise `Stopped` if a signal came; called once at every step.
-
-        With several processes this is where they agree.
-        """
+        """Raise `Stopped` if a signal came; called by all processes at every step."""
         self._step = step
         if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(
             step

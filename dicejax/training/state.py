@@ -1,4 +1,4 @@
-"""The state of a training step: how it is made, placed and scaled."""
+"""The state of a training step."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ LARGEST_SCALE = 2.0**24
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class LossScaling:
-    """The factor of the loss, and how long it has gone well.
+    """Dynamic loss scaling for float16.
 
-    The smallest float16 is 6e-8, and most gradients of an encoder lie below: they are
-    computed for the loss times a power of two and divided by it afterwards, in float32.
-    The factor is halved when a gradient overflows, and doubled after 1000 steps without
+    The smallest float16 is 6e-8, and most gradients of an encoder are smaller, so they
+    are computed for the loss times a power of two and divided by it in float32. The
+    factor is halved when a gradient overflows, and doubled after 1000 steps without
     (Micikevicius et al., 2018, https://arxiv.org/abs/1710.03740).
 
     Attributes:
@@ -46,19 +46,15 @@ class LossScaling:
 
     @classmethod
     def create(cls) -> LossScaling:
-        """Return the factor at the beginning."""
+        """Return the initial factor."""
         return cls(jnp.float32(FIRST_SCALE), jnp.int32(0))
 
     def unscaled(self, gradients: Any) -> Any:
-        """Divide by the factor, which is exact, as it is a power of two."""
+        """Divide by the factor, exactly, since it is a power of two."""
         return jax.tree.map(lambda g: g / self.scale, gradients)
 
     def after(self, finite: Array) -> LossScaling:
-        """Return the factor for the next step.
-
-        Args:
-          finite: bool scalar, whether the gradient of this step was.
-        """
+        """Return the next factor, given whether this gradient was finite."""
         good_steps = jnp.where(finite, self.good_steps + 1, 0)
         grown = good_steps == GROWS_AFTER
         larger = jnp.where(
@@ -156,12 +152,12 @@ class TrainState:
 def drawing(
     network: Network, mesh: Mesh, heads: tuple[str, ...] | None = None
 ) -> Callable[[jax.Array], Params]:
-    """Return a function from a key to parameters; each device draws its own part.
+    """Return a function from a key to parameters, drawn on their own devices.
 
     Args:
-      network: whose parameters they are.
-      mesh: the devices.
-      heads: those of these heads alone; None: all.
+      network: network of the parameters.
+      mesh: devices.
+      heads: heads to draw alone; None: all parameters.
     """
 
     def draw(key: jax.Array) -> Params:

@@ -1,4 +1,4 @@
-"""The jitted steps: one that learns, one that predicts."""
+"""The jitted training and prediction steps."""
 
 from __future__ import annotations
 
@@ -48,16 +48,15 @@ def train_step(
     the loss scale where there is one.
 
     Args:
-      state: before the step; its buffers are given up.
+      state: state before the step; its buffers are donated.
       batch: int `[B, T]` arrays, inputs and labels by name.
       objective: a pytree; its hyper-parameters are traced, so that a new value runs
         the same program.
       network: the architecture.
       optimizer: the update rule.
       task: turns outputs and batch into the inputs of the objective; None: they are.
-      micro_batches: parts that the batch is cut into to save memory; the result is that
-        of the whole.
-      mesh: the devices, where parameters are split over them.
+      micro_batches: number of micro-batches, to save memory; the result is unchanged.
+      mesh: devices over which parameters are split.
 
     Returns:
       The state after the step, and scalars: `loss`, `gradient_norm`, `learning_rate`,

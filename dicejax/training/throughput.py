@@ -73,7 +73,7 @@ class Throughput:
 
         Args:
           tokens: real tokens of its batch.
-          places: all places of its batch, rows times row length.
+          places: all places of its batch.
         """
         self._sums.tokens += tokens
         self._sums.places += places
@@ -82,10 +82,7 @@ class Throughput:
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count the time inside as waiting for the next batch.
-
-        It is the host's: as long as steps are under way, the devices work on.
-        """
+        """Time the wait for the next batch on the host; devices may still be busy."""
         start = self._clock()
         try:
             yield
@@ -217,7 +214,7 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
 
     Args:
       config: the encoder.
-      length: number of tokens that a token looks at, as `attended_length` gives it.
+      length: tokens that a token attends to, as in `attended_length`.
 
     Returns:
       Operations; None for an encoder whose formula is not known.
@@ -238,9 +235,9 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
 
 
 def attended_length(lengths: Sequence[int]) -> float:
-    r"""Return how many tokens a token looks at, in the mean over all tokens.
+    r"""Return the mean number of tokens that a token attends to.
 
-    The n tokens of a sequence look at n each, so this is more than the mean length:
+    The n tokens of a sequence attend to n each:
 
     .. math:: \sum_i n_i^2 \, / \, \sum_i n_i
 

@@ -1,4 +1,4 @@
-"""Train an experiment: data, network, state, steps, test."""
+"""Training of an experiment, from data to test scores."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def restore_or_initialize(
     steps: int,
     progress: TrainingProgress,
 ) -> tuple[TrainState, LoopState]:
-    """Return the states at the last checkpoint, or before the first of so many steps.
+    """Return the states at the last checkpoint, or the initial ones.
 
     Raises:
       InputError: the training data has changed since the run began.

@@ -68,7 +68,7 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
     """Check that every id of a tokenizer has a row in the encoder's table.
 
     Args:
-      tokenizer: a tokenizer.
+      tokenizer: tokenizer to check.
       vocab_size: number of rows of the table.
       folder: its folder, for messages.
 

@@ -25,15 +25,13 @@ Teacher = Literal["gold", "predicted"]
 class TwoPointerHead(Head):
     """Logits `start` and `end` of spans, the end conditioned on the start.
 
-    With s_t the start probabilities of the token,
-
         start_t = W dropout(h_t) + b
         end_t   = V LayerNorm(tanh(U [dropout(h_t); s_t] + u)) + v
 
-    `[C]`; in training s_t is the gold start, one-hot, zeros where the label is -100.
-    Logits and labels are shaped as those of `StartEndHead`; the gold starts are the
-    labels `start` of the batch, int `[B, T]`, or `[B, T, C]` of 0 and 1. Gold is never
-    read in prediction, which is where no PRNG key is given.
+    with s_t `[C]` the probabilities of the start logits, or in training the gold start,
+    one-hot, zeros where the label is -100. Logits and labels are shaped as those of
+    `StartEndHead`; the gold starts are the labels `start` of the batch, int `[B, T]`,
+    or `[B, T, C]` of 0 and 1. Prediction, without a PRNG key, never reads gold.
 
     Args:
       classes: number of classes, C; with form "softmax" 0 is "none".

@@ -1,1 +1,1 @@
-"""Measurements of the gradients of some steps of a run, during training."""
+"""Measurements of gradients during training."""

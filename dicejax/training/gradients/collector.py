@@ -1,8 +1,8 @@
-"""Collects measurements of the gradients of a run in analysis.jsonl.
+"""Collect gradient measurements of a run in analysis.jsonl.
 
-A record has the number of its step and, for each output that is looked at, the sums of
-`measures.Measures`, those by kind of piece, soft counts and F1, cosines, alarms. Each
-step is there once, however often the run was interrupted.
+A record has its step and, for each analysed output, the sums of `measures.Measures`,
+those by kind of piece, soft counts and F1, cosines, alarms. Each step occurs once,
+however often the run was interrupted.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ DIGITS = 5
 
 
 class Collector:
-    """Looks at the gradients of the first step and of every n-th, and records them.
+    """Analyser of the gradients of the first and every n-th step.
 
     Args:
       setup: data, network and objective.
-      folder: the run's.
-      mesh: the devices.
-      after_step: the step that the run resumes from, 0 for a new one; records of later
-        ones are dropped.
-      say: takes a sentence on each alarm, the first time.
+      folder: folder of the run.
+      mesh: devices.
+      after_step: step that the run resumes from, 0 for a new one; later records are
+        dropped.
+      say: called with each alarm, the first time.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class Collector:
         objective: Objective,
         meter: Throughput,
     ) -> None:
-        """Look at the gradient of a step that is about to be taken, if it is its turn.
+        """Analyse the gradient of the next step, if it is due.
 
         Args:
           step: its number, from 1.
-          state: before it.
-          batch: on the devices.
-          objective: likewise.
-          meter: does not count the time of compilation.
+          state: state before the step.
+          batch: batch on the devices.
+          objective: objective on the devices.
+          meter: paused during compilation.
         """
         if not self._every or (step % self._every and step != 1) or not self._outputs:
             return
@@ -137,7 +137,7 @@ class Collector:
                 self._lines.append(json_line(step, {"outputs": record}))
 
     def flush(self) -> None:
-        """Bring the records to where they outlive the machine."""
+        """Flush the records to durable storage."""
         if self._lines is not None:
             self._lines.flush()
 
@@ -159,13 +159,13 @@ def outputs_of(
     objective: Objective,
     in_layout: Mapping[str, int],
 ) -> tuple[Output, ...]:
-    """Return the outputs that can be looked at: read by the loss, of no positions.
+    """Return the outputs that can be analysed: read by the loss, not positions.
 
     Args:
-      task: that has them.
-      labels: as its `label_names` gives them.
-      objective: reads the outputs that it names.
-      in_layout: names of the arrays with one number a token.
+      task: task of the outputs.
+      labels: labels of `label_names`.
+      objective: objective that names its outputs.
+      in_layout: names of the arrays with one number per token.
     """
     read = {leaf.output for leaf in objective.terms()}
     return tuple(
@@ -203,7 +203,7 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
 
 
 def _record(seen: Seen) -> dict[str, Any]:
-    """Return measurements as JSON; soft counts exact, others rounded."""
+    """Format measurements as JSON; soft counts exact, others rounded."""
     measures = {
         name: _rounded(getattr(seen.measures, name))
         for name in seen.measures.__dataclass_fields__
@@ -226,7 +226,7 @@ def _record(seen: Seen) -> dict[str, Any]:
 
 
 def _rounded(values: np.ndarray) -> Any:
-    """Return numbers of few digits, whole ones without a point."""
+    """Round numbers to few digits, whole ones without a point."""
     if np.ndim(values):
         return [_rounded(value) for value in values]
     number = float(f"{float(values):.{DIGITS}g}")

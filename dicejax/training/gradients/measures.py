@@ -43,7 +43,7 @@ class Groups:
     Attributes:
       names: of each.
       has_negative: whether the first is of negatives.
-      multi_label: whether each class is positive or negative by itself.
+      multi_label: whether each class is a binary decision.
 
     >>> Groups.of(Target("multi_label", ("start of PER", "start of LOC"))).names
     ('no', 'start of PER', 'start of LOC')
@@ -55,7 +55,7 @@ class Groups:
 
     @classmethod
     def of(cls, target: Target) -> Groups:
-        """Return those of an output whose labels are no positions."""
+        """Return the groups of an output whose labels are not positions."""
         if target.kind == "multi_label":
             return cls(("no", *(target.classes or ("yes",))), True, True)
         return cls(target.classes, target.has_negative, False)
@@ -67,10 +67,10 @@ class GradientElements:
     """The elements of a batch, in the shape of their labels.
 
     Attributes:
-      group: int, which group each is of; 0 where there is no label.
-      where: bool, whether there is one.
-      hardness: h, 0 where there is none.
-      gradient_norm: g, of those without a label too, where it ought to be 0.
+      group: int, group of each element; 0 without a label.
+      where: bool, whether there is a label.
+      hardness: h, 0 without a label.
+      gradient_norm: g, also without a label, where it ought to be 0.
     """
 
     group: Array
@@ -82,13 +82,13 @@ class GradientElements:
 def elements_of(
     logits: Array, labels: Array, gradient: Array, groups: Groups
 ) -> GradientElements:
-    """Take a batch apart.
+    """Compute group, hardness and gradient norm of each element.
 
     Args:
       logits: `[..., C]`.
       labels: int `[...]`, or 0 and 1 `[..., C]` if multi-label; below 0: left out.
-      gradient: of the loss, like the logits.
-      groups: of the output.
+      gradient: gradient of the loss, like the logits.
+      groups: groups of the output.
     """
     classes = logits.shape[-1]
     where = (labels >= 0) & (labels < (2 if groups.multi_label else classes))
@@ -195,7 +195,7 @@ def by_kind(elements: GradientElements, kinds: Array, number: int) -> dict[str, 
 
 
 def _length(gradient: Array) -> Array:
-    """Return the norm over the last axis, of components whose squares are too small."""
+    """Return the norm over the last axis without underflow of the squares."""
     largest = jnp.max(jnp.abs(gradient), axis=-1, keepdims=True)
     scale = jnp.where((largest > 0) & jnp.isfinite(largest), largest, 1)
     return scale[..., 0] * jnp.sqrt(jnp.sum((gradient / scale) ** 2, axis=-1))
@@ -230,8 +230,8 @@ class Alarm:
         they are so wrong that losses which are flat there never find them. "not
         finite": gradients are infinite or not numbers.
       group: name of the group; empty where all are meant.
-      number: of elements that it holds for.
-      of: of so many.
+      number: number of affected elements.
+      of: number of elements.
     """
 
     kind: str

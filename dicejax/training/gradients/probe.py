@@ -1,8 +1,8 @@
-"""Measure the gradient of one step: a program of its own, apart from the step's.
+"""Measure the gradient of one step in a separate program.
 
 The loss is differentiated with respect to the logits, which costs a forward pass and
-little more, and the heads' parameters, which are small. The step itself is not touched:
-its program is the same whether anybody looks or not.
+little more, and the heads' parameters, which are small. The program of the step is
+unchanged.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ Counts = dict[str, OverlapCounts]
 
 @dataclasses.dataclass(frozen=True)
 class Output:
-    """An output that is looked at.
+    """An output to analyse.
 
     Attributes:
-      name: of the output.
-      groups: of its elements.
+      name: name of the output.
+      groups: groups of its elements.
       of_tokens: whether it has labels for each token.
     """
 
@@ -113,8 +113,8 @@ class Seen:
       cosine: between the gradients of the loss and of 1 - soft F1, with respect to the
         logits, by average.
       cosine_heads: the same with respect to the parameters of the heads.
-      head_gradients: those two gradients, where they were asked for: that of the loss
-        as "loss", the others by average.
+      head_gradients: those two gradients, if requested: the loss's as "loss", the
+        others by average.
     """
 
     measures: Measures
@@ -142,24 +142,22 @@ def look_at_step(
     micro_batches: int = 1,
     mesh: Mesh | None = None,
 ) -> dict[str, Seen]:
-    """Look at the gradient that a training step is about to take.
-
-    It is the one of the step: of the same parameters, batch and dropout.
+    """Analyse the gradient of the next training step, of the same batch and dropout.
 
     Args:
-      state: before the step; it is not given up.
+      state: state before the step; not donated.
       batch: int `[B, T]` arrays, inputs and labels by name.
       objective: a pytree; its hyper-parameters are traced.
       counts: soft counts so far, by output.
-      pieces: int `[V]`, the kind of each piece of the vocabulary.
-      network: the architecture.
+      pieces: int `[V]`, kind of each piece of the vocabulary.
+      network: architecture.
       task: turns outputs and batch into the inputs of the objective.
-      outputs: those to look at.
-      micro_batches: parts that the forward pass is cut into to save memory.
-      mesh: the devices, where parameters are split over them.
+      outputs: outputs to analyse.
+      micro_batches: number of micro-batches of the forward pass.
+      mesh: devices over which parameters are split.
 
     Returns:
-      Measurements by output; every process has all of them.
+      Measurements by output, on every process.
     """
     loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
     former = jax.tree.map(lambda one: FADING * one, counts)
@@ -181,17 +179,17 @@ def look(
     *,
     keep_head_gradients: bool = False,
 ) -> dict[str, Seen]:
-    """Look at the gradient of a loss at a batch.
+    """Analyse the gradient of a loss at a batch.
 
     Args:
-      loss: of a task.
-      params: of its network.
+      loss: loss of a task.
+      params: parameters of its network.
       batch: arrays whose first axis is that of the rows.
       former: soft counts of other batches, by output.
-      pieces: int `[V]`, the kind of each piece of the vocabulary.
-      outputs: those to look at.
-      micro_batches: parts that the forward pass is cut into.
-      keep_head_gradients: return them too.
+      pieces: int `[V]`, kind of each piece of the vocabulary.
+      outputs: outputs to analyse.
+      micro_batches: number of micro-batches of the forward pass.
+      keep_head_gradients: return the gradients of the heads too.
     """
 
     def logits_of(heads: Params) -> tuple[dict[str, Array], Any]:

@@ -1,4 +1,4 @@
-r"""The gradient of the data set's soft F1, and how near another one points to it.
+r"""The gradient of the data set's soft F1, and its cosine with another gradient.
 
 The F1 of a data set is of counts over all its batches, so its slope at one batch takes
 the counts of the others as they are. With former batches counted in
@@ -41,7 +41,7 @@ def averages(groups: Groups) -> tuple[Average, ...]:
 
 
 def counts_of(logits: Array, labels: Array, groups: Groups) -> OverlapCounts:
-    """Count a batch softly: `[C]` each, over all its labelled elements."""
+    """Compute the soft counts of a batch, `[C]` each."""
     where = labels >= 0
     if groups.multi_label:  # a mask is of whole elements there, -100 of entries
         labels, where = jnp.where(where, labels, -100), None
@@ -49,13 +49,13 @@ def counts_of(logits: Array, labels: Array, groups: Groups) -> OverlapCounts:
 
 
 def no_counts(classes: int) -> OverlapCounts:
-    """Return the counts of no batch."""
+    """Return counts of zero."""
     zeros = jnp.zeros(classes)
     return OverlapCounts(intersection=zeros, predicted=zeros, actual=zeros)
 
 
 def soft_f1(counts: OverlapCounts, groups: Groups, average: Average) -> Array:
-    """Return the F1 of counts, a scalar; 0 where nothing is predicted and nothing is.
+    """Return the F1 of counts, a scalar; 0 for 0 / 0.
 
     >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
     >>> ten = jnp.array([50.0, 10.0])
@@ -87,14 +87,13 @@ def descent(
 
     Args:
       logits: `[..., C]`.
-      labels: as the groups have them.
+      labels: labels as in the groups.
       former: the counts of other batches.
       groups: of the output.
       average: of the classes.
 
     Returns:
-      A scalar; and the gradient like the logits: a loss whose gradient has the same
-      direction raises F1 as fast as any.
+      A scalar, and the gradient like the logits.
     """
 
     def loss(logits: Array) -> Array:
@@ -122,7 +121,7 @@ def _dot(one: Any, other: Any) -> Array:
 
 
 def _scaled(tree: Any) -> Any:
-    """Scale to a largest entry of 1: squares of small gradients are no numbers."""
+    """Scale to a largest entry of 1, against underflow of squares."""
     tree = jax.tree.map(lambda x: x.astype(jnp.float32), tree)
     leaves = [jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]
     largest = jnp.max(jnp.stack(leaves))
