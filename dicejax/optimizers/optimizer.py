@@ -51,13 +51,13 @@ class Optimizer(abc.ABC):
     heads. A subclass gives the rule; LAMB scales its decay too.
 
     Args:
-      learning_rate: peak learning rate, reached at the end of the warm-up.
+      learning_rate: the highest one, reached at the end of the warm-up.
       warmup: share of all steps over which the learning rate rises.
       schedule: decay after the warm-up; see `schedules`.
       power: exponent of the polynomial schedule.
       final_share: final learning rate as a share of the peak; "constant" ignores it.
       weight_decay: decoupled decay; biases and normalisation scales are exempt.
-      clip_norm: global norm to which gradients are clipped.
+      clip_norm: gradients are scaled down to this global norm.
       head_learning_rate: peak learning rate of the heads; None: learning_rate.
       layer_decay: factor of the learning rate from each layer to the one below,
         embeddings last.

@@ -181,7 +181,7 @@ class MachineReading(SpanTask):
     def loss_inputs(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
-        """Return logits and labels with a class axis of 1, `[B, T, 1]`, `[B, T, T, 1]`."""
+        """Return logits and labels with a class axis of 1."""
         gold = {"start": batch["start"], "end": batch["end"]}
         if self.match:
             gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)

@@ -88,9 +88,9 @@ class QuestionAnswering(Task):
         and a third output says whether the question is impossible.
       unanswerable: allow questions without an answer (SQuAD v2.0).
       several_spans: allow answers of several spans (Quoref). With form "sigmoid" all
-        are trained, and those are predicted that together have the largest sum of log P
-        - log (1 - P), none overlapping another. With form "positions" the first is
-        trained and one predicted; the others count as missed.
+        are trained, and disjoint spans with the largest sum of log-odds are predicted.
+        With form "positions" the first is trained and one predicted; the others count
+        as missed.
       n_best: number of candidates per question; five times as many for several spans.
       tune_threshold: tune the threshold of refusal, or of several spans, on dev.
 

@@ -1,4 +1,4 @@
-"""Small tokenizers of every kind, made on the spot; and texts that are hard to cut."""
+"""Small tokenizers of every kind, and texts that are hard to split."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def pieces(kind: str, folder: Path) -> Path:
 
 
 def sentencepiece_model():
-    """A message of SentencePiece's kind, by protobuf's own writer."""
+    """Build a SentencePiece model with protobuf's own writer."""
     protobuf = pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
     model = protobuf.ModelProto()
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]

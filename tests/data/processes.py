@@ -5,7 +5,7 @@ import sys
 
 
 def printed_by_processes(code):
-    """What a program prints in two processes with other hash seeds, as a set."""
+    """Return the outputs of a program under two hash seeds, as a set."""
     return {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -23,7 +23,7 @@ GROUPS |= {"big": {"vast", "sizeable"}, "easy": {"simple"}, "good": {"fine"}}
 
 @pytest.fixture(scope="module", autouse=True)
 def pairs_file(tmp_path_factory):
-    """A file with the synonyms above."""
+    """Return a file with the synonyms above."""
     path = tmp_path_factory.mktemp("synonyms") / "pairs.tsv"
     rows = [
         f"{word}\t{other}" for word, group in GROUPS.items() for other in sorted(group)
@@ -34,7 +34,7 @@ def pairs_file(tmp_path_factory):
 
 
 def pairs(positives: int, negatives: int) -> list[LabelledText]:
-    """Unlike pairs; one in ten has nothing that can be replaced."""
+    """Return distinct pairs; one in ten cannot be varied."""
     labels = ["1"] * positives + ["0"] * negatives
     np.random.default_rng(1).shuffle(labels)
     found = []
@@ -133,7 +133,7 @@ def test_what_is_added_is_new_and_says_where_it_comes_from(variant):
 
 
 def differing_words(old: str, new: str) -> list[tuple[str, str]]:
-    """The words that differ; what stands between words must not."""
+    """Return the words that differ; separators must not."""
     assert re.sub(r"\w+", "_", old) == re.sub(r"\w+", "_", new)
     both = zip(re.findall(r"\w+", old), re.findall(r"\w+", new), strict=True)
     return [(before, after) for before, after in both if before != after]

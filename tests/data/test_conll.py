@@ -1,4 +1,4 @@
-"""Reading CoNLL files: what is understood, what is refused, and with which words."""
+"""CoNLL files: valid forms, and errors with their messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(tmp_path):
 
 
 def refusal(path, **settings):
-    """The message with which a file is refused, without its folder."""
+    """Return the error message for a file, without its folder."""
     with pytest.raises(InputError) as caught:
         read(path, **settings)
     message = str(caught.value)
@@ -269,7 +269,7 @@ def test_published_counts(data_folder, file, sentences, words, spans):
 
 
 def test_published_tags_are_written_again(data_folder):
-    """Down to the tag, so the schemes are understood as the corpora mean them."""
+    """Exact tags, so schemes are read as the corpora mean them."""
     for file, scheme in (("conll2003/dev.txt", "IOB1"), ("msra/test.txt", "BIO")):
         lines = (data_folder / file).read_text("utf-8").split("\n")
         rows = [line.split() for line in lines if not line.startswith("-DOCSTART-")]

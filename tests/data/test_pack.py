@@ -1,4 +1,4 @@
-"""Packing by laws: nothing lost, nothing over, little left empty."""
+"""Properties of packing: nothing lost, nothing over, little padding."""
 
 import numpy as np
 import pytest

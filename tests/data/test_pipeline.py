@@ -1,4 +1,4 @@
-"""The batches of a run: whole epochs, in an order that the seed alone decides."""
+"""The batches of a run: whole epochs, in an order set by the seed."""
 
 import functools
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Plans: every example in its place, and as little padding as the widths allow."""
+"""Plans: every example in its place, with minimal padding."""
 
 import itertools
 from collections import Counter
@@ -15,7 +15,7 @@ few_lengths = st.lists(st.integers(1, 60), min_size=1, max_size=40)
 
 
 def batches_of(plan):
-    """What is in each batch, row by row, read off the plan's arrays."""
+    """Return the items of each batch by row, from the plan's arrays."""
     rows = [
         plan.items[start:end].tolist()
         for start, end in itertools.pairwise(plan.row_starts)

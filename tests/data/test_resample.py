@@ -1,4 +1,4 @@
-"""An epoch holds what its ratio says, others each time, and no bias goes unweighed."""
+"""Resampling: ratios hold, epochs differ, weights remove the bias."""
 
 from collections import Counter
 from fractions import Fraction
@@ -21,7 +21,7 @@ from .processes import printed_by_processes
 
 
 def of_positives(positives, sizes) -> UnitCounts:
-    """Counts of two classes, from each example's positive units and all its units."""
+    """Return counts of two classes from each example's positive and total units."""
     positive, size = np.asarray(positives), np.asarray(sizes)
     return UnitCounts(np.stack([size - positive, positive], axis=1))
 
@@ -40,7 +40,7 @@ SAMPLINGS = [
 
 
 def labelled(positives: int, negatives: int) -> UnitCounts:
-    """Binary labels, positive ones spread among the others."""
+    """Return shuffled binary labels."""
     labels = np.array([1] * positives + [0] * negatives)
     np.random.default_rng(7).shuffle(labels)
     return UnitCounts(np.eye(2, dtype=int)[labels])
@@ -170,7 +170,7 @@ def test_every_negative_is_drawn_equally_often_in_the_long_run():
 
 
 def standard_error(chances, values, draws: int) -> float:
-    """Of the weighted mean of so many draws, from the definition of the variance."""
+    """Compute the standard error of the weighted mean from its definition."""
     shares = np.asarray(chances) / np.sum(chances)
     estimates = values / (len(shares) * shares)
     variance = (shares * (estimates - values.mean()) ** 2).sum()

@@ -1,6 +1,6 @@
-"""Synonyms of WordNet and of files; words are replaced in their case, nothing else is.
+"""Synonyms of WordNet and of files, and their substitution in texts.
 
-WordNet itself is read by the package wn, from a lexicon of a few words made here.
+WordNet is read by the package wn, from a lexicon of a few words made here.
 """
 
 import collections

@@ -18,7 +18,7 @@ unhurried = settings(deadline=None)  # a busy machine is no failure
 
 @st.composite
 def span_lists(draw):
-    """Flat spans, many of them touching, with the length of their sentence."""
+    """Draw flat spans, many of them touching, and the length of their sentence."""
     spans, place = [], 0
     for _ in range(draw(st.integers(0, 6))):
         start = place + draw(st.sampled_from((0, 0, 1, 3)))
@@ -28,7 +28,7 @@ def span_lists(draw):
 
 
 def tag_sequences(scheme, kinds=("PER", "LOC", "A-B")):
-    """Any tags of the scheme in any order: mostly malformed; some name no type."""
+    """Draw tags in any order: mostly malformed; some name no type."""
     prefixes = tags.PREFIXES[scheme]
     known = [f"{prefix}-{kind}" for prefix in prefixes for kind in kinds]
     return st.lists(st.sampled_from(["O", "O", *known, *prefixes, "B-"]), max_size=12)

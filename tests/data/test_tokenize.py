@@ -1,4 +1,4 @@
-"""Tokenizers: learnt ones are the same each time, read ones neither pad nor cut."""
+"""Tokenizers: learning is deterministic; reading adds no padding or truncation."""
 
 import json
 import shutil
@@ -53,7 +53,7 @@ def test_vocab_txt_alone_gives_the_same_pieces(minilm, tmp_path):
 
 
 def test_the_templates_of_the_families(tmp_path):
-    """As the authors' code frames one text and two, with its token types."""
+    """As the authors' code frames one text and two, with token types."""
     expected = {
         "wordpiece": ("[CLS] a [SEP] b [SEP]", [0, 0, 0, 1, 1], "[CLS] a [SEP]"),
         "xlnet": (

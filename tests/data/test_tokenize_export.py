@@ -1,4 +1,4 @@
-"""A written folder gives transformers the very tokenizer that the network saw."""
+"""Exported tokenizers are the same in transformers."""
 
 import json
 
@@ -45,7 +45,7 @@ def encoder_of(kind, entries):
 
 @pytest.fixture(scope="module", params=[*made.KINDS, *made.REAL])
 def pair(request, tmp_path_factory):
-    """Our tokenizer, for words, and the one that AutoTokenizer makes of the folder."""
+    """Return our tokenizer for words, and AutoTokenizer's."""
     kind, folder = request.param, tmp_path_factory.mktemp("model")
     if kind in made.KINDS:
         tokenizer = made.read(kind, folder, words=True)
@@ -127,7 +127,7 @@ def test_a_padded_batch_has_what_the_model_takes(pair):
 
 
 def test_masks_and_marks_of_the_text_are_kept_apart(pair):
-    """A special token in the text, with and without spaces, as the folder says."""
+    """A special token in the text, with and without spaces."""
     _, ours, theirs, _ = pair
     mask = theirs.mask_token
     for text in (f"the {mask} cat", f"the{mask}cat", f" {mask} {mask}"):
@@ -137,7 +137,7 @@ def test_masks_and_marks_of_the_text_are_kept_apart(pair):
 
 
 def test_what_stands_in_the_settings(tmp_path):
-    """For version 4 too, which would undo a prefix space that is not named here."""
+    """For version 4 too, which would undo an unnamed prefix space."""
     tokenizer = made.read("byte_level", tmp_path, words=True)
     write_tokenizer(tmp_path, tokenizer, encoder_of("byte_level", 320))
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text("utf-8"))

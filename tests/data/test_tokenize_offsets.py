@@ -1,4 +1,4 @@
-"""A piece leads back to the exact characters, whatever the text is made of."""
+"""Pieces have exact character offsets in any text."""
 
 import unicodedata
 
@@ -20,7 +20,7 @@ def folders(tmp_path_factory):
 
 
 class Named:
-    """A tokenizer whose repr, which Hypothesis prints, is not its whole vocabulary."""
+    """Tokenizer with a short repr for Hypothesis."""
 
     def __init__(self, name: str, tokenizer: Tokenizer):
         self.name = name
@@ -33,11 +33,7 @@ class Named:
         return tokenize.encode_texts(self.tokenizer, texts, pairs)
 
     def may_drop(self, character):
-        """White space, control and format characters, marks; and U+FFFD.
-
-        XLNet drops too what falls apart into these, such as an accent on its own; and
-        SentencePiece's sign for a space is a space.
-        """
+        """Return whether a tokenizer may drop a character, decomposed too for XLNet."""
         if self.name == "xlnet-base-cased" and character == "▁":
             return True
         if self.name.startswith("xlnet"):
@@ -83,7 +79,7 @@ def encoded(tokenizer, text):
 
 
 def solid(one, text=0):
-    """Where the pieces with characters begin and end."""
+    """Return the offsets of pieces with characters."""
     pairs = one.offsets[one.texts == text].tolist()
     return [(start, end) for start, end in pairs if start < end]
 

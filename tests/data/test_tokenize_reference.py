@@ -1,4 +1,4 @@
-"""Real vocabularies on real texts, against the authors' ways of splitting."""
+"""Real vocabularies on real texts, vs. the authors' code."""
 
 import json
 import unicodedata
@@ -61,7 +61,7 @@ def test_xlnet_splits_as_sentencepiece_does(data_folder, text, pieces):
 
 
 def test_xlnet_on_many_texts(data_folder):
-    """Without digits: the rule for commas behind them is not the package's."""
+    """Without digits: the package splits commas behind them differently."""
     package = pytest.importorskip("sentencepiece")
     folder = data_folder / "vocab" / "xlnet-base-cased"
     model = package.SentencePieceProcessor(model_file=str(folder / "spiece.model"))

@@ -1,10 +1,10 @@
-"""Gold answers of files in SQuAD's form, read by nothing of the package."""
+"""Gold answers of SQuAD files, read without the package."""
 
 import json
 
 
 def read_golds(path):
-    """The answers of each question, by its id."""
+    """Return the answers of each question, by its id."""
     return {
         question["id"]: [answer["text"] for answer in question["answers"]]
         for article in json.loads(path.read_text("utf-8"))["data"]

@@ -9,7 +9,7 @@ def count_tags(gold, predicted, scheme):
 
 
 def as_report(result):
-    """The rows of each type, of all together and of their mean."""
+    """Return the rows of each type, of all together and of their mean."""
     rows = {**result.per_type, "micro avg": result, "macro avg": result.macro}
     return {
         name: {

@@ -1,4 +1,4 @@
-"""Calibration, against loops over predictions and scikit-learn."""
+"""Calibration vs. loops over predictions and scikit-learn."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def expected_error(groups):
 
 
 def by_width(case, bins):
-    """Bin b holds what is above (b - 1) / M and at most b / M; 0 is in the first."""
+    """Group by bins (b - 1) / M < p <= b / M; 0 is in the first."""
     groups = [[] for _ in range(bins)]
     for one in case:
         below = sum(one[0] > edge / bins for edge in range(1, bins))

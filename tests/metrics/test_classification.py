@@ -1,4 +1,4 @@
-"""Classification scores, against scikit-learn."""
+"""Classification scores vs. scikit-learn."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CORNERS = {
 
 
 def pairs(classes=4):
-    """Gold and predicted classes of the same examples; not all classes need occur."""
+    """Draw gold and predicted classes of the same examples."""
     one = st.integers(0, classes - 1)
     return st.lists(st.tuples(one, one), min_size=1, max_size=30).map(
         lambda items: tuple(map(list, zip(*items, strict=True)))

@@ -1,4 +1,4 @@
-"""Quoref scores, against the official definition with an exact alignment."""
+"""Quoref scores vs. the official definition with an exact alignment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Average precision, against scikit-learn."""
+"""Average precision vs. scikit-learn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of scores by log-odds, beside what scikit-learn says of the same scores."""
+"""Counts of scores by log-odds vs. scikit-learn on the same scores."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +25,7 @@ def scored():
 
 
 def in_bins(probabilities):
-    """The lower edge of each probability's bin, as a probability."""
+    """Return the lower edge of each probability's bin, as a probability."""
     place = np.floor((logit(probabilities) + LIMIT) / WIDTH).clip(0, BINS - 1)
     return place.astype(int)
 

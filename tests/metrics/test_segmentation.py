@@ -1,4 +1,4 @@
-"""Joint segmentation and tagging, against word lists and their character offsets."""
+"""Joint segmentation and tagging vs. word lists and character offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Significance, against plain loops, enumeration, published tables and integrals."""
+"""Significance vs. plain loops, enumeration, published tables and integrals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ unhurried = settings(deadline=None)
 
 
 def counts(seed, seeds=3, sentences=12, classes=2):
-    """2 TP and predicted + gold per sentence, with sentences that hold nothing."""
+    """Draw 2 TP and predicted + gold per sentence, some of them 0."""
     rng = np.random.default_rng(seed)
     shape = (2, seeds, sentences, classes)
     gold, wrong = rng.poisson(1, shape), rng.poisson(0.5, shape)
@@ -38,7 +38,7 @@ def counts(seed, seeds=3, sentences=12, classes=2):
 
 
 def score_by_loops(sentences):
-    """Score of [N, C, 2]."""
+    """Compute the score of [N, C, 2]."""
     classes = len(sentences[0])
     total = 0.0
     for c in range(classes):
@@ -162,7 +162,7 @@ def test_seeds_needed_at_the_ends():
 
 
 def randomisation_by_enumeration(ours, baseline):
-    """The share of all 2^N ways to swap that differ at least as much."""
+    """Return the share of all 2^N swaps that differ at least as much."""
     observed = abs(mean_difference(ours, baseline))
     reached = 0
     ways = list(itertools.product([False, True], repeat=ours.shape[1]))
@@ -202,7 +202,7 @@ def test_approximate_randomisation_is_deterministic_and_never_0():
 
 
 def crossed_by_loops(ours, baseline):
-    """Variances of the mean: of seeds, of sentences in common, of sentences alone."""
+    """Return variances of the mean: of seeds, of sentences in common, of the rest."""
     seeds, sentences = ours.shape[:2]
     pseudo = np.empty((seeds, sentences))
     for s in range(seeds):
@@ -301,7 +301,7 @@ def test_a_difference_beyond_doubt_has_a_p_value_that_is_a_number():
 
 
 def holm_by_closure(p_values):
-    """Holm's procedure is the closed test of Bonferroni's: all subsets, tried."""
+    """Holm's procedure as the closed test of Bonferroni's over all subsets."""
     adjusted = []
     for i in range(len(p_values)):
         rest = [p for j, p in enumerate(p_values) if j != i]

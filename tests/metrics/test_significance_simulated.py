@@ -1,4 +1,4 @@
-"""Do the statistics hold? Runs drawn from a model whose true scores are known.
+"""Error rates and coverage on runs simulated from known true scores.
 
 A rate of 5 % among 2,000 is found above 131 (6.55 %) with a probability below 0.1 %:
 `most_of(2000)`. Every limit here comes from such binomial errors.
@@ -27,7 +27,7 @@ RECALL, SPURIOUS = 0.6, 0.4  # of the baseline; wrong spans per gold span
 
 
 def most_of(trials, rate=0.05):
-    """What a true rate exceeds in one of a thousand samples at most."""
+    """Return the 99.9 % upper limit of a count at the nominal rate."""
     return stats.binom.ppf(0.999, trials, rate)
 
 
@@ -170,7 +170,7 @@ def test_intervals_over_seeds_cover_the_truth(seeds, draw):
 
 
 def test_no_percentile_bootstrap_covers_the_truth_with_few_seeds():
-    """Even the whole range of resampled means does not: why `over_seeds` has none."""
+    """Even the whole range of resampled means does not."""
     differences = np.random.default_rng(0).normal(size=(2000, 3))
     covered = (differences.min(1) <= 0) & (differences.max(1) >= 0)
     assert covered.sum() <= most_of(2000, 0.75)

@@ -1,4 +1,4 @@
-"""Spans of tags that break their scheme, against conlleval's definition."""
+"""Spans of malformed tags vs. conlleval's definition."""
 
 from __future__ import annotations
 

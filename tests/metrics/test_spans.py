@@ -1,4 +1,4 @@
-"""Span scores: by hand, as laws, and against seqeval."""
+"""Span scores: by hand, by properties, and vs. seqeval."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def span_sets():
 
 
 def corpora():
-    """Gold and predicted spans of the same sentences."""
+    """Draw gold and predicted spans of the same sentences."""
     return st.lists(st.tuples(span_sets(), span_sets()), max_size=5)
 
 
@@ -149,7 +149,7 @@ def test_swapping_gold_and_predicted_swaps_precision_and_recall(corpus):
 
 
 def assert_equals_seqeval(seqeval, gold, predicted, scheme):
-    """Every score, to the last bit."""
+    """Compare every score, to the last bit."""
     counts = count(
         [tags.spans(sequence, scheme) for sequence in gold],
         [tags.spans(sequence, scheme) for sequence in predicted],

@@ -1,4 +1,4 @@
-"""SQuAD scores, against the definitions of the two official scripts, written anew."""
+"""SQuAD scores vs. a new implementation of the two official scripts."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def test_v2_without_answerable_questions_has_no_precision():
 
 
 def test_official_best_score_may_not_be_attainable():
-    """Among equal no-answer scores the official script parts what nothing can part."""
+    """The official script parts equal no-answer scores."""
     golds, odds = {"q1": ["x"], "q2": []}, {"q1": 0.5, "q2": 0.5}
     result = assert_equals_official_v2(golds, {"q1": "x", "q2": "y"}, odds)
     assert (result.best_f1.score, result.best_f1.attained) == (1, 0.5)

@@ -1,4 +1,4 @@
-"""Tuned thresholds, against trying every threshold."""
+"""Tuned thresholds vs. trying every threshold."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def f1_at(threshold, scores, correct, gold):
 
 
 def best_f1(scores, correct, gold):
-    """The best over all thresholds: each score, and one above all."""
+    """Return the best F1 over all thresholds."""
     return max(f1_at(t, scores, correct, gold) for t in [*scores, math.nan])
 
 
 def check_laws(tuned, scores, correct, gold, default):
-    """All that `tune` promises."""
+    """Check all properties of `tune`."""
     assert tuned.f1 == best_f1(scores, correct, gold)
     assert tuned.f1 == f1_at(tuned.threshold, scores, correct, gold)
     assert tuned.default_f1 == f1_at(default, scores, correct, gold)

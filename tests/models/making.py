@@ -1,4 +1,4 @@
-"""Heads with weights that matter, and batches for them."""
+"""Heads with drawn weights, and batches for them."""
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ def encoder(model_type="bert", width=8, dropout=0.0, **settings):
 
 
 def make(head, config, dtype=jnp.float32, seed=0):
-    """The head's module; all of its weights are drawn, biases and scales too."""
+    """Return the head's module with all weights drawn, biases and scales too."""
     module = head.build(config, dtype=jnp.dtype(dtype), rngs=nnx.Rngs(params=seed))
     rng = np.random.default_rng(seed)
 
@@ -35,7 +35,7 @@ def make(head, config, dtype=jnp.float32, seed=0):
 
 
 def weights(module):
-    """The module's weights, a nested dict of float64 NumPy arrays."""
+    """Return the module's weights, a nested dict of float64 NumPy arrays."""
     state = nnx.to_pure_dict(nnx.state(module))
     return jax.tree.map(lambda x: np.asarray(x, np.float64), state)
 

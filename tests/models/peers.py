@@ -1,4 +1,4 @@
-"""PyTorch's models beside ours: the same weights, the same batch, the same loss."""
+"""PyTorch's models vs. ours: the same weights, batch and loss."""
 
 import dataclasses
 import tempfile
@@ -47,14 +47,14 @@ SMALL_XLNET = {
 
 @dataclasses.dataclass
 class Pair:
-    """A PyTorch model, and our network with its weights."""
+    """PyTorch model and our network with its weights."""
 
     model: Any
     network: Network
     params: Any
 
     def ours_by_their_names(self, params):
-        """A nested dict like our parameters, as PyTorch names and shapes them."""
+        """Return a dict like our parameters with PyTorch's names and shapes."""
         family = FAMILIES[self.network.encoder.model_type]
         return checkpoint(family, self.network, jax.tree.map(np.asarray, params))
 
@@ -64,7 +64,7 @@ class Pair:
 
 
 def configured(model_type, **settings):
-    """PyTorch's configuration of a small model."""
+    """Return PyTorch's configuration of a small model."""
     if model_type == "xlnet":
         return transformers.XLNetConfig(**SMALL_XLNET | settings)
     roberta = {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 26}
@@ -73,7 +73,7 @@ def configured(model_type, **settings):
 
 
 def pair(config, task, seed=0):
-    """A model in which every weight matters, biases and scales included."""
+    """Return a model with all weights drawn, biases and scales included."""
     config.num_labels = 2 if task == "QuestionAnswering" else CLASSES
     # Attention spelled out, so that each of its dropouts can be seen.
     config._attn_implementation = "eager"
@@ -82,7 +82,7 @@ def pair(config, task, seed=0):
 
 
 def drawn(model, seed):
-    """Draw all weights of a model; initial ones leave attention nearly even."""
+    """Draw all weights; initial ones leave attention nearly even."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, weight in model.named_parameters():
@@ -105,7 +105,7 @@ def with_our_network(model, task):
 
 
 def batch_for(pair, lengths=(16, 9, 1, 5), padded="right", seed=0):
-    """One example a row, padded on the right, on the left, or all of one length."""
+    """Return rows of one example each, padded right, left, or not at all."""
     rng = np.random.default_rng(seed)
     width = max(lengths)
     real = np.arange(width) < np.array(lengths)[:, None]
@@ -125,7 +125,7 @@ def batch_for(pair, lengths=(16, 9, 1, 5), padded="right", seed=0):
 
 
 def theirs(pair, batch, masked=True):
-    """PyTorch's inputs for a batch."""
+    """Return PyTorch's inputs for a batch."""
     inputs = {"input_ids": torch.tensor(batch["input_ids"])}
     if masked:
         inputs["attention_mask"] = torch.tensor(batch["segment_ids"])
@@ -135,14 +135,14 @@ def theirs(pair, batch, masked=True):
 
 
 def logits_of(output):
-    """PyTorch's logits, ends side by side."""
+    """Return PyTorch's logits, ends side by side."""
     if "start_logits" in output:
         return torch.stack([output.start_logits, output.end_logits], dim=-1)
     return output.logits
 
 
 def our_logits(pair, params, batch, rng=None):
-    """Our logits in the same form."""
+    """Return our logits in the same form."""
     logits = pair.network.apply(params, batch, rng)
     if "start" in logits:
         return jnp.stack([logits["start"], logits["end"]], axis=-1)
@@ -152,7 +152,7 @@ def our_logits(pair, params, batch, rng=None):
 
 @dataclasses.dataclass
 class Computed:
-    """What one side made of a batch; states and logits `[..., D]` of real tokens."""
+    """States and logits `[..., D]` of real tokens, and gradients."""
 
     states: list[np.ndarray]
     logits: np.ndarray
@@ -160,14 +160,14 @@ class Computed:
 
 
 def weights_of_loss(batch, shape, seed=1):
-    """Weights of the logits in the loss; 0 for padding, whose logits are open."""
+    """Draw weights of the logits in the loss; 0 for padding."""
     weights = np.random.default_rng(seed).normal(size=shape).astype(np.float32)
     real = batch["segment_ids"] > 0
     return weights * real[..., None] if len(shape) == 3 else weights
 
 
 def compute_theirs(pair, batch, masked=True):
-    """PyTorch's hidden states, logits, and gradients of `sum(w * (x + x**2))`."""
+    """Return PyTorch's states, logits, and gradients of `sum(w * (x + x**2))`."""
     pair.model.zero_grad(set_to_none=True)
     inputs = theirs(pair, batch, masked)
     output = pair.model(**inputs, output_hidden_states=True)
@@ -189,7 +189,7 @@ def compute_theirs(pair, batch, masked=True):
 
 
 def compute_ours(pair, batch):
-    """The same of ours, the gradients by PyTorch's names."""
+    """Return ours, the gradients by PyTorch's names."""
 
     @quickly
     def everything(params, batch):

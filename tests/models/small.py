@@ -1,4 +1,4 @@
-"""Small networks whose weights all matter, compiled in a moment."""
+"""Small networks with drawn weights."""
 
 import functools
 
@@ -17,13 +17,13 @@ quickly = functools.partial(
 
 
 def network_of(config, head=None, **settings):
-    """A network with one head, called "tags"."""
+    """Return a network with one head, called "tags"."""
     heads = (("tags", head or TokenHead(classes=5)),)
     return Network(encoder=config, heads=heads, **settings)
 
 
 def drawn(network, seed=0):
-    """Parameters of which all matter; initial ones leave attention nearly even."""
+    """Draw all parameters; initial ones leave attention nearly even."""
     shapes = jax.eval_shape(network.init, jax.random.key(0))
     rng = np.random.default_rng(seed)
 
@@ -36,7 +36,7 @@ def drawn(network, seed=0):
 
 @functools.partial(quickly, static_argnums=0)
 def encode(config, params, batch):
-    """What an encoder gives by itself."""
+    """Return the output of an encoder alone."""
     module = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
     state = nnx.state(module)
     nnx.replace_by_pure_dict(state, params)

@@ -1,4 +1,4 @@
-"""BERT and its kin: what their settings mean, and which are refused."""
+"""BERT-like encoders: settings and their errors."""
 
 import jax
 import numpy as np

@@ -28,7 +28,7 @@ def network(kind, depth, width, remat=False):
 
 
 def lowered(network, batch, length):
-    """The gradient of a training step, before it is compiled."""
+    """Lower the gradient of a training step."""
     params = jax.eval_shape(network.init, jax.random.key(0))
     ids = jax.ShapeDtypeStruct((batch, length), jnp.int32)
     names = ("input_ids", "segment_ids", "position_ids", "token_type_ids")
@@ -44,7 +44,7 @@ def lowered(network, batch, length):
 
 @pytest.mark.parametrize("kind", ["bert", "xlnet"])
 def test_the_program_does_not_grow_with_depth(kind):
-    """So that deep models compile as fast; benchmarks/encoders.py takes the time."""
+    """Compile time itself is measured by benchmarks/encoders.py."""
     lines = {
         depth: lowered(network(kind, depth, 64), 2, 32).as_text().count("\n")
         for depth in (6, 12, 24)

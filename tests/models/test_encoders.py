@@ -1,4 +1,4 @@
-"""What holds of every encoder: packed as unpacked, remat as plain, each precision."""
+"""Properties of every encoder: packing, remat, precisions."""
 
 import dataclasses
 import functools
@@ -52,13 +52,13 @@ def hidden_states(network, params, batch):
 
 @pytest.fixture
 def packed_rows():
-    """Examples of length 1 to the row's, and the rows that they are packed into."""
+    """Return examples of length 1 to the row's, and the rows they are packed into."""
     examples = sentences(XLNET, range(1, WIDTH + 1))
     return examples, pack([len(e["input_ids"]) for e in examples], WIDTH)
 
 
 def places(examples, rows):
-    """For each example its row and where it begins and ends there."""
+    """Return each example's row, start and end."""
     found = {}
     for row, items in enumerate(rows):
         start = 0

@@ -1,4 +1,4 @@
-"""What all heads promise: types, shapes, dropout, packed rows, names in the network."""
+"""Properties of all heads: types, shapes, dropout, packed rows, names."""
 
 import functools
 

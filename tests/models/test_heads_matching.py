@@ -1,4 +1,4 @@
-"""Span matching against the concatenation it stands for, and the memory it takes."""
+"""Span matching vs. the explicit concatenation, and its memory."""
 
 import jax
 import jax.numpy as jnp
@@ -97,7 +97,7 @@ def test_gradients_equal_those_of_pytorch_on_concatenated_pairs(chunk):
 
 
 def naive(params, hidden, batch):
-    """The broadcast sum all at once."""
+    """Compute the broadcast sum at once."""
     first, out = params["dense"], params["out"]
     starts, ends = (hidden @ kernel for kernel in jnp.split(first["kernel"], 2))
     pairs = jax.nn.gelu(

@@ -1,4 +1,4 @@
-"""Ends that see the start, against NumPy and PyTorch; gold never leaks."""
+"""Ends conditioned on starts, vs. NumPy and PyTorch; gold never leaks."""
 
 import jax
 import jax.numpy as jnp
@@ -191,7 +191,7 @@ class Theirs:
         return module
 
     def __call__(self, hidden, places, starts=None, states=None):
-        """Logits for starts int `[B]` or states `[B, D]`, or else the best starts."""
+        """Return logits for starts int `[B]`, states `[B, D]`, or the best starts."""
         torch = self.torch
         with torch.no_grad():
             hidden = torch.tensor(np.asarray(hidden))
@@ -224,7 +224,7 @@ def assert_equals_theirs(found, wanted):
 
 @pytest.fixture
 def answer():
-    """The head on an encoder that sums a row up by its first token, and our weights."""
+    """Return the head on an encoder with first-token summaries, and our weights."""
     module = make(AnswerHead(), encoder(), "float64")
     return module, Theirs(weights(module)), hidden_states((2, 6, 8))
 

@@ -1,4 +1,4 @@
-"""Summaries of sequences, and the heads on them, against NumPy and PyTorch."""
+"""Summaries of sequences and their heads vs. NumPy and PyTorch."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Starts and ends, and a softmax over positions, against NumPy and PyTorch."""
+"""Starts and ends, and a softmax over positions, vs. NumPy and PyTorch."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Model folders: what is read, and what is refused with which words."""
+"""Model folders: reading, and error messages."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Folders that are written: what PyTorch makes of them, and what is refused."""
+"""Exported folders in PyTorch, and errors."""
 
 import json
 

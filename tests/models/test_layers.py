@@ -1,4 +1,4 @@
-"""The parts of the encoders against formulas written out in NumPy."""
+"""Layers of the encoders vs. formulas in NumPy."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""BERT and its kin beside PyTorch: hidden states, logits, gradients, dropout."""
+"""BERT-like encoders vs. PyTorch: hidden states, logits, gradients, dropout."""
 
 import dataclasses
 import itertools

@@ -1,4 +1,4 @@
-"""Where dropout falls: in as many places, of the same sizes, as in PyTorch."""
+"""Dropout sites: as many, of the same sizes, as in PyTorch."""
 
 import contextlib
 import sys
@@ -46,7 +46,7 @@ def one_layer(family, task):
 
 @contextlib.contextmanager
 def replaced(function):
-    """Put a function in the place of `dropout` in all modules that use it."""
+    """Replace `dropout` in all modules that use it."""
     with contextlib.ExitStack() as stack:
         for name, module in list(sys.modules.items()):
             used = getattr(module, "dropout", None) is dropout
@@ -56,7 +56,7 @@ def replaced(function):
 
 
 def places(both, batch):
-    """The size and the rate of every dropout of ours, in turn."""
+    """Return the size and the rate of every dropout of ours, in turn."""
     found = []
 
     def noted(x, rate, key):

@@ -1,4 +1,4 @@
-"""XLNet beside PyTorch: hidden states, logits, gradients, of every setting."""
+"""XLNet vs. PyTorch: hidden states, logits, gradients, of every setting."""
 
 import pytest
 

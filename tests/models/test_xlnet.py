@@ -1,4 +1,4 @@
-"""XLNet: relative positions against their formula, and which settings are refused."""
+"""XLNet: relative positions vs. their formula, and invalid settings."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ SMALL = XLNetConfig(vocab_size=9, d_model=12, n_layer=1, n_head=2, d_inner=8)
 
 
 def parameters(config):
-    """Those of an encoder by itself, with drawn values."""
+    """Draw the parameters of an encoder alone."""
     return drawn(network_of(config))["encoder"]
 
 

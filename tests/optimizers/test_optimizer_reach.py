@@ -1,4 +1,4 @@
-"""Layers, heads and what is frozen: whom an update reaches, and how far."""
+"""Reach of updates: layers, heads and frozen parameters."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ RULES = (AdamW, Lion, Adafactor, LAMB)
 
 
 def change(optimizer, params, gradients):
-    """What one step subtracts; in float64, as it is a difference."""
+    """Return the difference of one step, in float64."""
     with jax.enable_x64(True):
         old = on_device(params, float)
         new = run(optimizer, old, [on_device(gradients, float)]).params
@@ -70,7 +70,7 @@ def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
     kept = jax.device_get(params)
 
     def frozen_filled(value):
-        """The gradients with a value where they have no business."""
+        """Return gradients with nonzero values where frozen."""
         filled = jax.tree.map(np.copy, gradients)
         for leaf in jax.tree.leaves(filled["encoder"]["layers"]):
             leaf[:layers] = value

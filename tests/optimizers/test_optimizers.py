@@ -1,4 +1,4 @@
-"""The update rules against NumPy and optax, and their settings."""
+"""The update rules vs. NumPy and optax, and their settings."""
 
 import collections
 import dataclasses
@@ -101,7 +101,7 @@ def test_lamb_takes_the_norms_of_each_layer():
 
 
 def plain_optax(optimizer):
-    """The same rule as optax offers it to its users, without clipping."""
+    """Return optax's rule, without clipping."""
     rate, decay = optimizer.learning_rate, optimizer.weight_decay
     match optimizer:
         case AdamW():
@@ -157,7 +157,7 @@ FACTORED = optax.scale_by_factored_rms(min_dim_size_to_factor=4)
 
 
 def stacked_and_by_themselves(transform, params, gradients):
-    """Two updates by `per_layer`, and with a leaf for each layer's tensor."""
+    """Return two updates by `per_layer`, and with a leaf per layer."""
     ours, theirs = per_layer(transform), transform
     ours_update, theirs_update = jax.jit(ours.update), jax.jit(theirs.update)
     state, wanted_state = ours.init(params), theirs.init(unstacked(params))

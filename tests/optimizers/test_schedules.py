@@ -1,4 +1,4 @@
-"""The schedules against optax's, whose run has a fixed length."""
+"""The schedules vs. optax's, whose run has a fixed length."""
 
 import functools
 
@@ -14,7 +14,7 @@ NAMES = ("constant", "linear", "polynomial", "cosine", "one_cycle")
 
 
 def shares(name, total=TOTAL, **settings):
-    """The share at every step up to the end, in one program."""
+    """Return the share at every step, in one program."""
     schedule = functools.partial(getattr(schedules, name), **settings)
     steps = jax.numpy.arange(total + 1)
     return np.asarray(jax.jit(jax.vmap(schedule, (0, None)))(steps, total))

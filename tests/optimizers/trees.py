@@ -1,4 +1,4 @@
-"""Small trees of parameters like those of networks, and steps on them."""
+"""Small trees of parameters, and steps on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STEADY = {"schedule": "constant", "warmup": 0.0}  # one rate from the first step
 
 
 def tree(seed=0, *, layers=LAYERS, width=4, scale=1.0):
-    """A tree like that of a network; each layer's numbers have a size of their own."""
+    """Return a tree like a network's; layers differ in scale."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape):
@@ -37,7 +37,7 @@ def on_device(tree, dtype=jnp.float32):
 
 
 def unstacked(params):
-    """The same tree with a subtree for each layer."""
+    """Return the tree with a subtree for each layer."""
     stacked = params["encoder"]["layers"]
     layers = {
         f"layer_{i}": jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
@@ -48,11 +48,7 @@ def unstacked(params):
 
 
 def run(optimizer, params, gradients):
-    """One step for each of the gradients, jitted, the buffers given up as in training.
-
-    Returns:
-      The parameters, the state and the last `Update`.
-    """
+    """Take a jitted step per gradient; return parameters, state and last `Update`."""
     step = jax.jit(optimizer.update, donate_argnums=(1, 2))
     params = jax.tree.map(jnp.array, params)
     state = optimizer.init(params)

@@ -1,4 +1,4 @@
-"""A sentence, spans that nest, and queries: what tests of machine reading share."""
+"""A sentence, nested spans, and queries for the tests of machine reading."""
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
@@ -23,12 +23,12 @@ NESTED = Sentence(
 
 
 def small_tokenizer():
-    """Knows the words of the sentence and of the queries."""
+    """Return a tokenizer of the sentence's and queries' words."""
     text = [*WORDS, "New", "where", "it", "is", "who", "plays"]
     return tokenize.learn_wordpiece(text * 2 + ["New", "York"], 40)
 
 
 def encoded(task, sentences, tokenizer, max_length=64):
-    """The items of sentences, one for each query."""
+    """Encode sentences, one item for each query."""
     labels = task.label_names(sentences)
     return task.encode(sentences, tokenizer, labels, max_length)

@@ -1,4 +1,4 @@
-"""What a network that is always right would give, and what becomes of it."""
+"""Outputs of a perfect network, and their decoding."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dicejax.tasks.task import IGNORED
 
 
 def class_outputs(items, head):
-    """For each item the gold classes; the first class where the loss looks away."""
+    """Return the gold classes of each item; the first class where unlabelled."""
     return [
         {head: np.where(item.arrays[head] == IGNORED, 0, item.arrays[head])}
         for item in items
@@ -16,7 +16,7 @@ def class_outputs(items, head):
 
 
 def predictions(task, examples, items, outputs, labels, threshold=None):
-    """What the task decides for each example, of the outputs of all items."""
+    """Decode and decide each example from the outputs of all items."""
     found = []
     for number, example in enumerate(examples):
         own = [place for place, item in enumerate(items) if item.example == number]

@@ -1,4 +1,4 @@
-"""The choice among answers: what overlaps, and when to refuse."""
+"""The choice among answers: overlaps and refusal."""
 
 import itertools
 import math
@@ -48,7 +48,7 @@ def test_odds():
 
 
 def questions(count, rng):
-    """Questions, about half without an answer; scores, many of them equal."""
+    """Draw questions, half without an answer, and scores with ties."""
     examples, found = [], []
     for number in range(count):
         impossible = bool(rng.integers(2))
@@ -115,7 +115,7 @@ def several(id_, *spans):
 
 
 def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
-    """Too sure of nothing: each gold span has less than even odds."""
+    """Each gold span has less than even odds."""
     a, b = AnswerSpan(0, "a"), AnswerSpan(2, "b")
     examples = [several("1", a, b), several("2", a)]
     unsure = [

@@ -1,4 +1,4 @@
-"""Classes of texts and pairs: none is lost, a threshold decides between two."""
+"""Classes of texts and pairs: nothing lost, a threshold for two classes."""
 
 import jax.numpy as jnp
 import numpy as np

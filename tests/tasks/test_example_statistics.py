@@ -16,7 +16,7 @@ RNG = np.random.default_rng(0)
 
 
 def of_shares(shares):
-    """The definition, in loops."""
+    """Compute the definition in loops."""
     assert shares.ndim == 3 and shares.shape[-1] == 2
     quotients = []
     for column in range(shares.shape[1]):

@@ -26,7 +26,7 @@ def tokenizer():
 
 
 def perfect(task, item, sentence):
-    """What a network gives that is right wherever it has a label."""
+    """Return the outputs of a perfect network."""
     output = {n: np.where(item.arrays[n] == 1, 9.0, -9.0) for n in ("start", "end")}
     if task.match:
         output["match"] = np.full((len(item), len(item)), -9.0, np.float16)
@@ -39,7 +39,7 @@ def perfect(task, item, sentence):
 
 
 def round_trip(task, sentences, tokenizer, max_length):
-    """Gold to items, and what a perfect network gives back to scores."""
+    """Encode gold, decode a perfect network, and score."""
     labels = task.label_names(sentences)
     items = task.encode(sentences, tokenizer, labels, max_length)
     count, predictions = len(task.queries), []

@@ -1,4 +1,4 @@
-"""Machine reading on the device: masks hold, pairs are labelled as by loops."""
+"""Machine reading on the device: masks, and labels of pairs vs. loops."""
 
 import dataclasses
 
@@ -23,7 +23,7 @@ def tokenizer():
 
 
 def network(task, batch, seed=0):
-    """Logits of the task's own heads, of random states."""
+    """Return logits of the task's own heads, of random states."""
     config = BertConfig(
         vocab_size=40,
         hidden_size=8,
@@ -45,14 +45,14 @@ def network(task, batch, seed=0):
 
 
 def packed(task, tokenizer, length=64):
-    """Two items in the first row, one in the second, padding in both."""
+    """Return two items in the first row, one in the second, with padding."""
     items = encoded(task, [NESTED, SENTENCE], tokenizer)[1:]
     rows = [[items[0].arrays, items[1].arrays], [items[2].arrays]]
     return items, fill(rows, length, task.layout(tokenizer))
 
 
 def expected_match(task, items, rows, sentences, outputs, length):
-    """The labels of pairs, by loops over items, words and words."""
+    """Label pairs by loops over items, words and words."""
     gold = np.full((len(rows), length, length), IGNORED)
     start, end = (np.asarray(outputs[name]) for name in ("start", "end"))
     for row, numbers in enumerate(rows):

@@ -1,4 +1,4 @@
-"""Reading: windows lose nothing, decoding is exact, what cannot be given is counted."""
+"""Question answering: windows, exact decoding, warnings."""
 
 import dataclasses
 import itertools
@@ -27,7 +27,7 @@ CONTEXT = "the cat in New York sang and the cafe in Zurich costs 1,000 a world"
 
 
 def question(context, *answers, asked="the cat ?", impossible=False, id_="q"):
-    """Make an example; each answer names the texts of its spans."""
+    """Return an example; each answer lists the texts of its spans."""
     found = tuple(
         tuple(AnswerSpan(context.index(text), text) for text in answer)
         for answer in answers
@@ -36,7 +36,7 @@ def question(context, *answers, asked="the cat ?", impossible=False, id_="q"):
 
 
 def perfect(task, item):
-    """What a network that is certain of its labels predicts for one item."""
+    """Return the outputs of a perfect network for one item."""
     gold, outputs = item.arrays, {}
     for name in ("start", "end"):
         outputs[name] = np.full(len(item), -12, np.float32)
@@ -57,7 +57,7 @@ def by_example(examples, items):
 
 
 def round_trip(task, examples, tokenizer, max_length=384):
-    """Gold to labels to predictions: scores, and the numbers of the warnings."""
+    """Decode the gold labels; return scores and the numbers in warnings."""
     items = task.encode(examples, tokenizer, (), max_length)
     predictions = [
         task.decide(task.decode(example, own, [perfect(task, item) for item in own]))
@@ -163,7 +163,7 @@ def test_gold_survives_narrow_windows(data_folder, name, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_characters_are_exact_whatever_the_text(tokenizer, form):
-    """Each word of each hard text, as far as no piece straddles its ends."""
+    """Each word of each hard text, unless a piece straddles its ends."""
     examples = [
         question(text, [word], asked="é ?", id_=f"{text} {word}")
         for text in made.TEXTS
@@ -186,7 +186,7 @@ def test_characters_are_exact_whatever_the_text(tokenizer, form):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
-    """The way of a batch: labels, rows, logits, log-probabilities, items."""
+    """Through batches: labels, rows, logits, log-probabilities, items."""
     task = QuestionAnswering(**form, stride=4)
     examples = [
         question(CONTEXT, ["New York"]),
@@ -317,7 +317,7 @@ def test_decoding_finds_what_two_loops_find(tokenizer, seed, several):
 
 
 def two_windows(task):
-    """[CLS] a [SEP] with "a b" and "c d" behind it, and log-probabilities for each."""
+    """Return [CLS] a [SEP] with "a b" and "c d" behind it, and log-probabilities."""
     tokenizer = tokenize.learn_wordpiece(list("abcd"), 60)
     example = question("a b c d", ["c"], asked="a")
     items = task.encode([example], tokenizer, (), 6)

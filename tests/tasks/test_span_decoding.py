@@ -1,4 +1,4 @@
-"""From logits to spans: who wins an overlap, and at which threshold."""
+"""Span decoding: overlaps and thresholds."""
 
 import dataclasses
 
@@ -16,7 +16,7 @@ TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")
 
 
 def scored(task, words, start, end, match, query=1):
-    """What is found in a sentence of words of one piece each."""
+    """Return the scored spans of a sentence with one piece per word."""
     item = Item({"input_ids": np.zeros(words)}, 0, Asked(query, np.arange(words)))
     output = {"start": np.full(words, -9.0), "end": np.full(words, -9.0)}
     for name, values in (("start", start), ("end", end)):
@@ -46,7 +46,7 @@ def test_flat_overlaps_go_to_the_better_match():
 
 
 def test_confident_scores_keep_their_order():
-    """As probabilities in float16 or float32 both would be 1, and the first win."""
+    """In float16 or float32 both probabilities would be 1."""
     match = {(0, 1): 20.0, (1, 2): 21.0}
     found = scored(TASK, 3, {0: 9, 1: 9}, {1: 9, 2: 9}, match)
     assert TASK.decide(found) == [Span("ORG", 1, 3)]

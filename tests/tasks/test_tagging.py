@@ -1,4 +1,4 @@
-"""Tagging: gold is never lost between the words and the pieces."""
+"""Tagging: gold survives the way from words to pieces."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ SENTENCE = Sentence(
 
 
 def decoded(task, sentence, item, labels):
-    """The spans of a network that is right wherever it has a label."""
+    """Return the spans of a perfect network."""
     return task.decode(sentence, [item], class_outputs([item], HEAD), labels)
 
 
@@ -102,7 +102,7 @@ def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
 
 @pytest.mark.parametrize("kind", made.KINDS)
 def test_a_cut_leaves_the_template_and_the_labels_in_place(kind, tmp_path):
-    """Each length, for templates with special pieces in front, behind or both."""
+    """Each length, for templates with special pieces on either side."""
     tokenizer = made.read(kind, tmp_path, words=True)
     task = Tagging()
     labels = task.label_names([SENTENCE])

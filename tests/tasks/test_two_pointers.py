@@ -1,4 +1,4 @@
-"""Two pointers: every flat span survives, and overlaps are resolved by score."""
+"""Two pointers: every flat span survives, and scores resolve overlaps."""
 
 import itertools
 
@@ -40,7 +40,7 @@ def tokenizer():
 
 
 def perfect(item):
-    """What a network gives that is right wherever it has a label."""
+    """Return the outputs of a perfect network."""
     output = {}
     for name in ("start", "end"):
         gold = item.arrays[name]

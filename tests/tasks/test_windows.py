@@ -1,4 +1,4 @@
-"""Windows cover a text, and the spans found in them are the best."""
+"""Windows cover a text, and their best spans are found."""
 
 import itertools
 
@@ -50,7 +50,7 @@ def test_windows_cover_the_context_and_overlap(tokenizer, room, overlap):
 
 
 def test_the_window_with_most_around_a_piece_may_start_there():
-    """Against the loops of the original run_squad.py."""
+    """Compare with the loops of the original run_squad.py."""
     for count, room, overlap in itertools.product([1, 7, 40], [3, 8, 20], [0, 2, 9]):
         bounds = parts(count, room, overlap)
         tokenizer = tokenize.learn_wordpiece(["a"], 40)

@@ -1,4 +1,4 @@
-"""Parts of speech: of words, and of words that have to be found first."""
+"""Part-of-speech tagging, without and with word segmentation."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Trainings as processes of their own, and what they leave behind."""
+"""Training commands in subprocesses, and their output."""
 
 import json
 import os
@@ -32,7 +32,7 @@ SMALL = {
 
 
 def words(out, **more):
-    """The words after `dicejax` of a small training."""
+    """Return the arguments of `dicejax` for a small training."""
     flags = SMALL | {"--out": out} | more
     return ["train", str(QUICKSTART)] + [str(x) for pair in flags.items() for x in pair]
 

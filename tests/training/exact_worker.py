@@ -71,7 +71,7 @@ def network(precision):
 
 
 def batch():
-    """Rows of very different content: the last ones have no label and few tokens."""
+    """Return rows of very different content; the last have no label and few tokens."""
     rng = np.random.default_rng(0)
     layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
     rows = []
@@ -94,10 +94,7 @@ def batch():
 
 @objective
 class OneOf(Objective):
-    """One of several objectives: the one whose number the state begins with.
-
-    Compiling the encoder is what the test costs; this way it is done once for all.
-    """
+    """One of several objectives, chosen by the state, so the encoder compiles once."""
 
     parts: tuple[Objective, ...] = ()
 
@@ -125,7 +122,7 @@ STATIC = ("network", "mesh", "micro_batches", "one_pass")
 
 
 def of_batch(network, objective, state, rng, mesh):
-    """The loss of a batch that the test is about."""
+    """Return the loss of the tested batch."""
     return LossOfBatch(
         network=network,
         task=None,
@@ -143,7 +140,7 @@ def as_found(gradient, state):
 
 @functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
 def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass):
-    """The loss and the gradients of each kind of objective, each by itself."""
+    """Return loss and gradients of each kind of objective, one program each."""
     del one_pass
     found = {}
     for name, each in OBJECTIVES.items():
@@ -155,7 +152,7 @@ def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass):
 
 @functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
 def together(params, batch, rng, *, network, mesh, micro_batches, one_pass):
-    """The same in one loop; additive objectives in one pass by themselves if asked."""
+    """Return the same in one loop; additive objectives in one pass if asked."""
     alone = {n: o for n, o in OBJECTIVES.items() if one_pass and o.is_additive}
     looped = {n: o for n, o in OBJECTIVES.items() if n not in alone}
     found = {}

@@ -1,4 +1,4 @@
-"""Where processes of a test meet."""
+"""Ports of test processes."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""Checkpoints: what is saved is what is restored, the best and the last are kept."""
+"""Checkpoints: round trips, and retention of the last and the best."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Loss and gradients are those of the plain step, however a batch is divided."""
+"""Loss and gradients are independent of how a batch is divided."""
 
 import itertools
 import json
@@ -47,7 +47,7 @@ def pytest_generate_tests(metafunc):
 
 
 def computed(jobs, folder, processes=1, devices=1):
-    """Run jobs in so many processes, and return what the first of them gives."""
+    """Run jobs in several processes, and return the first one's results."""
     jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
     out, port = folder / f"{processes}x{devices}.npz", free_port()
     root = str(WORKER.parents[2])
@@ -87,7 +87,7 @@ def job(precision, micro_batches=1, mesh=None, one_pass=True, together=True):
 
 @pytest.fixture(scope="module")
 def plain(request, tmp_path_factory):
-    """What one device gives for the whole batch at once."""
+    """Return the results of one device on the whole batch."""
     folder = tmp_path_factory.mktemp("plain")
     exhaustive = request.config.getoption("exhaustive")
     kinds = ("float64", "float32") if exhaustive else ("float64",)
@@ -132,7 +132,7 @@ def test_devices_and_processes_give_the_plain_step(
 
 
 def test_the_mean_of_micro_batches_is_wrong():
-    """What is usually done fails the same check for all but means over elements."""
+    """Averages fail the same check for all but means over elements."""
     network, batch = exact_worker.network("float32"), exact_worker.batch()
     outputs = jax.jit(network.apply)(jax.jit(network.init)(jax.random.key(3)), batch)
     half = exact_worker.ROWS // 2

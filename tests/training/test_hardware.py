@@ -1,4 +1,4 @@
-"""A CPU that has to imitate bfloat16 is told of; of others nothing is said."""
+"""Warnings for CPUs without bfloat16."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""metrics.jsonl and the boards: nothing is lost, doubled, or left behind."""
+"""metrics.jsonl and dashboards: no record lost, doubled, or left behind."""
 
 import json
 import os
@@ -185,7 +185,7 @@ def test_other_processes_write_nothing(tmp_path, monkeypatch):
 
 
 class Store(MemoryFileSystem):
-    """Objects are written whole: nothing can be appended."""
+    """Object store without append."""
 
     store: ClassVar[dict] = {}
     pseudo_dirs: ClassVar[list] = [""]
@@ -200,7 +200,7 @@ class Store(MemoryFileSystem):
 
 @pytest.fixture
 def store(monkeypatch):
-    """Stands behind gs://."""
+    """Replace gs:// by a fake store."""
     system = Store(skip_instance_cache=True)
     Store.store.clear()
     Store.writes.clear()
@@ -252,7 +252,7 @@ def test_in_a_store_tensorboard_gets_its_files(store):
 
 
 def events(folder):
-    """All events, read as the format says: length, its check, data, its check."""
+    """Parse all events by the format: length, its check, data, its check."""
     for file in sorted(folder.iterdir()):
         content = file.read_bytes()
         while content:

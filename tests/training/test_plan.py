@@ -1,4 +1,4 @@
-"""What a step is planned to take is what it takes."""
+"""Planned memory is the memory used."""
 
 import json
 import os
@@ -20,7 +20,7 @@ LARGE = {
 
 
 def printed(*argv, **flags):
-    """Run a program with the quickstart, and read the JSON object that it prints."""
+    """Run a program with the quickstart, and parse its JSON output."""
     words = [str(word) for pair in flags.items() for word in pair]
     done = subprocess.run(
         [sys.executable, *argv, *words],

@@ -1,4 +1,4 @@
-"""Two processes that share a training give what one gives, and survive a kill."""
+"""Two processes train as one, and survive a kill."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The progress bar says what matters, and nothing where nobody looks."""
+"""The progress bar, and its silence when quiet."""
 
 import io
 

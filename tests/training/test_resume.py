@@ -1,4 +1,4 @@
-"""An interrupted run ends with what it would have ended with."""
+"""Resumed runs end as uninterrupted ones."""
 
 import os
 import random
@@ -96,7 +96,7 @@ def test_a_signal_loses_no_step(uninterrupted, capsys, tmp_path, number, step):
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory):
-    """A run that was stopped after twenty steps."""
+    """Return a run stopped after twenty steps."""
     out = tmp_path_factory.mktemp("runs") / "half"
     stop_at(20, signal.SIGTERM, out)
     return out

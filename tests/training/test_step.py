@@ -1,4 +1,4 @@
-"""One step: the same on eight devices as on one, the same program for a new alpha."""
+"""One step: the same on eight devices as on one, one program for all alphas."""
 
 import jax
 import numpy as np

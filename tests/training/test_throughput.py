@@ -1,4 +1,4 @@
-"""What is measured of training: tokens, padding, waiting, operations, memory."""
+"""Measurements of training: tokens, padding, waiting, operations, memory."""
 
 import dataclasses
 import math
@@ -23,7 +23,7 @@ from dicejax.training.throughput import (
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """Manual clock."""
 
     def __init__(self):
         self.now = 100.0
@@ -196,7 +196,7 @@ def test_a_token_meets_every_token_it_looks_at(config, pairs):
 
 
 def flops_by_xla(config, rows, length):
-    """Operations of one forward pass of the encoder, for each token."""
+    """Return XLA's operations of one forward pass per token."""
     network = Network(encoder=config, heads=())
     params = jax.eval_shape(network.init, jax.random.key(0))
     names = ("input_ids", "segment_ids", "position_ids", "token_type_ids")

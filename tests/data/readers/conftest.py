@@ -1,4 +1,4 @@
-"""What the tests of all readers share: files to write, messages to read."""
+"""Fixtures of all reader tests: writing files, reading error messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def write(tmp_path):
 
 @pytest.fixture
 def refusal():
-    """Return the message with which a file is refused, without the file's folder."""
+    """Return the error message for a file, without the file's folder."""
 
     def refusal(read, path, *args, **settings):
         with pytest.raises(InputError) as caught:

@@ -1,4 +1,4 @@
-"""BERT-MRC JSON: spans told three times over, and what disagrees."""
+"""BERT-MRC JSON: redundant spans, and contradictions between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CLUENER JSON lines: spans of characters, and places that cannot be."""
+"""CLUENER JSON lines: spans of characters, and invalid offsets."""
 
 from __future__ import annotations
 

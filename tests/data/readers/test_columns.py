@@ -1,4 +1,4 @@
-"""Words with one label each, tags of spans, and what is skipped on request."""
+"""Words with one label each, tags of spans, and skipping on request."""
 
 from __future__ import annotations
 

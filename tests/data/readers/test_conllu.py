@@ -1,4 +1,4 @@
-"""CoNLL-U: which rows are words, which column is the label, what is refused."""
+"""CoNLL-U: rows that are words, the column of labels, errors."""
 
 from __future__ import annotations
 

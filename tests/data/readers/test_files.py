@@ -1,4 +1,4 @@
-"""What holds for every reader: how files may be dressed, and which are refused."""
+"""Properties of every reader: encodings, line ends and invalid files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real data sets: counts equal those published, and gold is where it is said to be."""
+"""Published data sets: counts as published, gold at its offsets."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def test_sentiment_of_sentences(data_folder, file, counts):
 
 
 def test_reading_msra_peaks_under_a_gibibyte(data_folder):
-    """In a process of its own, whose peak nothing else has raised."""
+    """Measured in a fresh process, for its peak."""
     program = (
         "import re, sys\n"
         "from dicejax.data.readers.conll import read\n"

@@ -70,7 +70,7 @@ SST2_TEST = "index\tsentence\n0\twell , well\n"
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
-    """The files that the builders would download."""
+    """Return the files that the builders would download."""
     folder = tmp_path_factory.mktemp("raw")
     (folder / "squad.json").write_text(json.dumps(SQUAD))
     for name in ("train", "valid", "test"):
@@ -88,7 +88,7 @@ def raw(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(raw, tmp_path_factory):
-    """A folder in which each data set lies as array_record."""
+    """Return a folder with each data set as array_record."""
     folder = tmp_path_factory.mktemp("tfds")
     ud = {split: [raw / "ud.conllu"] for split in ("train", "dev", "test")}
     mrpc = {name: raw / "mrpc.txt" for name in ("train", "test")}
@@ -199,7 +199,7 @@ def test_flaws_of_a_prepared_set_are_noted(monkeypatch):
 
 
 def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
-    """Sets that the package does not know are read if they lie prepared."""
+    """Prepared sets unknown to the package are read too."""
     shutil.copytree(prepared / "glue", tmp_path / "unheard_of")
     for path in (tmp_path / "unheard_of").rglob("*"):
         if path.is_file() and "glue" in path.name:
@@ -288,7 +288,7 @@ def test_features_that_make_no_example(monkeypatch):
 
 
 def test_without_the_package_one_line_says_what_to_install():
-    """In a process of its own, for a module once imported stays."""
+    """In a fresh process, since an imported module stays."""
     program = (
         "import sys\nsys.modules['tensorflow_datasets'] = None\n"
         "from dicejax.data.readers import tfds\n"

@@ -1,4 +1,4 @@
-"""Splits: held out, drawn, skipped; always the same, always said."""
+"""Splits: held out, sampled, skipped; deterministic and reported."""
 
 import gzip
 import json
@@ -152,7 +152,7 @@ SOURCES = {
 
 
 def broken(kind, document):
-    """A document with one good example and one bad, and what is said of it."""
+    """Return a document with a good and a bad example, and its error."""
     match kind:
         case "conll":
             return document + "Bob\n\n", "1 column"

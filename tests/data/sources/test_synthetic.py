@@ -1,4 +1,4 @@
-"""The synthetic corpus has the imbalance it is asked for and needs its context."""
+"""The synthetic corpus has the requested imbalance and needs its context."""
 
 from collections import Counter, defaultdict
 

@@ -1,4 +1,4 @@
-"""Looks at one gradient on several devices; see test_probe.py.
+"""Analyse one gradient on several devices; see test_probe.py.
 
 usage: python -m tests.training.gradients.looked OUT.npz
 """
@@ -64,7 +64,7 @@ def network(dropout=0.2):
 
 
 def batch():
-    """Packed rows; the last one is empty, and some tokens have no label."""
+    """Return packed rows; the last one is empty, some tokens are unlabelled."""
     rng, rows = np.random.default_rng(0), []
     for _ in range(7):
         row = []
@@ -85,7 +85,7 @@ def state(of):
 
 
 def seen(shape, micro_batches):
-    """What is seen of the batch on a mesh."""
+    """Return the measurements of the batch on a mesh."""
     used = int(np.prod(list(shape.values())))
     mesh = MeshShape(**shape).make(jax.devices()[:used])
     of = network()
@@ -107,7 +107,7 @@ def seen(shape, micro_batches):
 
 
 def main():
-    """Look in all ways, and write every number."""
+    """Analyse in all ways, and write every number."""
     content = {}
     for way, settings in WAYS.items():
         leaves = jax.tree_util.tree_leaves_with_path(seen(*settings))

@@ -1,4 +1,4 @@
-"""What a run leaves in analysis.jsonl, and that it leaves the training alone."""
+"""Records in analysis.jsonl, without effect on training."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ def timeless(record):
 
 @pytest.fixture
 def programs(monkeypatch):
-    """The text of the step's program, as it is given to the compiler."""
+    """Return the text of the step's program before compilation."""
     texts, real = [], training.train_step
 
     def lowered(*inputs, **fixed):

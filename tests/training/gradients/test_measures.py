@@ -1,4 +1,4 @@
-"""What is summed up of a gradient, beside the same in NumPy."""
+"""Sums over gradient elements vs. NumPy."""
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,7 @@ POINTERS = Groups.of(Target("multi_label", ("start", "end")))
 
 
 def batch(kind, seed=0):
-    """Logits, labels with some left out, and the gradient of cross-entropy."""
+    """Return logits, partly masked labels, and cross-entropy's gradient."""
     rng = np.random.default_rng(seed)
     logits = rng.normal(scale=3, size=(4, 9, 3 if kind == "tags" else 2))
     shape = logits.shape[:-1] if kind == "tags" else logits.shape
@@ -37,7 +37,7 @@ def batch(kind, seed=0):
 
 
 def in_numpy(kind, logits, labels):
-    """h, N times the length of the gradient, and the group of labelled elements."""
+    """Return h, g and the group of labelled elements."""
     seen = labels >= 0
     if kind == "tags":
         away = softmax(logits, axis=-1) - np.eye(3)[np.maximum(labels, 0)]

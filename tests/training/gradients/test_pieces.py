@@ -1,4 +1,4 @@
-"""Which kind of piece a vocabulary says that a token is."""
+"""Kinds of pieces by vocabulary."""
 
 import pytest
 from tokenizers import Tokenizer, models

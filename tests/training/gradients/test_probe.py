@@ -1,4 +1,4 @@
-"""What is looked at is the very gradient of the step, on any devices."""
+"""The analysed gradient is that of the step, on any devices."""
 
 import os
 import subprocess

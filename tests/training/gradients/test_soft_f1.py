@@ -1,4 +1,4 @@
-"""The slope of a data set's soft F1: by hand, by differences, by the whole set."""
+"""The gradient of the data set's soft F1: by hand, by differences, by the whole set."""
 
 import jax
 import jax.numpy as jnp
@@ -37,7 +37,7 @@ def made(groups, seed, rows=12):
 
 
 def sums(groups, logits, labels):
-    """I, P, Y by class, and p and y of each element, in NumPy."""
+    """Return I, P, Y by class, and p and y of each element, in NumPy."""
     seen = labels >= 0
     if groups.multi_label:
         p, y = expit(logits) * seen, np.where(seen, labels, 0)
@@ -48,7 +48,7 @@ def sums(groups, logits, labels):
 
 
 def by_hand(groups, former, logits, labels, average):
-    """The quotient rule in NumPy: F1, and the gradient of one minus it."""
+    """Return F1, and the gradient of one minus it, by the quotient rule."""
     own = sums(groups, logits, labels)
     right, predicted, actual = (a + b for a, b in zip(former, own[:3], strict=True))
     p, y = own[3:]

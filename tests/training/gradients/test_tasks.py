@@ -1,4 +1,4 @@
-"""Every kind of output is looked at, and what is counted are its labels."""
+"""Analysis of every kind of output."""
 
 import dataclasses
 
