@@ -11,11 +11,10 @@ extents. With P positive and N negative examples in the original, P < N:
 | -negative             | 2 P      | P, half         | 269,165, 50%             |
 | +positive & +negative | 2 N      | P / (P + N)     | 458,477, 50% (see below) |
 
-Two rows of the paper contradict themselves. Where only negative examples are added,
-458,477 are 29% positive; `positive_share=0.21` gives the 21%, with 641,000 examples.
-And 458,477 examples that are half positive hold no added negative one: that would be
-`+positive` again. As the text also wants "the data distribution staying the same",
-size and distribution are kept here; with `positive_share=0.5` set a `size` above 2 N.
+Two rows of the paper contradict themselves. With only negatives added, 458,477 are 29%
+positive; `positive_share=0.21` gives 21%, with 641,000 examples. And 458,477 examples,
+half positive, hold no added negative: here "the data distribution staying the same" is
+followed; with `positive_share=0.5` set a `size` above 2 N.
 
 The paper replaces names by others that DBpedia links to; here synonyms replace words.
 """
@@ -72,11 +71,11 @@ class Augmented:
     """A data set of the ablation.
 
     Attributes:
-      examples: those kept, in their order, then those added.
+      examples: kept examples in their order, then added ones.
       positives: number of positive examples.
       removed: number of negative examples left out.
-      positive: what was added to the positive class.
-      negative: what was added to the negative class.
+      positive: additions to the positive class.
+      negative: additions to the negative class.
     """
 
     examples: tuple[LabelledText, ...]

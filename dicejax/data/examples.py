@@ -24,9 +24,9 @@ class Sentence:
     """One sentence with its gold spans.
 
     Attributes:
-      words: as the file has them.
-      spans: of words, in their order.
-      line: where the sentence begins in its file, counted from 1.
+      words: words in the file.
+      spans: entity spans, sorted.
+      line: first line in the file, from 1.
     """
 
     words: tuple[str, ...]
@@ -39,9 +39,9 @@ class TaggedWords:
     """One sentence with a label for each word, as in part-of-speech tagging.
 
     Attributes:
-      words: as the file has them.
-      labels: one per word.
-      line: where the sentence begins in its file, counted from 1.
+      words: words in the file.
+      labels: one label per word.
+      line: first line in the file, from 1.
     """
 
     words: tuple[str, ...]
@@ -71,11 +71,10 @@ class ReadingExample:
     """A question about a text that holds the answer, or does not.
 
     Attributes:
-      id: unlike every other in its file; predictions are keyed by it.
-      question: as the file has it.
+      id: unique identifier, the key of predictions.
+      question: text of the question.
       context: the text to read.
-      answers: of each annotator, one span or several; empty where the context holds
-        no answer.
+      answers: spans of each annotator's answer; empty without an answer.
       impossible: whether the context holds no answer.
     """
 
@@ -91,11 +90,11 @@ class SpanQuery:
     """A sentence, asked for the spans of one type: one item of BERT-MRC.
 
     Attributes:
-      id: of the item; sentences share its part before the first dot.
-      query: what describes the type.
-      words: of the sentence; characters where it is Chinese.
-      label: the type.
-      spans: all of this type, in the order of the words; they may nest and overlap.
+      id: id of the item; its part before the first dot is the sentence's.
+      query: description of the type.
+      words: words of the sentence; characters in Chinese.
+      label: type of span.
+      spans: all spans of this type, sorted; they may nest and overlap.
     """
 
     id: str
@@ -111,10 +110,10 @@ class LabelledText:
 
     Attributes:
       first: the text, or the first of the pair.
-      second: None where there is no pair.
-      label: None where there is none, as in texts to predict.
-      id: as the file has it, or the row's number, counted from 0.
-      line: of the file, counted from 1.
+      second: second of the pair, or None.
+      label: class, or None, as in texts to predict.
+      id: identifier in the file, or row number from 0.
+      line: line of the file, from 1.
     """
 
     first: str
@@ -127,15 +126,14 @@ class LabelledText:
 def by_character(example: TaggedWords) -> Sentence:
     """Write words with labels as characters with spans.
 
-    This is the form in which segmentation and tagging are learnt and scored jointly:
-    a word counts as right when its borders and its label are.
+    In joint segmentation and tagging a word is correct if its borders and label are.
 
     >>> sentence = by_character(TaggedWords(("我", "喜欢"), ("PRON", "VERB"), 1))
     >>> sentence.words, [tuple(span) for span in sentence.spans]
     (('我', '喜', '欢'), [('PRON', 0, 1), ('VERB', 1, 3)])
 
     Args:
-      example: words and labels.
+      example: words with labels.
 
     Returns:
       The characters, and one span per word.

@@ -16,10 +16,9 @@ def pack(
 ) -> list[list[int]]:
     """Put items into rows, in the order given.
 
-    Each item goes into an open row that still has room for it, or opens a new row: by
-    best fit into the fullest such row, by first fit into the one that was opened first.
-    The order of the items is kept within a row, and rows are ordered by their first
-    item, so a shuffled order gives shuffled rows.
+    Each item goes into the fullest row with room for it (best fit), or the first (first
+    fit), or a new one. The order of the items is kept within a row, and rows are
+    ordered by their first item, so a shuffled order gives shuffled rows.
 
     Args:
       lengths: length of each item, at most `max_length`.
@@ -121,10 +120,10 @@ def fill(
     """Lay examples out as a batch of packed rows.
 
     Args:
-      rows: for each row its examples, which map the names of the layout to integers.
+      rows: examples of each row, which map the names of the layout to integers.
       max_length: T, the width of the batch.
-      layout: what the arrays are.
-      sequences: S, examples in the fullest row of any batch; that of this one if None.
+      layout: description of the arrays.
+      sequences: S, maximum number of examples per row; None: that of this batch.
 
     Returns:
       int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... by place in

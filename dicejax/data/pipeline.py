@@ -44,7 +44,7 @@ class Batches:
     """All batches of a run, each reachable by its number.
 
     A batch depends on the plan and its number alone, so a run can begin anywhere. All
-    have as many rows; empty ones at the end fill up what the plan leaves.
+    are padded to the same number of rows.
 
     >>> from dicejax.data.plan import packing_plan
     >>> examples = [{"input_ids": np.full(n, n)} for n in (5, 6, 2, 3)]
@@ -58,14 +58,13 @@ class Batches:
 
     Args:
       examples: encoded examples.
-      layout: what the arrays of an example are.
-      plan: made of the examples' lengths.
-      multiple_of: the rows of a batch are a multiple of it, such as the number of
-        devices; what is in them does not depend on it.
+      layout: description of the arrays.
+      plan: batches by the examples' lengths.
+      multiple_of: divisor of the number of rows, such as the number of devices.
 
     Attributes:
-      rows: of each batch, empty ones counted.
-      sequences: for which a row has room, where an array has a place for each.
+      rows: rows per batch, padding included.
+      sequences: sequences per row, padding included.
 
     Raises:
       ValueError: the plan is for another number of examples.

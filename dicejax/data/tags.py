@@ -37,7 +37,7 @@ _NO_TYPE = "_"
 
 
 class Span(NamedTuple):
-    """Words `start` to `end`, `end` excluded, and what they name.
+    """Words `start` to `end`, `end` excluded, and their type.
 
     >>> span = Span("PER", 0, 2)
     >>> ["John", "Smith", "slept"][span.start : span.end]

@@ -15,11 +15,11 @@ class ReliabilityBin:
     """A bar of a reliability diagram; shares in [0, 1].
 
     Attributes:
-      lower: where the bin begins.
-      upper: where it ends.
-      count: predictions in it.
-      confidence: their mean confidence; 0 if there are none.
-      accuracy: the share of them that came true; 0 if there are none.
+      lower: lower edge.
+      upper: upper edge.
+      count: number of predictions.
+      confidence: mean confidence; 0 if empty.
+      accuracy: share of correct predictions; 0 if empty.
     """
 
     lower: float
@@ -31,7 +31,7 @@ class ReliabilityBin:
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-    """The data of a reliability diagram and what follows from it.
+    """The data of a reliability diagram.
 
     Attributes:
       bins: from the lowest confidence.

@@ -99,8 +99,8 @@ class ClassificationScores:
         of one class. See `scores`.
       macro: the unweighted mean of each score over classes: its F1 is the mean of F1,
         not the F1 of the means.
-      per_class: of every class. Of a binary task, `per_class[1]` is what GLUE and most
-        papers call precision, recall and F1.
+      per_class: scores of every class. GLUE and most papers report `per_class[1]` of a
+        binary task.
     """
 
     accuracy: float

@@ -94,7 +94,7 @@ def normalize(text: str) -> str:
     """Normalise each word: lower case, no ASCII punctuation, no articles.
 
     Words end at spaces and at hyphens. Numbers keep their sign and point and are
-    written as floats, so that "7" and "7.0" agree; what `float` reads is a number.
+    written as floats, so that "7" and "7.0" agree.
 
     >>> normalize("The ex-lover, of 7 years"), normalize("1,000"), normalize("3.50")
     ('ex lover of 7.0 years', '1000.0', '3.5')

@@ -43,7 +43,7 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
 
     Args:
       gold: [N], 1 or True for positives.
-      scores: [N], higher for what is likelier positive.
+      scores: [N], higher for likelier positives.
 
     Raises:
       ValueError: the shapes are not the same [N], gold holds other values than 0

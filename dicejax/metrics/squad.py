@@ -56,9 +56,9 @@ class BestThreshold:
 
     `score` and `threshold` are as the official script has them. It moves the threshold
     past one question after the other, which cannot be done where several have the same
-    no-answer score; its threshold for refusing every question, 0, does not refuse
-    those whose score is 0 or less; and it takes "the" for an answer where `score_v2`
-    does not. Then `attained` differs from `score`, and is what a report should give.
+    no-answer score; its threshold for refusing every question, 0, does not refuse those
+    whose score is 0 or less; and it takes "the" for an answer where `score_v2` does
+    not. Then `attained` differs from `score`, and is to be reported.
 
     Attributes:
       score: the mean at that threshold, a share in [0, 1].
@@ -243,8 +243,8 @@ def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScor
 def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThreshold:
     """Accept questions one by one, from the lowest no-answer score (official script).
 
-    At first all are refused and each unanswerable one scores 1. To accept an answerable
-    one adds what it scores; an unanswerable one costs 1, unless it is answered by "".
+    At first all are refused and each unanswerable one scores 1. Accepting an answerable
+    one adds its score; an unanswerable one costs 1, unless it is answered by "".
     """
     order = sorted(no_answer, key=no_answer.__getitem__)  # stable, as officially
     gains = [

@@ -55,8 +55,8 @@ class DropoutKeys:
 def dropout(x: Array, rate: float, keys: DropoutKeys | Array | None) -> Array:
     """Set a share `rate` of `x` to zero and scale the rest by `1 / (1 - rate)`.
 
-    Each decision takes 16 random bits, two to a word, since drawing the words is what
-    dropout costs; the rate is therefore exact to 1/65536.
+    Each decision takes 16 random bits, two to a word, since drawing them dominates the
+    cost; the rate is exact to 1/65536.
 
     Args:
       x: any shape; `[B, ...]` for a key per row.

@@ -63,9 +63,9 @@ class SequenceSummary:
 class EncoderConfig(abc.ABC):
     """The architecture of an encoder, in the words of a Hugging Face `config.json`.
 
-    A subclass has a field for each setting, named as in that file, and refuses with a
-    `ValueError` what it does not support. It has to define `width`, `depth`, `build`
-    and `model_types`; the other properties have defaults that it may override.
+    A subclass has a field for each setting, named as in that file, and raises a
+    `ValueError` for unsupported values. It has to define `width`, `depth`, `build` and
+    `model_types`; the other properties have defaults that it may override.
 
     Args:
       model_type: one of `model_types`, which tells architectures apart in a file.

@@ -27,7 +27,7 @@ class Update(NamedTuple):
       params: the new parameters.
       opt_state: the new state of the rule.
       learning_rate: float scalar, that of the top layer.
-      gradient_norm: float scalar, before clipping, over what is trained.
+      gradient_norm: float scalar, before clipping, over trained parameters.
     """
 
     params: Params

@@ -106,7 +106,7 @@ def trained(params: Params, *, freeze_embeddings: bool, frozen_layers: int) -> P
 
 
 def with_frozen(params: Params, new: Params) -> Params:
-    """Insert what `trained` left out, taken from `params`."""
+    """Insert the frozen parameters of `params`, the inverse of `trained`."""
 
     def put(old: Any, new: Any) -> Any:
         if isinstance(old, dict):

@@ -145,8 +145,8 @@ class LAMB(Optimizer):
     with the norms of one tensor of one layer. So the learning rate is a share of a
     tensor's norm, and stays good for batches of thousands, which it is made for.
 
-    Biases and normalisation scales take u as it is, as published programs have it: a
-    bias that starts at 0 would stay near it, each step being a share of what it is.
+    Biases and normalisation scales take u unscaled, as in published programs: a bias
+    that starts at 0 would stay near it.
 
     Args:
       b1: decay of the first moment.

@@ -94,7 +94,7 @@ class MachineReading(SpanTask):
             raise ValueError(
                 f"spans_per_start is {self.spans_per_start}; want at least 1"
             )
-        self.heads(())  # refuses what they cannot do
+        self.heads(())  # checks the settings
 
     @property
     def tunes_threshold(self) -> bool:

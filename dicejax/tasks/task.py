@@ -19,7 +19,7 @@ from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import Head
 
 IGNORED = -100
-"""The label of what the loss leaves out."""
+"""The label of elements left out of the loss."""
 
 Outputs = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
@@ -96,9 +96,9 @@ class Predicted:
 class Task(abc.ABC):
     """Base class of tasks.
 
-    A prediction is made in three steps: on the device `predicted` reduces logits to
-    what decoding needs; on the host `decode` finds candidates, with their scores; and
-    `decide` chooses among them by a threshold, if the task has one.
+    A prediction is made in three steps: on the device `predicted` reduces logits; on
+    the host `decode` finds candidates, with their scores; and `decide` chooses among
+    them by a threshold, if the task has one.
     """
 
     takes: ClassVar[tuple[type, ...]]  # the kinds of examples

@@ -46,7 +46,7 @@ class TwoPointerNER(SpanTask):
     teacher: Literal["gold", "predicted"] = "gold"
 
     def __post_init__(self):
-        TwoPointerHead(classes=2, teacher=self.teacher)  # refuses what it cannot do
+        TwoPointerHead(classes=2, teacher=self.teacher)  # checks the settings
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return "O" and the types that occur, sorted.

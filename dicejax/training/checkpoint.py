@@ -57,7 +57,7 @@ class Checkpoints:
             best_fn=_score,
             best_mode="max",
             preservation_policy=keep,
-            cleanup_tmp_directories=True,  # of what was killed while it was written
+            cleanup_tmp_directories=True,  # left by killed processes
         )
         self._folder = folder
         self._manager = _manager(folder, options)

@@ -100,7 +100,7 @@ def _kept(content: bytes, after_step: int) -> bytes:
     >>> _kept(b'{"step": 1}\n{"step": 2}\n{"st', after_step=1)
     b'{"step": 1}\n'
     """
-    *lines, _ = content.split(b"\n")  # what follows the last newline is torn
+    *lines, _ = content.split(b"\n")  # an incomplete last line is dropped
     if lines and _record(lines[-1]) is None:
         lines.pop()
     return b"".join(line + b"\n" for line in lines if not _is_after(line, after_step))

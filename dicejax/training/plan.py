@@ -51,7 +51,7 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
     compiler, whose activations may take more or less than the device's own.
 
     Args:
-      experiment: what to train.
+      experiment: experiment to plan.
       warn: called with remarks.
 
     Raises:

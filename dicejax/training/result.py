@@ -80,7 +80,7 @@ class Result:
         return cls(folder=str(run.path), **run.result())
 
     def to_json(self) -> dict[str, Any]:
-        """Return what `result.json` holds."""
+        """Return the content of `result.json`."""
         content = dataclasses.asdict(self)
         del content["folder"]
         return {name: value for name, value in content.items() if value is not None}
@@ -113,7 +113,7 @@ def score_test_split(
     best_step, best = restore_params(run.checkpoints, setup.network, "best", mesh)
     search = setup.search(best, "test", mesh, counted=True, between=between)
     (found,) = search.found
-    with contextlib.suppress(InputError):  # reported by what compares runs
+    with contextlib.suppress(InputError):  # reported by comparisons
         decided = [task.decide(one) for one in found]
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():

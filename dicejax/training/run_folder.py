@@ -67,7 +67,8 @@ class Run:
 
         Args:
           path: where; made when something is first written.
-          experiment: what to train. The folder may hold a run of it, finished or not.
+          experiment: experiment to run; the folder may hold a run of it, finished or
+            not.
           overwrite: replace the run that the folder holds; it is deleted when the new
             run first writes, not before its data and weights have been read.
 

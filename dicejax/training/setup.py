@@ -270,7 +270,7 @@ def encode(experiment: Experiment, warn: Warn) -> Encoded:
     """Read the data and the tokenizer, and encode all splits.
 
     Args:
-      experiment: what to train.
+      experiment: experiment to train.
       warn: called with warnings, such as on labels without training examples.
 
     Raises:

@@ -18,7 +18,7 @@ from jax.sharding import PartitionSpec as P
 from dicejax.mesh import BATCH_AXES
 
 # The last parts of a parameter's path, and the mesh axis of each of its dimensions. The
-# first rule with as many dimensions counts; what no rule names lies on every device.
+# first rule with as many dimensions counts; others are replicated.
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"word/table", ("tensor", "fsdp")),

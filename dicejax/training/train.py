@@ -38,7 +38,7 @@ def train(
     and records, bit for bit; a finished one is returned as it is.
 
     Args:
-      experiment: what to train.
+      experiment: experiment to train.
       out: output directory; runs/NAME/LOSS/seed-N by default.
       overwrite: replace the run that the directory holds.
       progress: shows progress; nothing is shown by default.

@@ -263,7 +263,7 @@ def test_several_classes_count_as_negative():
     data = [LabelledText(f"Big {x}", None, x, str(i), i) for i, x in enumerate(labels)]
     data = [dataclasses.replace(e, first=f"{e.first} {e.id}") for e in data]
     made = make("+positive", data, positive="c")
-    # Beside "Big c 0" there can be "Vast c 0" and "Sizeable c 0", no fourth.
+    # Besides "Big c 0" there can be "Vast c 0" and "Sizeable c 0", no fourth.
     assert collections.Counter(e.label for e in made.examples)["c"] == 3
     assert dataclasses.astuple(made.positive) == (3, 2, 0, 1)
 

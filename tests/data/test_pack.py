@@ -89,7 +89,7 @@ def test_numbers_of_a_sequence_stand_by_its_place_in_the_row():
     batch = fill(rows, 5, layout, sequences=3)
     assert batch["class"].tolist() == [[3, 1, -100], [2, 3, -100], [1, -100, -100]]
     assert batch["end"].tolist() == [[2, 3, -1], [-1, 4, -1], [0, -1, -1]]
-    # What stands at the place is what stood there in the example.
+    # Places keep their content.
     assert batch["input_ids"][1, 4] == examples[0]["input_ids"][2]
     assert fill(rows, 5, layout)["end"].shape == (3, 2)
 

@@ -230,7 +230,7 @@ def test_many_texts_at_once_are_encoded_like_one(for_texts, text, monkeypatch):
 
 
 CASES = [
-    # text, characters of a piece range, and what a reader would mark
+    # text, characters of a piece range, and the expected marks
     ("in Zu\u0308rich.", (3, 5), "Zu\u0308rich"),
     ("cafe\u0301 y", (0, 1), "cafe\u0301"),
     ("１２３ x", (0, 3), "１２３"),

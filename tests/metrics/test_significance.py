@@ -386,7 +386,7 @@ def test_verdict(found, adjusted, outcome, sentence):
     assert (got.outcome, str(got)) == (outcome, sentence)
 
 
-# What is refused
+# Errors
 
 RUNS = np.ones((3, 6, 1, 2))
 NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)

@@ -235,7 +235,7 @@ def compare(ours, wanted, unmoved=()):
         got = ours.gradients[name]
         assert got.shape == want.shape, name
         if name.endswith(tuple(unmoved)):
-            # 0 by symmetry: what is there is rounding.
+            # 0 by symmetry, up to rounding.
             assert np.abs(want).max() < 1e-5 * largest, name
             assert np.abs(got).max() < 1e-5 * largest, name
             continue

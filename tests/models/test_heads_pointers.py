@@ -17,7 +17,7 @@ SEVERAL = np.random.default_rng(5).integers(0, 2, (2, 6, 3))
 SEVERAL[0, 5] = SEVERAL[1, 0, 1] = -100
 KEY = jax.random.key(0)
 
-# Head, gold starts of the batch, and what the end sees of them.
+# Head, gold starts of the batch, and the end's signal.
 KINDS = {
     "softmax": (
         {"classes": 3},

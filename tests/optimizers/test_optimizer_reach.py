@@ -89,7 +89,7 @@ def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
     if embeddings:
         same(new["encoder"]["embeddings"], kept["encoder"]["embeddings"])
 
-    # The rest is what it is when nothing is frozen and the frozen have no gradient.
+    # The rest is as when nothing is frozen and frozen gradients are zero.
     free = dataclasses.replace(optimizer, freeze_embeddings=False, frozen_layers=0)
     wanted = run(free, on_device(kept), [on_device(frozen_filled(0.0))] * 2)
     close(new["heads"], wanted.params["heads"], rtol=1e-5, atol=1e-7)

@@ -29,7 +29,7 @@ def test_the_best_set_without_overlap_is_found(seed):
         )
         if disjoint:
             best = max(best, sum(w for _, w in picked))
-    # Two candidates may be equal: each is told by its identity.
+    # Equal candidates are distinguished by identity.
     weight = {id(c): w for c, w in zip(spans, weights, strict=True)}
     kept = apart(spans, weights)
     assert sum(weight[id(c)] for c in kept) == pytest.approx(best)

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "experiments/quickstart.py")
-# Large beside what the compiler and the program's code take.
+# Large vs. the compiler and the program's code.
 LARGE = {
     "--encoder.hidden_size": 512,
     "--encoder.num_hidden_layers": 4,
@@ -55,7 +55,7 @@ def test_a_mesh_divides_what_it_should():
     mesh = {"--mesh.data": 2, "--mesh.fsdp": 2, "--mesh.tensor": 2}
     divided, said = planned(**mesh)
     assert divided["mesh"] == {"data": 2, "fsdp": 2, "tensor": 2}
-    # Biases and norms lie on every device, and so does what an axis does not divide.
+    # Biases and norms lie on every device, and so do indivisible dimensions.
     share = divided["parameters"] / alone["parameters"]
     assert 1 / 4 < share < 1.2 / 4
     # Adam keeps two numbers for each parameter.

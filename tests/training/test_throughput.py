@@ -129,7 +129,7 @@ def test_a_continued_run_goes_on_counting(clock):
         work(meter)
     state = first.state()
     assert all(isinstance(value, int | float) for value in state.values())
-    work(first)  # what a killed run did after its checkpoint
+    work(first)  # steps of a killed run after its checkpoint
     second.restore(state)
     work(second)
     assert second.values() == pytest.approx(
@@ -213,7 +213,7 @@ def test_xla_counts_as_many_operations(config):
         # The scores of twice the distances, and the encodings through their kernel.
         wanted += config.depth * 2 * config.d_model * length
         wanted += config.depth * 2 * config.d_model**2 * 2 * length / (rows * length)
-    # Beside the products XLA counts what is done entry by entry.
+    # Besides the products XLA counts elementwise operations.
     assert 1.0 < flops_by_xla(config, rows, length) / wanted < 1.03
 
 

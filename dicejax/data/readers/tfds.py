@@ -131,7 +131,7 @@ def _prepare(name: str, builder, download: bool) -> None:
             f"{name}: cannot be prepared ({_first_line(error)}); "
             "pip install 'dicejax[tfds]', or the package named here"
         ) from error
-    except Exception as error:  # what builders raise is theirs to choose
+    except Exception as error:  # builders may raise anything
         raise InputError(
             f"{name}: cannot be prepared: {_first_line(error)}; mend that, or copy a "
             f"prepared set to {builder.data_dir}"

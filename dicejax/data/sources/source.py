@@ -82,7 +82,7 @@ class FileSource(Source):
     sample_seed: int = 0
     on_error: Literal["stop", "skip"] = "stop"
 
-    several: ClassVar[str] = "examples"  # what the examples are called
+    several: ClassVar[str] = "examples"  # plural of an example
 
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
@@ -117,7 +117,7 @@ class FileSource(Source):
         return None
 
     def load(self) -> Corpus:
-        """Read the files, hold out what is missing, draw samples.
+        """Read the files, hold out missing splits, draw samples.
 
         Raises:
           InputError: a file is missing or malformed; the message names file and line.
@@ -142,7 +142,7 @@ class FileSource(Source):
         if self.dev is not None:
             dev = self._split(folder, self.dev, notes)
         else:
-            # Of what is left, but as large a part of the whole as was asked for.
+            # A share of the rest, rescaled to the share of the whole.
             share = self.dev_share / (1 - (self.test is None) * self.test_share)
             train, dev = self._held_out(train, share, "dev")
             held_out.insert(0, f"{len(dev)} dev")

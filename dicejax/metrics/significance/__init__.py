@@ -1,8 +1,8 @@
 """Tests of the difference between two losses, over seeds and test sentences.
 
-| question | function | what may change |
+| purpose | function | random |
 | --- | --- | --- |
-| what are the scores? | `score`, `ScoreSummary` | |
+| scores of one loss | `score`, `ScoreSummary` | |
 | on this test set, over seeds | `over_seeds` | seeds |
 | for these runs, over sentences | `approximate_randomisation` | sentences |
 | in general: the final claim | `seeds_and_items` | seeds and sentences |

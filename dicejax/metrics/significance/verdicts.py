@@ -88,8 +88,8 @@ def holm(p_values: ArrayLike) -> np.ndarray:
 
         p~_(i) = max_{j <= i} min((m - j + 1) p_(j), 1),    p_(1) <= ... <= p_(m)
 
-    Rejecting what is at most 5 % keeps the chance of any false claim at 5 %, however
-    the comparisons depend on one another: here they share the baseline's runs.
+    Rejecting at 5 % keeps the chance of any false claim at 5 %, however the comparisons
+    depend on one another.
 
     Source: Holm, "A simple sequentially rejective multiple test procedure",
     Scandinavian Journal of Statistics 6(2), 1979.

@@ -20,7 +20,7 @@ from dicejax.models.huggingface.names import Family, family_of, tensors
 from dicejax.models.huggingface.reading import CONFIG, WEIGHTS
 from dicejax.models.network import Network, Params
 
-# What a tokenizer calls its special tokens, and what transformers calls them.
+# Special tokens by the tokenizer's names, and transformers' names.
 _SPECIAL = {
     "bos_token": ("<s>",),
     "eos_token": ("</s>",),

@@ -237,7 +237,7 @@ def test_reading_msra_peaks_under_a_gibibyte(data_folder):
         "import re, sys\n"
         "from dicejax.data.readers.conll import read\n"
         "sentences = read(sys.argv[1])\n"
-        # Not ru_maxrss, which begins at what the parent process had taken.
+        # Not ru_maxrss, which begins at the parent's peak.
         "status = open('/proc/self/status').read()\n"
         "print(len(sentences), *re.findall(r'VmHWM:\\s+(\\d+) kB', status))\n"
     )

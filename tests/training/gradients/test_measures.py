@@ -114,7 +114,7 @@ def test_dead_saturated_and_infinite_elements_are_counted_and_told():
     elements = GradientElements(group, jnp.ones(7, bool), hardness, norm)
     found = measure(elements, TAGS)
     assert found.hard.tolist() == [1, 5, 0]
-    assert found.dead.tolist() == [1, 4, 0]  # what is not finite counts as 0
+    assert found.dead.tolist() == [1, 4, 0]  # non-finite values count as 0
     assert found.saturated.tolist() == [0, 5, 0]
     assert found.not_finite == 1
     record = jax.tree.map(np.asarray, vars(found))

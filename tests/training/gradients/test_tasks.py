@@ -17,7 +17,7 @@ from dicejax.training.throughput import Throughput
 
 from ...shrinking import ROOT, shrunk
 
-# What is looked at, and how many groups it has; positions are not.
+# Analysed outputs, without positions, and their number of groups.
 KINDS = {
     "ner/conll03": ({}, {"tags": 5}),
     "ner/cluener": ({}, None),
