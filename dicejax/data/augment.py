@@ -118,8 +118,7 @@ class ImbalanceAblation:
       positive_share: share of positive examples. Only for `+positive & +negative` are
         both free; for the others give one or none.
       synonyms: source of the synonyms.
-      replaced_share: share of an example's words that a variant replaces, rounded, but
-        at least one.
+      replaced_share: share of words that a variant replaces, at least one.
       seed: random seed.
     """
 

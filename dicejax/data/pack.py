@@ -126,9 +126,8 @@ def fill(
       sequences: S, maximum number of examples per row; None: that of this batch.
 
     Returns:
-      int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... by place in
-      the row, 0 for padding) and `position_ids` `[B, T]` (restarting at 0 with each
-      example).
+      int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... in the row, 0
+        for padding) and `position_ids` `[B, T]` (from 0 in each example).
 
     Raises:
       ValueError: the examples of a row are too many or too long for it, or an array has

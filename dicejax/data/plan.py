@@ -142,9 +142,8 @@ def bucket_plan(
 
     Each example belongs to the narrowest width that holds it. Where those of a width do
     not fill its last batch, some of the next narrower join them, so an epoch has no
-    more batches than if all had one width, and one at most, a narrow one, has rows to
-    spare. An epoch's examples are shuffled before they are put in batches, and its
-    batches then.
+    more batches than with one width. An epoch's examples are shuffled, and then its
+    batches.
 
     >>> plan = bucket_plan([3, 30, 7, 29, 25], max_length=64, rows=2, buckets=2)
     >>> plan.items.tolist(), plan.batch_starts.tolist(), plan.widths.tolist()
@@ -154,8 +153,7 @@ def bucket_plan(
       lengths: tokens of each example.
       max_length: tokens per row at most; no example is longer.
       rows: examples per batch.
-      buckets: maximum number of widths, see `bucket_widths`; the step is compiled for
-        each.
+      buckets: maximum number of widths, see `bucket_widths`; one compilation each.
       epochs: number of passes over the examples.
       seed: of the order; None keeps the order given within a width, wide ones first.
       drawn: None takes all examples in each epoch.

@@ -154,8 +154,7 @@ class OverSampling(Sampling):
     """Repeat positive examples; every epoch holds every example at least once.
 
     Repeated are examples with fewer negative units per positive one than `ratio`. All
-    are repeated equally often, but for the last round, which takes some of them, others
-    each epoch.
+    are repeated equally often, but for the last round, drawn anew each epoch.
 
     >>> counts = UnitCounts(np.eye(2, dtype=int)[[0, 0, 1, 0, 0, 1, 0]])
     >>> OverSampling(ratio=1).epoch(counts, seed=0, epoch=0).indices.tolist()
@@ -178,8 +177,7 @@ class OverSampling(Sampling):
         """Choose the examples of an epoch; see `Sampling.epoch`.
 
         Raises:
-          ValueError: no example has a positive unit, or repeating positives cannot
-            help.
+          ValueError: repeating examples cannot reach the ratio.
         """
         _check_positives(counts)
         # The ratio is met once this sum over the epoch is 0 or more.

@@ -116,8 +116,8 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
       One tag per word.
 
     Raises:
-      ValueError: spans overlap, one is empty, has no type or lies outside the sentence,
-        or the scheme is unknown.
+      ValueError: spans overlap, or one is empty, untyped or outside; or an unknown
+        scheme.
     """
     _check_scheme(scheme)
     tags = ["O"] * length

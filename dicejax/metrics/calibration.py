@@ -81,8 +81,7 @@ def reliability(
       confidence: [N], the probability of the predicted or of the positive class.
       correct: [N], 1 or True where the prediction, or the positive class, is right.
       counts: [N] integers, number of predictions of each entry; 1 by default.
-      bins: M; 15 is Guo et al.'s number. The first bin holds 0 too, empty ones are
-        kept.
+      bins: M; 15 in Guo et al. The first bin holds 0 too; empty ones are kept.
 
     Raises:
       ValueError: the shapes are not the same [N], a confidence is not in [0, 1],

@@ -97,10 +97,8 @@ class ClassificationScores:
       accuracy: correct / all; in [0, 1].
       matthews: Matthews' correlation, in [-1, 1]; 0 where gold or predictions are all
         of one class. See `scores`.
-      macro: the unweighted mean of each score over classes: its F1 is the mean of F1,
-        not the F1 of the means.
-      per_class: scores of every class. GLUE and most papers report `per_class[1]` of a
-        binary task.
+      macro: the unweighted mean of each score, such as the mean of F1, over classes.
+      per_class: scores of every class; binary tasks report `per_class[1]`.
     """
 
     accuracy: float

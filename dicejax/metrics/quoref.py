@@ -64,7 +64,7 @@ def score_answer(
     rounded to two decimals, as officially. P and R of a pair are the shares of the
     predicted and of the gold words in common, 1 for a span without words. A pair scores
     0 if the gold has numbers and none of them is predicted. Without predicted spans
-    both scores are 0.
+    both are 0.
 
     Source: Dua et al., "DROP", NAACL 2019, section 5; drop_eval.py of AllenNLP.
 

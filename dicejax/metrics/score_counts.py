@@ -42,8 +42,7 @@ def count_scores(
 
     Args:
       logits: `[..., C]`.
-      labels: int `[...]` of one class, or `[..., C]` of 0 and 1; negative ones are left
-        out.
+      labels: int `[...]` of one class, or `[..., C]` of 0 and 1; negative: left out.
       kind: the form of the logits and labels.
       where: bool, the shape of the labels; False leaves out.
 
@@ -156,13 +155,11 @@ def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
     ...  for b in reliability(counts).bins if b.count]
     [(4, 0.51, 0.75)]
 
-    Source: Kull et al., "Beyond temperature scaling", NeurIPS 2019, for classes one by
-    one.
+    Source: Kull et al., "Beyond temperature scaling", NeurIPS 2019 (classwise).
 
     Args:
       counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
-        The probability of an element is taken to be that of the middle of its bin of
-        log-odds.
+        Probabilities are those of the middles of their bins.
       bins: of probability.
     """
     middle = 1 / (1 + np.exp(LIMIT - WIDTH * (np.arange(BINS) + 0.5)))

@@ -82,8 +82,7 @@ def count_tagging(
 
     Args:
       gold: the tags of each sentence.
-      predicted: the same sentences in the same order; a tag that is lacking at the end
-        of one is wrong.
+      predicted: the same sentences in the same order; missing tags are wrong.
       scheme: one of `tags.PREFIXES`.
 
     Raises:

@@ -88,8 +88,7 @@ class SpanScores(TypeScores):
 
     Attributes:
       macro: the unweighted mean of each score over `per_type`.
-      per_type: by type, sorted; a type that was only predicted is among them, with
-        recall 0 and support 0.
+      per_type: by type, sorted, types that were only predicted included.
     """
 
     macro: TypeScores

@@ -80,8 +80,7 @@ class SquadScores:
     Attributes:
       all: over all questions.
       answerable: over those that have an answer (official: HasAns).
-      unanswerable: over those that have none (NoAns): here exact = f1 = the share that
-        was refused.
+      unanswerable: over the others (NoAns): exact = f1 = the share that was refused.
       best_f1: with the threshold that is best for F1; None without no-answer scores.
     """
 

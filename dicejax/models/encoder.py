@@ -137,8 +137,7 @@ class Encoder(nnx.Module):
       embeddings: class of the module in front of the layers.
       layer: class of the module that is stacked.
       dtype: type of the activations; parameters are float32.
-      remat: recompute each layer in the backward pass, which stores only the layers'
-        inputs.
+      remat: recompute layers in the backward pass, storing only their inputs.
       rngs: source of the initial parameters.
     """
 
@@ -224,8 +223,7 @@ def scan(
       step: from a layer, its input and its part of `per_layer` to its output.
       per_layer: a pytree of arrays with a leading axis of length `depth`.
       depth: number of layers.
-      remat: recompute each layer in the backward pass, which stores only the layers'
-        inputs.
+      remat: recompute layers in the backward pass, storing only their inputs.
 
     Returns:
       The last layer's output, and the inputs of all layers `[L, B, T, D]`.

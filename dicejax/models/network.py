@@ -70,8 +70,7 @@ class Network:
           params: nested dict as `init` returns it.
           batch: `input_ids`, `segment_ids`, `position_ids`, `token_type_ids`, each int
             `[B, T]` (see `encoder.Encoder`), and further inputs of the heads.
-          rng: keys for dropout, or one from which those of the rows are derived; None
-            switches dropout off.
+          rng: keys for dropout, or one to derive them from; None: no dropout.
 
         Returns:
           Logits in at least float32, by the name of the head, or by their own names

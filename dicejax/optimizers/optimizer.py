@@ -59,11 +59,9 @@ class Optimizer(abc.ABC):
       weight_decay: decoupled decay; biases and normalisation scales are exempt.
       clip_norm: gradients are scaled down to this global norm.
       head_learning_rate: peak learning rate of the heads; None: learning_rate.
-      layer_decay: factor of the learning rate from each layer to the one below,
-        embeddings last.
+      layer_decay: factor of the learning rate per layer from the top, embeddings last.
       freeze_embeddings: whether the embeddings are frozen.
-      frozen_layers: number of lowest layers that are frozen; embeddings have their own
-        switch.
+      frozen_layers: number of lowest layers that are frozen, without the embeddings.
       ema_decay: decay of an exponential moving average of the parameters; 0: none.
 
     Raises:
@@ -117,8 +115,7 @@ class Optimizer(abc.ABC):
     def transform(self) -> optax.GradientTransformation:
         """Return clipping and the rule for a learning rate of 1, to be subtracted.
 
-        Frozen parameters have no state and updates of 0; `update` applies learning
-        rates.
+        Frozen parameters have no state and updates of 0.
         """
         chain = self._chain()
         if not self.freeze_embeddings and not self.frozen_layers:

@@ -97,10 +97,8 @@ class Adafactor(Optimizer):
     Args:
       decay_rate: exponent of the decay d.
       clipping_threshold: the highest RMS of a tensor's update.
-      multiply_by_parameter_scale: scale updates by the tensor's RMS; if not, learning
-        rates are as AdamW's.
-      min_dim_size_to_factor: minimum length of the two longest axes of a factored
-        tensor.
+      multiply_by_parameter_scale: scale updates by the tensor's RMS.
+      min_dim_size_to_factor: minimum of the two longest axes of a factored tensor.
     """
 
     short_name: ClassVar[str] = "adafactor"

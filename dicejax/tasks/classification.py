@@ -117,8 +117,7 @@ class Classification(Task):
     ) -> list[Item]:
         """Encode each text or pair as one item; its detail: whether it was cut.
 
-        The longer text is truncated at its end. Unknown classes are left out of the
-        loss.
+        The longer text is truncated; unknown classes are left out of the loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         items = []

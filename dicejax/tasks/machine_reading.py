@@ -55,8 +55,7 @@ class MachineReading(SpanTask):
       match_weight: weight of the loss of pairs. After short training their
         probabilities are still low, and a tuned threshold helps.
       candidates: pairs that are labelled; see `match_labels`.
-      match_width: width of the hidden layer of the match output; None: twice the
-        encoder's.
+      match_width: hidden width of the match output; None: twice the encoder's.
       spans_per_start: maximum number of labelled spans of one type from one word.
       tune_threshold: tune the threshold of a span's score on dev, instead of 0.5.
 

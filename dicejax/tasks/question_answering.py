@@ -58,12 +58,11 @@ class QuestionAnswering(Task):
     """Extractive reading, as SQuAD v1.1, SQuAD v2.0 and Quoref ask for it.
 
     A context too long for one sequence is cut into windows that overlap. A window that
-    does not hold the answer wholly is trained to hold none. A span's score is
-    log P(start) + log P(end), with XLNet's head also + log P(possible) of the window,
-    which then learns no positions where it holds no answer. The best over all windows
-    is the answer, among spans of at most `max_answer` pieces whose first piece no other
-    window shows with more around it. Of several annotators' answers the first is
-    trained.
+    does not hold the answer wholly is trained to hold none. A span's score is log
+    P(start) + log P(end), with XLNet's head also + log P(possible) of the window, which
+    then learns no positions where it holds no answer. The best over all windows is the
+    answer, among spans of at most `max_answer` pieces whose first piece no other window
+    shows with more around it. Of several answers the first is trained.
 
     How likely it is that there is no answer is a difference of logarithms, with 0 for
     "as likely as not"; a question is refused above the threshold, which is 0 or tuned:
@@ -89,8 +88,7 @@ class QuestionAnswering(Task):
       unanswerable: allow questions without an answer (SQuAD v2.0).
       several_spans: allow answers of several spans (Quoref). With form "sigmoid" all
         are trained, and disjoint spans with the largest sum of log-odds are predicted.
-        With form "positions" the first is trained and one predicted; the others count
-        as missed.
+        With form "positions" the first is trained and one predicted.
       n_best: number of candidates per question; five times as many for several spans.
       tune_threshold: tune the threshold of refusal, or of several spans, on dev.
 
@@ -159,8 +157,7 @@ class QuestionAnswering(Task):
         """Check that settings and data agree on the kind of answers.
 
         Raises:
-          InputError: an answer is missing, of several spans or one of several, against
-            the settings.
+          InputError: the kind of an answer is excluded by the settings.
         """
         super().adapt(examples)
         for example in examples:
@@ -190,8 +187,7 @@ class QuestionAnswering(Task):
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
         """Return the one head.
 
-        XLNet's is not given the gold start, which would reveal `impossible` in
-        training.
+        XLNet's is not given the gold start, which would reveal `impossible`.
         """
         del labels
         xlnet = self.head == "xlnet"
@@ -367,8 +363,7 @@ class QuestionAnswering(Task):
 
         `f1` and `exact` are means over all questions. SQuAD v2.0 adds `answerable_f1`,
         over those with an answer, `unanswerable`, the share of the others that was
-        refused, and `f1_at_own_best_threshold`, tuned on these very questions and no
-        honest test score.
+        refused, and `f1_at_own_best_threshold`, tuned on these very questions.
         """
         del labels
         if self.unanswerable:

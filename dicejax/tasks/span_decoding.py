@@ -190,8 +190,8 @@ def scored_pairs(
     (array([0]), array([1]), array([0.993]))
 
     Args:
-      output: logits `start` and `end` of pieces `[n]`, and those of pairs, `match` `[n,
-        n]`, if they are trained.
+      output: logits `start` and `end`, `[n]`, and of pairs, `match`, `[n, n]`, if
+        trained.
       first_pieces: the place of each word's first piece, -1 where it has none.
 
     Returns:

@@ -61,9 +61,8 @@ def encode_words(
       max_length: pieces per sentence, the special ones included.
 
     Returns:
-      One item per sentence. Its detail is, for each word, the place of its first
-      piece, -1 where the word has none: beyond `max_length`, or nothing but characters
-      that the tokenizer drops.
+      One item per sentence. Its detail is, for each word, the place of its first piece,
+      -1 where the word has none, as beyond `max_length`.
     """
     items = []
     encoded = tokenize.encode(tokenizer, sentences, every_word=True)

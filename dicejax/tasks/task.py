@@ -161,8 +161,7 @@ class Task(abc.ABC):
     ) -> list[Item]:
         """Encode examples for the network, in their order.
 
-        Inputs are truncated to `max_length`; gold is not, so unpredictable gold is
-        missed.
+        Inputs are truncated to `max_length`, but not gold.
 
         Args:
           examples: examples of `adapt`.
@@ -191,8 +190,7 @@ class Task(abc.ABC):
         """Count the labels of items, by output; `IGNORED` ones are left out.
 
         Returns:
-          int `[C]` for one of the classes; `[C, 2]` where each is 0 or 1; none for
-          positions.
+          int `[C]` for one class; `[C, 2]` where each is 0 or 1; none for positions.
         """
         counts = {}
         for name, target in self.targets(labels).items():
@@ -289,8 +287,7 @@ class Task(abc.ABC):
           labels: labels of `label_names`.
 
         Returns:
-          float `[N, C, 2]`, numerators and denominators; C is 1 for scores that do not
-          average over classes.
+          float `[N, C, 2]`, numerators and denominators; C is 1 without class averages.
 
         Raises:
           InputError: the primary metric is no such quotient.

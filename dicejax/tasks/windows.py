@@ -156,8 +156,7 @@ def best_spans(
       count: number of spans.
 
     Returns:
-      The sums, the first and the last pieces; the best span first, of equals the one
-      first in the text.
+      The sums, first and last pieces; the best span first, of equals the earlier.
     """
     rows = np.flatnonzero(window.starts)
     ends = np.full(len(end) + longest - 1, -np.inf, end.dtype)

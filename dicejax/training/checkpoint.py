@@ -33,8 +33,7 @@ Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
 class Checkpoints:
     """Saves states asynchronously; keeps the last and the best.
 
-    The weights that predict lie in their own part of a checkpoint, so that evaluation
-    reads no optimizer state.
+    Weights are stored separately, so evaluation reads no optimizer state.
 
     Args:
       folder: local, gs:// or s3://.

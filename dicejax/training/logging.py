@@ -151,8 +151,8 @@ class MetricsLog:
     """Writer of a record per reported step to metrics.jsonl and to the boards.
 
     In a local folder a killed process loses no record. Object stores (gs://, s3://)
-    cannot append: there the whole object is written again every 30 seconds, at each
-    `flush` and at the end.
+    cannot append: there the object is rewritten every 30 seconds, at each `flush` and
+    at the end.
 
     >>> import tempfile
     >>> folder = epath.Path(tempfile.mkdtemp())

@@ -32,8 +32,8 @@ class Search:
 
     Attributes:
       found: for each shift, the result of `Task.decode` for each example.
-      counts: int `[C, 2, BINS]` by output, as `metrics.score_counts` has them; empty
-        unless asked for.
+      counts: int `[C, 2, BINS]` by output, see `metrics.score_counts`; empty unless
+        requested.
     """
 
     found: list[list[Any]]
@@ -72,8 +72,7 @@ class Predictor:
     ) -> Search:
         """Decode each example, in order.
 
-        Items are packed as in training: those in one row do not see each other. Every
-        process has all results.
+        Items are packed as in training. Every process has all results.
 
         Args:
           params: of the network.

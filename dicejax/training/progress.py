@@ -98,8 +98,7 @@ class TrainingProgress:
           primary_metric: name of that score.
           tokens_per_s: real tokens per second of training.
           skipped: number of skipped steps so far; shown if there are any.
-          wait_share: share of the time in which the host waited for the next batch;
-            shown above 5 %.
+          wait_share: share of time spent waiting for batches; shown above 5 %.
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         status = (

@@ -43,8 +43,7 @@ class Result:
       device_kind: name of their kind.
       versions: of the libraries, by name.
       primary_metric: name of the metric.
-      best_step: step of the best checkpoint; None, as the rest, where the test split
-        was not scored.
+      best_step: step of the best checkpoint; None, as the rest, if test was not scored.
       test_data: checksum of the test split.
       test: test scores of the best checkpoint.
       test_at_last_step: test scores of the last checkpoint.

@@ -67,8 +67,7 @@ class Run:
 
         Args:
           path: where; made when something is first written.
-          experiment: experiment to run; the folder may hold a run of it, finished or
-            not.
+          experiment: experiment of the run.
           overwrite: replace the run that the folder holds; it is deleted when the new
             run first writes, not before its data and weights have been read.
 
@@ -144,8 +143,7 @@ class Run:
     ) -> None:
         """Record everything that later commands need, but the weights.
 
-        The folder is created atomically; leftovers of a kill are cleared on the next
-        try.
+        The folder is created atomically.
 
         Raises:
           InputError: the folder cannot be written.

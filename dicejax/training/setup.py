@@ -132,8 +132,7 @@ class Setup:
     def batches(self, mesh: Mesh) -> Batches:
         """Return the training batches of the whole run.
 
-        Their content does not depend on the devices: empty rows make their number
-        divisible.
+        Their content does not depend on the devices; empty rows are padding.
 
         Raises:
           InputError: the sampling does not fit the labels, or a number of rows that was

@@ -16,8 +16,7 @@ class StopRequest:
     """Convert SIGTERM and Ctrl-C to `Stopped` where the loop can stop safely.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
-    processes JAX passes a SIGTERM of one of them to all, and they agree on the step
-    after which they stop.
+    processes JAX passes a SIGTERM to all, and they stop after the same step.
 
     Args:
       step: number of steps taken so far.

@@ -50,8 +50,7 @@ def train_step(
     Args:
       state: state before the step; its buffers are donated.
       batch: int `[B, T]` arrays, inputs and labels by name.
-      objective: a pytree; its hyper-parameters are traced, so that a new value runs
-        the same program.
+      objective: a pytree; its hyper-parameters are traced.
       network: the architecture.
       optimizer: the update rule.
       task: turns outputs and batch into the inputs of the objective; None: they are.
@@ -113,8 +112,7 @@ def predict_step(
     Args:
       params: of the network.
       batch: int `[B, T]` arrays, inputs and labels by name.
-      shifts: added to the logits of some outputs, float `[C]` by name; the network
-        runs once for all.
+      shifts: added to logits, float `[C]` by output; the network runs once for all.
       network: the architecture.
       task: prepares the decoding.
       counted: outputs whose scores are counted, each with its target.

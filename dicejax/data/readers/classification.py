@@ -22,8 +22,7 @@ from dicejax.errors import InputError
 class TextColumns:
     """The columns of a tab-separated file.
 
-    Columns are named as the file's first line names them, or numbered from 0 where it
-    names none.
+    Columns are named as in the file's header, or numbered from 0 without one.
 
     Args:
       first: the text, or the first of a pair.
@@ -87,8 +86,7 @@ def read(
 ) -> list[LabelledText]:
     r"""Read a tab-separated file, an example per line.
 
-    There is no quoting, and no text can hold a tab. Texts are stripped, blank lines
-    skipped.
+    There is no quoting or escaping. Texts are stripped, blank lines skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"

@@ -34,8 +34,7 @@ def read(
     (('他', '去', '台', '湾'), [('address', 2, 4)])
 
     Raises:
-      InputError: a line is not such an object, a type is not of `TYPES`, or a string is
-        not at its place.
+      InputError: a malformed line, an unknown type, or a string not at its place.
     """
     found = []
     for number, line in text.lines(path, on_error):

@@ -152,8 +152,7 @@ def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
 class _Columns:
     """Extractor of words and labels; the first row sets the number of columns.
 
-    Correct rows are taken a sentence at a time; only flawed sentences are checked by
-    row.
+    Only flawed sentences are checked by row.
     """
 
     def __init__(self, path, word: int, label: int, separator: str | None, check):

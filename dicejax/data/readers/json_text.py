@@ -77,8 +77,7 @@ def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRE
       default: value of a missing field; without one that is a flaw.
 
     Raises:
-      Flaw: there is no object, no such field, or its value is of another kind or not
-        valid text.
+      Flaw: no object, no such field, or a value of another kind or not valid text.
     """
     fields = value_of(record, dict)
     if name not in fields:

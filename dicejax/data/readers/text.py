@@ -27,7 +27,7 @@ def lines(
 ) -> Iterator[tuple[int, str]]:
     r"""Give the number and text of each line of a UTF-8 file.
 
-    Line ends (`\n`, `\r\n`, `\r`) and a byte order mark are removed. A name in `.gz` is
+    Line ends (`\n`, `\r\n`, `\r`) and byte order mark are removed; `.gz` is
     decompressed.
 
     >>> import pathlib, tempfile

@@ -49,8 +49,7 @@ def read(
       split: of the data set, or a part: `train[:10%]`.
       data_dir: folder of prepared sets; None is tensorflow-datasets' own folder.
       download: whether to fetch and prepare a missing set.
-      label: feature with the labels of words, such as `pos` or `xpos`; None takes
-        `ner`, else `upos`.
+      label: feature with the labels of words; None takes `ner`, else `upos`.
       on_error: called with the error of each skipped example; None raises the first.
 
     Returns:

@@ -217,8 +217,7 @@ class SquadFiles(FileSource):
     Args:
       several_spans: whether several answers are the spans of one, as in Quoref, or
         different annotators' answers.
-      repair: move answers that are not at their offsets, as 50 of Quoref's; else they
-        are malformed.
+      repair: move answers that are not at their offsets; else they are malformed.
     """
 
     several: ClassVar[str] = "questions"

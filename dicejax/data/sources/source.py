@@ -64,10 +64,8 @@ class FileSource(Source):
       max_train: number of training examples, drawn at random; None takes all.
       max_dev: number of dev examples, drawn at random; None takes all.
       max_test: number of test examples, drawn at random; None takes all.
-      sample_seed: seed of held-out splits and samples; not the seed of the training
-        run.
-      on_error: "stop" at the first malformed example, or "skip" them: they are counted,
-        listed and left out.
+      sample_seed: seed of held-out splits and samples, not of the training run.
+      on_error: "stop" at the first malformed example, or "skip" and report them.
     """
 
     dir: str

@@ -39,8 +39,8 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
     `tokenizer.json` is read as it is. Without it, the tokenizer is built from
     `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA) or
     `spiece.model` (XLNet), and `tokenizer_config.json` sets case, accents, Chinese
-    characters and names of special tokens. By default the entries of `vocab.txt` decide
-    whether it is lower case.
+    characters and names of special tokens. By default `vocab.txt` itself decides on
+    lower case.
 
     Args:
       folder: a model folder.
@@ -73,8 +73,7 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
       folder: its folder, for messages.
 
     Returns:
-      Warnings, if the table has many more rows than the tokenizer has entries, as for
-      two different models.
+      Warnings, if the table has many more rows than the tokenizer has entries.
 
     Raises:
       InputError: an id is beyond the table.

@@ -27,8 +27,7 @@ class ScoreSummary:
       median: None if there are none.
       min: None if there are none.
       max: None if there are none.
-      diverged: number of further runs without a score, not in the statistics; report
-        it.
+      diverged: number of further runs without a score, not in the statistics.
     """
 
     n: int

@@ -1,8 +1,7 @@
 """Heads: from hidden states to logits.
 
 A `Head` is a description; its `build` makes the module. Logits are at least float32,
-and are known in the network by the name of the head, or by their own names where a head
-gives several.
+and have the name of the head, or their own names if several.
 
 | head | logits | shape | of packed rows |
 | --- | --- | --- | --- |

@@ -28,8 +28,7 @@ class HeadModule(Protocol):
         Args:
           hidden: the encoder's last hidden states `[B, T, D]`.
           batch: the arrays of the batch, such as `segment_ids`.
-          rng: keys for dropout, None, as in prediction, switches off dropout and the
-            use of gold labels.
+          rng: keys for dropout; None, in prediction, disables dropout and gold labels.
 
         Returns:
           One array, or several by name.

@@ -128,8 +128,8 @@ def summary_state(
     Args:
       hidden: `[B, T, D]`.
       batch: has `segment_ids`, and `summary_positions` if rows are packed.
-      position: token that represents a row without `summary_positions`; or "mean" over
-        a row or segment.
+      position: token of a row without `summary_positions`; or "mean" over a row or
+        segment.
 
     Returns:
       `[B, D]`, or `[B, S, D]` with `summary_positions`.

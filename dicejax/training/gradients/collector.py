@@ -48,8 +48,7 @@ class Collector:
       setup: data, network and objective.
       folder: folder of the run.
       mesh: devices.
-      after_step: step that the run resumes from, 0 for a new one; later records are
-        dropped.
+      after_step: step that the run resumes from, or 0; later records are dropped.
       say: called with each alarm, the first time.
     """
 

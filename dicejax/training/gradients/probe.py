@@ -1,8 +1,7 @@
 """Measure the gradient of one step in a separate program.
 
-The loss is differentiated with respect to the logits, which costs a forward pass and
-little more, and the heads' parameters, which are small. The program of the step is
-unchanged.
+The loss is differentiated with respect to the logits and the heads' parameters, for
+little more than a forward pass. The program of the step is unchanged.
 """
 
 from __future__ import annotations
@@ -106,15 +105,12 @@ class Seen:
 
     Attributes:
       measures: sums over its elements.
-      kinds: sums by kind of piece, in the order of `KINDS`; None if not of
-        tokens.
+      kinds: sums by kind of piece, as in `KINDS`; None if not of tokens.
       counts: soft counts of this batch, and of former ones as they fade.
       soft_f1: of these counts, by average.
-      cosine: between the gradients of the loss and of 1 - soft F1, with respect to the
-        logits, by average.
+      cosine: of the logit gradients of the loss and of 1 - soft F1, by average.
       cosine_heads: the same with respect to the parameters of the heads.
-      head_gradients: those two gradients, if requested: the loss's as "loss", the
-        others by average.
+      head_gradients: both gradients, if requested: "loss", and the others by average.
     """
 
     measures: Measures

@@ -15,9 +15,8 @@ with D the denominator and c over the positive classes; macro, the mean of the s
 quotient of each class that has gold in any batch. Where no class is negative micro F1
 is accuracy, and macro alone is taken.
 
-During training, the former counts are those of the steps looked at before, which
-fade by `FADING` from one to the next, since the network changes: about the last ten
-count.
+During training, the former counts are those of the analysed steps, which fade by
+`FADING` from one to the next: about the last ten count.
 """
 
 from __future__ import annotations
