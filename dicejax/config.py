@@ -100,7 +100,7 @@ class Training:
       batching: "packed" puts several sequences into a row, "buckets" one, with rows of
         similar length together.
       buckets: maximum number of row widths, with batching "buckets".
-      micro_batches: parts that a batch is split into, to save memory; loss and gradient
+      micro_batches: parts that a batch is split into to save memory; loss and gradient
         are those of the whole batch, for every loss.
       precision: type of activations and matrix products; parameters are float32. The
         loss is scaled for float16.
@@ -144,7 +144,7 @@ class Recording:
     """Checkpoints and logs of a run.
 
     Args:
-      checkpoint_every: updates between checkpoints, besides one after each epoch. A
+      checkpoint_every: updates between checkpoints, in addition to one per epoch. A
         kill loses at most this many; SIGTERM loses none.
       keep_last: number of most recent checkpoints to keep.
       keep_best: number of checkpoints with the best dev scores to keep.
@@ -219,12 +219,12 @@ RENAMED = {
     "training.most_skipped": "training.max_consecutive_skips",
 }
 
-# What may change when a run is resumed without changing its results.
+# Settings that may change when a run is resumed, without effect on its results.
 _FREE = ("mesh.", "recording.", "analysis.", "training.micro_batches")
 
 
 def differences(old: Experiment, new: Experiment) -> list[str]:
-    """Return the settings of two experiments that differ and change results.
+    """Return the settings that differ between two experiments and change results.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> one = Experiment(name="mine", data=SyntheticNER())
@@ -261,9 +261,9 @@ def load(path: str | Path) -> Experiment:
 
 @contextlib.contextmanager
 def classes_of(path: str | Path | None) -> Iterator[None]:
-    """Make the classes that an experiment file defines known inside the context.
+    """Make the classes of an experiment file known inside the context.
 
-    Runs that use one of them can be read inside.
+    Runs that use one of them can then be read.
 
     Args:
       path: the file; None changes nothing.

@@ -9,41 +9,41 @@ from collections.abc import Iterable
 
 
 class InputError(Exception):
-    """Something the user gave cannot be used.
+    """Invalid user input.
 
     The message is one line that says where, what, and what to do; the command line
-    prints it alone, without a traceback, and exits with status 2.
+    prints it without a traceback and exits with status 2.
     """
 
     @classmethod
     def at(
         cls, path: str | os.PathLike[str], line: int | None, what: str, do: str
     ) -> InputError:
-        """Say where in a file, what is wrong, and what to do.
+        """Return an error on a line of a file: the problem and its remedy.
 
         >>> print(InputError.at("dev.txt", 7, "tag 'X-PER' is unknown", "correct it"))
         dev.txt:7: tag 'X-PER' is unknown; correct it
 
         Args:
-          path: the file.
-          line: counted from 1; None where the whole file is meant.
-          what: is wrong.
-          do: what mends it.
+          path: path of the file.
+          line: line number from 1; None for the whole file.
+          what: problem.
+          do: remedy.
         """
         where = os.fspath(path) if line is None else f"{os.fspath(path)}:{line}"
         return cls(f"{where}: {what}; {do}")
 
 
 class Diverged(Exception):
-    """Training has reached parameters without a finite gradient."""
+    """Training reached parameters without a finite gradient."""
 
 
 class Stopped(Exception):
-    """The run was asked to stop, has saved its state, and can be resumed.
+    """A signal stopped the run, whose state is saved and can be resumed.
 
     Attributes:
-      step: the last step it took.
-      status: the exit status that launchers know: 128 plus the signal's number.
+      step: last step taken.
+      status: exit status, 128 plus the signal's number.
     """
 
     def __init__(self, step: int, number: int):
@@ -63,7 +63,7 @@ def hint(name: str, known: Iterable[str]) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    r"""Return the first line of what an error says, or its name where it is silent.
+    r"""Return the first line of an error's message, or its type's name if empty.
 
     >>> first_line(OSError("no room\nin the folder")), first_line(KeyError())
     ('no room', 'KeyError')

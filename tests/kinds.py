@@ -1,4 +1,4 @@
-"""The losses that stand for their kind in tests; all others are behind --exhaustive."""
+"""The losses that represent their kind in tests; all others are behind --exhaustive."""
 
 import pytest
 

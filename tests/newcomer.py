@@ -1,4 +1,4 @@
-"""Sentences with entities, of made-up names: a corpus as a newcomer would bring one."""
+"""A small CoNLL corpus with made-up names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FRAMES = (
 
 
 def sentence(draw: random.Random) -> list[tuple[str, str]]:
-    """Words with their BIO tags."""
+    """Return words with their BIO tags."""
 
     def name() -> str:
         return draw.choice(STARTS) + draw.choice(ENDS)

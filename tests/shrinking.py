@@ -23,7 +23,7 @@ NAMES = [str(file.relative_to(ROOT).with_suffix("")) for file in FILES]
 
 
 def shrunk(experiment: config.Experiment, folder: Path) -> config.Experiment:
-    """The same experiment with a corpus and an encoder made here, and small."""
+    """Return the experiment with a small generated corpus and a small encoder."""
     return dataclasses.replace(
         experiment,
         data=tiny.fitting(experiment.data, experiment.task, folder),
@@ -73,6 +73,6 @@ def traces_a_step(setup: Setup) -> None:
 
 
 def moved(before: Params, after: Params) -> int:
-    """How many arrays of parameters differ."""
+    """Return how many arrays of parameters differ."""
     differ = jax.tree.map(lambda a, b: bool((a != b).any()), before, after)
     return sum(jax.tree.leaves(differ))

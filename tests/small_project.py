@@ -1,4 +1,4 @@
-"""A corpus and an experiment as a newcomer would write them."""
+"""A small corpus and experiment in a user's style."""
 
 from dicejax.cli import run
 
@@ -40,7 +40,7 @@ def get_config():
 
 
 def fails(capsys, argv, *parts):
-    """Run, expect status 2 and one line on standard error that holds the parts."""
+    """Run, and expect status 2 and one line on standard error with these parts."""
     assert run(argv) == 2
     lines = capsys.readouterr().err.strip().splitlines()
     assert len(lines) == 1, lines

@@ -1,4 +1,4 @@
-"""Objectives whose loss of a batch is a sum over micro-batches, and those where not."""
+"""Objectives that are sums over micro-batches, and those that are not."""
 
 import functools
 
@@ -50,7 +50,7 @@ OTHERS = {
 
 
 def over(chosen, additive):
-    """These, and behind --exhaustive every other loss at its defaults."""
+    """Parametrize over these; every other loss is behind --exhaustive."""
     rest = {n: o for n, o in PLAIN.items() if o.is_additive == additive}
     return pytest.mark.parametrize(
         "one",
@@ -68,7 +68,7 @@ FORMS = ("softmax", "sigmoid")
 
 
 def batch(form, dtype=np.float64, seed=0):
-    """Logits, labels masked unevenly, in rows 2 and 3 all of them, and class counts."""
+    """Return logits, unevenly masked labels (rows 2 and 3 all masked), and counts."""
     rng = np.random.default_rng(seed)
     logits = 2 * rng.normal(size=(ROWS, TOKENS, CLASSES)).astype(dtype)
     of_tokens = rng.random((ROWS, TOKENS)) < np.linspace(0.1, 0.8, ROWS)[:, None]
@@ -84,7 +84,7 @@ def batch(form, dtype=np.float64, seed=0):
 
 
 def split(array, number):
-    """Micro-batches along a new first axis."""
+    """Split into micro-batches along a new first axis."""
     return jnp.reshape(array, (number, -1, *array.shape[1:]))
 
 
@@ -99,7 +99,7 @@ def at_once(objective, logits, labels, progress):
 
 @functools.partial(jax.jit, static_argnames="number")
 def added(objective, logits, labels, progress, number):
-    """Loss and gradients of micro-batches, added one after the other."""
+    """Return accumulated loss and gradients of micro-batches."""
     targets = {"tags": split(labels, number)}
     counts = jax.lax.map(objective.elements, targets)
     whole = jax.tree.map(lambda one: one.sum(0), counts)

@@ -72,7 +72,7 @@ def parsed(file: Path) -> ast.Module:
 
 
 def imports(tree: ast.AST) -> set[str]:
-    """The package's modules that a tree imports, as dotted names below dicejax."""
+    """Return the package's modules that a tree imports, as names below dicejax."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:

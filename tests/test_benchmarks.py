@@ -36,12 +36,12 @@ PROGRAMS = {
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}
-# No program of its own: the PyTorch side of another.
+# Not a separate program: the PyTorch side of another.
 RIVALS = {"torch_tagger"}
 
 
 def load(name, monkeypatch):
-    """Import a program, which finds its neighbours as if it were run."""
+    """Import a program, with its neighbours importable."""
     monkeypatch.syspath_prepend(FOLDER)
     spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""Objectives of tasks with several outputs: which each part reads."""
+"""Objectives of tasks with several outputs: the output that each part reads."""
 
 import pytest
 

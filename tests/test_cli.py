@@ -1,4 +1,4 @@
-"""The command line as a person uses it, on a small corpus: what it writes and says."""
+"""The command line on a small corpus: files, output and messages."""
 
 import dataclasses
 import gzip
@@ -62,7 +62,7 @@ def test_train_evaluate_predict(project, capsys):
     assert run(["evaluate", "run", "--data", "moved"]) == 0
     assert "F1 100.00" in capsys.readouterr().out
 
-    # A finished run is not trained over by accident, nor lost to one that cannot begin.
+    # A finished run is not overwritten by accident, nor by one that fails to start.
     argv = ["train", "mine.py", "--out", "run", "--overwrite"]
     fails(capsys, argv, "data: no such folder")
     assert json.loads((folder / "result.json").read_text()) == result
@@ -138,7 +138,7 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
         assert row["summary"]["n"] == 2
     beside = content["losses"]["dice"]["against_baseline"]
     assert beside["seeds"] == [0, 1]
-    assert beside["crossed"]["p_value"] == beside["p_holm"]  # one loss beside ce
+    assert beside["crossed"]["p_value"] == beside["p_holm"]  # one loss vs. ce
     assert run(argv) == 0
     again = capsys.readouterr()
     assert again.err.count("used again") == 4 and "epoch 1" not in again.err

@@ -1,4 +1,4 @@
-"""Experiment files: what loads, what is recorded, what is refused."""
+"""Experiment files: loading, recording, refusals."""
 
 import dataclasses
 import gc

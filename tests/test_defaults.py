@@ -1,4 +1,4 @@
-"""A default stands once: for a loss, its objective and the command line."""
+"""Defaults are the same for a loss, its objective and the command line."""
 
 import dataclasses
 import inspect

@@ -1,4 +1,4 @@
-"""Holds what the docs say against the package that they are about."""
+"""The docs agree with the package."""
 
 import importlib.util
 import re
@@ -17,7 +17,7 @@ PAGE = DOCS / "losses.md"
 
 
 def script(path):
-    """A Python file of the docs."""
+    """Import a Python file of the docs."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -29,7 +29,7 @@ def test_the_generated_table_has_a_full_row_for_every_loss():
         line.strip("| ").split(" | ") for line in script(DOCS / "registry.py").losses()
     ]
     assert len(rows) == 2 + len(REGISTRY)
-    # A bar within a formula would make another cell.
+    # A bar within a formula would start another cell.
     assert {len(row) for row in rows} == {6} and all(all(row) for row in rows)
 
 

@@ -1,4 +1,4 @@
-"""Holds the pictures of docs/analysis.md against those that are drawn for it."""
+"""The pictures of docs/analysis.md are those that its script draws."""
 
 import re
 from pathlib import Path

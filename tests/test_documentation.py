@@ -1,4 +1,4 @@
-"""The commands and the Python of README.md and of the site's pages work."""
+"""The commands and the Python of README.md and the site's pages work."""
 
 import dataclasses
 import json
@@ -29,7 +29,7 @@ from .documented import (
 )
 
 START = "docs/start.md"
-# Pages that are played in a process of their own, and why.
+# Pages that run in a separate process, and why.
 APART = {
     "docs/own-loss.md": "other tests would find its losses among the registered ones",
     "docs/scaling.md": "plan makes devices before JAX is used",
@@ -43,7 +43,7 @@ WITH_CODE = [
 
 @pytest.fixture(scope="module")
 def furnished(tmp_path_factory):
-    """A folder with what a reader has."""
+    """Return a folder with a reader's files."""
     folder = tmp_path_factory.mktemp("furnished")
     prepare(folder)
     return folder
@@ -51,7 +51,7 @@ def furnished(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def with_run(furnished):
-    """The same with the finished run that several pages name."""
+    """Return the same with the finished run that several pages name."""
     words = ["dicejax", "train", "experiments/ner/conll03.py", "--data.dir", "FOLDER"]
     words += ["--encoder.path", "bert-base-cased", "--out", "runs/first"]
     with pytest.MonkeyPatch.context() as patch:
@@ -61,7 +61,7 @@ def with_run(furnished):
 
 
 def played(page, source, tmp_path, monkeypatch, train):
-    """Play a page in a copy of a folder, in another process if it is to be apart."""
+    """Run a page in a copy of a folder, in another process if needed."""
     folder = tmp_path / "reader"
     shutil.copytree(source, folder)
     monkeypatch.chdir(folder)
@@ -132,7 +132,7 @@ def test_commands_stand_in_blocks_that_are_run():
 
 
 def started():
-    """The commands of the first page."""
+    """Run the commands of the first page."""
     return [
         words
         for block in blocks(START)
@@ -142,7 +142,7 @@ def started():
 
 
 def has_compared(folder):
-    """Check what the first page's commands leave."""
+    """Check the output of the first page's commands."""
     assert (folder / "my_project" / "experiment.py").is_file()
     assert (folder / "runs" / "first" / "result.json").is_file()
     page = (folder / "runs" / "my_project" / "report.html").read_text()
@@ -171,7 +171,7 @@ def test_the_first_page_takes_a_newcomer_to_a_report(tmp_path, monkeypatch, caps
 @pytest.mark.exhaustive
 def test_the_first_page_trains_a_useful_tagger(tmp_path):
     newcomer.write(tmp_path / "my.conll", sentences=200)
-    # As a newcomer has it: tests turn off what makes programs fast (conftest.py).
+    # As for a user: tests turn off LLVM's optimisations (conftest.py).
     usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     printed = ""
     for words in started():
@@ -195,7 +195,7 @@ FLAG = re.compile(r"(?<![\w-])--([a-z_][\w.-]*)")
 
 
 def flags(text):
-    """The flags in a text; `-` and `_` are the same to the command line."""
+    """Return the flags in a text, with `_` for `-`."""
     return {name.replace("-", "_") for name in FLAG.findall(text)}
 
 

@@ -1,4 +1,4 @@
-"""Every loss trains every kind of output, but for the few that do not fit."""
+"""Every loss trains every kind of output, except the few that do not fit."""
 
 import dataclasses
 import re
@@ -31,7 +31,7 @@ REFUSED = r"needs class counts, which|compares classes over the batch"
 
 
 class Trainer:
-    """A small experiment whose step is compiled but for the loss."""
+    """A small experiment whose step is compiled except for the loss."""
 
     def __init__(self, name, folder):
         experiment = config.load(ROOT / f"{name.split()[0]}.py")

@@ -1,4 +1,4 @@
-"""Every experiment file loads, has its header, and its step has a program."""
+"""Every experiment file loads, has its header, and its step compiles or traces."""
 
 import re
 

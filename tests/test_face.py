@@ -36,7 +36,7 @@ TAG_IDS = [
 
 
 def dice_by_hand(logits, labels):
-    """The mean over classes of 1 - (2 I + 1) / (P + Y + 1), in float64."""
+    """Return the mean over classes of 1 - (2 I + 1) / (P + Y + 1), in float64."""
     kept = labels >= 0
     logits, labels = np.asarray(logits, np.float64)[kept], labels[kept]
     odds = np.exp(logits - logits.max(-1, keepdims=True))

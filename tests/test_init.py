@@ -1,4 +1,4 @@
-"""`dicejax init` looks at data of one's own and writes a file that loads."""
+"""`dicejax init` profiles data and writes an experiment file that loads."""
 
 import json
 
@@ -22,7 +22,7 @@ def begun(folder, kind, data, *words):
 @pytest.fixture
 def conll(tmp_path):
     file = tmp_path / "my.conll"
-    # A bystander in between, so that what is outside outnumbers what is inside.
+    # An O token in between, so that outside tokens outnumber inside ones.
     file.write_text((CORPUS + "\nthe NN O\n" * 12) * 10)
     return file
 

@@ -19,10 +19,10 @@ NAMES = (
     "5_own_data_and_loss",
     "6_to_pytorch",
 )
-# Of the others, what they use is tested elsewhere; they run with --exhaustive.
+# The others use code tested elsewhere; they run with --exhaustive.
 EXECUTED = {"1_losses_and_gradients", "5_own_data_and_loss"}
 MOST_BYTES = 400_000
-# Temporary folders, homes, and what a working copy or an environment lies in.
+# Temporary folders, homes, and folders of working copies or environments.
 OF_A_MACHINE = re.compile(
     r"/(?:tmp|home|root|work|Users|var|opt|usr|content|site-packages)/|[A-Z]:\\\\"
 )
@@ -44,7 +44,7 @@ def code_cells(notebook):
 
 
 def texts_of(output):
-    """The visible text of an output; pictures are in base64 or SVG."""
+    """Return the visible text of an output; pictures are in base64 or SVG."""
     if output.output_type == "stream":
         return [output.text]
     data = output.get("data", {})
@@ -96,7 +96,7 @@ def test_committed_outputs_say_nothing_of_the_machine(name):
     assert path.stat().st_size < MOST_BYTES
     for cell in code_cells(committed(name)):
         for output in cell.outputs:
-            # What libraries warn of belongs to one machine and its versions.
+            # Warnings of libraries depend on the machine and its versions.
             assert output.get("name") != "stderr", output.text
             for text in texts_of(output):
                 assert not OF_A_MACHINE.search(text), text

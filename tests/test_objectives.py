@@ -1,4 +1,4 @@
-"""Objectives: each way in which a loss is reduced, against NumPy, and their fields."""
+"""Objectives: each kind of reduction against NumPy, and their fields."""
 
 from typing import get_args
 
@@ -56,7 +56,7 @@ def hardest_two(each, negative, positive):
 
 
 def wanted_of_classes():
-    """Objectives, and their value for labels that name a class."""
+    """Return objectives, and their values for labels that name a class."""
     of_elements, counts = oracle_pointwise, {"class_counts": COUNTS}
     both = {"class_counts": np.stack([100 - COUNTS, COUNTS], axis=-1)}
     entropies = of_elements.cross_entropy(*BATCH)
@@ -107,18 +107,18 @@ def wanted_of_classes():
 
 
 def multi_label_batch(classes):
-    """Logits, labels of 0 and 1, and counts of both, of three sentences of four."""
+    """Return logits, labels of 0 and 1, and counts of both: three sentences of four."""
     rng = np.random.default_rng(classes)
     logits = rng.normal(size=(3, 4, classes)).astype(np.float32)
     labels = (rng.random(logits.shape) < 0.4).astype(int)
-    labels[0, 2:] = -100  # a token by itself, or a class of a token
+    labels[0, 2:] = -100  # a token, or a class of a token
     labels[1, 1, 0] = -100
     of_1 = rng.integers(5, 30, classes)
     return logits, labels, np.stack([100 - of_1, of_1], axis=-1)
 
 
 def wanted_of_multi_label(classes):
-    """Objectives, and their value for `multi_label_batch(classes)`."""
+    """Return objectives, and their values for `multi_label_batch(classes)`."""
     logits, labels, counts = multi_label_batch(classes)
     seen, each = labels != -100, {"multi_label": True}
     pairs, of_elements = (logits, labels), oracle_pointwise
@@ -127,7 +127,7 @@ def wanted_of_multi_label(classes):
         return values.sum() / seen.sum()
 
     def by_class(loss, **of_classes):
-        """The binary form of a loss, of each class by itself."""
+        """Return the binary form of a loss for each class."""
         return np.stack(
             [
                 loss(
@@ -151,7 +151,7 @@ def wanted_of_multi_label(classes):
         (LogitAdjusted(), mean(adjusted)),
         (DistributionBalanced(), mean(balanced)),
         (ZLPR(), of_elements.zlpr(*pairs).sum() / seen.any(-1).sum()),
-        # Those that have a binary form alone.
+        # Losses with a binary form only.
         (MajorityOrMinority(), mean(by_class(of_elements.majority_or_minority))),
         (LDAM(), mean(by_class(of_elements.ldam, class_counts=counts))),
         (UnifiedFocal(), by_class(oracle_sets.unified_focal).mean()),
@@ -233,7 +233,7 @@ def test_gradients_are_finite_where_nothing_is_labelled(name):
 @pytest.mark.parametrize("form", ["softmax", "sigmoid"])
 @pytest.mark.parametrize("name", NAMES)
 def test_descending_it_learns_a_rare_class(name, form):
-    # 8 of 200 tokens have label 1; a token's features tell its label, with noise.
+    # 8 of 200 tokens have label 1; noisy features predict the label.
     rng = np.random.default_rng(1)
     labels = (np.arange(200) < 8).astype(int)
     features = (rng.normal(size=(200, 3)) + 3 * labels[:, None]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""A loss written as one function in an experiment file, and all that it then does."""
+"""A loss defined as one function in an experiment file, through every command."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The wheel that is built of the package: what is in it, and that it works alone."""
+"""The built wheel: its content, and that it works without the source tree."""
 
 import os
 import re

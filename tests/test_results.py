@@ -1,4 +1,4 @@
-"""RESULTS.md: its commands can be given, and its tables agree with themselves."""
+"""The commands in RESULTS.md parse, and its tables are consistent."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ HEADER = (
     "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) | verdict |"
 )
 ROUNDING = 0.0151  # three figures of two decimals each
-# Tables that answer a question of their own: they are not in the overview.
+# Tables on separate questions, which are not in the overview.
 APART = ("Tversky", "Imbalance", "Cross-entropy plus dice")
 OUTCOMES = ("better", "worse", "inconclusive", "not significant after correction")
 

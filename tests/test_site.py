@@ -1,4 +1,4 @@
-"""The site builds without a warning, its links lead somewhere, it needs no network."""
+"""The site builds without a warning, its links resolve, and it needs no network."""
 
 import dataclasses
 import importlib.util
@@ -26,12 +26,12 @@ READ_ON_ITS_OWN = (
 
 @dataclasses.dataclass
 class Page(HTMLParser):
-    """What a page of HTML names and where it points.
+    """Anchors and links of an HTML page.
 
     Attributes:
-      anchors: names that a link may end in.
-      links: what links and pictures point to.
-      fetched: what the browser loads by itself: scripts, styles, fonts, pictures.
+      anchors: names that links may end in.
+      links: targets of links and pictures.
+      fetched: resources that the browser loads: scripts, styles, fonts, pictures.
     """
 
     anchors: set[str] = dataclasses.field(default_factory=set)

@@ -1,4 +1,4 @@
-"""Whole trainings through the command line, with each of the engine's choices."""
+"""Whole trainings through the command line, for each option of the engine."""
 
 import json
 import os
@@ -83,7 +83,7 @@ def _batch(begun, step):
 
 
 def test_a_transfer_outside_the_batch_is_an_error(project, monkeypatch):
-    """The guard of the loop sees an array of the host that slips into a step."""
+    """The transfer guard rejects a host array within a step."""
     real = training.train_step
     calls = []
 

@@ -1,4 +1,4 @@
-"""Data sets of a few lines in every format that an experiment may name."""
+"""Tiny data sets in every format that an experiment may name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TYPES = ("PER", "LOC")
 
 
 def fitting(source: Source, task: Task, folder: Path) -> Source:
-    """The same source, with tiny files of its format written for it."""
+    """Return the same source with tiny files of its format."""
     if isinstance(source, SyntheticNER):
         return SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
     text = WRITERS[type(source)](source, task)

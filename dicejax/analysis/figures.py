@@ -1,4 +1,4 @@
-"""The look of all figures, and how they become files or a part of a page."""
+"""Style of all figures, and their rendering as files or as elements of a page."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ _SETTINGS = {
 
 @contextlib.contextmanager
 def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterator[None]:
-    """Draw, and save, what is drawn inside as all figures look.
+    """Draw and save figures in the package's style inside this context.
 
     Args:
       texts: texts of the figure; characters that the default font lacks are taken from
         one that has them, or drawn as boxes.
-      settings: more of Matplotlib's.
+      settings: further settings of Matplotlib.
     """
     import matplotlib as mpl
 
@@ -87,7 +87,7 @@ def make_folder(folder: str) -> epath.Path:
 
 
 def write(folder: epath.Path, content: Mapping[str, bytes]) -> None:
-    """Write files by name; what the folder has of these names is replaced.
+    """Write files by name, replacing existing ones.
 
     Raises:
       InputError: a file cannot be written.
@@ -108,16 +108,16 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
 
 
 def element(figure: Figure, key: str, title: str, description: str) -> str:
-    """Return a figure as an SVG element for a page, whose colours it takes.
+    """Return a figure as an SVG element that takes the colours of its page.
 
     Call it within `look`. The element has the page's font, no ids but those that it
     uses, and no more digits than can be seen.
 
     Args:
-      figure: to be drawn; it is as wide as the page gives it room.
-      key: begins its ids; no other element of the page has it.
-      title: its name, for those who do not see it.
-      description: what it shows.
+      figure: figure to draw, scaled to the width of the page.
+      key: prefix of its ids, unique on the page.
+      title: accessible name.
+      description: accessible description.
     """
     text = rendered(figure, "svg", transparent=True).decode()
     text = text[text.index("<svg") :]
@@ -180,7 +180,7 @@ def plain(text: str) -> str:
 
 
 def _fonts(texts: Iterable[str]) -> dict[str, list[str]]:
-    """The default font, and one that has the characters it lacks, if any does."""
+    """Return the default font, and one with the characters it lacks, if any."""
     wanted = {c for text in texts for c in text if c.isprintable()}
     if not wanted:
         return {}

@@ -25,9 +25,9 @@ class PaperSource:
 
     Attributes:
       citation: authors, title, edition.
-      table: its number or name there.
-      read_from: how it was read, where that was not the publication's own text.
-      notes: what holds for all its rows.
+      table: number or name of the table.
+      read_from: origin of the numbers, if not the publication's own text.
+      notes: notes on all rows.
     """
 
     citation: str
@@ -56,8 +56,8 @@ class PaperRow:
       loss: as `--losses` names it, or "lsr", which is
         `CrossEntropy(label_smoothing=0.1)`; None for systems that others trained.
       scores: the cells that hold a number.
-      variant: how the training data was changed.
-      alpha: of the Tversky index.
+      variant: modification of the training data.
+      alpha: alpha of the Tversky index.
     """
 
     table: str

@@ -1,4 +1,4 @@
-"""An experiment file for data that nobody has trained on yet."""
+"""Experiment files for new data: formats, suggested settings, the text."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ PAIR_COLUMNS = (
 def source_of(kind: Kind, data: str) -> FileSource:
     """Return the source for a file, or for a folder with a file for each split.
 
-    Of a single file, dev and test are held out; so is what a folder lacks. Files are
-    known by their names (train, dev or valid, test) and endings.
+    Dev and test are held out of a single file, and where a folder lacks them. Files are
+    recognised by name (train, dev or valid, test) and ending.
 
     Args:
-      kind: of experiment.
-      data: the file or the folder.
+      kind: kind of experiment.
+      data: file or folder.
 
     Raises:
-      InputError: there is nothing of the kind.
+      InputError: there is no such data.
     """
     path = epath.Path(data)
     if not path.exists():
@@ -111,7 +111,7 @@ def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
 
 
 def _format(kind: Kind, path: epath.Path) -> tuple[type[FileSource], dict[str, str]]:
-    """The source for a file's ending and first line, with the columns it is to read."""
+    """Return the source for a file's ending and first line, with the columns read."""
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
     match kind:
         case "ner":
@@ -126,7 +126,7 @@ def _format(kind: Kind, path: epath.Path) -> tuple[type[FileSource], dict[str, s
 
 
 def _columns(path: epath.Path) -> dict[str, str]:
-    """Which columns of a tab-separated file are texts, and which the class."""
+    """Return the columns of a tab-separated file with texts, and that of the class."""
     header = _header(path)
     by_lower = {name.lower(): name for name in header}
     label = next((by_lower[n] for n in LABEL_COLUMNS if n in by_lower), None)
@@ -169,13 +169,13 @@ class Suggestions:
     """Suggested settings.
 
     Attributes:
-      max_length: holds 99% of the sequences whole.
-      batch_size: fewer for small data.
-      epochs: enough for some hundred updates.
+      max_length: length that holds 99% of the sequences whole.
+      batch_size: sequences per update, fewer for small data.
+      epochs: number that gives some hundred updates.
       encoder: a model of the language's script; None for one from random weights.
-      learning_rate: usual for the encoder.
-      ratio: negatives per positive of the output that is most imbalanced; None where
-        no output has both.
+      learning_rate: usual value for the encoder.
+      ratio: negatives per positive of the most imbalanced output; None where no output
+        has both.
       losses: expressions to compare, cross-entropy first.
     """
 
@@ -194,9 +194,9 @@ def suggest(
     """Choose settings for data.
 
     Args:
-      profile: of the data, with the vocabulary of any tokenizer.
-      texts: some of its words or texts, by whose script the encoder is chosen.
-      encoder: "scratch", a folder or a hub id; None chooses.
+      profile: profile of the data, with the vocabulary of any tokenizer.
+      texts: sample of words or texts, whose script chooses the encoder.
+      encoder: "scratch", a folder or a hub id; None to choose.
     """
     train = profile.splits["train"]
     most = train.lengths.quantiles[99] if train.lengths else ROWS[0]
@@ -231,7 +231,7 @@ def _losses(ratio: float | None, of_positions: bool) -> tuple[str, ...]:
 
 
 def _pretrained(texts: Iterable[str]) -> str:
-    """A hub id by the script that most letters are of."""
+    """Return a hub id by the script of most letters."""
     letters = [c for text in texts for c in text if c.isalpha()][:20_000]
     names = [unicodedata.name(c, "?") for c in letters]
     han = sum(name.startswith("CJK") for name in names)
@@ -267,12 +267,12 @@ def file_for(
     """Return the text of an experiment file.
 
     Args:
-      kind: of experiment.
-      name: of the experiment.
-      file: its path, as the commands in its header name it.
-      source: reads the data.
-      profile: of the data.
-      suggested: settings.
+      kind: kind of experiment.
+      name: name of the experiment.
+      file: path of the file, for the commands in its header.
+      source: source of the data.
+      profile: profile of the data.
+      suggested: suggested settings.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.analysis", "."),
@@ -306,7 +306,7 @@ def file_for(
 
 
 def _facts(profile: DataProfile) -> list[str]:
-    """Sizes, lengths, labels and what is too rare."""
+    """Return sizes, lengths, labels and labels that are too rare."""
     sizes = (f"{name} {profile.splits[name].examples:,}" for name in SPLITS)
     facts = [f"Examples: {', '.join(sizes)}."]
     train = profile.splits["train"]
@@ -359,7 +359,7 @@ def _advice(suggested: Suggestions) -> str:
 
 
 def _own_fields(source: FileSource) -> list[tuple[str, object]]:
-    """The fields of a source that are not at their defaults, the files first."""
+    """Return a source's fields that are not at their defaults, the files first."""
     always = ("dir", "train", "dev", "test")
     return [
         (field.name, getattr(source, field.name))

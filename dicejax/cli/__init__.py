@@ -52,7 +52,7 @@ class Command(Protocol):
     """A parsed command line."""
 
     def __call__(self, console: Console) -> None:
-        """Run it; notes and progress go to the console, results are printed."""
+        """Run it; notes and progress go to the console, results to standard output."""
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def main() -> None:
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
-        # What is left would be written, and fail again, when the process ends.
+        # The rest would be written, and fail again, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
     sys.exit(status)
@@ -75,11 +75,11 @@ def main() -> None:
 def run(argv: Sequence[str]) -> int:
     """Run a command line and return its exit status.
 
-    0; 2 for bad input; 1 where training has diverged; 128 and a signal's number where
-    that stopped a run, which is saved.
+    Status 0; 2 for bad input; 1 for diverged training; 128 plus the signal's number if
+    a signal stopped a run, which is saved.
 
     Args:
-      argv: the words after `dicejax`.
+      argv: arguments after `dicejax`.
     """
     console = Console(stderr=True)
     try:
@@ -158,7 +158,7 @@ def _refuse(renamed: dict[str, str], words: list[str]) -> None:
 
 
 def _with_settings(name: str, command: type, words: list[str]) -> type:
-    """Return the command with the settings of the experiment that the words name."""
+    """Return the command with the settings of the experiment in the arguments."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--loss", "--optimizer"):
         first.add_argument(flag, nargs="?")

@@ -1,4 +1,4 @@
-"""What the command line chooses by name: losses and optimizers."""
+"""Losses and optimizers by name, for the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dicejax.optimizers import Optimizer
 
 
 def objective_named(text: str) -> Objective:
-    """Return a loss at its defaults, but for what is named after a colon.
+    """Return a loss with its default settings except those given after a colon.
 
     >>> objective_named("dsc:alpha=1,over=token").alpha
     1.0
@@ -25,7 +25,7 @@ def objective_named(text: str) -> Objective:
       text: a name, or NAME:FIELD=VALUE,FIELD=VALUE for numbers, words, true and false.
 
     Raises:
-      InputError: there is no such loss or field, or the value does not fit.
+      InputError: the loss or field is unknown, or the value does not fit.
     """
     name, _, settings = text.partition(":")
     loss = _chosen("loss", name, objectives.by_short_name())
@@ -57,7 +57,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
 
 
 def _read(hint: Any, text: str) -> Any:
-    """Read a value of a field's type.
+    """Parse a value of a field's type.
 
     >>> _read(int | None, "none"), _read(int | None, "3")
     (None, 3)
@@ -72,7 +72,7 @@ def _read(hint: Any, text: str) -> Any:
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
-    """The types of a union, or the only one."""
+    """Return the types of a union, or the only one."""
     is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
     return typing.get_args(hint) if is_union else (hint,)
 
@@ -89,10 +89,10 @@ def _wanted(hint: Any) -> str:
 
 
 def optimizer_named(name: str) -> Optimizer:
-    """Return an optimizer at its defaults.
+    """Return an optimizer with its default settings.
 
     Raises:
-      InputError: there is none of this name.
+      InputError: the name is unknown.
     """
     return _chosen("optimizer", name, optimizers.by_short_name())
 

@@ -1,4 +1,4 @@
-"""The command that begins with a user's own data: init."""
+"""The command for a user's own data: init."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Init:
             )
         source, task = starter.source_of(self.kind, self.data), starter.KINDS[self.kind]
         name = file.resolve().parent.name or self.kind
-        # Lengths and labels hardly depend on the tokenizer: no model is needed here.
+        # Lengths and labels hardly depend on the tokenizer: no model is needed.
         looked = config.Experiment(
             name=name,
             data=source,

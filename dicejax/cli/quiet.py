@@ -1,4 +1,4 @@
-"""Silence what libraries log about an error that the command reports itself."""
+"""Silence library logs about an error that the command reports itself."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def quieten() -> None:
 
 
 def _unless_loop_is_closed(what: Any) -> None:
-    """Show an error that nobody can catch, but for those of tensorstore's callbacks."""
+    """Show errors that nobody can catch, except those of tensorstore's callbacks."""
     if str(what.exc_value) != "Event loop is closed":
         sys.__unraisablehook__(what)

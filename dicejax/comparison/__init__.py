@@ -58,7 +58,7 @@ class Comparison:
     """Result of a comparison.
 
     Attributes:
-      name: of the experiment.
+      name: name of the experiment.
       folder: output directory.
       rows: one per loss, the baseline first; empty if only tuning was asked for, or
         runs are left to other shards.
@@ -81,7 +81,7 @@ class Comparison:
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdict on each loss but the baseline."""
+        """Verdicts on all losses but the baseline."""
         return {row.loss: row.against.verdict for row in self.rows if row.against}
 
     def table(self, width: int | None = None) -> rich.table.Table:
@@ -121,7 +121,7 @@ def compare(
     runs in the output directory are reused, interrupted ones resume.
 
     Args:
-      experiment: everything but loss and seed.
+      experiment: settings of all runs but loss and seed.
       losses: losses to compare; the experiment's `compared` if empty. Cross-entropy
         always takes part.
       seeds: runs per loss; 0 with `tune` only tunes.
@@ -130,7 +130,7 @@ def compare(
         logits or a tuned threshold.
       shard: train only every N-th run from the I-th on, written "I/N".
       out: output directory; runs/NAME by default.
-      overwrite: train again what the directory holds.
+      overwrite: train existing runs again.
       progress: shows progress; nothing is shown by default.
 
     Raises:
@@ -168,11 +168,11 @@ def compare(
 def compare_runs(
     paths: Sequence[str], *, out: str | None = None, baseline: str | None = None
 ) -> Comparison:
-    """Test the differences between runs that exist already, and write a report.
+    """Test the differences between existing runs, and write a report.
 
     Args:
-      paths: run folders, or folders that hold runs at any depth. The runs must be of
-        one experiment and differ in loss and seed alone.
+      paths: run folders, or folders that hold runs at any depth. The runs must belong
+        to one experiment and differ in loss and seed alone.
       out: output directory; the folder that holds all the runs by default.
       baseline: loss that the others are compared with; cross-entropy by default.
 
@@ -208,7 +208,7 @@ def evaluated(
 
     Args:
       jobs: all runs.
-      folder: output directory; made if it is missing.
+      folder: output directory, created if missing.
       tuned: trials and chosen settings as in `tuning.json`, if there are any.
       baseline: loss that the others are compared with; cross-entropy by default.
 

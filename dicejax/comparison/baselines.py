@@ -1,7 +1,7 @@
-"""Cheap baselines: trained cross-entropy with its decisions moved afterwards.
+"""Cheap baselines: cross-entropy with decisions moved after training.
 
-A loss is worth its trouble only where it beats what costs nothing. Both baselines move
-the logits of a finished run; the shift is chosen on dev, and test is scored once.
+Both baselines shift the logits of a finished run; the shift is chosen on dev, and test
+is scored once.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def logit_adjustments(
 
         z'_c = z_c - tau log pi_c,    pi_c the share of class c in training
 
-    For multi-label outputs, log-odds of the shares replace their logs. A class that
-    training never has counts as half an element.
+    For multi-label outputs, log-odds of the shares replace their logs. A class without
+    training elements counts as half an element.
 
     Source: Menon et al., "Long-tail learning via logit adjustment", ICLR 2021,
     equation 9, there with tau tuned as well.
@@ -47,8 +47,8 @@ def logit_adjustments(
     array([0.29, 1.39], dtype=float32)
 
     Args:
-      targets: of the outputs; those of positions are left alone.
-      counts: of the training labels, as `Task.class_counts` has them.
+      targets: targets of the outputs; positions are skipped.
+      counts: counts of the training labels, from `Task.class_counts`.
     """
     priors = {}
     for name, target in targets.items():
@@ -70,12 +70,11 @@ def threshold_shifts(
 ) -> dict[float, Shift]:
     """Return shifts of the threshold of the negative class, by their size.
 
-    Adding to the negative class's logit moves the probability from which on another
-    class is taken. None where an output has no negative class, or never uses it.
+    None where an output has no negative class, or never uses it.
 
     Args:
-      targets: of the outputs.
-      counts: of the training labels, as `Task.class_counts` has them.
+      targets: targets of the outputs.
+      counts: counts of the training labels, from `Task.class_counts`.
     """
     if not all(one.has_negative and counts[name][0] for name, one in targets.items()):
         return {}
@@ -93,7 +92,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     """Score the baselines of finished cross-entropy runs that have none yet.
 
     Args:
-      jobs: runs of one experiment, that differ in loss and seed.
+      jobs: runs of one experiment that differ in loss and seed.
       say: called with each choice.
 
     Raises:
@@ -118,7 +117,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
 
 
 def baseline_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes of the baselines of runs that have been scored so."""
+    """Return the outcomes of the baselines that have been scored."""
     made = []
     for one in outcomes:
         found = Run(epath.Path(one.folder)).baselines() if one.result else None
@@ -137,14 +136,14 @@ def baseline_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 
 class _Controls:
-    """The controls of one run's best weights."""
+    """Baselines of one run's best weights."""
 
     def __init__(self, setup: Setup, mesh: Mesh, params: Any):
         self._setup, self._params = setup, params
         self._predict = setup.predictor(mesh)
 
     def scored(self) -> dict[str, Any]:
-        """Choose on dev, score on test."""
+        """Choose on dev, and score on test."""
         task, labels = self._setup.experiment.task, self._setup.data.labels
         targets = task.targets(labels)
         counts = task.class_counts(self._setup.data.items["train"], labels)
@@ -170,7 +169,7 @@ class _Controls:
         return scored
 
     def _with_own_threshold(self) -> dict[str, Any]:
-        """Tune the threshold that the task itself decides by."""
+        """Tune the task's own decision threshold."""
         (dev,), (test,) = self._search("dev", [{}]), self._search("test", [{}])
         data = self._setup.data
         tuned = self._setup.experiment.task.tune(data.corpus.dev, dev, data.labels)
@@ -209,7 +208,7 @@ class _Controls:
 
 
 def _best(scores: Mapping[float, float]) -> tuple[float, float]:
-    """The value with the best score; of equals the one that moves least."""
+    """Return the value with the best score; of equals the smallest shift."""
     best = max(scores.values())
     value = min((v for v, score in scores.items() if score == best), key=abs)
     return value, best

@@ -1,4 +1,4 @@
-"""From run folders to the comparison that they are of."""
+"""Find the comparison that run folders belong to."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from dicejax.training.run_folder import EXPERIMENT, Run
 
 
 def jobs_from(paths: Sequence[str]) -> list[Job]:
-    """Return the runs in folders, as those of one comparison, by loss and seed.
+    """Return the runs in folders as those of one comparison, by loss and seed.
 
-    A seed that some losses have and others lack is a run that is missing.
+    A seed that only some losses have is a missing run.
 
     Args:
       paths: run folders, or folders that hold some at any depth.
 
     Raises:
-      InputError: there are none, two are of the same loss and seed, or they differ in
-        more than loss and seed; for tuned ones, the learning rate may differ too.
+      InputError: there are none, two have the same loss and seed, or they differ in
+        more than loss and seed; tuned ones may differ in the learning rate too.
     """
     runs = [run for path in paths for run in _runs_in(path)]
     runs = list({str(run.path): run for run in runs}.values())
@@ -51,10 +51,10 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
 
 
 def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
-    """Return how the settings of runs were chosen; None where they were not.
+    """Return the tuning record of runs; None without tuning.
 
     Raises:
-      InputError: they were chosen in several ways, or a record cannot be read.
+      InputError: records differ, or cannot be read.
     """
     found = {
         str(path) for job in jobs if (path := _record(Run(epath.Path(job.folder))))
@@ -72,7 +72,7 @@ def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
 
 
 def common_folder(paths: Sequence[str]) -> str:
-    """Return the deepest folder that holds all of these, or is the only one.
+    """Return the deepest folder that holds all of these, or the only one.
 
     >>> common_folder(["runs/mine/ce", "runs/mine/dice/seed-0"])
     'runs/mine'
@@ -105,7 +105,7 @@ def _runs_in(path: str) -> Iterator[Run]:
 
 
 def _record(run: Run) -> epath.Path | None:
-    """The file of the trials by which the run's comparison chose its settings."""
+    """Return the tuning record of a run's comparison."""
     file = run.path.parent.parent / tuning.FILE
     return file if file.exists() else None
 
@@ -136,7 +136,7 @@ def _require_alike(
 
 
 def _missing(jobs: dict[tuple[str, int], Job]) -> dict[tuple[str, int], Job]:
-    """The runs that would make the comparison whole, where they would be."""
+    """Return the runs that the comparison lacks, with their folders."""
     of_loss = {job.loss: job for job in jobs.values()}
     seeds = {seed for _, seed in jobs}
     return {

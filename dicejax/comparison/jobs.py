@@ -27,9 +27,9 @@ class Job:
     """One run: a loss with a seed.
 
     Attributes:
-      loss: its name.
-      experiment: everything, the loss and the seed included.
-      folder: where it goes.
+      loss: name of the loss.
+      experiment: all settings, loss and seed included.
+      folder: folder of the run.
     """
 
     loss: str
@@ -38,19 +38,19 @@ class Job:
 
     @property
     def seed(self) -> int:
-        """The seed of initial weights, data order and dropout."""
+        """Seed of initial weights, data order and dropout."""
         return self.experiment.training.seed
 
 
 def with_baselines(
     objectives: Sequence[Objective], task: Task | None = None
 ) -> tuple[Objective, ...]:
-    """Put cross-entropy first where it is missing, and that with class weights last.
+    """Add cross-entropy first if missing, and that with class weights last.
 
     Args:
-      objectives: what to compare.
-      task: where it is given and its labels are of classes, cross-entropy with class
-        weights takes part; positions have no weights.
+      objectives: losses to compare.
+      task: if given and its labels are classes, cross-entropy with class weights is
+        added; positions have no weights.
     """
     if BASELINE not in objectives:
         objectives = (BASELINE, *objectives)
@@ -65,13 +65,13 @@ def jobs_of(
 ) -> list[Job]:
     """Return the runs of a comparison: all losses of a seed before the next seed.
 
-    Cut off at any point, each loss has then as many runs as the others.
+    Interrupted at any point, each loss has nearly as many runs as the others.
 
     Args:
-      experiment: everything but the objective and the seed.
-      objectives: what to compare. Cross-entropy is put first where it is missing.
+      experiment: settings of all runs but objective and seed.
+      objectives: losses to compare. Cross-entropy is put first if missing.
       seeds: runs per objective, with the seeds from the experiment's own upwards.
-      folder: the runs go to `folder/NAME/seed-N`.
+      folder: parent of the run folders, `folder/NAME/seed-N`.
 
     Raises:
       InputError: two objectives have the same name.
@@ -100,7 +100,7 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
     [2, 5]
 
     Raises:
-      InputError: it is not written so.
+      InputError: the shard has another form.
     """
     if shard is None:
         return list(jobs)
@@ -115,13 +115,13 @@ def train_all(
 ) -> None:
     """Train every run that is not finished; interrupted ones resume.
 
-    A run that diverges is recorded as one and the next begins. Of a finished one only
-    the best weights stay.
+    A run that diverges is recorded as such. Only the best weights of a finished run are
+    kept.
 
     Args:
-      jobs: the runs.
+      jobs: runs to train.
       progress: shows progress.
-      overwrite: train again what is there.
+      overwrite: train existing runs again.
 
     Raises:
       InputError: a folder holds a run of other settings; raised before any is trained.
@@ -153,13 +153,13 @@ class Outcome:
     """Result of one run.
 
     Attributes:
-      loss: its name.
-      seed: of the run.
-      folder: of the run.
-      status: "missing" where it has not been finished.
-      result: as `result.json` has it; None unless finished.
-      example_statistics: float `[N, C, 2]`, what each test example adds to the primary
-        metric; None unless finished.
+      loss: name of the loss.
+      seed: seed of the run.
+      folder: folder of the run.
+      status: "missing" if it has not finished.
+      result: contents of `result.json`; None unless finished.
+      example_statistics: float `[N, C, 2]`, each test example's contribution to the
+        primary metric; None unless finished.
     """
 
     loss: str
@@ -171,7 +171,7 @@ class Outcome:
 
     @property
     def score(self) -> float:
-        """The primary metric on test, of a finished run."""
+        """Primary metric on test, of a finished run."""
         return self.result["test"][self.result["primary_metric"]]
 
 
@@ -191,13 +191,13 @@ def outcome_of(job: Job) -> Outcome:
 
 
 def unfinished(jobs: Sequence[Job]) -> int:
-    """Return how many runs have neither finished nor diverged."""
+    """Return the number of runs that have neither finished nor diverged."""
     runs = [Run(epath.Path(job.folder)) for job in jobs]
     return sum(not run.is_finished and run.diverged() is None for run in runs)
 
 
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
-    """Check that all finished runs were scored alike on the same examples.
+    """Check that all finished runs were scored on the same examples in the same way.
 
     Raises:
       InputError: they were not.

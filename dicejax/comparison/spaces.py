@@ -1,7 +1,7 @@
-"""The search space of tuning: the learning rate, and what losses declare of their own.
+"""Search space of tuning: the learning rate and the ranges that losses declare.
 
-Ranges are of numbers: words, switches and labels say which loss it is. A number that
-only scales the loss has none, for that is the learning rate's part.
+Only numbers have ranges. A number that only scales the loss has none: it acts like the
+learning rate.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ FACTOR = 5.0
 
 
 def ranges_of(experiment: Experiment) -> dict[str, Range]:
-    """Return what tuning varies of an experiment, by path.
+    """Return the tuning ranges of an experiment, by path.
 
-    Hyper-parameters at another value than their default are kept, for that is part of
-    the loss's name; so are those without effect on its other settings.
+    Hyper-parameters with a non-default value are kept, as they are part of the loss's
+    name; so are those without effect under its other settings.
 
     >>> from dicejax import objectives
     >>> from dicejax.data.sources import SyntheticNER
@@ -74,13 +74,13 @@ def _ranges(loss: Objective, path: str) -> Iterator[tuple[str, Range]]:
 
 
 def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
-    """Return the ranges that an objective declares, by field."""
+    """Return the ranges of an objective, by field."""
     found = {one.name: one.metadata.get("range") for one in dataclasses.fields(kind)}
     return {name: one for name, one in found.items() if one is not None}
 
 
 def given_values(experiment: Experiment) -> dict[str, float]:
-    """Return what an experiment has at each path that tuning changes."""
+    """Return the experiment's value at each path that tuning varies."""
     paths = [path for path, _ in _with_rest(ranges_of(experiment))]
     if experiment.optimizer.head_learning_rate is not None:
         paths.insert(1, HEAD_LEARNING_RATE)
@@ -90,9 +90,9 @@ def given_values(experiment: Experiment) -> dict[str, float]:
 def drawn_values(
     experiment: Experiment, drawn: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return the value at each path that tuning changes, for what a sampler drew.
+    """Return the value at each path that tuning varies, from a sampler's draw.
 
-    The learning rate of the heads, where it is set, keeps its ratio to the other.
+    The ratio of the heads' learning rate, if set, to the other is kept.
     """
     ranges, optimizer = ranges_of(experiment), experiment.optimizer
     values: dict[str, float] = {}
@@ -108,7 +108,7 @@ def drawn_values(
 
 
 def _with_rest(ranges: Mapping[str, Range]) -> Iterator[tuple[str, str | None]]:
-    """Yield all paths, and for one that is 1 minus another, that other."""
+    """Yield all paths, each followed by the one that is set to 1 minus it."""
     for path, one in ranges.items():
         yield path, None
         if one.rest is not None:

@@ -25,12 +25,12 @@ class Against:
     """A loss vs. the baseline, over the seeds that both have finished.
 
     Attributes:
-      seeds: these seeds.
-      over_seeds: the paired difference on this test set.
-      crossed: the difference for new seeds and new sentences: the final claim.
-      randomisation: p-value over sentences, for these very runs.
-      p_holm: of `crossed`, adjusted for the number of losses.
-      seeds_needed: how many would show the observed difference with power 0.8.
+      seeds: common seeds.
+      over_seeds: paired difference on this test set.
+      crossed: difference over seeds and test examples, on which the verdict is based.
+      randomisation: p-value over test examples, for these runs.
+      p_holm: p-value of `crossed`, adjusted for the number of losses.
+      seeds_needed: number of seeds to detect the observed difference with power 0.8.
       verdict: outcome and sentence.
     """
 
@@ -45,13 +45,13 @@ class Against:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One loss.
+    """Statistics of one loss.
 
     Attributes:
-      loss: its name.
-      outcomes: of its runs, by seed.
-      summary: of the primary metric.
-      against: vs. the baseline; None for the baseline.
+      loss: name of the loss.
+      outcomes: outcomes of its runs, by seed.
+      summary: summary of the primary metric.
+      against: comparison with the baseline; None for the baseline.
     """
 
     loss: str
@@ -60,7 +60,7 @@ class Row:
     against: Against | None
 
     def scores(self, name: str) -> list[float]:
-        """Return a score of the finished runs on test."""
+        """Return a score of the finished runs on the test set."""
         return [one.result["test"][name] for one in self.outcomes if one.result]
 
     @property
@@ -69,7 +69,7 @@ class Row:
         return sum(one.status == "missing" for one in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries, without statistics of examples."""
+        """Return plain dictionaries, without per-example statistics."""
         runs = [
             {
                 "seed": one.seed,
@@ -90,11 +90,11 @@ class Row:
 def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
     """Return the statistics of each loss vs. the baseline.
 
-    The p-values are corrected together, by Holm.
+    P-values are adjusted together by Holm's method.
 
     Args:
-      outcomes: of all losses and seeds, those of one test set.
-      baseline: the name of the loss that the others are compared with.
+      outcomes: outcomes of all losses and seeds, on one test set.
+      baseline: name of the loss that the others are compared with.
 
     Raises:
       InputError: no run of the baseline is finished.
@@ -135,7 +135,7 @@ def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
 
 
 def _compared(runs: Sequence[Outcome], standard: dict[int, Outcome]) -> Against:
-    """Compare over the seeds that both have; Holm's adjustment is still to come."""
+    """Compare over common seeds, before Holm's adjustment."""
     both = [one for one in runs if one.result and one.seed in standard]
     pairs = [(one, standard[one.seed]) for one in both]
     seeds = tuple(ours.seed for ours, _ in pairs)

@@ -18,13 +18,13 @@ LOSS_WIDTH = 34
 
 
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
-    """Lay the rows out: mean and spread over seeds, in percent.
+    """Return a table of means and spreads over seeds, in percent.
 
     Args:
-      rows: the losses.
-      title: of the table.
-      width: in characters; scores for which there is no room are left out, the
-        primary_metric last, and named below. None: all are shown.
+      rows: rows of the losses.
+      title: title of the table.
+      width: width in characters; scores that do not fit are left out, the primary
+        metric last, and named below. None shows all.
     """
     finished = next(one for row in rows for one in row.outcomes if one.result)
     test, primary_metric = finished.result["test"], finished.result["primary_metric"]
@@ -53,7 +53,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
 
 
 def _that_fit(columns: Mapping[str, int], primary_metric: str, width: int) -> list[str]:
-    """Return the scores that fit side by side, the primary metric among them.
+    """Return the scores that fit, the primary metric among them.
 
     >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
     ['precision', 'f1']
@@ -90,7 +90,7 @@ def remarks(rows: Sequence[Row]) -> list[str]:
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
-    """Write fractions as percent: mean and sample standard deviation.
+    """Format fractions as percent: mean and sample standard deviation.
 
     >>> mean_and_spread([0.5, 0.6])
     '55.00 ± 7.07'

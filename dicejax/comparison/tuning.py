@@ -1,7 +1,7 @@
-"""Equal tuning: each loss gets the same number of trials, scored on dev alone.
+"""Equal tuning: the same number of trials per loss, scored on dev only.
 
-A trial is a run in `FOLDER/tuning/LOSS/trial-K`, without checkpoints once its score is
-known. Results and chosen settings are in `FOLDER/tuning.json`.
+A trial is a run in `FOLDER/tuning/LOSS/trial-K`, whose checkpoints are deleted once it
+is scored. Results and chosen settings are in `FOLDER/tuning.json`.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _WORST = -1.0
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Result of one choice of settings.
+    """Result of one trial.
 
     Attributes:
-      values: by path in the experiment.
-      dev: the best score on dev; None where training diverged.
+      values: settings by path in the experiment.
+      dev: best score on dev; None if training diverged.
     """
 
     values: Mapping[str, float]
@@ -50,7 +50,7 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """The score on dev, by which trials are ordered, or the worst possible."""
+        """Score on dev to rank trials by, the worst possible if diverged."""
         return _WORST if self.dev is None else self.dev
 
 
@@ -59,9 +59,9 @@ class Tuned:
     """The trials of one loss.
 
     Attributes:
-      loss: its name.
-      experiment: with the settings as given, which are those of the first trial.
-      trials: in the order in which they were made.
+      loss: name of the loss.
+      experiment: experiment with the given settings, those of the first trial.
+      trials: trials in order.
     """
 
     loss: str
@@ -70,9 +70,9 @@ class Tuned:
 
     @property
     def chosen(self) -> int:
-        """The number of the best trial on dev, counted from 0; of equals the first.
+        """Index of the best trial on dev, the first of equals.
 
-        The first one of all where every trial diverged: the settings as given.
+        It is 0, the given settings, if every trial diverged.
         """
         scores = [trial.score for trial in self.trials]
         return scores.index(max(scores))
@@ -105,27 +105,26 @@ def tune(
 ) -> list[Tuned]:
     """Choose the settings of each loss, and write `folder/tuning.json`.
 
-    Each loss gets as many trials as the others, the first with its settings as given,
-    the next at random and then by the tree-structured Parzen estimator. What is
-    proposed follows from the scores so far, so that an interrupted tuning resumes
-    exactly.
+    Each loss gets the same number of trials: the first with its given settings, the
+    next random, the rest from the tree-structured Parzen estimator. Proposals depend on
+    the scores so far alone, so an interrupted tuning resumes exactly.
 
     Args:
-      jobs: the runs of the comparison, with settings as given.
-      trials: how many for each loss; 0 for no tuning.
-      folder: that of the comparison.
+      jobs: runs of the comparison, with given settings.
+      trials: number of trials per loss; 0 for no tuning.
+      folder: folder of the comparison.
       progress: shows progress.
-      overwrite: make trials again that are there.
-      may_train: whether trials that are not there may be made.
+      overwrite: repeat existing trials.
+      may_train: whether missing trials may be run.
 
     Returns:
-      What was found for each loss; nothing without tuning.
+      Trials of each loss; empty without tuning.
 
     Raises:
-      InputError: a folder holds a trial of other settings, or runs of the comparison
-        from before the tuning; or a trial is missing that may not be made; or there is
-        to be no tuning in the folder of a tuned comparison.
-      Stopped: a signal asked for it.
+      InputError: a folder holds a trial of other settings, or untuned runs of the
+        comparison; a trial is missing and may not be run; or the comparison in the
+        folder is tuned and this one is not.
+      Stopped: a signal interrupted training.
     """
     if trials < 0:
         raise InputError(f"--tune is {trials}; want trials per loss, or 0 for none")
@@ -167,7 +166,7 @@ def tune(
 
 
 def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
-    """Return the runs of a comparison with the settings that were chosen."""
+    """Return the runs of a comparison with the chosen settings."""
     values = {one.loss: one.trials[one.chosen].values for one in found}
     return [
         dataclasses.replace(
@@ -178,7 +177,7 @@ def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
 
 
 def to_json(found: Sequence[Tuned]) -> dict[str, Any] | None:
-    """Return what tuning did and chose, as plain dictionaries; None without tuning."""
+    """Return trials and chosen settings as plain dictionaries; None without tuning."""
     if not found:
         return None
     return {
@@ -191,7 +190,7 @@ def to_json(found: Sequence[Tuned]) -> dict[str, Any] | None:
 
 
 def remarks(found: Sequence[Tuned]) -> list[str]:
-    """Return what was chosen for each loss, in one line each below a primary metric."""
+    """Return a line per loss on its chosen settings, below one on the metric."""
     if not found:
         return []
     primary_metric = f"chosen on dev, of {len(found[0].trials)} trials for each loss:"
@@ -199,7 +198,7 @@ def remarks(found: Sequence[Tuned]) -> list[str]:
 
 
 def _require_untuned(folder: str, *, overwrite: bool) -> None:
-    """Check that settings as given are not mixed with tuned ones in one folder."""
+    """Check that given and tuned settings are not mixed in one folder."""
     file = epath.Path(folder) / FILE
     if overwrite:
         file.unlink(missing_ok=True)
@@ -229,7 +228,7 @@ def _is_over(place: str) -> bool:
 
 
 def _of_trial(experiment: Experiment) -> Experiment:
-    """Return the experiment with the seed of trials, without Weights & Biases."""
+    """Return the experiment with the trials' seed, without Weights & Biases."""
     training = dataclasses.replace(experiment.training, seed=SEED)
     recording = dataclasses.replace(experiment.recording, wandb_project=None)
     return dataclasses.replace(experiment, training=training, recording=recording)
@@ -243,7 +242,7 @@ def _trials_of(
     progress: TrainingProgress,
     overwrite: bool,
 ) -> Iterator[Trial]:
-    """Yield the trials of a loss as they are made, one after the other."""
+    """Yield the trials of a loss one by one."""
     ranges = spaces.ranges_of(given)
     if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{loss}: has only the learning rate to tune")
@@ -303,7 +302,7 @@ def _said(one: Tuned) -> str:
 
 
 def _shown(values: Mapping[str, float]) -> str:
-    """Write settings for people.
+    """Format settings for people.
 
     >>> _shown({"optimizer.learning_rate": 0.01, "objective.parts.1.smooth": 2.0})
     'learning_rate 0.01, parts.1.smooth 2'
@@ -324,7 +323,7 @@ def _number(trial: Trial) -> str:
 
 
 def _write(file: epath.Path, content: Mapping[str, Any]) -> None:
-    """Write in one move, and only what is new: shards write it at the same time."""
+    """Write atomically, and only if changed: shards write at the same time."""
     text = json.dumps(content, indent=2) + "\n"
     if file.exists() and file.read_text() == text:
         return

@@ -1,9 +1,9 @@
-"""Class weights made from counts, for the `class_weights` of a loss.
+"""Class weights computed from class counts.
 
 Counts are numbers `[..., C]` over the last axis: `[C]` for a softmax, `[2]` for one
 binary problem, `[C, 2]` for several labels (of 0 and 1 for each class). A count of 0 is
-taken as 1, so that every weight is finite; without zeros, shares do as well as counts,
-but for `effective_number`.
+treated as 1, so that every weight is finite. Unless one is 0, shares work as well as
+counts, except in `effective_number`.
 """
 
 import jax.numpy as jnp
@@ -14,11 +14,11 @@ from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, NON_NEGATIVE, Sc
 
 
 def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
-    r"""The paper's weights of weighted cross-entropy.
+    r"""Return the log-ratio weights of the paper's weighted cross-entropy.
 
     .. math:: w_t = \lg \left( \frac{n - n_t}{n_t} + K \right)
 
-    With K = 1 it is lg(n / n_t): a class that is everything weighs 0.
+    With K = 1 it is lg(n / n_t), 0 for a class that holds all elements.
 
     Args:
       counts: non-negative numbers `[..., C]`; n is their sum.
@@ -44,7 +44,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
 
 
 def inverse(counts: Array) -> Array:
-    r"""Weights by inverse frequency: every class has the same total weight.
+    r"""Return inverse-frequency weights: every class has the same total weight.
 
     .. math:: w_t = \frac{n}{C n_t}
 
@@ -67,7 +67,7 @@ def inverse(counts: Array) -> Array:
 
 
 def inverse_square_root(counts: Array) -> Array:
-    r"""Weights by the inverse square root of the frequency: half way to `inverse`.
+    r"""Return weights by the inverse square root of frequency, milder than `inverse`.
 
     .. math:: w_t \propto \frac{1}{\sqrt{n_t}}, \qquad \sum_t n_t w_t = n
 
@@ -91,13 +91,13 @@ def inverse_square_root(counts: Array) -> Array:
 
 
 def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
-    r"""Class-balanced weights: by the inverse of the effective number of examples.
+    r"""Return class-balanced weights: the inverse effective number of examples.
 
     .. math:: w_t \propto \frac{1 - \beta}{1 - \beta^{n_t}}, \qquad \sum_t w_t = C
 
     Args:
       counts: non-negative numbers `[..., C]`.
-      beta: in [0, 1): 0 weighs all alike; towards 1 it comes to the inverse frequency.
+      beta: in [0, 1): 0 weighs all classes equally, values near 1 approach `inverse`.
 
     Returns:
       Floats like the counts; the mean weight of a class is 1.
@@ -123,13 +123,13 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
 def from_counts(
     counts: Array, *, scheme: Scheme, k: float | Array, beta: float | Array
 ) -> Array:
-    """Return the weights of a scheme; k is that of log_ratio, beta of effective_number.
+    """Return class weights by the name of their scheme.
 
     Args:
       counts: non-negative numbers `[..., C]`.
-      scheme: the name of a function of this module.
-      k: at least 1.
-      beta: in [0, 1).
+      scheme: name of a function of this module.
+      k: K of `log_ratio`, at least 1.
+      beta: beta of `effective_number`, in [0, 1).
     """
     match scheme:
         case "log_ratio":

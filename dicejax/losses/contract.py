@@ -48,9 +48,9 @@ def loss(
         elements, where in a "batch" loss they depend on each other; "set": by the mean
         over classes and sets; "stateful": as "batch", with state in and out.
       class_name: the name of its objective; the function's in CamelCase if None.
-      multi_label: whether labels have the logits' shape wherever there is a class axis;
-        else the caller's `multi_label`, if the formula takes it, says so.
-      over: what a set may be, if an experiment may choose: keywords by name.
+      multi_label: whether labels have the logits' shape if there is a class axis; else
+        the caller's `multi_label` decides, if the formula takes it.
+      over: choices of the set for experiments: keywords by name.
       initial_state: returns the state before the first call of a "stateful" loss.
       **bounds: the interval of every hyper-parameter, by its name, with the range that
         tuning draws from.

@@ -20,7 +20,7 @@ from dicejax.losses.probabilities import over_labels
 @loss(
     "ce",
     kind="pointwise",
-    # Not tuned: label smoothing is a loss of its own in a comparison.
+    # Not tuned: label smoothing is a separate loss in a comparison.
     label_smoothing=UNIT_INTERVAL,
     class_weights=CLASS_WEIGHTS,
 )
@@ -43,17 +43,15 @@ def cross_entropy(
     with p the softmax of the logits. In the binary and the multi-label form p is the
     sigmoid, C is 2 and the sum runs over the two outcomes, 1 - p and p.
 
-    Weights made from counts are in `class_weights`.
-
     Use it as the baseline, with `class_weights` (the paper's WCE) or `label_smoothing`.
 
-    Pitfalls: At the start each class pulls in proportion to its count, so rare ones are
-    learnt late. Nothing is divided by the sum of the weights: they change the size of
-    the loss.
+    Pitfalls: Early gradients are proportional to class counts, so rare classes are
+    learned late. The loss is not divided by the sum of the weights, so they change its
+    size.
 
     Args:
-      label_smoothing: epsilon, in [0, 1]: the share of the target that is spread
-        evenly over all classes.
+      label_smoothing: epsilon, in [0, 1]: share of the target spread evenly over all
+        classes.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
@@ -109,23 +107,22 @@ def weighted_cross_entropy(
 
     .. math:: L = -\sum_c w_c(n) \tilde y_c \log p_c
 
-    Use it when rare classes are missed and the metric wants recall.
+    Use it when rare classes are missed and the metric rewards recall.
 
     Pitfalls: Weights trade precision for recall. With K = 1 a class of nearly all
-    elements weighs nearly 0. Nothing is divided by the sum of the weights: they change
-    the size of the loss.
+    elements weighs nearly 0. The loss is not divided by the sum of the weights, so they
+    change its size.
 
     Args:
-      scheme: how counts become weights, a function of `class_weights`; "log_ratio" is
-        the paper's.
+      scheme: weighting scheme, a function of `class_weights`; "log_ratio" is the
+        paper's.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
-      label_smoothing: epsilon, in [0, 1]: the share of the target that is spread
-        evenly over all classes.
+      label_smoothing: epsilon, in [0, 1]: share of the target spread evenly over all
+        classes.
 
     Returns:
-      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked. Nothing is
-      divided by the sum of the weights.
+      Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
     Source: Li et al., ACL 2020, eq. 2 (https://aclanthology.org/2020.acl-main.45).
 
@@ -166,19 +163,19 @@ def poly(
     multi_label: bool = False,
     epsilon: float | Array = 1.0,
 ) -> Array:
-    r"""Poly-1 loss: cross-entropy with another first term of its Taylor series.
+    r"""Poly-1 loss: cross-entropy with its first polynomial term reweighted.
 
     .. math:: L = \sum_c y_c \left( -\log p_c + \varepsilon (1 - p_c) \right)
 
     Use it to push confident elements more (:math:`\varepsilon` over 0) or less, with
-    one number to tune.
+    one hyper-parameter.
 
-    Pitfalls: :math:`\varepsilon = -1`: the slope is :math:`-(1 - p)^2` and training
-    stops short. Below -1 the loss would rise towards p = 1: refused.
+    Pitfalls: With :math:`\varepsilon = -1` the slope is :math:`-(1 - p)^2`, and
+    training stalls early. Below -1 the loss would rise towards p = 1: refused.
 
     Args:
-      epsilon: in [-1, inf). Over 0 it pushes on where p is close to 1 already, below 0
-        it lets go; 0 is cross-entropy.
+      epsilon: in [-1, inf). Positive values keep the slope up near p = 1, negative ones
+        reduce it; 0 is cross-entropy.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
@@ -213,24 +210,24 @@ def majority_or_minority(
     weight: float | Array = 0.5,
     majority_class: int = 0,
 ) -> Array:
-    r"""Majority-or-minority loss: the majority class, O in tagging, counts once more.
+    r"""Majority-or-minority loss: more weight for the majority class, O in tagging.
 
     .. math::
         L = \lambda \, \mathrm{CE} + (1 - \lambda) \, [y = \mathrm{majority}] \,
         \mathrm{CE}
 
-    Elements of the majority keep their cross-entropy and the others weigh lambda, so
-    that entities are not bought with false alarms.
+    Elements of the majority class weigh 1 and the others lambda, which reduces false
+    positives.
 
-    Use it when tagging finds entities where there are none.
+    Use it when a tagger predicts entities where there are none.
 
-    Pitfalls: :math:`\lambda = 0`: minorities have no gradient of their own. If entities
-    are missed rather than invented it pushes the wrong way. Integer labels only.
+    Pitfalls: With :math:`\lambda = 0` elements of minority classes have no gradient. It
+    harms if entities are missed rather than invented. Integer labels only.
 
     Args:
       weight: lambda, in [0, 1]; 1 is cross-entropy.
-      majority_class: label of the majority; O is the first in tagging. In the
-        multi-label form, 0 says that negatives are the majority of each class.
+      majority_class: label of the majority class, O in tagging. In the multi-label
+        form, 0 makes negatives the majority of each class.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.

@@ -15,23 +15,23 @@ Kind = Literal["pointwise", "batch", "set", "stateful"]
 Absent = Literal["smooth", "skip"]
 Scheme = Literal["log_ratio", "inverse", "inverse_square_root", "effective_number"]
 
-# Keywords that say how to read the arrays, or hold arrays of the caller's.
+# Keywords for the layout of arrays, and for arrays of the caller.
 LAYOUT = ("where", "axis", "class_axis", "multi_label", "axis_name", "form")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Range:
-    """The values of a hyper-parameter that tuning draws from.
+    """Tuning range of a hyper-parameter.
 
     Attributes:
-      low: the lowest.
-      high: the highest.
-      scale: what is drawn uniformly: the value, its logarithm, or that of its distance
-        from 1.
+      low: lower end.
+      high: upper end.
+      scale: scale of the uniform draw: the value, its logarithm, or the logarithm of
+        its distance from 1.
       whole: whether the value is an integer.
-      rest: another hyper-parameter, which becomes 1 minus the value.
-      only: another hyper-parameter, and the value of it that gives this one a meaning.
-      why: the reason for these bounds, with the source where they have one.
+      rest: another hyper-parameter, set to 1 minus the value.
+      only: another hyper-parameter, and its value with which this one has an effect.
+      why: reason for these bounds, with its source if there is one.
     """
 
     low: float
@@ -44,7 +44,7 @@ class Range:
 
     @property
     def drawn(self) -> tuple[float, float]:
-        """The bounds of what a sampler draws, uniformly or by its logarithm.
+        """Bounds of the sampler's draw, uniform or log-uniform.
 
         >>> Range(low=0.9, high=0.9999, scale="log from 1", why="").drawn
         (0.0001, 0.1)
@@ -53,11 +53,11 @@ class Range:
         return min(ends), max(ends)
 
     def to_drawn(self, value: float) -> float:
-        """Return what a sampler draws to get a value."""
+        """Return the sampler's draw for a value."""
         return complement(value) if self.scale == "log from 1" else value
 
     def to_value(self, drawn: float) -> float:
-        """Return the value for what a sampler drew, in three digits.
+        """Return the value for a sampler's draw, in three digits.
 
         >>> Range(low=0, high=5, why="").to_value(1.23456)
         1.23
@@ -69,21 +69,21 @@ class Range:
 
 
 def complement(value: float) -> float:
-    """Return 1 minus a value, without the noise of 1 - 0.9999."""
+    """Return 1 minus a value, without the rounding noise of 1 - 0.9999."""
     return round(1 - value, 10)
 
 
 class Bounds(NamedTuple):
-    """The interval in which a hyper-parameter must lie.
+    """Valid interval of a hyper-parameter.
 
     Attributes:
-      low: its lower end.
-      high: its upper end; infinity is never inside.
+      low: lower end.
+      high: upper end; infinity is never inside.
       shape: "scalar", or "class": one number per class (`[C]`, `[2]` in the binary
         form, `[C, 2]` in the multi-label form).
       low_inside: whether the lower end is allowed.
-      high_inside: whether the upper end is.
-      tuning: the values that tuning draws from; None if it leaves the default.
+      high_inside: whether the upper end is allowed.
+      tuning: range that tuning draws from; None to keep the default.
     """
 
     low: float
@@ -97,14 +97,14 @@ class Bounds(NamedTuple):
         """Return the bounds of a hyper-parameter that tuning varies.
 
         Args:
-          low: the lowest value drawn.
-          high: the highest.
+          low: lowest value drawn.
+          high: highest value drawn.
           **how: other attributes of `Range`.
         """
         return self._replace(tuning=Range(low=low, high=high, **how))
 
     def violated(self, value: np.ndarray) -> np.ndarray:
-        """Return where `value` is outside; a NaN is."""
+        """Return where `value` is out of bounds, as NaN is."""
         above = self.low <= value if self.low_inside else self.low < value
         below = value <= self.high if self.high_inside else value < self.high
         return ~(np.isfinite(value) & above & below)
@@ -127,7 +127,7 @@ BELOW_ONE = Bounds(0.0, 1.0, high_inside=False)
 CLASS_WEIGHTS = Bounds(0.0, math.inf, "class")
 CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
 
-# What several losses have.
+# Bounds shared by several losses.
 SMOOTH = NON_NEGATIVE.tuned(
     0.01,
     10.0,
@@ -160,7 +160,7 @@ OF_SCHEMES: dict[str, Any] = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Declaration:
-    """A registered loss: what objectives, flags, tuning and docs are derived from.
+    """A registered loss, the source of its objective, flags, tuning range and docs.
 
     Attributes:
       short_name: its name on the command line.
@@ -169,10 +169,9 @@ class Declaration:
         values that do; "set", values of classes and sets; "stateful", values of
         elements and the next state.
       function: the public loss.
-      bounds: of its hyper-parameters.
+      bounds: bounds of its hyper-parameters, by name.
       multi_label: whether it takes labels of the logits' shape only.
-      over: what a set may be, and the keywords that make it so; the first is the
-        default.
+      over: choices of the set and their keywords; the first is the default.
       initial_state: returns the state before the first call.
     """
 
@@ -187,11 +186,11 @@ class Declaration:
 
     @property
     def takes(self) -> frozenset[str]:
-        """The names of the loss's parameters."""
+        """Names of the loss's parameters."""
         return frozenset(inspect.signature(self.function).parameters)
 
     def settings(self) -> dict[str, tuple[Any, Any]]:
-        """Return type and default of what an experiment sets, by name.
+        """Return type and default of each setting of an experiment, by name.
 
         These are the keywords of the loss and of `initial_state`, less those of layout
         and less arrays. Class counts come from the training data unless they are given.

@@ -1,4 +1,4 @@
-"""Gradient harmonising (GHM): elements weigh by how rare their gradient norm is."""
+"""Gradient harmonising (GHM): weights from the density of gradient norms."""
 
 import dataclasses
 import functools
@@ -21,7 +21,7 @@ class GHMState:
 
     Attributes:
       counts: floats `[bins]`, the average without bias correction, in elements.
-      updates: float scalar, how many batches it has seen.
+      updates: float scalar, the number of batches seen.
     """
 
     counts: Array
@@ -32,7 +32,7 @@ def ghm_state(bins: int = 10) -> GHMState:
     """Return the state before the first batch.
 
     Args:
-      bins: into how many parts of equal width [0, 1] is cut.
+      bins: number of bins of equal width in [0, 1].
 
     Raises:
       ValueError: if bins is not at least 1.
@@ -73,28 +73,29 @@ def ghm(
     momentum: float | Array = 0.75,
     axis_name: str | tuple[str, ...] | None = None,
 ) -> tuple[Array, GHMState]:
-    r"""Gradient-harmonised cross-entropy (GHM-C): crowded gradient norms weigh less.
+    r"""Gradient-harmonised cross-entropy (GHM-C): down-weights common gradient norms.
 
     .. math::
         L_i = \frac{\hat N}{\hat n_{b(i)} \, B} \, \mathrm{CE}_i, \qquad
         g_i = 1 - p_{y_i}, \quad b(i) = \lfloor g_i \cdot \text{bins} \rfloor
 
-    n_b is how many elements of the batch have their gradient norm g in bin b; its
-    moving average :math:`n \leftarrow m n + (1 - m) n_b` decays in all bins alike and
-    is corrected for its start, by 1 - m^t. N is the sum of the averages, B the number
-    of bins that the batch reaches. Easy elements crowd near 0 and outliers near 1; both
+    n_b is the number of elements of the batch with gradient norm g in bin b; its moving
+    average :math:`n \leftarrow m n + (1 - m) n_b` decays in all bins alike and is
+    corrected for its start, by 1 - m^t. N is the sum of the averages, B the number of
+    bins that the batch reaches. Easy elements crowd near 0 and outliers near 1; both
     lose weight. Weights are not differentiated. Published code leaves out the
     correction, which makes the first steps 1 / (1 - m^t) times as large, and keeps the
     averages of bins that a batch does not reach.
 
-    Use it with many easy elements and wrong labels: both crowd, both lose weight.
+    Use it with many easy elements and many wrong labels, which both lose weight.
 
-    Pitfalls: Tiny batches: an element alone in its bin weighs :math:`N / B`. Forgetting
-    to pass the new state on. Hard but right elements lose weight too if there are many.
+    Pitfalls: In tiny batches an element alone in its bin weighs :math:`N / B`. The new
+    state must be passed on. Correctly labelled hard elements lose weight too if there
+    are many.
 
     Args:
-      state: what `ghm_state` or the previous call returned.
-      momentum: m, in [0, 1); 0 takes each batch for itself.
+      state: state returned by `ghm_state` or the previous call.
+      momentum: m, in [0, 1); 0 for no averaging over batches.
       axis_name: name or names of the `shard_map` axes over which the batch is spread;
         counts are then of all devices. Not needed under plain `jit`.
 
@@ -138,7 +139,7 @@ def ghm_regression(
     momentum: float | Array = 0.7,
     axis_name: str | tuple[str, ...] | None = None,
 ) -> tuple[Array, GHMState]:
-    r"""Gradient-harmonised regression (GHM-R): an authentic smooth L1, harmonised.
+    r"""Gradient-harmonised regression (GHM-R) on the authentic smooth L1 loss.
 
     .. math::
         L_i = \frac{\hat N}{\hat n_{b(i)} \, B}
@@ -150,10 +151,10 @@ def ghm_regression(
     Args:
       predictions: finite floats `[...]`.
       targets: floats `[...]`.
-      state: what `ghm_state` or the previous call returned.
+      state: state returned by `ghm_state` or the previous call.
       where: bool `[...]`; False masks an element, whatever it holds.
-      mu: width of the round bottom, over 0, in the units of the targets.
-      momentum: m, in [0, 1); 0 takes each batch for itself.
+      mu: width of the smooth part, positive, in units of the targets.
+      momentum: m, in [0, 1); 0 for no averaging over batches.
       axis_name: name or names of the `shard_map` axes over which the batch is spread.
 
     Returns:

@@ -20,20 +20,20 @@ Weighting = Literal["square", "simple", "uniform"]
 def dice_from_counts(
     counts: OverlapCounts, *, smooth: float | Array = 1.0, absent: Absent = "smooth"
 ) -> Array:
-    r"""Dice loss of counted sets.
+    r"""Dice loss from the counts of a set.
 
     .. math:: L = 1 - \frac{2 I + \gamma}{P + Y + \gamma}
 
     Args:
-      counts: what `overlap_counts` returns, or a sum of such.
+      counts: counts from `overlap_counts`, or a sum of them.
 
     Returns:
       Floats in the shape of the counts. An empty set (P + Y + gamma is 0, or less than
       the square root of the smallest normal float, 1e-19 in float32) gives loss 0 and
-      gradient 0, whatever `absent` says.
+      gradient 0, for any `absent`.
 
     Raises:
-      ValueError: if a known `smooth` is negative, or `absent` is no choice.
+      ValueError: if a known `smooth` is negative, or `absent` is not a choice.
 
     Source: Li et al., ACL 2020, eq. 8 (https://aclanthology.org/2020.acl-main.45),
     squares left to the counts.
@@ -87,30 +87,29 @@ def dice(
     .. math:: L_c = 1 - \frac{2 \sum p_c y_c + \gamma}{\sum p_c + \sum y_c + \gamma}
 
     With hard predictions and gamma 0 it is 1 - F1 of the class. `squared` sums squares
-    below, which is the paper's DL: over a batch its footnote 4, with `axis=()` its
-    eq. 7, a loss of each element.
+    in the denominator, which is the paper's DL: over a batch its footnote 4, with
+    `axis=()` its eq. 7, a loss of each element.
 
-    The loss depends on what the set is, so batch composition matters: the mean of the
-    losses of two halves of a batch is not the loss of the batch. Add `overlap_counts`
-    instead, then take `dice_from_counts`.
+    The mean of the losses of two halves of a batch is not the loss of the batch: add
+    their `overlap_counts`, then take `dice_from_counts`.
 
-    It is the sum over elements for one class that makes an F1. If the counts of a
-    softmax are summed over its C classes too, without squares and with one gold class
-    per element, P = Y = N: the loss is 2 sum(1 - p_gold) / (2 N + gamma), for a single
-    element and gamma 0 just 1 - p_gold. That is a surrogate for accuracy, not for F1.
+    If the counts of a softmax were summed over its C classes too, without squares and
+    with one gold class per element, P = Y = N: the loss would be 2 sum(1 - p_gold) / (2
+    N + gamma), for a single element and gamma 0 just 1 - p_gold. That is a surrogate
+    for accuracy, not for F1.
 
     Use it when F1 per class is the metric and each set holds several elements of each
     class; with `squared=True` from random weights and with few gold elements per set,
     where it is not pushed to p = 0.
 
-    Pitfalls: Without squares and with :math:`2 Y (Y + \gamma)` below
-    :math:`N \gamma`, N the elements of the set, a model that cannot yet tell elements
-    apart is pushed to p = 0: all O. With `smooth=1` and N = 512 that is Y under 16.
-    With squares false positives of small p are hardly pushed: their slope falls as
-    :math:`p^2`. With `smooth=0` a class without gold is a constant 1 without gradient.
+    Pitfalls: Without squares and with :math:`2 Y (Y + \gamma)` below :math:`N \gamma`,
+    N the elements of the set, a model that cannot yet separate elements is pushed to p
+    = 0: all O. With `smooth=1` and N = 512 that is Y under 16. With squares the slope
+    of false positives falls as :math:`p^2` for small p. With `smooth=0` a class without
+    gold adds a constant 1 without gradient.
 
     Args:
-      squared: whether to sum squares below.
+      squared: whether to sum squares in the denominator.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
@@ -153,19 +152,19 @@ def log_cosh_dice(
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Log-cosh of the Dice loss: the slope fades as a class is learnt.
+    r"""Log-cosh Dice loss: the slope fades as a class is learned.
 
     .. math:: L_c = \log \cosh(\mathrm{dice}_c)
 
     Its gradient is that of `dice` times tanh(dice), which tends to 0 with the loss.
 
-    Use it when `dice` jumps about near its end.
+    Use it when training with `dice` is unstable near its end.
 
-    Pitfalls: The last errors are hardly trained: at a dice of 0.1 the slope is a tenth
-    of that of `dice`. At most 0.434: added to cross-entropy it needs a weight.
+    Pitfalls: The last errors have little slope: at a dice of 0.1 a tenth of that of
+    `dice`. At most 0.434, so it needs a weight when added to cross-entropy.
 
     Args:
-      squared: whether to sum squares below.
+      squared: whether to sum squares in the denominator.
 
     Returns:
       Floats as those of `dice`, in [0, 0.434].
@@ -217,25 +216,25 @@ def generalized_dice(
     absent: Absent = "skip",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Generalised Dice loss: one number for all classes, rare ones weighing more.
+    r"""Generalised Dice loss: one value for all classes, rare ones weighing more.
 
     .. math::
         L = 1 - \frac{2 \sum_c w_c I_c + \gamma}{\sum_c w_c (P_c + Y_c) + \gamma},
         \qquad w_c = 1 / Y_c^2
 
-    The weights are those of the set at hand: a class that has one element in this batch
-    and a hundred in the next weighs 10 000 times less there. Weights are rescaled so
-    that the largest is 1, which keeps `smooth` in units of counts of the rarest class.
+    Weights are those of the set: a class with one element in this batch and a hundred
+    in the next weighs 10 000 times less there. Weights are rescaled so that the largest
+    is 1, which keeps `smooth` in units of counts of the rarest class.
 
-    Use it when classes differ in frequency and one number is wanted.
+    Use it when classes differ in frequency and a single value is needed.
 
-    Pitfalls: Weights are those of the batch. `absent="skip"`, its default, does not
-    count false positives of absent classes.
+    Pitfalls: Weights vary from batch to batch. `absent="skip"`, its default, ignores
+    false positives of absent classes.
 
     Args:
       weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
-      absent: what a class without gold in its set weighs. "skip": nothing. "smooth": as
-        much as the rarest class present, so that its false positives count.
+      absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
+        the rarest class present, so that its false positives count.
 
     Returns:
       Floats, the label axes that `axis` does not name. A set without gold gives 0.
@@ -267,7 +266,7 @@ def generalized_dice(
 
 
 def _class_weights(actual: Array, weighting: Weighting, absent: Absent) -> Array:
-    """Weights by the gold counts `[..., C]`, the largest 1."""
+    """Return weights from gold counts `[..., C]`, the largest 1."""
     present = actual > 0
     fewest = jnp.min(jnp.where(present, actual, jnp.inf), axis=-1, keepdims=True)
     share = jnp.where(present, fewest, 0) / jnp.where(present, actual, 1)
@@ -290,24 +289,22 @@ def dice_semimetric(
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Dice semimetric loss: `dice` that is smallest at p = y for soft labels too.
+    r"""Dice semimetric loss: a Dice loss minimised at p = y for soft labels too.
 
     .. math::
         \mathrm{DML}_1 = 1 - \frac{P + Y - D + \gamma}{P + Y + \gamma}, \quad
         \mathrm{DML}_2 = 1 - \frac{2 I + \gamma}{2 I + D + \gamma}, \quad
         D = \sum |p - y|
 
-    For labels of 0 and 1 both are `dice` exactly. For soft ones, `dice` trains p to 0
-    or 1 instead of y; these are 0 only where every p is its y, so that distilled,
-    smoothed and averaged labels may be used. The first pulls each p towards its y; the
-    second may push a single p past its y while the rest of the set is far from right.
+    For labels of 0 and 1 both equal `dice`. For soft labels both are 0 only where p = y
+    everywhere. DML1 moves each p towards its y; DML2 may push one p past its y while
+    the rest of the set is wrong.
 
     Use it with soft labels (distilled, averaged, smoothed), where `dice` trains p to 0
     or 1.
 
-    Pitfalls: For labels of 0 and 1 it is `dice`, faults included. The slope jumps at p
-    = y. DML2 is 0 where all p = y, but while other elements are wrong it may push one
-    beyond its y.
+    Pitfalls: For labels of 0 and 1 it has all pitfalls of `dice`. The slope jumps at p
+    = y. DML2 may push one p past its y while others are wrong.
 
     Args:
       variant: "dml1" or "dml2".

@@ -1,7 +1,7 @@
-"""The arguments that all losses share, described once.
+"""Descriptions of the arguments that losses share.
 
-The decorators of `contract` add them to each docstring, so that `help` and the site
-show them while a loss's source tells only what is its own.
+The decorators of `contract` add them to each docstring, so that the source of a loss
+documents only its own arguments.
 """
 
 import inspect
@@ -62,7 +62,7 @@ def complete(docstring: str, parameters: list[str], raises: bool = True) -> str:
 
 
 def described_arguments(docstring: str) -> dict[str, str]:
-    """Return what the `Args` of a docstring say, by the name of the argument."""
+    """Return the descriptions in the `Args` of a docstring, by argument."""
     section = inspect.cleandoc(docstring).partition("\nArgs:\n")[2]
     entries = _entries(section.partition("\n\n")[0])
     return {
@@ -72,7 +72,7 @@ def described_arguments(docstring: str) -> dict[str, str]:
 
 
 def _entries(section: str) -> dict[str, list[str]]:
-    """The lines of each argument."""
+    """Return the lines of each argument."""
     entries: dict[str, list[str]] = {}
     for line in section.splitlines():
         if line.startswith("  ") and not line.startswith("   "):

@@ -38,7 +38,7 @@ class Elements(NamedTuple):
 
     @property
     def label_axes(self) -> int:
-        """The number of axes that a set may be formed of: classes are none."""
+        """Number of label axes, classes not counted."""
         return self.where.ndim - (self.form == "multi_label")
 
     def mask(self, values: Array) -> Array:
@@ -84,7 +84,7 @@ def prepare(
 
 
 def one_hot(labels: Array, classes: int) -> Array:
-    """Return whether each class is the label: bool `[..., C]` of ints `[...]`."""
+    """Return one-hot bools `[..., C]` of ints `[...]`."""
     return labels[..., None] == jnp.arange(classes)
 
 

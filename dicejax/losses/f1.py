@@ -47,11 +47,9 @@ def soft_f1(
         {(1 + \beta^2) I + \beta^2 \mathrm{FN} + \mathrm{FP} + \gamma}
 
     With hard predictions it is one minus the score that evaluation reports: macro, the
-    mean over classes, or micro, of counts summed over classes. A micro score over all
-    classes of a softmax is accuracy; name the class of no entity (O) in `exclude_class`
-    to get the micro F1 of tagging.
+    mean over classes, or micro, of counts summed over classes.
 
-    Use it to train on the very average that is reported; `exclude_class` leaves out O.
+    Use it to train on the reported average itself; `exclude_class` leaves out O.
 
     Pitfalls: Micro over all classes of a softmax is accuracy: name O in
     `exclude_class`. With `smooth=0` a class without gold adds a constant 1 without
@@ -61,7 +59,8 @@ def soft_f1(
       beta: weight of recall against precision; 1 gives F1, and then each class's loss
         is `dice` of the same smooth.
       average: "macro", "micro", or "none" for one loss per class.
-      exclude_class: a class that is left out of the average and of "none".
+      exclude_class: class left out of the average and of "none", such as O for the
+        micro F1 of tagging.
 
     Returns:
       Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
@@ -112,25 +111,25 @@ def sigmoid_f1(
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""One minus the F1 of a tuned sigmoid: several labels, or one, per element.
+    r"""One minus the F1 of a scaled and shifted sigmoid, multi-label or binary.
 
     .. math:: L = 1 - \frac{2 \sum S y + \gamma}{\sum S + \sum y + \gamma},
         \qquad S = \sigma(\beta (z + \eta))
 
-    A steep sigmoid comes close to the decision that F1 counts. With slope 1 and offset
-    0 it is `soft_f1` in the multi-label form.
+    A steep sigmoid approximates the hard decisions of F1. With slope 1 and offset 0 it
+    is `soft_f1` in the multi-label form.
 
-    Use it with several labels per element, closer to the decision than `soft_f1`.
+    Use it for multi-label tasks, closer to hard decisions than `soft_f1`.
 
     Pitfalls: A steep sigmoid is flat elsewhere: at slope 4 an element one logit away
-    from the decision has 7% of the slope, three away nothing. A class without gold as
-    in `soft_f1`.
+    from the decision has 7% of the slope, three away none. A class without gold as in
+    `soft_f1`.
 
     Args:
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
         logits; -100 masks one entry.
-      slope: beta. The gradient fades where slope times the distance is large.
-      offset: eta, in units of logits: where the decision lies.
+      slope: beta; the gradient fades where slope times the distance is large.
+      offset: eta, in units of logits; the decision is at z = -eta.
       average: "macro", "micro", or "none" for one loss per class.
 
     Returns:
@@ -167,7 +166,7 @@ def _f_beta(
     if average == "micro" and has_classes:
         counts = jax.tree.map(lambda one: jnp.sum(one, axis=-1), counts)
     overlap, actual = counts.intersection, counts.actual
-    # A difference of sums may round to less than nothing.
+    # A difference of sums may round to below 0.
     wrong = (counts.predicted - overlap) + beta**2 * (actual - overlap)
     wrong = jnp.where(wrong < 0, 0, wrong)
     right = (1 + beta**2) * overlap

@@ -1,4 +1,4 @@
-"""Focal loss: what is right already hardly counts."""
+"""Focal loss: down-weights well-classified elements."""
 
 from typing import Literal
 
@@ -45,19 +45,19 @@ def focal(
 
     with p the softmax of the logits. In the binary and the multi-label form p is the
     sigmoid and the sum runs over the two outcomes, 1 - p and p. The alpha of RetinaNet
-    is `class_weights=[1 - alpha, alpha]`; weights are made from `class_counts` where
-    `scheme` says how.
+    is `class_weights=[1 - alpha, alpha]`; `scheme` makes weights from `class_counts`.
 
-    Use it when many easy elements drown few hard ones.
+    Use it when many easy elements dominate few hard ones.
 
     Pitfalls: Its optimum is not the true probability: at :math:`\gamma = 2` an element
     that is positive 9 times in 10 is trained to p = 0.69, so thresholds and calibration
-    are off. Wrong labels stay hard for ever and dominate.
+    are off. Mislabelled elements stay hard and dominate.
 
     Args:
-      gamma: 0 is cross-entropy; the larger, the less an easy element counts.
-      scheme: how class counts become weights, a function of `class_weights`; "none":
-        they do not, and need not be given.
+      gamma: focusing exponent; 0 is cross-entropy, larger values down-weight easy
+        elements more.
+      scheme: weighting scheme, a function of `class_weights`; "none" needs no class
+        counts.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
       class_counts: positive floats like the class weights, for `scheme`.

@@ -29,17 +29,16 @@ def lovasz_softmax(
         \qquad m_i = |y_{ic} - p_{ic}|
 
     with the errors m in falling order and Delta_J the Jaccard loss of getting just
-    those elements wrong. For hard predictions it is 1 - intersection over union. It
-    sorts the set once per class: n log n, the only loss here that is not linear.
+    those elements wrong. For hard predictions it is 1 - intersection over union.
 
-    Use it to end training on intersection over union; it has no `smooth` to choose.
+    Use it to end training on intersection over union, without a `smooth` to choose.
 
     Pitfalls: It sorts: :math:`N \log N` per class, and under `axis_name` each device
     gathers the whole set. Elements with errors under that of the best positive have
-    slope 0. By default a class without gold is 0 whatever is predicted.
+    slope 0. By default a class without gold has loss 0 for any prediction.
 
     Args:
-      absent: what a class without gold in its set gives. "skip": 0, as its authors'
+      absent: loss of a class without gold in its set. "skip": 0, as its authors'
         "present"; "smooth": the formula, which is the largest error.
 
     Returns:

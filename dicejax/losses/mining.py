@@ -1,4 +1,4 @@
-"""Hard negative mining: the negatives that a model gets most wrong."""
+"""Hard negative mining: keep the hardest negatives only."""
 
 import jax
 import jax.numpy as jnp
@@ -26,17 +26,17 @@ def hard_negative_mask(
 
     .. math:: k = \max(\text{minimum}, \lfloor \text{ratio} \cdot n_+ \rfloor)
 
-    The k negatives of the highest score stay: exactly k, or all if there are fewer. Of
-    equal scores the first stays. Pass the result as the `where` of any loss.
+    The k negatives with the highest scores are kept, or all if there are fewer; of
+    equal scores the first. Pass the result as the `where` of any loss.
 
     Args:
       scores: floats `[...]`, higher for harder: losses, or the probability of a
         positive.
-      positives: bool `[...]`, which elements are positive.
-      where: bool `[...]`; False leaves an element out: it is neither counted nor kept.
+      positives: bool `[...]`, True for positive elements.
+      where: bool `[...]`; False leaves an element out: neither counted nor kept.
       axis: the axes that form a set. None: all, so one set; -1: one set per row.
       negatives_per_positive: the ratio, at least 0.
-      minimum: negatives that stay in any case, without positives too; at least 0.
+      minimum: negatives kept in any case, even without positives; at least 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread.
 
     Returns:
@@ -127,19 +127,19 @@ def hard_negatives(
     .. math:: L_i = \frac{N}{\sum_j m_j} m_i \, \mathrm{CE}_i
 
     with m the `hard_negative_mask` of the cross-entropies and N the number of elements,
-    so that their mean is that of the elements that stay.
+    so that the mean is that of the kept elements.
 
     Use it when negatives outnumber positives by hundreds.
 
-    Pitfalls: Positives labelled as negatives are the hardest negatives. p comes out too
-    high, as negatives are thinned. Ratio and minimum of 0 leave positives alone, and
-    all is called positive.
+    Pitfalls: Positives mislabelled as negatives are the hardest negatives. Predicted p
+    is too high, as negatives are undersampled. With ratio and minimum 0 only positives
+    are kept, and everything is predicted positive.
 
     Args:
-      negatives_per_positive: how many negatives stay for each positive.
-      minimum: how many negatives stay in any case.
-      negative_class: label of the negatives; O is the first in tagging. In the
-        multi-label form each 0 is a negative.
+      negatives_per_positive: negatives kept per positive.
+      minimum: negatives kept in any case.
+      negative_class: label of the negatives, O in tagging. In the multi-label form each
+        0 is a negative.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked or left out.

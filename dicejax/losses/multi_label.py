@@ -1,4 +1,4 @@
-"""Losses for elements with several labels, each a rare positive."""
+"""Losses for multi-label classification with rare positives."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -34,15 +34,13 @@ def asymmetric(
     gamma_negative: float | Array = 4.0,
     margin: float | Array = 0.05,
 ) -> Array:
-    r"""Asymmetric loss (ASL): focal, but negatives fade faster, and end at a margin.
+    r"""Asymmetric loss (ASL): focal loss with faster decay and a margin for negatives.
 
     .. math::
         L = -y (1 - p)^{\gamma_+} \log p
         - (1 - y) p_m^{\gamma_-} \log(1 - p_m), \qquad p_m = \max(p - m, 0)
 
-    Negatives with p below m give nothing at all.
-
-    Use it with many labels, most of them absent, some of those wrongly.
+    Use it with many labels, most of them absent and some wrongly so.
 
     Pitfalls: Negatives under the margin have slope 0, so p is not a probability and the
     threshold must be tuned. With a margin a negative of p = 1 has slope 0 too:
@@ -88,21 +86,21 @@ def zlpr(
     where: Array | None = None,
     class_axis: int = -1,
 ) -> Array:
-    r"""Zero-bounded log-sum-exp and pairwise rank-based loss.
+    r"""Zero-bounded log-sum-exp and pairwise rank-based loss (ZLPR).
 
     .. math::
         L = \log\left(1 + \sum_{c: y_c = 0} e^{z_c}\right)
         + \log\left(1 + \sum_{c: y_c = 1} e^{-z_c}\right)
 
     Ranks every positive over 0 and every negative below, so 0 is the threshold and any
-    number of labels may be predicted; no class drowns in the number of negatives. For
-    soft labels t the terms weigh 1 - t and t.
+    number of labels may be predicted; positives are not outweighed by the number of
+    negatives. For soft labels t the terms weigh 1 - t and t.
 
     Use it with any number of labels per element and 0 as the threshold.
 
-    Pitfalls: Logits are ranks: the sigmoid of one is no probability. A wrong label at
-    the extreme takes the slope of all others on its side, as in a softmax. Knows no
-    frequencies.
+    Pitfalls: Logits are ranking scores: their sigmoid is no probability. A wrong label
+    at the extreme takes the slope of all others on its side, as in a softmax. Class
+    frequencies are not used.
 
     Args:
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
@@ -171,24 +169,24 @@ def distribution_balanced(
         r_c = \frac{1 / n_c}{\sum_{j: y_j = 1} 1 / n_j}, \quad
         \nu_c = \kappa \log\left(\frac{N}{n_c} - 1\right)
 
-    An element with several labels would be drawn once for each of them if classes were
-    balanced by sampling: r takes that back. Elements without a label have r infinite.
+    r corrects class-balanced sampling, which would draw an element once for each of its
+    labels; without labels it is infinite.
 
-    Use it with long-tailed labels that occur together, when their counts are known.
+    Use it with long-tailed, co-occurring labels and known counts.
 
     Pitfalls: An element without any label has the largest weight, :math:`\alpha + 1`,
-    for all its negatives: where most elements are empty, as in tagging, they rule. Its
-    six numbers are tuned together. A count of 0 is refused.
+    for all its negatives: where most elements have none, as in tagging, they dominate.
+    Its hyper-parameters must be tuned together. A count of 0 is refused.
 
     Args:
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
-      class_counts: positive floats `[C, 2]`: how many elements lack each class and how
-        many have it, n. N is the largest sum of the two.
+      class_counts: positive floats `[C, 2]`: numbers of elements without and with each
+        class (n). N is the largest sum of the two.
       alpha: lower end of the weights.
-      beta: how steeply the weight rises around mu.
-      mu: the r of half weight.
+      beta: steepness of the weight around mu.
+      mu: value of r with half weight.
       kappa: strength of the shift by class frequency; 0 for none.
-      scale: lambda, by which the slope of negatives is delayed; 1 for none.
+      scale: lambda, the tolerance that delays the slope of negatives; 1 for none.
 
     Returns:
       Floats `[..., C]`, 0 where masked; the paper divides their sum by C.

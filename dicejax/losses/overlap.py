@@ -1,4 +1,4 @@
-"""Overlap of predictions with labels over a set: the counts that set losses share."""
+"""Overlap counts of predictions and labels over a set, shared by set losses."""
 
 import dataclasses
 from typing import Literal
@@ -19,9 +19,9 @@ class OverlapCounts:
     """Soft counts of a set, per class: `a + b` counts the union of disjoint sets.
 
     Attributes:
-      intersection: I, what is predicted and actual: the soft true positives.
-      predicted: P, what is predicted: soft true and false positives.
-      actual: Y, what the labels hold: true positives and false negatives.
+      intersection: I, soft true positives.
+      predicted: P, soft true and false positives.
+      actual: Y, true positives and false negatives of the labels.
     """
 
     intersection: Array
@@ -53,7 +53,7 @@ def overlap_counts(
     intersection: Literal["product", "minimum"] = "product",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
-    r"""Count, for each class, predictions, labels and their overlap over a set.
+    r"""Count predictions, labels and their overlap over a set, per class.
 
     .. math::
         f_c = (1 - p_c)^\alpha p_c, \quad

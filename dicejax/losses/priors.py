@@ -1,4 +1,4 @@
-"""Losses that know how often each class occurs: margins and adjusted logits."""
+"""Losses that use class frequencies: margins and adjusted logits."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -28,23 +28,23 @@ def logit_adjusted(
     multi_label: bool = False,
     tau: float | Array = 1.0,
 ) -> Array:
-    r"""Logit-adjusted cross-entropy: the logits learn what the frequencies do not tell.
+    r"""Logit-adjusted cross-entropy: log class frequencies added to the logits.
 
     .. math:: L = -\sum_c y_c \log \mathrm{softmax}(z + \tau \log n)_c
 
-    n are the class counts. In the binary and the multi-label form z becomes
-    :math:`z + \tau \log(n_1 / n_0)`. Predictions are made from z itself, which then
-    favours all classes alike (for tau 1: it minimises the balanced error).
+    n are the class counts. In the binary and the multi-label form z becomes :math:`z +
+    \tau \log(n_1 / n_0)`. Predictions use z itself, which for tau 1 minimises the
+    balanced error.
 
     Use it when each class counts the same in the metric (balanced accuracy, macro
     recall) and counts are known.
 
-    Pitfalls: A count of 0 is refused: take at least 1. Counts of the corpus when
-    batches are resampled. `adjust_logits` on top: that adjusts twice. Worse accuracy if
-    tests are imbalanced as training is.
+    Pitfalls: A count of 0 is refused: use at least 1. If training resamples, counts
+    must be those of its batches, not of the corpus. `adjust_logits` on top adjusts
+    twice. Accuracy drops if the test set is as imbalanced as the training set.
 
     Args:
-      tau: strength; 0 is cross-entropy.
+      tau: strength of the adjustment; 0 is cross-entropy.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
@@ -78,17 +78,17 @@ def adjust_logits(
 
     .. math:: z - \tau \log \pi, \qquad \pi = n / \sum n
 
-    For a model trained by plain cross-entropy, whose argmax then favours all classes
-    alike. In the binary and the multi-label form: :math:`z - \tau \log(n_1 / n_0)`.
+    For a model trained with plain cross-entropy; its argmax then favours no class. In
+    the binary and the multi-label form: :math:`z - \tau \log(n_1 / n_0)`.
 
     Args:
       logits: floats `[..., C]`, or `[...]` in the binary form.
       class_counts: positive floats `[C]`: how often each class occurs; `[2]` in the
         binary form (of label 0 and 1); `[C, 2]` in the multi-label form.
-      tau: strength; 0 changes nothing.
+      tau: strength of the adjustment; 0 changes nothing.
       class_axis: the axis of the logits that holds the classes; None for the binary
         form.
-      multi_label: whether each class has a sigmoid of its own.
+      multi_label: whether each class has its own sigmoid.
 
     Returns:
       Floats shaped like the logits; float32, or float64 for float64 logits.
@@ -120,7 +120,7 @@ def adjust_logits(
 
 
 def _log_odds(class_counts: float | Array, *, sigmoid: bool) -> Array:
-    """Log of the class shares, or of n1 / n0 in the other forms."""
+    """Return the log of the class shares, or of n1 / n0 in the other forms."""
     logs = jnp.log(class_counts)
     if sigmoid:
         return logs[..., 1] - logs[..., 0]
@@ -148,7 +148,7 @@ def ldam(
     scale: float | Array = 1.0,
     class_weights: Array | None = None,
 ) -> Array:
-    r"""Label-distribution-aware margin loss: rare classes must win by more.
+    r"""Label-distribution-aware margin loss (LDAM): larger margins for rare classes.
 
     .. math::
         L = -w_y \log \frac{e^{s (z_y - \Delta_y)}}
@@ -157,7 +157,7 @@ def ldam(
 
     In the binary form the gold class must win by its margin in z or -z.
 
-    Use it when rare classes are learnt by heart and generalise badly.
+    Use it when rare classes are memorised and generalise badly.
 
     Pitfalls: `scale=30` is for cosines in [-1, 1]: with the logits of a linear head
     each slope is 30 or 0. With `scale=1` logits of 10 outgrow a margin of 0.5. A count
@@ -166,7 +166,7 @@ def ldam(
     Args:
       max_margin: m, the margin of the rarest class, in units of logits; 0 is
         cross-entropy.
-      scale: s. Its authors use 30, for logits that are cosines; 1 suits a linear head.
+      scale: s; its authors use 30 for logits that are cosines, 1 suits a linear head.
       class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1. Its
         authors switch them on late in training (deferred re-weighting).
 
@@ -215,7 +215,7 @@ def vs(
     gamma: float | Array = 0.15,
     class_weights: Array | None = None,
 ) -> Array:
-    r"""Vector-scaling loss: logits scaled and shifted by the class counts.
+    r"""Vector-scaling loss (VS): logits scaled and shifted by the class counts.
 
     .. math::
         L = -w_y \log \mathrm{softmax}(\Delta z + \iota)_y, \qquad
@@ -226,12 +226,12 @@ def vs(
     :math:`w_y \log(1 + e^{-(\Delta_y (\pm z) + \tau \log (n_y / n_{1-y}))})`.
     The shift acts early in training, the scale in its last phase.
 
-    Use it as `logit_adjusted`, for training to zero error, where a shift alone wears
-    off.
+    Use it like `logit_adjusted` when training to zero error, where a shift alone loses
+    its effect.
 
     Pitfalls: The slope of a rare class is multiplied by its :math:`a_c` (0.35 for 1 in
-    1000 at :math:`\gamma = 0.15`): without :math:`\tau` it learns rare classes later
-    than CE. A count of 0 is refused. Integer labels only.
+    1000 at :math:`\gamma = 0.15`): without :math:`\tau` rare classes are learned later
+    than with CE. A count of 0 is refused. Integer labels only.
 
     Args:
       tau: strength of the shift. With gamma 0 it is `logit_adjusted`.

@@ -1,4 +1,4 @@
-"""Probabilities in log space: p, 1 - p and what is made of them, exact at every size.
+"""Probabilities in log space: p, 1 - p and functions of them, exact at every size.
 
 The plain form (1-p)^alpha has the derivative -alpha (1-p)^(alpha-1), infinite where p
 rounds to 1; times the zero derivative of p it gives NaN. Here log p and log(1-p) come
@@ -50,7 +50,7 @@ def gold_logit(elements: Elements) -> Array:
 def at_label(values: Array, labels: Array) -> Array:
     """Return the value of each element's label: `[..., C]` or `[C]` at `[...]`.
 
-    A sum over a mask, as gathers cannot be sharded without being told how.
+    A sum over a mask: gathers need explicit shardings.
     """
     return jnp.sum(jnp.where(one_hot(labels, values.shape[-1]), values, 0), axis=-1)
 

@@ -1,4 +1,4 @@
-"""Functions of the order of a whole set, also of one spread over devices."""
+"""Ranking of whole sets, also of sets sharded over devices."""
 
 import math
 from collections.abc import Callable
@@ -37,10 +37,7 @@ def over_set(
 
 
 def _replicated(array: Array) -> Array:
-    """Return the array whole on each device of a mesh with Explicit axes.
-
-    There, unlike with Auto axes, nothing sorts along a sharded axis.
-    """
+    """Replicate an array over Explicit mesh axes, along which nothing can be sorted."""
     sharding = jax.typeof(array).sharding
     if not any(sharding.spec):
         return array
@@ -48,6 +45,6 @@ def _replicated(array: Array) -> Array:
 
 
 def unsorted(values: Array, order: Array) -> Array:
-    """Return values `[..., S]` to the places that `order` took them from."""
+    """Undo the sort of values `[..., S]` by `order`."""
     nothing = jnp.zeros_like(values)
     return jnp.put_along_axis(nothing, order, values, axis=-1, inplace=False)

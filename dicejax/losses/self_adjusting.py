@@ -48,35 +48,33 @@ def self_adjusting_dice(
         L = 1 - \frac{2 \sum f y + \gamma}{\sum f + \sum y + \gamma},
         \qquad f = (1 - p)^\alpha p
 
-    `squared` sums squares below, f^2 and y^2, as the paper's DL and the code of its
-    authors do: without it a rare class is pushed down by many small probabilities
-    faster than it is learnt. `axis=(), form="gold", squared=False` is eq. 11 as
-    written; its gradient vanishes for a gold class that has lost all probability, so
-    rare classes may never be learnt.
+    `squared` sums squares in the denominator, f^2 and y^2, as the paper's DL and its
+    authors' code do: without it many small probabilities push a rare class down faster
+    than it is learned. `axis=(), form="gold", squared=False` is eq. 11 as written; its
+    gradient vanishes for a gold class that has lost all probability, so rare classes
+    may never be learned.
 
     The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
-    0.01, 0.909 for 0.1, 0.5 for 1. The loss falls as f of a positive grows, so
-    positives are trained to p*, not to 1, and down again beyond it: alpha = 1 trains
-    them to 0.5, the threshold of a decision. Published scripts use alpha = 0.01. With
-    `stop_gradient_weight` the factor only weighs: the gradient pushes every positive
-    up, whatever alpha, and the fixed point is gone. The value of the loss stays, so it
-    no longer is what the gradient descends.
+    0.01, 0.909 for 0.1, 0.5 for 1. Positives are trained to p*, not to 1, and down
+    again beyond it. Published scripts use alpha = 0.01. With `stop_gradient_weight` the
+    factor is a constant weight: the gradient pushes every positive up, whatever alpha,
+    but is no longer that of the loss.
 
-    The form "gold" looks at p of the gold class alone: with alpha 0 it is
-    (1 - p) / (1 + p + gamma), a function of p_gold, hence a surrogate for accuracy and
-    not for F1. Over sets larger than an element, batch composition matters: see `dice`.
+    The form "gold" uses p of the gold class alone: with alpha 0 it is (1 - p) / (1 + p
+    + gamma), hence a surrogate for accuracy and not for F1. Over sets larger than an
+    element, batch composition matters: see `dice`.
 
-    Use it to let go of confident elements, or to repeat the paper's DSC, with
+    Use it to down-weight confident elements, or to reproduce the paper's DSC, with
     :math:`\alpha` about 0.01.
 
     Pitfalls: Its own optimum: :math:`\alpha = 1` trains positives to 0.5, the threshold
-    itself. In :math:`f` a false positive of p = 1 is no false positive: for
-    :math:`\alpha` over 0 its loss returns to 0. `form="gold"` follows accuracy, not F1.
+    itself. With :math:`\alpha` over 0 a false positive of p = 1 has :math:`f = 0`, so
+    its loss returns to 0. `form="gold"` follows accuracy, not F1.
 
     Args:
       alpha: exponent of the factor; 0 gives `dice`.
-      squared: whether to sum squares below.
-      form: "one_versus_rest": every class as a binary problem of its own. "gold": only
+      squared: whether to sum squares in the denominator.
+      form: "one_versus_rest": every class as a separate binary problem. "gold": only
         the gold class of each element, y = 1; needs integer labels and `axis=()`. In
         the binary and the multi-label form classes are binary problems already, and
         `form` changes nothing.

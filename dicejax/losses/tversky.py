@@ -1,4 +1,4 @@
-"""Tversky losses: false positives and false negatives weighed apart."""
+"""Tversky losses: separate weights for false positives and false negatives."""
 
 import jax.numpy as jnp
 from jax import Array
@@ -24,13 +24,13 @@ def tversky_from_counts(
     smooth: float | Array = 1.0,
     absent: Absent = "smooth",
 ) -> Array:
-    r"""Tversky loss of counted sets.
+    r"""Tversky loss from the counts of a set.
 
     .. math::
         L = 1 - \frac{I + \gamma}{I + \alpha (P - I) + \beta (Y - I) + \gamma}
 
     Args:
-      counts: what `overlap_counts` returns, or a sum of such.
+      counts: counts from `overlap_counts`, or a sum of them.
       alpha: weight of false positives, P - I.
       beta: weight of false negatives, Y - I.
 
@@ -38,7 +38,7 @@ def tversky_from_counts(
       Floats in the shape of the counts; 0 for an empty set.
 
     Raises:
-      ValueError: if a known weight is negative, or `absent` is no choice.
+      ValueError: if a known weight is negative, or `absent` is not a choice.
 
     Source: Li et al., ACL 2020, eq. 9 over a set
     (https://aclanthology.org/2020.acl-main.45); Salehi et al., MLMI 2017.
@@ -61,7 +61,7 @@ def tversky_from_counts(
 
 
 def _at_least_0(difference: Array) -> Array:
-    """Sums may differ by less than nothing; a maximum would halve the slope at 0."""
+    """Clip negative rounding; a maximum would halve the slope at 0."""
     return jnp.where(difference < 0, 0, difference)
 
 
@@ -87,16 +87,14 @@ def tversky(
         \beta \mathrm{FN}_c + \gamma}, \quad
         \mathrm{FP} = \sum p (1 - y), \quad \mathrm{FN} = \sum (1 - p) y
 
-    alpha weighs false positives and beta false negatives, as in the paper; some
-    libraries have them the other way round. With beta over alpha it favours recall.
-    With both 1/2 it is `dice` of twice the smooth; with both 1, `jaccard`. With
-    `axis=()` it is the paper's TL, eq. 9, a loss of each element.
+    alpha weighs false positives and beta false negatives, as in the paper. With both
+    1/2 it is `dice` of twice the smooth; with both 1, `jaccard`. With `axis=()` it is
+    the paper's TL, eq. 9, a loss of each element.
 
-    Use it to buy recall (:math:`\beta` over :math:`\alpha`) or precision.
+    Use it to favour recall (:math:`\beta` over :math:`\alpha`) or precision.
 
-    Pitfalls: Some libraries swap :math:`\alpha` and :math:`\beta`. :math:`\alpha = 0`:
-    to call all elements positive costs nothing. Falls to all O as `dice` does. With
-    both 1/2 it is `dice` of twice the smooth.
+    Pitfalls: Some libraries swap :math:`\alpha` and :math:`\beta`. With :math:`\alpha =
+    0` predicting everything positive costs nothing. Collapses to all O as `dice` does.
 
     Args:
       alpha: weight of false positives.
@@ -154,14 +152,13 @@ def focal_tversky(
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Focal Tversky loss: classes that are nearly learnt weigh more, or less.
+    r"""Focal Tversky loss: a steeper slope for classes that are nearly learned.
 
     .. math:: L_c = \mathrm{tversky}_c^{1 / \gamma}
 
-    gamma over 1 steepens the loss where it is small, so that a class is trained to the
-    end; gamma 1 is `tversky`.
+    gamma over 1 steepens the loss where it is small; gamma 1 is `tversky`.
 
-    Use it when a class stays half learnt.
+    Use it when a class stays half learned.
 
     Pitfalls: The slope is multiplied by :math:`L^{1/\gamma - 1} / \gamma`, without
     bound as the loss L goes to 0. In its paper :math:`\alpha` weighs false negatives,
@@ -232,9 +229,8 @@ def jaccard(
 
     Use it when intersection over union is the metric.
 
-    Pitfalls: Flatter than `dice` where it matters at the start: for `smooth=0` half
-    the slope where nothing overlaps, twice at the end. What is in the batch matters as
-    for `dice`.
+    Pitfalls: Flatter than `dice` at the start: for `smooth=0` half the slope where
+    nothing overlaps, twice at the end. Batch composition matters as for `dice`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the

@@ -41,7 +41,7 @@ def unified_focal(
     absent: Absent = "smooth",
     axis_name: str | tuple[str, ...] | None = None,
 ) -> Array:
-    r"""Unified focal loss of a set: one number for all classes.
+    r"""Unified focal loss of a set: one value for all classes.
 
     .. math::
         L = \lambda F + (1 - \lambda) T, \qquad
@@ -56,7 +56,7 @@ def unified_focal(
     :math:`(1 - \mathrm{TI}_c)^{1 - \gamma}`, the background has
     :math:`1 - \mathrm{TI}_c`. The binary form has the classes 0 and 1.
 
-    Use it to have the slope of CE at the start and an overlap at the end.
+    Use it to combine CE's slope at the start with an overlap loss at the end.
 
     Pitfalls: `variant="symmetric"` with :math:`\gamma = 0`: T is a constant. A class
     without gold adds about :math:`(1 - \lambda) / C` without gradient unless
@@ -67,7 +67,7 @@ def unified_focal(
       delta: weight of false negatives, and of all but the background in F.
       gamma: in [0, 1): strength of fading and of enhancing.
       variant: "asymmetric" or "symmetric".
-      background: label of the class that is not rare, O in tagging.
+      background: label of the frequent class, O in tagging.
 
     Returns:
       Floats, the label axes that `axis` does not name. A fully masked set gives 0.

@@ -1,8 +1,8 @@
 """Objectives: a loss, its hyper-parameters and the output it reads, as one dataclass.
 
 An experiment file and the command line set every field. An objective is a pytree whose
-floats are leaves, so that a new value runs the program already compiled. The losses of
-`dicejax.losses` have theirs here, by the name of their class: `Dice`, `Focal`, ...
+floats are leaves, so that a new value runs the program already compiled. Each loss of
+`dicejax.losses` has its objective here: `Dice`, `Focal`, ...
 """
 
 from typing import TYPE_CHECKING, Any

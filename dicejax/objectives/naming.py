@@ -1,4 +1,4 @@
-"""Names of losses, told apart by what differs from their defaults."""
+"""Names of objectives: the short name and the settings other than defaults."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dicejax.objectives.objective import Objective
 
 
 def name_of(objective: Objective) -> str:
-    """Name an objective: its short name, and what differs from its defaults.
+    """Return an objective's name: its short name and non-default settings.
 
     >>> from dicejax.objectives import SelfAdjustingDice
     >>> name_of(SelfAdjustingDice(alpha=1.0, smooth=0.01))
@@ -26,14 +26,14 @@ def name_of(objective: Objective) -> str:
 
 
 def _text(value: object) -> str:
-    """Write a field's value; the objectives within a sum are named too."""
+    """Format a field's value, with the names of objectives within a sum."""
     if isinstance(value, tuple):
         return "+".join(map(_text, value))
     return name_of(value) if isinstance(value, Objective) else str(value)
 
 
 def names_of(objectives: Sequence[Objective]) -> list[str]:
-    """Name objectives, each as `name_of` does.
+    """Return the name of each objective.
 
     >>> from dicejax.objectives import CrossEntropy, SelfAdjustingDice
     >>> names_of([CrossEntropy(), SelfAdjustingDice(), SelfAdjustingDice(alpha=1.0)])

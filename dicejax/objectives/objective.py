@@ -1,4 +1,4 @@
-"""Objectives: what training minimises, and weighted sums of them."""
+"""Objectives that training minimises, and weighted sums of them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _is_traced(hint: Any) -> bool:
 
 
 def by_short_name() -> dict[str, type[Objective]]:
-    """Return the objectives by the names that the command line takes."""
+    """Return all objectives by their short names."""
     named = [cls for cls in CLASSES.values() if "short_name" in vars(cls)]
     return {cls.short_name: cls for cls in named}
 
@@ -77,21 +77,21 @@ def tuned(default: Any, low: float, high: float, **how: Any) -> Any:
 
 @objective
 class Objective:
-    """A scalar that training minimises, of one output or of several.
+    """A scalar that training minimises, from one or several outputs.
 
-    An output has labels in one of two forms. With one axis less than the logits
-    `[..., C]` they name one class of each element (softmax). With the logits' shape
-    they are multi-label: 0 or 1 for each class by itself (sigmoid). A mean over
-    labelled elements is then one over labelled entries, elements times classes. C may
-    be 1. A label of -100 is masked.
+    An output has labels in one of two forms. With one axis less than the logits `[...,
+    C]` they name one class of each element (softmax). With the logits' shape they are
+    multi-label: 0 or 1 for each class (sigmoid). A mean over labelled elements is then
+    one over labelled entries, elements times classes. C may be 1. A label of -100 is
+    masked.
 
     A subclass is decorated with `objective`, declares its hyper-parameters as fields
-    and defines `loss`, or `loss_and_state` if it carries state. A loss that is a
-    function needs none: the decorator `dicejax.objectives.loss` makes one.
+    and defines `loss`, or `loss_and_state` if it carries state. For a loss that is a
+    function, the decorator `dicejax.objectives.loss` makes the subclass.
 
     Args:
-      output: name of the output whose logits the loss reads, and of its labels; None
-        for all the task has.
+      output: output whose logits and labels the loss reads; None for all outputs of the
+        task.
     """
 
     short_name: ClassVar[str]
@@ -111,11 +111,11 @@ class Objective:
           outputs: logits `[..., C]` by name of the output.
           targets: integer labels `[...]`, or `[..., C]` of 0 and 1, by name of the
             output; -100 is masked.
-          state: what `initial_state` or the previous call returned.
-          progress: the share of training that is done, in [0, 1].
+          state: state returned by `initial_state` or the previous call.
+          progress: completed share of training, in [0, 1].
 
         Raises:
-          ValueError: it names no output and there are several.
+          ValueError: no output is named and there are several.
         """
         del progress
         name = self._one_of(outputs)
@@ -143,12 +143,12 @@ class Objective:
     def is_of_a_set(self) -> bool:
         """Whether it compares classes over a set of elements, such as the batch.
 
-        Labels that are positions in a sequence are of no class, and do not suit it.
+        Not for outputs whose labels are positions in a sequence.
         """
         return False
 
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
-        """Return the counts that the mean divides by, of labels whatever the logits.
+        """Return the counts that the mean divides by, which depend on the labels alone.
 
         Counts of micro-batches add up to those of the batch.
 
@@ -170,18 +170,18 @@ class Objective:
         whole: LabelCounts,
         progress: float | Array = 0.0,
     ) -> Array:
-        r"""Return what a micro-batch adds to the loss of the whole batch, a scalar.
+        r"""Return a micro-batch's contribution to the loss of the batch, a scalar.
 
         .. math:: L = \sum_k L_k \frac{n_k}{n}, \qquad n = \sum_k n_k
 
-        with n_k the `elements` of micro-batch k, so its gradients can be added as they
-        come. A micro-batch without labels adds 0.
+        with n_k the `elements` of micro-batch k, so gradients can be accumulated. A
+        micro-batch without labels adds 0.
 
         Args:
           outputs: logits of the micro-batch, as those of a call.
           targets: its labels.
           whole: the `elements` of all micro-batches, added.
-          progress: the share of training that is done, in [0, 1].
+          progress: completed share of training, in [0, 1].
 
         Raises:
           TypeError: it is not additive.
@@ -204,16 +204,15 @@ class Objective:
         return self.elements(targets)
 
     def initial_state(self) -> State:
-        """Return what the first call is given: nothing, for most objectives."""
+        """Return the state for the first call, empty for most objectives."""
         return ()
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with what it needs of the training data.
+        """Return the objective with the training data's class counts, if it needs them.
 
         Args:
-          class_counts: how often each class is a label, `[C]`, or how often it is 0 and
-            how often 1, `[C, 2]`, by name of the output. Outputs whose labels are
-            positions have none.
+          class_counts: by output, the count of each class, `[C]`, or of its 0s and 1s,
+            `[C, 2]`. Outputs whose labels are positions have none.
 
         Raises:
           ValueError: the output it reads has no counts, or is one of several and none
@@ -251,7 +250,7 @@ class Objective:
         return WeightedSum(parts=copies, weights=shares)
 
     def terms(self) -> tuple[Objective, ...]:
-        """Return those that read an output: this one, or what it is made of."""
+        """Return the objectives that read an output: this one, or its members."""
         return (self,)
 
     @property
@@ -280,7 +279,7 @@ def _check_known(name: str, outputs: Sequence[str]) -> None:
 
 @objective
 class Combination(Objective):
-    """An objective made of others, linear in them.
+    """A linear combination of objectives.
 
     Args:
       output: without effect: each member reads its own.
@@ -288,11 +287,11 @@ class Combination(Objective):
 
     @property
     def members(self) -> tuple[Objective, ...]:
-        """The objectives that this one is made of: those among its fields."""
+        """The objectives among the fields."""
         return tuple(one for one in self._flat()[0] if isinstance(one, Objective))
 
     def with_members(self, members: Iterable[Objective]) -> Objective:
-        """Return the same combination of others."""
+        """Return the combination with other members."""
         leaves, structure = self._flat()
         left = iter(members)
         changed = [next(left) if isinstance(one, Objective) else one for one in leaves]
@@ -305,7 +304,7 @@ class Combination(Objective):
         return jax.tree.flatten(self, is_leaf=is_member)
 
     def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
-        """Return the loss, given those of the members."""
+        """Return the loss from the losses of the members."""
         raise TypeError(f"{type(self).__name__} does not define `combined`")
 
     def __call__(
@@ -331,7 +330,7 @@ class Combination(Objective):
         return all(member.is_additive for member in self.members)
 
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
-        """Return those of the members."""
+        """Return the counts of the members."""
         return tuple(member.elements(targets) for member in self.members)
 
     def contribution(
@@ -353,19 +352,19 @@ class Combination(Objective):
         return tuple(member.initial_state() for member in self.members)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the same of members that have their counts."""
+        """Return the combination with the members' class counts."""
         return self.with_members(
             one.with_class_counts(class_counts) for one in self.members
         )
 
     def terms(self) -> tuple[Objective, ...]:
-        """Return those of all members."""
+        """Return the terms of all members."""
         return tuple(leaf for member in self.members for leaf in member.terms())
 
     def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
     ) -> Objective:
-        """Return the same of members of which each reads what it names, or all."""
+        """Return the combination with the members' outputs filled in."""
         return self.with_members(
             one.bind_outputs(outputs, weights) for one in self.members
         )
@@ -377,11 +376,11 @@ class WeightedSum(Combination):
 
     Args:
       output: without effect: each part reads its own.
-      parts: what is added.
-      weights: one for each part.
+      parts: objectives to add.
+      weights: weight of each part.
 
     Raises:
-      ValueError: there are not as many weights as parts.
+      ValueError: the numbers of weights and parts differ.
     """
 
     short_name: ClassVar[str] = "sum"

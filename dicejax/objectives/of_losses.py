@@ -30,8 +30,8 @@ class LossObjective(Objective):
     classes, and over sets.
 
     Args:
-      output: name of the output whose logits the loss reads, and of its labels; None
-        for all the task has.
+      output: output whose logits and labels the loss reads; None for all outputs of the
+        task.
     """
 
     declaration: ClassVar[Declaration]
@@ -43,12 +43,12 @@ class LossObjective(Objective):
 
     @property
     def is_additive(self) -> bool:
-        """Whether the loss of a batch is a mean over its labels, each by itself."""
+        """Whether the loss of a batch is a mean over its labels, and has no state."""
         kind = self.declaration.kind
         return kind == "pointwise" or (kind == "set" and not self.is_of_a_set)
 
     def initial_state(self) -> State:
-        """Return the state before the first batch: nothing, for most losses."""
+        """Return the state before the first batch, empty for most losses."""
         make = self.declaration.initial_state
         if make is None:
             return ()
@@ -94,9 +94,9 @@ class LossObjective(Objective):
         return declared.function(logits, labels, state, **settings)
 
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
-        """Return how many labels there are, and how many elements have one, `[2]`.
+        """Return the numbers of labels and of labelled elements, `[2]`.
 
-        The loss's values tell which of the two its mean is over.
+        The shape of the loss's values decides which of the two its mean divides by.
         """
         if not self.is_additive:
             return super().elements(targets)
@@ -109,7 +109,7 @@ class LossObjective(Objective):
         whole: LabelCounts,
         progress: float | Array = 0.0,
     ) -> Array:
-        """Return what a micro-batch adds to the loss of the whole batch, a scalar."""
+        """Return a micro-batch's contribution to the loss of the batch, a scalar."""
         del progress
         self.elements(targets)
         name = self._one_of(outputs)
@@ -118,7 +118,7 @@ class LossObjective(Objective):
         return total / jnp.maximum(whole[place], 1)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with the counts of its output, if it wants any."""
+        """Return the objective with the counts of its output, if it takes any."""
         if not self._wants_counts or vars(self)["class_counts"]:
             return self
         name = self._one_of(class_counts)
@@ -138,12 +138,12 @@ class LossObjective(Objective):
 
     @property
     def _layout(self) -> Mapping[str, Any]:
-        """The keywords that make the set what `over` says."""
+        """The keywords of the set that `over` names."""
         over = self.declaration.over
         return over[vars(self)["over"]] if over else {}
 
     def _class_counts(self, logits: Array, labels: Array) -> Array | None:
-        """The counts as the loss wants them: `[C]`, or `[C, 2]` if multi-label."""
+        """Return the counts that the loss takes: `[C]`, or `[C, 2]` if multi-label."""
         if not self._wants_counts:
             return None
         given = vars(self)["class_counts"]
@@ -171,7 +171,7 @@ class LossObjective(Objective):
 def _of_each_class(
     function: Callable, logits: Array, labels: Array, settings: dict[str, Any]
 ) -> Array:
-    """The binary form of each class by itself, along a last axis."""
+    """Apply the binary form to each class of the last axis."""
     counts = settings.pop("class_counts", None)
 
     def binary(logits: Array, labels: Array, counts: Array | None) -> Array:
@@ -182,7 +182,7 @@ def _of_each_class(
 
 
 def _total(values: Array, labels: Array) -> tuple[Array, int]:
-    """The sum of a loss's values, and which of `_counts` their mean divides by."""
+    """Return the sum of a loss's values, and the index of its divisor in `_counts`."""
     if values.ndim > labels.ndim:  # of each class, for labels that name one
         values = values.mean(axis=-1)
     if values.ndim < labels.ndim:  # of all classes of an element
@@ -191,7 +191,7 @@ def _total(values: Array, labels: Array) -> tuple[Array, int]:
 
 
 def _counts(labels: Array) -> Array:
-    """How many labels are not masked, and how many elements have such a label."""
+    """Return the numbers of unmasked labels and of elements that have one."""
     seen = labels != MASKED_LABEL
     return jnp.stack([jnp.sum(seen), jnp.sum(jnp.any(seen, axis=-1))])
 
@@ -202,7 +202,7 @@ def is_multi_label(logits: Array, labels: Array) -> bool:
 
 
 def to_multi_label(logits: Array, labels: Array) -> Array:
-    """Return labels shaped like the logits: those of one class become a 1 among 0s."""
+    """Return labels shaped like the logits, one-hot if they name a class."""
     if is_multi_label(logits, labels):
         return labels
     one_hot = (labels[..., None] == jnp.arange(logits.shape[-1])).astype(jnp.int32)
@@ -222,7 +222,7 @@ def loss(*names: Any, **declared: Any) -> Callable:
 
 
 def class_of(declaration: Declaration) -> type[LossObjective]:
-    """Make the objective of a loss, which the loss then has as `objective`."""
+    """Make the objective of a loss, and store it as the loss's `objective`."""
     members: dict[str, Any] = {
         # That of an experiment file is no module, where help would look for a source.
         "__module__": __package__,
@@ -247,7 +247,7 @@ def class_of(declaration: Declaration) -> type[LossObjective]:
 
 
 def _docstring(declaration: Declaration, fields: list[str]) -> str:
-    """The loss's summary, and a line for each field, for help and reference."""
+    """Return the loss's summary and a line for each field, for help and reference."""
     text = inspect.getdoc(declaration.function) or ""
     told = described_arguments(LossObjective.__doc__ or "")
     for one in filter(None, (declaration.function, declaration.initial_state)):

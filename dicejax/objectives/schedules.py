@@ -19,22 +19,22 @@ from dicejax.objectives.objective import (
 
 @objective
 class Schedule(Combination):
-    """One objective first, another later; a subclass says when, by `share`.
+    """A change from one objective to another; subclasses define `share`.
 
     Cross-entropy first and dice later by default: a set loss has little slope for
-    classes that the network does not predict at all yet.
+    classes that the network does not predict yet.
 
     Args:
       output: without effect: each objective reads its own.
-      first: what is minimised at the start.
-      then: what is minimised at the end.
+      first: objective at the start of training.
+      then: objective at the end of training.
     """
 
     first: Objective = named("ce")
     then: Objective = named("dice")
 
     def share(self, progress: float | Array) -> Array:
-        """Return how much of the loss is `then`, in [0, 1]."""
+        """Return the weight of `then`, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} does not define `share`")
 
     def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
@@ -46,12 +46,12 @@ class Schedule(Combination):
 
 @objective
 class LinearSchedule(Schedule):
-    """One objective first, another later, mixed linearly in between.
+    """A linear change from one objective to another.
 
     Args:
       output: without effect: each objective reads its own.
-      first: what is minimised at the start.
-      then: what is minimised at the end.
+      first: objective at the start of training.
+      then: objective at the end of training.
       begin: the share of training after which the change begins.
       end: the share of training after which it is complete.
     """
@@ -69,12 +69,12 @@ class LinearSchedule(Schedule):
 
 @objective
 class StepSchedule(Schedule):
-    """One objective first, another from a point of training on.
+    """A change from one objective to another at one point of training.
 
     Args:
       output: without effect: each objective reads its own.
-      first: what is minimised at the start.
-      then: what is minimised at the end.
+      first: objective at the start of training.
+      then: objective at the end of training.
       at: the share of training after which `then` takes over.
     """
 

@@ -1,4 +1,4 @@
-"""A small corpus that several tests count."""
+"""A small corpus for counting."""
 
 import pytest
 
@@ -26,7 +26,7 @@ Mary B-PER
 
 @pytest.fixture
 def conll(tmp_path):
-    """A folder with three files of words and tags."""
+    """Return a folder with three files of words and tags."""
     folder = tmp_path / "data"
     folder.mkdir()
     for name, text in {"train": TRAIN * 8, "dev": DEV, "test": TRAIN}.items():

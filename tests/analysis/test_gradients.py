@@ -127,7 +127,7 @@ def test_a_line_that_does_not_cross_has_no_crossing():
     x = np.array([0.0, 1.0, 2.0])
     assert crossing(x, np.array([1.0, 2.0, 3.0])) is None
     assert crossing(x, np.array([1.0, -3.0, 3.0])) == 0.25
-    # A summit is no optimum, and rounding makes none.
+    # A maximum is no optimum, and rounding makes none.
     assert lowest(x, np.array([1.0, -3.0, 3.0])) == 1.5
     assert lowest(x, np.array([1.0, -3.0, -2.0])) is None
     assert lowest(x, np.array([-1e-9, 1e-9, 2.0])) is None

@@ -1,4 +1,4 @@
-"""`dicejax plot` as a person uses it, and the figures for a page."""
+"""`dicejax plot` and its figures."""
 
 import dataclasses
 import json
@@ -75,7 +75,7 @@ def _figures_for_a_page():
 
 
 def _figures_of_a_comparison():
-    """Each loss has those of its first run that was looked at; a control has none."""
+    """Each loss has the figures of its first measured run; a baseline has none."""
     looked_at = Run.at("run")
     result = looked_at.result()
     runs = [
@@ -94,7 +94,7 @@ def _figures_of_a_comparison():
 
 
 def _measured_numbers(project):
-    """The history has the numbers of the file."""
+    """The history equals the file."""
     (one,) = history.read(Run.at("run"))
     text = (project / "run/analysis.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in text]
@@ -107,7 +107,7 @@ def _measured_numbers(project):
 
 
 def _agreement_of_known_losses():
-    """Soft F1 of the only batch points to itself, minus it the other way."""
+    """Soft F1 of a single batch has cosine 1 with itself, and -1 negated."""
     primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
     asked = {
         "itself": primary_metric,
@@ -123,7 +123,7 @@ def _agreement_of_known_losses():
         assert one.heads_of_all == pytest.approx(wanted, abs=1e-4)
     assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
     assert 0 < by_name["ce", "micro"].share_of_positives < 1
-    # With counts of more batches the F1 of one alone is another direction.
+    # With counts of more batches the F1 of a single one has another direction.
     only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
     one = more.found[0]
@@ -150,7 +150,7 @@ def _bad_input(project, capsys):
 
 
 def test_names_of_any_script_can_be_drawn(tmp_path):
-    """Groups are called what the labels are called; a history of one step is drawn."""
+    """Also draws a history of one step."""
     names = ("O", "$x$", "体育", "Ω_{2}")
     made = _history(names, steps=1)
     with plot.look([made]):

@@ -1,4 +1,4 @@
-"""Profiles held against plain counting, and what the command makes of them."""
+"""Profiles against plain counting, and the warnings of the command."""
 
 import collections
 import json
@@ -38,7 +38,7 @@ from dicejax.training.setup import encode
 
 
 def told(experiment, **options):
-    """The profile, and what it warned of."""
+    """Return the profile and its warnings."""
     said = []
     return profile(experiment, said.append, **options), said
 

@@ -1,4 +1,4 @@
-"""`dicejax profile` as a person uses it: tables, JSON, pictures, and refusals."""
+"""`dicejax profile`: tables, JSON, pictures, refusals."""
 
 import warnings
 

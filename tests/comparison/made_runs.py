@@ -1,4 +1,4 @@
-"""Folders of finished runs, made without training: numbers a report must repeat."""
+"""Folders of finished runs with made-up numbers, written without training."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def made(
         place = losses.index(job.loss)
         rng = np.random.default_rng([place, job.seed])
         level = skill[min(place, len(skill) - 1)]
-        # What the loss and the seed each add.
+        # Effects of the loss and of the seed.
         level += 0.01 * float(np.random.default_rng(job.seed).normal())
         write(job, rng, level, labels, types)
     return jobs
@@ -78,7 +78,7 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
 
 
 def sentences(rng, skill) -> np.ndarray:
-    """Right, predicted and gold entities of each sentence, as micro F1 adds them up."""
+    """Return right, predicted and gold entities of each sentence."""
     gold = rng.integers(0, 4, SENTENCES)
     right = rng.binomial(gold, skill)
     predicted = right + rng.binomial(gold, 1 - skill)
@@ -86,7 +86,7 @@ def sentences(rng, skill) -> np.ndarray:
 
 
 def counts(rng, skill, classes) -> np.ndarray:
-    """Counts of log-odds: of negatives low, of positives high, by skill."""
+    """Return counts of log-odds: negatives low, positives high, by skill."""
     found = np.zeros((classes, 2, score_counts.BINS), np.int64)
     for c in range(classes):
         for truth, number, middle in ((0, 900, -6 * skill), (1, 60, 6 * skill)):

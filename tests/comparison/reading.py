@@ -1,4 +1,4 @@
-"""A page of HTML as a test reads it: elements with attributes, texts, tables."""
+"""A parser of HTML pages: elements with attributes, texts, tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ VOID = {"meta", "br", "wbr", "link", "img", "input", "hr"}
 
 @dataclasses.dataclass
 class Element:
-    """An element, what it has, and what is in it."""
+    """An element with its attributes and children."""
 
     name: str
     attributes: dict[str, str | None]
@@ -18,12 +18,12 @@ class Element:
 
     @property
     def text(self) -> str:
-        """All text in it."""
+        """All text within."""
         parts = (one if isinstance(one, str) else one.text for one in self.inner)
         return "".join(parts)
 
     def all(self, *names: str) -> list[Element]:
-        """The elements of these names in it, in their order; of all without a name."""
+        """The elements of these names within, in order; all without a name."""
         found = []
         for one in self.inner:
             if isinstance(one, Element):
@@ -67,7 +67,7 @@ def read(text: str) -> Element:
 
 
 def tables(page: Element) -> dict[str, list[list[str]]]:
-    """The cells of all tables by caption, the headings first."""
+    """Return the cells of all tables by caption, headings first."""
     return {
         table.all("caption")[0].text: [
             [cell.text for cell in row.all("th", "td")] for row in table.all("tr")

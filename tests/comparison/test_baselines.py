@@ -1,4 +1,4 @@
-"""Baselines move decisions as their formulas say, and are chosen on dev."""
+"""Baselines move decisions by their formulas, and are chosen on dev."""
 
 import numpy as np
 import pytest
@@ -101,7 +101,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     (counted,) = kept.score_counts().values()
     gold = task.class_counts(data.items["test"], data.labels)["tags"]
     np.testing.assert_array_equal(counted[:, 1].sum(axis=-1), gold)
-    # The weights that stay are enough for evaluation.
+    # The weights that are kept suffice for evaluation.
     assert run(["evaluate", str(kept.path)]) == 0
     before = (kept.path / "baselines.json").read_text()
     assert run(["compare", str(file), "--out", str(out), *words]) == 0

@@ -1,4 +1,4 @@
-"""What is said of losses follows from their runs, and no run is dropped silently."""
+"""Verdicts follow from the runs, and no run is dropped silently."""
 
 import dataclasses
 import json
@@ -24,7 +24,7 @@ SENTENCES = 400
 
 
 def example_statistics_of(rng, skill):
-    """Right, predicted and gold entities of each sentence, as micro F1 adds them up."""
+    """Return right, predicted and gold entities of each sentence."""
     gold = rng.integers(0, 4, SENTENCES)
     right = rng.binomial(gold, skill)
     predicted = right + rng.binomial(gold, 1 - skill)

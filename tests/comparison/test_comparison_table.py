@@ -14,7 +14,7 @@ LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"
 
 
 def row(loss, first):
-    """Two runs, whose scores are all different."""
+    """Return two runs whose scores all differ."""
     outcomes = [
         Outcome(
             loss,

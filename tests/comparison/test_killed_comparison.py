@@ -1,4 +1,4 @@
-"""A comparison that is killed again and again ends with the same report."""
+"""A comparison killed repeatedly ends with the same report."""
 
 import os
 import random
@@ -17,7 +17,7 @@ REPORTS = ("comparison.json", "report.md", "report.html")
 
 
 def project(folder):
-    """A folder that is named nowhere in what it holds, so that reports can be equal."""
+    """A folder whose path none of its files contains, so that reports can be equal."""
     (folder / "data").mkdir(parents=True)
     for name in ("train.txt", "dev.txt", "test.txt"):
         (folder / "data" / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
@@ -59,7 +59,7 @@ def test_kills_change_nothing_of_the_report(tmp_path):
     rng, kills, before = random.Random(7), 0, 0
     while kills < KILLS:
         process = begin(killed, cache)
-        # Within the time that the whole takes, starting included.
+        # Within the time of the whole comparison, starting included.
         time.sleep(rng.uniform(0.2, 0.8) * seconds)
         assert process.poll() is None or (killed / "cmp" / "report.html").exists()
         process.kill()

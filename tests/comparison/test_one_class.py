@@ -1,4 +1,4 @@
-"""The report says what no knowledge at all scores, and which runs have no more."""
+"""The report gives scores of constant predictions, and names runs no better."""
 
 import json
 
@@ -39,7 +39,7 @@ def scored(predicted, gold=GOLD, labels=("no", "yes")):
         (["yes"] * 65, ["yes"] * 65, ("no", "yes"), False),  # it is right
         (["b"] * 9, list("abcabcabc"), tuple("abc"), True),
         (["a", "b", "b"] * 3, list("abcabcabc"), tuple("abc"), False),
-        # All of a are found and called so, the others are taken for each other.
+        # All of a are found, the others are confused with each other.
         (["a", "c", "b"] * 3, list("abcabcabc"), tuple("abc"), False),
     ],
 )

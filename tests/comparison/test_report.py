@@ -1,4 +1,4 @@
-"""The report says what the statistics say, of all runs, and shows text as text."""
+"""The report repeats the statistics of all runs, and escapes text."""
 
 import dataclasses
 import itertools
@@ -63,7 +63,7 @@ def markdown_tables(text):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """A comparison of three losses, its rows and its page."""
+    """A comparison of three losses, with its rows and page."""
     folder = tmp_path_factory.mktemp("told")
     rows = written(made(folder, LOSSES, 5, skill=(0.7, 0.7, 0.85)), folder)
     page = read((folder / "report.html").read_text())
@@ -216,7 +216,7 @@ def test_what_comes_from_data_is_text(tmp_path):
     assert set(classes) == {SCRIPT, "|*`_"}
     assert page.all("h1")[0].text == f"{SCRIPT}: loss comparison"
     assert any(SCRIPT in one.text for one in page.all("title"))
-    # Code blocks show everything as it stands.
+    # Code blocks show everything verbatim.
     outside = re.sub(r"^(`{3,})\n.*?^\1$", "", text, flags=re.M | re.S)
     assert "<" not in outside
     assert "| &lt;script&gt;alert(1)&lt;/script&gt; | 1,000 |" in outside
@@ -235,7 +235,7 @@ def test_it_needs_nothing_from_elsewhere(told):
     assert "url(" not in style.text and "@import" not in style.text
     assert "prefers-color-scheme: dark" in style.text
     assert "http" not in html.replace("http://www.w3.org", "")
-    # Every colour is one that the page sets, in light and in dark.
+    # Every colour is set by the page, in light and in dark.
     drawn = [one for one in page.all("svg") if one.attributes.get("role") == "img"]
     styles = " ".join(
         str(inner.attributes.get("style")) for one in drawn for inner in one.all()

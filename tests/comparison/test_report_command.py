@@ -1,4 +1,4 @@
-"""`dicejax report`: finds runs, refuses what cannot be compared, repeats compare."""
+"""`dicejax report` finds runs, refuses incomparable ones, and repeats compare."""
 
 import dataclasses
 import json
@@ -25,7 +25,7 @@ def refused(capsys, *words):
 
 def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
     jobs = made(tmp_path / "all", LOSSES, 3)
-    # As a shard leaves it: two runs have never begun.
+    # As after one shard: two runs have never begun.
     for job in (jobs[1], jobs[8]):
         shutil.rmtree(job.folder)
     folder = tmp_path / "all"
@@ -35,7 +35,7 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
         (folder / name).unlink()
     assert run(["report", str(folder)]) == 0
     assert {name: (folder / name).read_bytes() for name in FILES} == before
-    # Whatever order the folders are named in.
+    # In any order of the folders.
     parts = [str(folder / name) for name in ("focal", "ce", "dice")]
     assert run(["report", *parts]) == 0
     assert {name: (folder / name).read_bytes() for name in FILES} == before
@@ -43,7 +43,7 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
 
 
 def test_compare_returns_what_the_command_writes(tmp_path):
-    """The function reuses finished runs, so nothing is trained here."""
+    """The function reuses finished runs; nothing is trained."""
     folder = str(tmp_path)
     made(folder, LOSSES, 2)
     found = comparison.compare(EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder)
@@ -123,7 +123,7 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
     if not tuned:
         assert "optimizer.learning_rate was" in refused(capsys, tmp_path)
         return
-    # Trials are no runs of the comparison, and its losses are called as it calls them.
+    # Trials are no runs of the comparison, which names its losses.
     trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
     focal = {"varied": {}, "trials": trials, "chosen": 0}
     tuning = {"trials": 1, "primary_metric": "f1", "losses": {"focal": focal}}

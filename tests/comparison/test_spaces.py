@@ -1,4 +1,4 @@
-"""The search space of tuning: what losses declare, and that every value trains."""
+"""The search space of tuning: declared ranges, and that every value trains."""
 
 import dataclasses
 import math
@@ -42,7 +42,7 @@ def paths(objective):
 
 
 def kinds(*chosen):
-    """The objectives with ranges; all but those chosen behind --exhaustive."""
+    """The objectives with ranges; all but representatives behind --exhaustive."""
     return [
         pytest.param(cls, id=n, marks=[] if n in chosen else [pytest.mark.exhaustive])
         for n, cls in objectives.by_short_name().items()

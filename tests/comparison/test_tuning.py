@@ -1,4 +1,4 @@
-"""Each loss gets the same trials, the best on dev is taken, and test is left alone."""
+"""Each loss gets the same trials, the best on dev is chosen, test is unused."""
 
 import dataclasses
 import json
@@ -39,9 +39,9 @@ def by_loss(found):
 
 
 class Training:
-    """In place of training: the score follows from the settings at once.
+    """Replace training by a score that is a function of the settings.
 
-    It is best at a learning rate of 2e-3 and, of focal loss, at gamma 4.
+    The optimum is a learning rate of 2e-3 and, for focal loss, gamma 4.
     """
 
     def __init__(self):
@@ -125,7 +125,7 @@ def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, trai
                 assert job.experiment.objective == best.objective
                 assert job.experiment.optimizer == best.optimizer
                 assert job.seed in (0, 1)
-    # The sampler learns: twelve trials come nearer than the settings as given.
+    # The sampler learns: twelve trials come nearer than the given settings.
     focal = found["focal"].trials
     assert focal[found["focal"].chosen].dev > focal[0].dev + 0.1
 
@@ -183,7 +183,7 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
     rates = [trial.values["optimizer.learning_rate"] for trial in of_ce]
     assert diverged == [rate > 1.5e-3 for rate in rates] and any(diverged)
     assert of_ce[found["ce"].chosen].dev == max(trial.score for trial in of_ce) > 0
-    # Where all diverge there is nothing to choose by: the settings as given.
+    # Where all diverge, the given settings are chosen.
     assert found["tversky"].chosen == 0
     primary_metric, ce, _, tversky = tuning.remarks(list(found.values()))
     assert primary_metric == "chosen on dev, of 8 trials for each loss:"
@@ -275,7 +275,7 @@ def test_runs_from_before_the_tuning_are_refused_before_any_training(
     assert not training.made
     tune(tmp_path, overwrite=True)
     assert len(training.made) == 24
-    # Now the tuning is done, and runs beside it are those of its settings.
+    # Now the tuning is done, and runs next to it have its settings.
     tune(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Every loss in every form it has, with its oracle and inputs to try it on."""
+"""Every loss in every form, with its oracle and inputs."""
 
 import dataclasses
 import functools
@@ -83,7 +83,7 @@ class Case:
 
 
 class Inputs(NamedTuple):
-    """What a loss is called with: float32, int32 (or soft: float32) and bool."""
+    """Arguments of a loss: float32, int32 (or soft: float32) and bool."""
 
     logits: np.ndarray
     labels: np.ndarray
@@ -97,7 +97,7 @@ def draw(
     shape: tuple[int, ...] = (3, 4),
     classes: int = CLASSES,
 ) -> Inputs:
-    """Draws inputs of one of `KINDS`; a single class wants `of_first_classes(1)`."""
+    """Draw inputs of one of `KINDS`; a single class needs `of_first_classes(1)`."""
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     shape = (0, *shape[1:]) if kind == "empty" else shape
     classes = 1 if kind == "single_class" else classes

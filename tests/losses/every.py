@@ -1,7 +1,7 @@
-"""Every loss once for each form and branch, and what its hyper-parameters may be.
+"""Every loss once for each form and branch, and ranges of its hyper-parameters.
 
-For laws that must hold whatever the loss. `CASES` of `cases` has more settings; these
-are few enough to differentiate each, under one jit that all laws share.
+For laws that hold for every loss. `CASES` of `cases` has more settings; these are few
+enough to differentiate each, under one jit shared by all laws.
 """
 
 import dataclasses
@@ -20,9 +20,9 @@ from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX
 GAMMAS = (0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0)
 SMOOTH = (0.0, 1e-6, 1.0, 100.0)
 SHARES = (0.0, 0.3, 1.0)
-# Compiled in half the time, for programs that only check what others compute too.
+# Compiled in half the time, for programs whose values others check too.
 QUICKLY = {"xla_backend_optimization_level": 0}
-# What each traced scalar may be, with the ends of its range.
+# Values of each traced scalar, with the ends of its range.
 RANGES = {
     "cross_entropy": {"label_smoothing": (0.0, 0.1, 1.0)},
     "weighted_cross_entropy": {
@@ -145,7 +145,7 @@ def _other(function, form, is_set, **settings):
     return Case(name, function, None, settings, form, is_set, takes_soft=False)
 
 
-# What is called otherwise than a loss, as a loss: for derivatives and meshes.
+# Other functions in the form of a loss: for derivatives and meshes.
 OTHERS = [
     _other(ghm_regression, BINARY, False),
     _other(losses.hard_negatives, SOFTMAX, False, negatives_per_positive=0.5),
@@ -156,12 +156,12 @@ BY_NAME = {case.name: case for case in [*CASES, *HARMONISED, *OTHERS]}
 
 
 def one_of_each(cases):
-    """The first case of each function."""
+    """Return the first case of each function."""
     return list({case.function: case for case in reversed(cases)}.values())[::-1]
 
 
 def some(cases):
-    """The first case of each function, and all cases of an element and a set loss."""
+    """Return the first case of each function, and all of a pointwise and a set loss."""
     forms = (losses.focal, losses.dice)
     firsts = one_of_each(cases)
     return [case for case in cases if case in firsts or case.function in forms]
@@ -185,7 +185,7 @@ def over(cases, fast=some):
 
 
 def parameters(case: Case) -> dict[str, np.ndarray]:
-    """The traced hyper-parameters of a case: its own, else default numbers."""
+    """Return the traced hyper-parameters of a case: its own, else default values."""
     traced = (*RANGES[case.function.__name__], *PER_CLASS)
     chosen = {
         name: case.settings.get(name, one.default)
@@ -200,7 +200,7 @@ def parameters(case: Case) -> dict[str, np.ndarray]:
 
 
 def with_static_settings(case: Case) -> Case:
-    """The case without its traced hyper-parameters."""
+    """Return the case without its traced hyper-parameters."""
     traced = parameters(case).keys()
     static = {n: value for n, value in case.settings.items() if n not in traced}
     return dataclasses.replace(case, settings=static)
@@ -208,7 +208,7 @@ def with_static_settings(case: Case) -> Case:
 
 @functools.cache
 def value_and_gradients(name: str):
-    """A jitted (logits, parameters, labels, where) -> ((sum, losses), gradients)."""
+    """Return (logits, parameters, labels, where) -> ((sum, losses), gradients)."""
     case = with_static_settings(BY_NAME[name])
 
     def total(logits, parameters, labels, where):

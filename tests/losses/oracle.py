@@ -1,8 +1,8 @@
-"""The losses written down from their formulas, without jax: elements, counts, Dice.
+"""Reference losses from their formulas, without jax: elements, counts, Dice.
 
-Probabilities are computed with 60 decimal digits and an exponent range without
-underflow, from exp, sums and powers as the formulas have them: no log-space tricks. So
-the oracle is right where float64 is not. Sums and ratios are float64 NumPy.
+Probabilities have 60 decimal digits and an exponent range without underflow, from exp,
+sums and powers as in the formulas. So the oracle is right where float64 is not. Sums
+and ratios are float64 NumPy.
 """
 
 import functools
@@ -30,7 +30,7 @@ class Elements(NamedTuple):
         return self.logits.ndim - (self.form != "binary")
 
     def sum(self, values, axis):
-        """The sum of what is not masked over the axes of a set."""
+        """The sum of unmasked values over the axes of a set."""
         axes = set_axes(axis, self.element_axes)
         return np.where(self.where, values, 0.0).sum(axes)
 
@@ -71,7 +71,7 @@ def elements(logits, labels, *, where=None, class_axis=-1, multi_label=False):
 
 
 def elementwise(formula, *arrays):
-    """The formula at each place, computed in Decimal, as float64."""
+    """Return the formula at each place, computed in Decimal, as float64."""
 
     def at_place(*values):
         return float(formula(*(Decimal(value) for value in values)))
@@ -81,12 +81,12 @@ def elementwise(formula, *arrays):
 
 
 def power(base, exponent):
-    """The power of two Decimals, 0^0 = 1."""
+    """Return the power of two Decimals, with 0^0 = 1."""
     return Decimal(1) if exponent == 0 else base**exponent
 
 
 def probabilities(logits, form):
-    """p and 1 - p of each class as arrays of Decimal; 1 - p is a sum, not a rest."""
+    """Return p and 1 - p of each class in Decimal; 1 - p is a sum, not a difference."""
     logits = np.asarray(logits, np.float64)
     return _probabilities(logits.tobytes(), logits.shape, form)
 
@@ -177,7 +177,7 @@ def gold_self_adjusting_dice(
     stop_gradient_weight=False,
     **layout,
 ):
-    """Each element's gold class alone, whose target is 1."""
+    """Return the loss of each element's gold class alone, whose target is 1."""
     del stop_gradient_weight
     these = elements(logits, labels, **layout)
     f = (self_adjusted(these, alpha) * these.targets).sum(-1)

@@ -1,4 +1,4 @@
-"""Gradient harmonising written down from its formulas, without jax."""
+"""Reference gradient harmonising from its formulas, without jax."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from .oracle_pointwise import cross_entropy, outcomes
 
 
 class Density(NamedTuple):
-    """What is carried from batch to batch."""
+    """State carried from batch to batch."""
 
     counts: np.ndarray
     updates: int = 0
@@ -34,7 +34,7 @@ def ghm_regression(predictions, targets, density, *, where, mu=0.02, momentum=0.
 
 
 def harmonised(norms, where, density, momentum):
-    """N / (n B): of all, in the element's bin, and how many bins the batch reaches."""
+    """Return N / (n B): total, count in the element's bin, number of bins reached."""
     bins = len(density.counts)
     bin_of = np.minimum((norms * bins).astype(int), bins - 1)
     reached = np.array([(bin_of[where] == one).sum() for one in range(bins)])

@@ -1,7 +1,7 @@
-"""The pointwise losses written down from their formulas, without jax.
+"""Reference pointwise losses from their formulas, without jax.
 
-A sigmoid is taken as two outcomes, 0 and 1, so that one formula, a sum over outcomes,
-serves the softmax, the binary and the multi-label form.
+A sigmoid has two outcomes, 0 and 1, so that one sum over outcomes serves the softmax,
+the binary and the multi-label form.
 """
 
 from decimal import Decimal, localcontext
@@ -31,7 +31,7 @@ def outcomes(these):
 
 
 def sum_over_outcomes(formula, these, *arrays):
-    """The sum of formula(p, 1 - p, y, ...) over the outcomes, 0 where masked."""
+    """Return the sum of formula(p, 1 - p, y, ...) over the outcomes, 0 where masked."""
     p, q, y, where = outcomes(these)
     arrays = (np.asarray(array, np.float64) for array in arrays)
     return np.where(where, elementwise(formula, p, q, y, *arrays).sum(-1), 0.0)
@@ -101,7 +101,7 @@ def focal(
 
 
 def prior_shift(class_counts, tau, form):
-    """What logit adjustment adds to the logits."""
+    """Return the shift of the logits by logit adjustment."""
     n = np.asarray(class_counts, np.float64)
     if form == "softmax":
         return tau * np.log(n)

@@ -1,4 +1,4 @@
-"""The set losses beyond Dice written down from their formulas, without jax."""
+"""Reference set losses beyond Dice from their formulas, without jax."""
 
 import itertools
 
@@ -201,7 +201,7 @@ def _choquet(errors, loss):
 
 
 def _over_sets(of_set, element_axes, axis, *arrays):
-    """of_set of the elements of each set, flat, for each class and kept place."""
+    """Apply of_set to the elements of each set, flat, per class and kept place."""
     axes = set_axes(axis, element_axes)
     kept = [one for one in range(arrays[0].ndim) if one not in axes]
     shape = [arrays[0].shape[one] for one in kept]

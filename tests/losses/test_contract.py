@@ -1,4 +1,4 @@
-"""What callers meet: signatures, docstrings, types and tracing."""
+"""The callers' view: signatures, docstrings, types and tracing."""
 
 import inspect
 import re

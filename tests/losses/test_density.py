@@ -1,4 +1,4 @@
-"""Gradient harmonising: the oracle over successive batches, numbers by hand."""
+"""Gradient harmonising: the oracle over several batches, numbers by hand."""
 
 import functools
 
@@ -30,7 +30,7 @@ def assert_same_state(got, want, rtol=1e-6):
 
 
 def residuals(seed, shape=(3, 4)):
-    """Predictions, targets, where."""
+    """Return predictions, targets, where."""
     rng = np.random.default_rng(seed)
     targets = rng.normal(size=shape)
     predictions = targets + rng.normal(size=shape) * 10 ** rng.uniform(-4, 1, shape)

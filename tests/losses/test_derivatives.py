@@ -44,11 +44,10 @@ def test_no_loss_is_left_out():
 
 @functools.cache
 def derivatives(name):
-    """A jitted, vmapped function of points, directions, parameters, labels, where.
+    """Return a jitted function of points, directions, parameters, labels, where.
 
-    A point is logits and a number that is added to all scalar hyper-parameters. It
-    returns losses and the gradient of their weighted sum, and what `jvp` says of both:
-    of the gradient, columns of the Hessian, forward over reverse.
+    A point is logits and a number added to all scalar hyper-parameters. It returns
+    losses, the gradient of their weighted sum, and the `jvp` of both.
     """
     case = with_static_settings(BY_NAME[name])
 
@@ -107,7 +106,7 @@ def test_jvp_grad_and_hessian_are_finite_differences(case):
 
 
 def of_elements(cases):
-    """Losses for which soft labels have a formula of their own."""
+    """Return the losses that soft labels have a formula for."""
     return one_of_each([c for c in cases if c.form == SOFTMAX and not c.is_set])
 
 

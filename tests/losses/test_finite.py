@@ -18,7 +18,7 @@ from .every import (
 pytestmark = pytest.mark.slow  # as a whole
 
 SIZES = np.array([1e-3, 1.0, 8.0, 17.0, 30.0, 90.0, 800.0, 1e4, 3e4])
-# Ties at the top, at the bottom and of all; one that stands out, by little and by much.
+# Ties at the top, at the bottom and of all; one outlier, by little and by much.
 PATTERNS = np.array(
     [[1, -1, 0], [1, 1, -1], [1, 1, 1], [-1, 0, 1], [-1, -1, -1], [0, 1, 0.999]]
 )
@@ -28,7 +28,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def inputs(form):
-    """Logits of each size and scenario, labels, where: `[S, 1, N, ...]`."""
+    """Return logits of each size and scenario, labels, where: `[S, 1, N, ...]`."""
     columns = PATTERNS[:, 0] if form == BINARY else PATTERNS
     logits = SIZES.reshape(-1, *[1] * columns.ndim) * columns
     mixed = np.arange(ELEMENTS) % 2
@@ -45,7 +45,7 @@ def inputs(form):
 
 
 def settings(case):
-    """Every value of each hyper-parameter, then all at their ends: arrays `[K]`."""
+    """Return every value of each hyper-parameter, then all at their ends: `[K]`."""
     default, rows = parameters(case), []
     ranges = RANGES[case.function.__name__]
     ranges = {name: ranges[name] for name in ranges if name in default}
@@ -57,7 +57,7 @@ def settings(case):
     return {name: np.stack([row[name] for row in rows]) for name in default}
 
 
-# What an overflow threatens most: powers, quotients of sums, bins.
+# The most prone to overflow: powers, quotients of sums, bins.
 IN_EVERY_TYPE = ("self_adjusting_dice", "asymmetric", "focal_tversky", "ghm")
 
 

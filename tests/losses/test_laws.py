@@ -39,7 +39,7 @@ def float64():
 
 
 def draws(form):
-    """Logits, labels, where, of a random kind, in float64."""
+    """Draw logits, labels, where, of a random kind, in float64."""
 
     def make(kind, seed):
         logits, labels, where = draw(form, kind, seed, SHAPE)
@@ -49,7 +49,7 @@ def draws(form):
 
 
 def both(case, logits, labels, where, **changes):
-    """Losses and gradients of their sum: by the logits, by hyper-parameters."""
+    """Return losses, and gradients of their sum by logits and hyper-parameters."""
     settings = parameters(case) | changes
     (_, values), gradients = value_and_gradients(case.name)(
         logits, settings, labels, where
@@ -182,7 +182,7 @@ def test_counts_of_a_concatenation_are_the_sum_of_the_counts(form, axis, cut):
 
 
 def certain(decisions, form):
-    """Logits of which a sigmoid or softmax makes 0 or 1."""
+    """Return logits with probabilities of exactly 0 or 1."""
     if form == SOFTMAX:
         decisions = np.eye(CLASSES)[decisions]
     return 1e4 * (2.0 * decisions - 1)
@@ -203,9 +203,9 @@ def test_a_perfect_prediction_of_a_set_costs_nothing(case, kind):
 
 
 def decided(form, seed):
-    """Logits, labels, where, and what of them scikit-learn is to score."""
+    """Return logits, labels, where, and the arrays for scikit-learn."""
     rng = np.random.default_rng(seed)
-    # Class 2 is absent, class 1 is predicted in vain, and labels are wrong at times.
+    # Class 2 is absent, class 1 only predicted, and some labels are wrong.
     _, labels, where = draw(form, "absent_class", seed, (6, 9))
     top = CLASSES - 1 if form == SOFTMAX else 2
     decisions = np.where(rng.random(labels.shape) < 0.6, labels, 0)
@@ -217,7 +217,7 @@ def decided(form, seed):
 
 
 def score(metric, form, truth, decisions, average, **settings):
-    """The score of each class or of all; of a class that is nowhere it is 1."""
+    """Return the score of each class or of all; 1 for a class that never occurs."""
     if form == BINARY:
         average = "binary"
     elif form == SOFTMAX:
@@ -293,7 +293,7 @@ RARE = CLASSES - 1
 
 
 def rare_batch(form):
-    """A class of one element in 501, and five false alarms: logits, labels, both."""
+    """Return one rare element in 501, five false positives: logits, labels, both."""
     rng = np.random.default_rng(0)
     one, alarms = np.zeros(SHAPE, bool), np.zeros(SHAPE, bool)
     one[1, 30] = alarms[0, 3:6] = alarms[2, 99:101] = True

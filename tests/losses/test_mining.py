@@ -11,7 +11,7 @@ POSITIVES = np.array([True, False, False, False, False, False])
 
 
 def kept_in_a_set(scores, positives, where, ratio, minimum):
-    """Indices that stay of one flat set."""
+    """Return the indices kept of one flat set."""
     seen = [i for i in range(len(scores)) if where[i]]
     kept = [i for i in seen if positives[i]]
     negatives = [i for i in seen if not positives[i]]

@@ -89,7 +89,7 @@ def test_dice_matches_the_oracle_with_absent_classes(smooth, absent):
 
 
 def hard(predictions, classes):
-    """Logits whose softmax is exactly one-hot in float32."""
+    """Return logits whose softmax is exactly one-hot in float32."""
     return 1e4 * (predictions[..., None] == np.arange(classes)).astype(np.float32)
 
 

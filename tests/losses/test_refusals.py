@@ -1,4 +1,4 @@
-"""What losses refuse, and in what words: shapes, types, values, choices."""
+"""Errors of the losses and their messages: shapes, types, values, choices."""
 
 import functools
 import re
@@ -85,7 +85,7 @@ def over(cases):
 
 
 def refuses(message, loss, logits, labels, **settings):
-    """Checks that the loss says so, eagerly and where arrays are known under jit."""
+    """Check the error, eagerly and where arrays are known under jit."""
     with raises(message):
         loss(logits, labels, **settings)
     with raises(message):
@@ -159,7 +159,7 @@ def test_shapes_are_checked_under_jit_too(case):
             jax.jit(case.loss)(logits, **arguments)
 
 
-# What is outside, with the interval; else [0, inf) and below 0.
+# Values outside, with the interval; else [0, inf) and below 0.
 UNIT, BELOW_ONE, POSITIVE = ("[0, 1]", 1.5), ("[0, 1)", 1.0), ("(0, inf)", 0.0)
 OUTSIDE = {
     ("cross_entropy", "label_smoothing"): UNIT,
@@ -258,7 +258,7 @@ def test_classes_that_do_not_exist_are_refused(loss, settings):
 
 @over([case for case in CASES if not case.takes_soft])
 def test_losses_of_decisions_refuse_probabilities_or_take_them(case):
-    # Lovasz and the distribution-balanced loss are told for decisions, but defined.
+    # Lovasz and the distribution-balanced loss are meant for hard labels, but defined.
     if case.function in (losses.lovasz_softmax, losses.distribution_balanced):
         return
     if case.settings.get("form") == "gold":

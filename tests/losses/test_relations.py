@@ -1,6 +1,6 @@
-"""How losses follow from one another: neutral settings, and one form from another.
+"""Relations between losses: neutral settings, and one form from another.
 
-In float64 to rounding. Each side is a formula of its own, so neither can drift alone.
+In float64 to rounding; each side is a separate formula.
 """
 
 import functools
@@ -27,7 +27,7 @@ def float64():
 
 
 def of(name, form, /, **settings):
-    """The loss of a name in a form, with settings; per-class ones by form."""
+    """Return the loss of a name in a form, with settings; per-class ones by form."""
     layout = dict(LAYOUTS[form])
     if name in ALWAYS_MULTI_LABEL:
         layout.pop("multi_label", None)

@@ -12,7 +12,7 @@ from dicejax.losses import dice
 
 from . import oracle
 
-# Of each element by itself, as the paper writes it.
+# Of each element, as in the paper.
 self_adjusting_dice = functools.partial(
     losses.self_adjusting_dice, axis=(), form="gold", squared=False
 )

@@ -1,7 +1,7 @@
-"""Eight devices give what one gives, in float64: on every kind of mesh.
+"""Eight devices give the same as one, in float64, on every kind of mesh.
 
-Devices are made before jax starts, so the comparisons run in a process of their own and
-the tests read the table that it made: what differs, by kind of mesh and loss.
+Devices must exist before jax starts, so the comparisons run in a separate process, and
+the tests read its table of differences by kind of mesh and loss.
 """
 
 import contextlib
@@ -58,26 +58,26 @@ def mesh_of(names, kind=AxisType.Auto):
 
 
 def inputs(case):
-    """Logits, parameters, labels, where: devices differ in counts, and one has none."""
+    """Return logits, parameters, labels, where: unequal counts, one device empty."""
     logits, labels, where = draw(case.form, seed=3, shape=SHAPE)
     where[6:8] = False
     return logits.astype(np.float64), parameters(case), labels, where
 
 
 def is_over_batch(case):
-    """Whether the loss has one value, or one for each class."""
+    """Return whether the loss has one value, or one per class."""
     return case.is_set and case.settings.get("axis") is None
 
 
 def weighed(case, values):
-    """A sum in which no two classes weigh the same."""
+    """Return a sum in which no two classes weigh the same."""
     classes = values.ndim > (0 if is_over_batch(case) else 2)
     weights = 1.0 + np.arange(values.shape[-1]) if classes else 1.0
     return (values * weights).sum()
 
 
 def loss_of(case, axis_name):
-    """The loss; one that sees the whole batch is told its axes."""
+    """Return the loss; one over the whole batch gets its axes."""
     names = ("ghm", "ghm_regression", "hard_negatives")
     loss = with_static_settings(case).loss
     if is_over_batch(case) or case.function.__name__ in names:
@@ -86,7 +86,7 @@ def loss_of(case, axis_name):
 
 
 def value_and_grad(case, loss):
-    """A function (logits, parameters, labels, where) -> losses, gradients."""
+    """Return a function (logits, parameters, labels, where) -> losses, gradients."""
 
     def total(logits, parameters, labels, where):
         values = loss(logits, labels, where=where, **parameters)
@@ -106,7 +106,7 @@ def under_jit(case, names):
 
 
 def inside_shard_map(case, names):
-    """Each device differentiates its own program."""
+    """Differentiate each device's program."""
     whole, part = P(), P(tuple(names.split()))
     return jax.shard_map(
         value_and_grad(case, loss_of(case, tuple(names.split()))),
@@ -117,7 +117,7 @@ def inside_shard_map(case, names):
 
 
 def outside_shard_map(case, names):
-    """The mapped loss is differentiated as a whole."""
+    """Differentiate the mapped loss as a whole."""
     loss, part = loss_of(case, tuple(names.split())), P(tuple(names.split()))
 
     def mapped(logits, labels, *, where, **parameters):
@@ -132,7 +132,7 @@ def outside_shard_map(case, names):
 
 
 def difference(got, want):
-    """What is wrong with the first leaf that is, or ''."""
+    """Return the first leaf's difference, or ''."""
     for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
         try:
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
@@ -144,7 +144,7 @@ def difference(got, want):
 
 
 def table(cases, kinds):
-    """What differs from one device, '' for nothing, by kind of mesh and case.
+    """Return the differences from one device, '' for none, by mesh and case.
 
     All losses are one program for each kind of mesh.
     """
@@ -187,7 +187,7 @@ def table(cases, kinds):
 
 
 def others():
-    """What is called otherwise than a loss: states, masks, and a mean of devices."""
+    """Compare other functions: states, masks, and a mean of devices."""
     found = {}
     logits, labels, where = draw(SOFTMAX, seed=3, shape=SHAPE)
     logits = logits.astype(np.float64)

@@ -29,7 +29,7 @@ SHAPE = (3, 167)
 
 
 def several(case):
-    """Inputs and hyper-parameters of several calls, stacked."""
+    """Return stacked inputs and hyper-parameters of several calls."""
     drawn = [draw(case.form, seed=seed, shape=SHAPE) for seed in range(3)]
     logits, labels, where = map(np.stack, zip(*drawn, strict=True))
     settings = {}
@@ -129,7 +129,7 @@ def test_a_new_axis_or_choice_compiles_anew():
 def test_results_are_float32_unless_float64(case, dtype):
     logits, labels, _ = draw(case.form)
     loss, own = with_static_settings(case).loss, parameters(case)
-    # Where a Python or NumPy scalar could promote, and probabilities of float64 too.
+    # Where a Python or NumPy scalar, or float64 probabilities, could promote.
     numbers = {n: float(value) for n, value in own.items() if value.ndim == 0}
     soft = draw(case.form, "soft").labels.astype(np.float64)
     with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""Agreement of the gradients of losses with that of F1, at a checkpoint of a run."""
+"""Agreement of losses' gradients with that of soft F1, at a checkpoint of a run."""
 
 from __future__ import annotations
 
@@ -28,18 +28,16 @@ from dicejax.training.sharding import global_batch, replicate, to_host
 
 @dataclasses.dataclass(frozen=True)
 class Agreement:
-    """Cosine of the gradient of one loss and that of one soft F1.
+    """Cosine between the gradients of a loss and of a soft F1.
 
     Attributes:
-      loss: its name.
-      output: of the network.
-      average: "micro" or "macro", of the classes.
-      logits: the cosine with respect to the logits, of each batch.
-      heads: with respect to the heads' parameters, of each batch.
-      heads_of_all: the same of the gradients summed over the batches: what is left
-        where batches contradict each other.
-      share_of_positives: the share of the gradient that positives have, where there
-        are negatives.
+      loss: name of the loss.
+      output: output of the network.
+      average: "micro" or "macro" over classes.
+      logits: cosine with respect to the logits, for each batch.
+      heads: cosine with respect to the heads' parameters, for each batch.
+      heads_of_all: cosine of the gradients summed over the batches.
+      share_of_positives: share of the gradient on positives, where there are negatives.
     """
 
     loss: str
@@ -56,9 +54,9 @@ class Agreements:
     """The agreement of several losses at one checkpoint.
 
     Attributes:
-      step: of the checkpoint.
-      batches: how many batches the data set had for this.
-      found: for each loss, output and average.
+      step: step of the checkpoint.
+      batches: number of batches used.
+      found: agreement for each loss, output and average.
     """
 
     step: int
@@ -66,7 +64,7 @@ class Agreements:
     found: tuple[Agreement, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return plain dictionaries."""
         return dataclasses.asdict(self)
 
 
@@ -88,14 +86,14 @@ def agreements(
     .. math:: \cos(g_b, h_b), \qquad
         \cos\left(\sum_b g_b, \sum_b h_b\right)
 
-    1 is a loss with the direction of F1, 0 an unrelated one. A loss with a state
-    begins with its first, a schedule is that of the checkpoint's step.
+    1 is a loss with the direction of F1, 0 an unrelated one. Stateful losses start from
+    their initial state, schedules are at the checkpoint's step.
 
     Args:
-      folder: of a finished run.
-      losses: by the name that they are shown by.
-      which: the checkpoint.
-      batches: how many of the run's training batches, at most an epoch's.
+      folder: folder of a finished run.
+      losses: losses by display name.
+      which: checkpoint to read.
+      batches: number of the run's training batches, at most an epoch's.
       warn: called with each warning.
 
     Raises:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The set that is shown for set losses: one positive among negatives.
+# The set shown for set losses: one positive among negatives.
 SIZE = 20
 NEGATIVE_P = 0.1
 POSITIVE_P = 0.5
@@ -43,10 +43,10 @@ class LossCurve:
     """A loss as a function of one logit.
 
     Attributes:
-      name: of the loss.
-      value: the loss as a function of a logit and of what varies, an integer.
-      label: what a legend says.
-      reference: whether it is there for comparison only, thin and grey.
+      name: name of the loss.
+      value: loss as a function of a logit and of what varies, an integer.
+      label: text of the legend.
+      reference: whether it is drawn thin and grey, for comparison only.
     """
 
     name: str
@@ -65,11 +65,11 @@ def of_loss(
     """Return the curve of a loss of `dicejax.losses`.
 
     Args:
-      name: of the function.
-      setting: of the element, such as `one_element` or `one_of_a_set`.
-      label: what a legend says behind the name.
-      reference: whether it is there for comparison only.
-      **hyperparameters: of the loss.
+      name: name of the function.
+      setting: setting of the element, such as `one_element` or `one_of_a_set`.
+      label: text of the legend after the name.
+      reference: whether it is drawn for comparison only.
+      **hyperparameters: hyper-parameters of the loss.
     """
     function = functools.partial(getattr(losses, name), **hyperparameters)
     text = f"{name}, {label}" if label else name
@@ -81,15 +81,15 @@ def of_loss(
 def of_objective(
     objective: Objective, *, size: int = SIZE, label: str = ""
 ) -> LossCurve:
-    """Return the curve of an objective over a set; sums and schedules' starts too.
+    """Return the curve of an objective over a set, also of sums and schedules.
 
     The set is that of `one_of_a_set`: element 0 is positive, and `varied` says which
     element's logit varies. The value is the objective's own, such as a mean over all.
 
     Args:
-      objective: as an experiment has it.
-      size: elements of the set.
-      label: what a legend says; the objective's short name unless given.
+      objective: objective of an experiment.
+      size: number of elements of the set.
+      label: text of the legend; the objective's short name by default.
     """
     labels = jnp.zeros(size, int).at[0].set(1)
     others = _others(size)
@@ -119,7 +119,7 @@ def one_element(loss: Callable) -> Value:
 def one_of_a_set(loss: functools.partial) -> Value:
     """A set whose element 0 is positive, by the logit of element `varied`.
 
-    A loss per class tells that of class 1; one per element, their mean.
+    Losses per class give that of class 1, losses per element their mean.
     """
     labels = jnp.zeros(SIZE, int).at[0].set(1)
     others = _others(SIZE)
@@ -159,10 +159,10 @@ class FigureOne:
 
     Attributes:
       alpha: exponent of the factor.
-      p: where, `[n]`.
-      derivative: there, `[n]`.
-      best_p: p*, where it changes its sign: positives are trained towards it. None
-        where it does not.
+      p: probabilities, `[n]`.
+      derivative: derivative at p, `[n]`.
+      best_p: p*, where the derivative changes its sign and to which positives are
+        trained; None where it does not.
 
     >>> figure = figure_one(1.0)
     >>> round(figure.best_p, 3)
@@ -211,7 +211,7 @@ def crossing(x: np.ndarray, y: np.ndarray) -> float | None:
 def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     """Return where a line with these slopes is first lowest, between its ends.
 
-    Slopes that are nothing but rounding change their sign for no reason.
+    Changes of sign by rounding alone are ignored.
 
     >>> lowest(np.array([0.0, 1.0, 2.0]), np.array([-1.0, 3.0, 5.0]))
     0.25
@@ -237,17 +237,17 @@ def draw_losses(
     top: float | None = None,
     points: int = 128,
 ) -> Figure:
-    """Draw losses left and their slopes right, with a dot where one is lowest.
+    """Draw losses left and their slopes right, with a dot at each minimum.
 
     Call it, and save what it returns, within `dicejax.analysis.figures.look()`.
 
     Args:
-      curves: as `curves.of_loss` and `curves.of_objective` make them.
-      varied: what varies in each row, and its title.
+      curves: curves from `of_loss` and `of_objective`.
+      varied: values of `varied`, one per row, and titles of the rows.
       x: label of the x axes.
       slope: label of the y axes of slopes.
-      top: end of the losses' axes; None for all of them.
-      points: values of each line.
+      top: upper end of the losses' axes; None to show all.
+      points: number of points of each line.
     """
     figure, panels = figures.panels(len(varied), 2)
     draw_rows(panels, curves, points, varied, mark_best=True)
@@ -264,9 +264,9 @@ def draw_figure_one(
     """Draw the paper's Figure 1 into axes, p* marked.
 
     Args:
-      axes: of any figure.
+      axes: axes to draw into.
       alphas: exponents of the factor, and the number of each line's style.
-      points: values of each line.
+      points: number of points of each line.
     """
     if not isinstance(alphas, Mapping):
         alphas = {alpha: index for index, alpha in enumerate(alphas)}
@@ -291,7 +291,7 @@ def draw_rows(
     *,
     mark_best: bool = False,
 ) -> None:
-    """Draw a row, loss and slope, for each thing that varies."""
+    """Draw a row, loss and slope, for each value of `varied`."""
     p = probabilities(points)
     index = 0
     for one in curves:

@@ -33,17 +33,17 @@ class History:
     """Measurements of one output; S steps, G groups.
 
     Attributes:
-      output: its name.
-      groups: of its elements.
+      output: name of the output.
+      groups: names of the groups of its elements.
       steps: int `[S]`.
-      sums: those of `measures.Measures` by name, `[S, G, ...]`.
+      sums: sums of `measures.Measures` by name, `[S, G, ...]`.
       kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`;
         empty for what is not of tokens.
       soft_f1: by average, `[S]`.
       cosine: between the gradients of the loss and of soft F1 with respect to the
         logits, by average, `[S]`.
       cosine_heads: the same with respect to the heads' parameters.
-      alarms: the step, the kind and the group of each.
+      alarms: step, kind and group of each alarm.
     """
 
     output: str
@@ -57,16 +57,16 @@ class History:
     alarms: list[tuple[int, str, str]]
 
     def share_of_gradient(self) -> np.ndarray:
-        """Return the share of the gradient that each group has had, `[G]`."""
+        """Return each group's share of the gradient, `[G]`."""
         return share(self.sums["gradient_norm"].sum(axis=0))
 
     def share_of_elements(self) -> np.ndarray:
-        """Return the share of the elements that each group has had, `[G]`."""
+        """Return each group's share of the elements, `[G]`."""
         return share(self.sums["count"].sum(axis=0))
 
 
 def has_history(run: Run) -> bool:
-    """Whether gradients were measured in a run."""
+    """Return whether gradients were measured in a run."""
     return (run.path / FILE).exists()
 
 
@@ -74,7 +74,7 @@ def read(run: Run) -> tuple[History, ...]:
     """Return the measurements of each output.
 
     Raises:
-      InputError: nothing was, or the file is damaged.
+      InputError: nothing was measured, or the file is damaged.
     """
     file = run.path / FILE
     if not file.exists():

@@ -47,14 +47,14 @@ _MOST_LISTED = 16
 
 
 def figures_of_run(folder: str) -> dict[str, Figure]:
-    """Return the figures of what was measured in a run; save them within `look`.
+    """Return the figures of a run's gradient measurements; save them within `look`.
 
     Args:
-      folder: of a run that was trained with `--analysis.every`, finished or not.
+      folder: folder of a run trained with `--analysis.every`, finished or not.
 
     Returns:
-      Figures by name: "density", "norms", "shares", "agreement" and "alarms"; of
-      several outputs with the output's name and a hyphen in front.
+      Figures by name: "density", "norms", "shares", "agreement" and "alarms"; with
+      several outputs each name begins with the output's and a hyphen.
 
     Raises:
       InputError: there is no run, or nothing was measured in it.
@@ -73,10 +73,11 @@ def write(
     """Write the figures of a run as SVG and PNG, and return the names of all files.
 
     Args:
-      folder: made if it does not exist; what it has of these names is replaced.
-      objective: of the run, drawn over probability.
-      histories: what was measured in it.
-      agreements: of losses, if they were compared; written as losses.json too.
+      folder: output directory, created if missing; existing files are replaced.
+      objective: objective of the run, drawn over probability.
+      histories: gradient measurements of the run.
+      agreements: agreement of losses, if they were compared; written to losses.json
+        too.
 
     Raises:
       InputError: a file cannot be written.
@@ -103,7 +104,7 @@ def files_of(named: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
 
 
 def look(histories: Iterable[History]) -> AbstractContextManager[None]:
-    """Draw with the settings of these figures, and all characters of their names."""
+    """Draw in the style of these figures, with fonts for all their names."""
     texts = [name for history in histories for name in history.groups.names]
     return figures.look(texts, SETTINGS)
 
@@ -117,10 +118,9 @@ def drawn(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
 
 
 def draw_density(history: History) -> Figure:
-    """Draw elements, and their gradient, by how wrong they are: GHM's figure, measured.
+    """Draw densities of elements and of gradient by gradient norm, as in GHM.
 
-    Negatives left and positives right; above the share of all elements in each bin of
-    h, below the share of the gradient that they have.
+    Negatives left, positives right; elements above, gradient below.
     """
     sides = _sides(history)
     figure, panels = figures.panels(2, len(sides))
@@ -182,7 +182,7 @@ def draw_shares(history: History) -> Figure:
 
 
 def draw_agreement(history: History) -> Figure:
-    """Draw how near the loss's gradient is to that of soft F1, and soft F1 itself."""
+    """Draw the cosine between the gradients of loss and soft F1, and soft F1 itself."""
     figure, (near, scores) = figures.panels(1, 2, height=3.0)
     for index, average in enumerate(history.cosine):
         color = figures.COLORS[index]
@@ -207,7 +207,7 @@ def draw_agreement(history: History) -> Figure:
 
 
 def draw_alarms(history: History) -> Figure:
-    """Draw which share of each group's hard elements is dead, and saturated."""
+    """Draw the share of each group's hard elements that is dead or saturated."""
     figure, panels = figures.panels(1, 3, width=11, height=3.0)
     steps, parts = _parts(history)
     names = history.groups.names
@@ -218,7 +218,7 @@ def draw_alarms(history: History) -> Figure:
             for key in ("count", "hard", "dead", "saturated")
         }
         panels[0].plot(steps, _ratio(sums["hard"], sums["count"]), **look)
-        # Of fewer a share says nothing; they raise no alarm either.
+        # Too few for a share; they raise no alarm either.
         hard = np.where(sums["hard"] >= FEWEST, sums["hard"], 0)
         for axes, kind in zip(panels[1:], ("dead", "saturated"), strict=True):
             axes.plot(steps, _ratio(sums[kind], hard), marker=".", **look)
@@ -346,12 +346,12 @@ def _times(history: History) -> Iterator[tuple[str, tuple[float, ...], np.ndarra
 
 
 def _parts(history: History) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Return the mean step of each part of the training, and which records it has."""
+    """Return the mean step of each part of the training, and indices of its records."""
     number = min(_POINTS, len(history.steps))
     parts = np.array_split(np.arange(len(history.steps)), number)
     return np.array([history.steps[part].mean() for part in parts]), parts
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """Divide; nothing is drawn where there is nothing below."""
+    """Divide, with NaN where the denominator is 0."""
     return np.where(below > 0, above / np.where(below > 0, below, 1), np.nan)

@@ -1,20 +1,20 @@
 """Label counts of each output: imbalance, and labels too rare to learn.
 
-What is counted is what the loss sees: first pieces of words and not the others, and
-nothing that was cut off or whose label training does not know.
+Counts cover the labels that the loss sees: first pieces of words, without truncated
+ones and labels unknown in training.
 
-An output as a whole is summed up by one of four rules:
+An output is summarised by one of four rules:
 
-- "negative class": one class of several, and the first is the negative one. That is so
-  where the task says so and it occurs in the training split, and where there are two
-  classes. The first class : all others.
+- "negative class": one class of several, and the first is the negative one: where the
+  task says so and it occurs in the training split, and where there are two classes. The
+  first class : all others.
 - "most and least": one class of several, none of them negative. The most frequent : the
   least frequent, of those that occur in the split.
-- "multi-label": each class by itself. Negatives : positives, of all classes together.
+- "multi-label": negatives : positives, over all classes.
 - "positions": the label is a place in the sequence. Pieces that are not that place :
   sequences with an answer. All pieces count, the question's and the special ones too,
   because the softmax is over them all. A sequence without an answer, whose label is
-  [CLS], brings negatives alone; one whose label is kept back brings nothing.
+  [CLS], adds negatives only; one without a known label adds nothing.
 
 A label may be too rare to learn by five rules:
 
@@ -23,11 +23,11 @@ A label may be too rare to learn by five rules:
 - "absent": it occurs nowhere; the network has it because the tagging scheme does.
 - "not in every update": it is expected less than once in an update.
 - "smooth": it is expected less often in an update than the `smooth` of the loss, which
-  is in counts. Such a loss of such a batch says more of `smooth` than of the label.
+  is in counts. The loss then depends more on `smooth` than on the label.
 
-A count expected in an update is that of an epoch times `batch_size` divided
-by the sequences of the epoch, and at most that of the epoch. Where the experiment
-resamples, the epoch is its first one as it is drawn.
+The expected count per update is that of an epoch times `batch_size` divided by the
+sequences of the epoch, and at most that of the epoch. With resampling, the epoch is the
+first one as drawn.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ class LabelCount:
     """Count of one label.
 
     Attributes:
-      label: its name. Of multi-label classes, "not NAME" counts the negatives; of
-        positions, "other pieces" those that are not the place.
-      positives: how often it is the label.
-      negatives: how often another one is.
+      label: name. Of multi-label classes, "not NAME" counts the negatives; of
+        positions, "other pieces" all other places.
+      positives: number of elements with the label.
+      negatives: number of elements with another label.
       ratio: negatives for each positive; None without positives.
       is_negative: whether it is the negative class of its output.
       weights: suggested class weights by scheme; none for positions.
@@ -80,15 +80,15 @@ class OutputCounts:
     """Label counts of one output.
 
     Attributes:
-      output: its name.
-      rule: by which the output as a whole is summed up; see above.
-      negative: what is counted as negative: a label, or what it is in words.
-      positive: what is counted as positive.
-      negatives: how many.
-      positives: how many.
+      output: name of the output.
+      rule: rule of the summary; see above.
+      negative: the negatives: a label, or a description.
+      positive: the positives: a label, or a description.
+      negatives: number of negatives.
+      positives: number of positives.
       ratio: negatives for each positive; None without positives.
-      labels: each label of the output, in the order of its classes.
-      sequences: those with a known label, for positions; None for the others.
+      labels: counts of each label, in the order of the classes.
+      sequences: number of those with a known label, for positions; None for the others.
     """
 
     output: str
@@ -106,12 +106,9 @@ def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str,
     """Choose the rule for each output.
 
     Args:
-      task: of the items.
-      items: of the training split.
-      labels: as the task's `label_names` returns them.
-
-    Returns:
-      The rule of each output.
+      task: task of the items.
+      items: items of the training split.
+      labels: label names from the task's `label_names`.
     """
     counts = task.class_counts(items, labels)
     return {
@@ -131,11 +128,11 @@ def count_outputs(
     """Count the labels of items, by output.
 
     Args:
-      task: of the items.
-      items: of one split.
-      labels: what the items were encoded with.
-      chosen: what `rules` gave for the training split.
-      weights: suggest class weights too.
+      task: task of the items.
+      items: items of one split.
+      labels: labels that the items were encoded with.
+      chosen: rules from the training split, see `rules`.
+      weights: whether to suggest class weights.
     """
     counts = task.class_counts(items, labels)
     found = []
@@ -273,13 +270,13 @@ class LabelSupport:
     """Training examples of one label.
 
     Attributes:
-      output: whose label it is.
-      label: its name.
-      train: how often it occurs there.
-      dev: the same.
-      test: the same.
-      per_update: how often it is expected in an update.
-      reasons: why it is too rare to learn; none if it is not.
+      output: name of the output.
+      label: name of the label.
+      train: count in the training split.
+      dev: count in dev.
+      test: count in test.
+      per_update: expected count per update.
+      reasons: reasons why it is too rare to learn; empty if it is not.
     """
 
     output: str
@@ -298,14 +295,14 @@ def support(
     smooth: Mapping[str, float],
     limit: int,
 ) -> tuple[LabelSupport, ...]:
-    """Judge each label to be learned; of multi-label classes, their positives.
+    """Judge each label to be learned; for multi-label classes, their positives.
 
     Args:
-      splits: the counts of "train", "dev" and "test".
-      epoch: the counts of one epoch.
-      share: of the epoch's sequences that one update sees.
-      smooth: of the loss, by output, in counts; without those it says nothing of.
-      limit: fewer in the training split are too few.
+      splits: counts of "train", "dev" and "test".
+      epoch: counts of one epoch.
+      share: share of the epoch's sequences in one update.
+      smooth: `smooth` of the loss in counts, by output, where it has one.
+      limit: minimum count in the training split.
     """
     counts = {split: dict(_by_label(outputs)) for split, outputs in splits.items()}
     drawn = dict(_by_label(epoch))
@@ -337,7 +334,7 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     {'tags': 1.0}
 
     Args:
-      objective: of which every part names its output.
+      objective: objective whose parts all name their output.
     """
     found: dict[str, float] = {}
     for leaf in objective.terms():

@@ -41,9 +41,10 @@ class Lengths:
     """Lengths of the sequences of a split in pieces, special ones included.
 
     Attributes:
-      quantiles: by percent, the shortest length that so many sequences do not exceed.
-      longest: the most pieces of any.
-      bins: how many sequences there are of which lengths, from 1 to the longest.
+      quantiles: by percent, the shortest length that this share of sequences does not
+        exceed.
+      longest: longest length.
+      bins: histogram of lengths, from 1 to the longest.
     """
 
     quantiles: dict[int, int]
@@ -56,9 +57,9 @@ class BatchFill:
     """Share of a batch that one layout of the sequences fills.
 
     Attributes:
-      places: of all batches of one pass over the split.
-      filled: the share of them that holds a piece; the rest is padding.
-      factor: places it takes for each place that packed rows take.
+      places: number of places in one pass over the split.
+      filled: share of places that hold a piece; the rest is padding.
+      factor: ratio of places to those of packed rows.
     """
 
     places: int
@@ -68,14 +69,14 @@ class BatchFill:
 
 @dataclasses.dataclass(frozen=True)
 class Padding:
-    """Padding of three kinds of batches, with one order of sequences.
+    """Padding of three batch layouts, with one order of sequences.
 
     Attributes:
       max_length: places per row.
       to_row: one row per sequence, all rows full width.
       to_batch: a row for each sequence, as wide as the longest of its batch of
         `batch_size`.
-      packed: several sequences in a row, as training has them.
+      packed: several sequences in a row, as in training.
     """
 
     max_length: int
@@ -86,15 +87,15 @@ class Padding:
 
 @dataclasses.dataclass(frozen=True)
 class SplitProfile:
-    """One split.
+    """Counts of one split.
 
     Attributes:
-      examples: as the data has them: sentences, texts, questions.
-      sequences: for the network; an example may need several.
-      pieces: of all sequences, the special ones included.
-      outputs: how often the labels occur. With class weights for the training split.
-      lengths: of the sequences; None if there is none.
-      padding: that batches of the split need; None if there is no sequence.
+      examples: number of examples: sentences, texts, questions.
+      sequences: number of sequences for the network; an example may need several.
+      pieces: number of pieces of all sequences, special ones included.
+      outputs: label counts, with class weights for the training split.
+      lengths: lengths of the sequences; None if there is none.
+      padding: padding of batches; None if there is no sequence.
     """
 
     examples: int
@@ -110,16 +111,16 @@ class DataProfile:
     """Counts of a data set, as a task and an encoder's tokenizer see it.
 
     Attributes:
-      name: of the experiment.
-      task: its kind.
-      objective: its short name.
-      max_length: the most pieces a row holds.
-      batch_size: about how many sequences an update sees.
-      rare: fewer positives of a label in the training split are too few.
-      smooth: of the objective, by output, in counts.
-      splits: "train", "dev" and "test".
+      name: name of the experiment.
+      task: kind of task.
+      objective: short name of the objective.
+      max_length: maximum pieces per row.
+      batch_size: sequences per update, on average.
+      rare: minimum positives of a label in the training split.
+      smooth: `smooth` of the objective in counts, by output.
+      splits: counts of "train", "dev" and "test".
       support: training examples of each label to be learned.
-      warnings: of reading and encoding the data.
+      warnings: warnings from reading and encoding the data.
     """
 
     name: str
@@ -135,12 +136,12 @@ class DataProfile:
 
     @property
     def too_rare(self) -> tuple[LabelSupport, ...]:
-        """The labels that are too rare to learn by one rule or more."""
+        """Labels that are too rare to learn by at least one rule."""
         return tuple(label for label in self.support if label.reasons)
 
 
 def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfile:
-    """DataProfile the data of an experiment. No weights are read.
+    """Profile the data of an experiment, without reading weights.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> data = SyntheticNER(train=50, dev=5, test=5)
@@ -150,9 +151,9 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     ('O', True)
 
     Args:
-      experiment: names data, task and tokenizer.
+      experiment: experiment with data, task and tokenizer.
       warn: called with each warning; the profile keeps them too.
-      rare: fewer positives of a label in the training split are too few.
+      rare: minimum positives of a label in the training split.
 
     Raises:
       InputError: data or tokenizer cannot be used, the sampling or the objective does
@@ -193,12 +194,12 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
 
 
 def to_json(found: DataProfile) -> str:
-    """Write a profile as one JSON object, numbers as they are."""
+    """Return a profile as one JSON object."""
     return json.dumps(cattrs.unstructure(found), ensure_ascii=False)
 
 
 def from_json(text: str) -> DataProfile:
-    """Read what `to_json` wrote."""
+    """Return the profile that `to_json` wrote."""
     return cattrs.structure(json.loads(text), DataProfile)
 
 
@@ -211,7 +212,7 @@ def _split(
     labels = (*data.labels, *_unseen(experiment, data, split))
     counted = items
     if len(labels) > len(data.labels) and items:
-        # What training never has is left out of the items: encode again to count it.
+        # Items lack labels unknown in training: encode again to count these.
         counted = task.encode(examples, data.tokenizer, labels, max(lengths))
     return SplitProfile(
         examples=len(examples),
@@ -228,7 +229,7 @@ def _split(
 
 
 def _unseen(experiment: Experiment, data: Encoded, split: str) -> list[str]:
-    """The labels of a split that training lacks."""
+    """Return the labels of a split that training lacks."""
     if split == "train":
         return []
     known = set(data.labels)
@@ -241,13 +242,13 @@ def _unseen(experiment: Experiment, data: Encoded, split: str) -> list[str]:
 
 
 def _epoch(experiment: Experiment, data: Encoded) -> Sequence[Item]:
-    """The training items that an epoch holds."""
+    """Return the training items of an epoch."""
     items, draw = data.items["train"], epochs_drawn(experiment, data)
     return items if draw is None else [items[number] for number in draw(0).indices]
 
 
 def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
-    """The objective's `smooth` by output, where the output has counts."""
+    """Return the objective's `smooth` by output, where the output has counts."""
     targets = experiment.task.targets(data.labels)
     try:
         objective = experiment.objective.bind_outputs(
@@ -263,14 +264,14 @@ def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
 
 
 def measure_lengths(lengths: Sequence[int]) -> Lengths:
-    """Describe lengths.
+    """Summarise lengths.
 
     >>> found = measure_lengths([3, 4, 4, 5, 30])
     >>> found.quantiles[50], found.longest, found.bins[:2]
     (4, 30, (Bin(first=1, last=3, sequences=1), Bin(first=4, last=6, sequences=3)))
 
     Args:
-      lengths: one or more.
+      lengths: one or more lengths.
     """
     percents = (50, 90, 95, 99)
     values = np.percentile(lengths, percents, method="inverted_cdf")
@@ -298,10 +299,10 @@ def measure_padding(
     (32, 16, 2.0)
 
     Args:
-      lengths: of the sequences, one or more.
+      lengths: lengths of one or more sequences.
       max_length: places per row; no sequence is longer.
-      per_batch: sequences that are padded to the longest of them.
-      seed: of the order, as `Training.seed`.
+      per_batch: sequences padded to the longest of them.
+      seed: seed of the order, as `Training.seed`.
     """
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)

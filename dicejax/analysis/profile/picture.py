@@ -1,4 +1,4 @@
-"""A profile as a picture: how often labels occur, how long sequences are, padding."""
+"""Plot of a profile: label counts, sequence lengths, padding."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
     """Write profile.json, profile.png and profile.svg.
 
     Args:
-      profile: of the experiment.
-      split: the one that is drawn.
-      folder: made if it does not exist; files of these names are replaced.
+      profile: profile of the experiment.
+      split: split to draw.
+      folder: output directory, created if missing; existing files are replaced.
 
     Raises:
       InputError: the folder or a file cannot be written.
@@ -50,8 +50,8 @@ def draw(profile: DataProfile, split: str) -> Figure:
     """Draw the labels of a split on the left, lengths and padding on the right.
 
     Args:
-      profile: of the experiment.
-      split: the one that is drawn.
+      profile: profile of the experiment.
+      split: split to draw.
     """
     from matplotlib.figure import Figure
 
@@ -117,7 +117,7 @@ def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
     axes.text(max_length, top, f"row: {max_length} ", color=_MARK, ha="right", va="top")
     quantiles = [f"{q}% up to {n}" for q, n in lengths.quantiles.items()]
     axes.set_title("pieces per sequence")
-    # Beside the mark, behind which there is nothing.
+    # Next to the mark, behind which there is nothing.
     axes.text(max_length * 1.02, top, "\n".join(quantiles), va="top", size=7.5)
     axes.set_ylabel("sequences")
     axes.yaxis.set_major_formatter("{x:,.0f}")

@@ -16,11 +16,11 @@ _BAR = 40  # characters of the longest bar
 
 
 def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
-    """Yield what the terminal shows, from top to bottom.
+    """Yield the lines and tables for the terminal.
 
     Args:
-      profile: of the experiment.
-      split: whose labels, lengths and padding are shown.
+      profile: profile to show.
+      split: split whose labels, lengths and padding are shown.
     """
     shown = profile.splits[split]
     yield _sizes(profile)
@@ -138,7 +138,7 @@ def _support(profile: DataProfile) -> Iterator[RenderableType]:
 
 
 def why(label: LabelSupport, profile: DataProfile) -> str:
-    """Say why a label is too rare to learn; nothing if it is not."""
+    """Return the reasons why a label is too rare to learn; empty if it is not."""
     smooth = profile.smooth.get(label.output, 0)
     texts = {
         "few": f"fewer than {profile.rare} in train",
@@ -155,7 +155,7 @@ def _histogram(lengths: Lengths, split: str) -> Table:
     table.add_column("")
     most = max(one.sequences for one in lengths.bins)
     for one in lengths.bins:
-        # What is there is seen, however little.
+        # Every positive count is visible.
         bar = -(-_BAR * one.sequences // most)
         pieces = f"{one.first}-{one.last}" if one.last > one.first else str(one.first)
         table.add_row(pieces, f"{one.sequences:,}", "█" * bar)

@@ -5,7 +5,7 @@ report.md         the same in text, with tables in the place of figures
 comparison.json   the same for programs
 rerun.py          the experiment that trains all of it again
 
-The same runs give the same bytes: there are no dates and no times in them.
+The same runs give the same bytes: there are no dates or times.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def write(rows: Sequence[Row], folder: str) -> str:
     Losses are sorted by name, the baseline first.
 
     Args:
-      rows: as `comparison.evaluated` returns them.
-      folder: of the comparison.
+      rows: rows from `comparison.evaluated`.
+      folder: folder of the comparison.
 
     Returns:
       Path of the page.
@@ -70,7 +70,7 @@ def write(rows: Sequence[Row], folder: str) -> str:
 
 
 def shown(folder: str, report: epath.Path) -> str:
-    """Name a run's folder as seen from the report's, so that both can be moved.
+    """Return a run's folder relative to the report's, so that both can be moved.
 
     >>> shown("runs/mine/ce/seed-0", epath.Path("runs/mine"))
     'ce/seed-0'
@@ -142,7 +142,7 @@ def _counted(materials: Sequence[Material]) -> str:
 
 
 def _uncounted(materials: Sequence[Material]) -> tuple[str, ...]:
-    """Name the runs that a figure lacks."""
+    """Return the runs that a figure lacks, as text."""
     missing = [f"{m.loss} seed {seed}" for m in materials for seed in m.uncounted]
     if not missing:
         return ()

@@ -1,7 +1,6 @@
-r"""The parts of a report, and the report as an HTML page and as Markdown.
+r"""Parts of a report, and its rendering as HTML and Markdown.
 
-Text that comes from data, such as labels, is shown as it is: what HTML or Markdown
-would take for markup is escaped.
+Text from the data, such as labels, is escaped.
 """
 
 from __future__ import annotations
@@ -28,9 +27,9 @@ class TextTable:
     """A table of texts.
 
     Attributes:
-      caption: what it shows.
-      columns: headings; the first is that of the rows' names.
-      rows: cells; the first names the row.
+      caption: caption of the table.
+      columns: headings, the first for the names of the rows.
+      rows: cells, the first the row's name.
     """
 
     caption: str
@@ -40,13 +39,13 @@ class TextTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Panel:
-    """A figure of Matplotlib, drawn within `dicejax.analysis.figures.look`.
+    """One Matplotlib figure, drawn within `dicejax.analysis.figures.look`.
 
     Attributes:
       name: heading, such as the loss.
-      note: its numbers in a few words.
+      note: short summary of its numbers.
       figure: the drawing.
-      axes: the axes in words, for those who do not see it.
+      axes: axes in words, for screen readers.
     """
 
     name: str
@@ -61,10 +60,10 @@ class Picture:
 
     Attributes:
       title: heading.
-      caption: how to read it.
-      key: legend: a class of the style sheet and words for it.
+      caption: how to read the figure.
+      key: legend: classes of the style sheet, with their descriptions.
       panels: the drawings.
-      data: the numbers that are drawn; None where they are in a file of the run.
+      data: numbers drawn; None if they are in a file of the run.
     """
 
     title: str
@@ -76,16 +75,16 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Section:
-    """A part of the report.
+    """A section of the report.
 
     Attributes:
-      key: its name in links.
+      key: name in links.
       title: heading.
       text: paragraphs.
       bullets: items of a list.
-      tables: always visible.
+      tables: tables, always visible.
       pictures: figures.
-      code: texts to copy, each with its name.
+      code: texts to copy, by name.
     """
 
     key: str
@@ -98,7 +97,7 @@ class Section:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing below the heading."""
+        """Whether there is nothing but the heading."""
         content = (self.text, self.bullets, self.tables, self.pictures, self.code)
         return not any(content)
 
@@ -117,11 +116,11 @@ class Document:
     """A whole report.
 
     Attributes:
-      title: of the page.
-      about: what was compared, in a sentence.
-      warnings: what to know before reading the numbers.
-      claims: the verdict on each loss.
-      sections: everything else.
+      title: title of the page.
+      about: one sentence on the comparison.
+      warnings: warnings before the numbers.
+      claims: verdict on each loss.
+      sections: sections after the verdicts.
     """
 
     title: str
@@ -157,7 +156,7 @@ def _svg(panel: Panel, key: str) -> Markup:
 
 
 def breaking(text: str) -> Markup:
-    """Let a name break where one of its settings or words ends.
+    """Allow line breaks in a name between its settings or words.
 
     >>> breaking("dsc-stop_gradient<b>")
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
@@ -196,7 +195,7 @@ def _section(section: Section) -> Iterator[str]:
         else:
             yield from _table(picture.data)
     for name, code in section.code:
-        # More backticks than there are together in what they enclose.
+        # A longer fence than any run of backticks in the text.
         longest = max(map(len, re.findall("`+", code)), default=0)
         fence = "`" * max(3, longest + 1)
         yield from (f"{plain(name)}:", "", fence, *code.splitlines(), fence, "")
@@ -215,7 +214,7 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Escape what would be taken for Markdown or HTML, and join lines.
+    r"""Escape Markdown and HTML, and join lines.
 
     >>> print(plain("<script>alert(1)</script> a|b *c* _d_ stop_gradient"))
     &lt;script&gt;alert(1)&lt;/script&gt; a\|b \*c\* \_d\_ stop_gradient

@@ -27,15 +27,15 @@ class Material:
     """Measurements of the runs of one loss.
 
     Attributes:
-      loss: its name.
-      has_runs: whether it has own runs, finished or not.
-      experiment: of its first run; None where none has begun.
-      dev: by seed, the primary metric on dev.
-      training: by seed, the training loss.
+      loss: name of the loss.
+      has_runs: whether it has runs of its own, finished or not.
+      experiment: experiment of its first run; None before any has begun.
+      dev: primary metric on dev, by seed.
+      training: training loss, by seed.
       counts: by output and seed, int `[C, 2, BINS]` of all classes but the negative
-        one, see `metrics.score_counts`.
-      uncounted: seeds whose runs have no such counts.
-      classes: by class, how often it occurs in test and its F1 for each run.
+        one; see `metrics.score_counts`.
+      uncounted: seeds of runs without such counts.
+      classes: by class, its count in test and its F1 in each run.
     """
 
     loss: str
@@ -55,8 +55,8 @@ class Material:
 def gathered(rows: Sequence[Row]) -> list[Material]:
     """Read the folders of finished runs.
 
-    A row whose runs are those of an earlier row, with other decisions say, has scores
-    alone: no curves and no counts.
+    A row that shares its runs with an earlier one, as a baseline does, has no curves
+    and no counts.
 
     Raises:
       InputError: a file is missing or damaged.
@@ -112,7 +112,7 @@ def _records(run: Run) -> list[dict[str, Any]]:
 
 
 def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Series:
-    """Numbers of a name by step; those that were not finite are recorded as null."""
+    """Return a metric by step; values that were not finite are null in the record."""
     return tuple(
         (one["step"], one[name]) for one in records if one.get(name) is not None
     )
@@ -123,7 +123,7 @@ def _has_counts(run: Run) -> bool:
 
 
 def _positives(run: Run) -> dict[str, np.ndarray]:
-    """The counts of a run by output, without the class that says there is nothing."""
+    """Return the counts of a run by output, without the negative class."""
     targets = run.experiment().task.targets(run.labels())
     return {
         output: number[int(targets[output].has_negative) :]
@@ -132,7 +132,7 @@ def _positives(run: Run) -> dict[str, np.ndarray]:
 
 
 def _classes(row: Row) -> dict[str, tuple[int, tuple[float, ...]]]:
-    """Frequency in test and F1 of each class; the test split is that of all runs."""
+    """Return the test count and F1 of each class; all runs share the test split."""
     found: dict[str, tuple[int, tuple[float, ...]]] = {}
     for one in row.outcomes:
         for name, scores in (

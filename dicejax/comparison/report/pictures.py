@@ -1,7 +1,6 @@
-"""The figures of a report: one panel per loss, vs. the baseline.
+"""Figures of a report: one panel per loss, vs. the baseline.
 
-Nobody can tell eleven losses apart in one pair of axes. A panel holds two, which
-differ in dashes and marks as well as in colour.
+A panel holds two losses, which differ in dashes and marks as well as in colour.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ BASELINE_KEY = ("baseline", "baseline")
 
 
 def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
-    """Draw the test score of each run, the same seeds joined."""
+    """Draw the test score of each run, with equal seeds joined."""
     from matplotlib.figure import Figure
 
     metric = heading(primary_metric)
@@ -162,7 +161,7 @@ def learning(materials: Sequence[Material], primary_metric: str) -> list[Picture
 def mean_and_band(
     by_seed: Mapping[int, Series],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return steps, means and sample standard deviations, of the seeds that have each.
+    """Return steps, means and sample standard deviations over the seeds with each step.
 
     >>> steps, mean, sd = mean_and_band({0: ((10, 1.0), (20, 4.0)), 1: ((10, 3.0),)})
     >>> steps.tolist(), mean.tolist(), sd.round(3).tolist()
@@ -288,7 +287,7 @@ def by_class(materials: Sequence[Material]) -> list[Picture]:
 def new_panel(
     name: str, note: str, x: str, y: str, *, shares: bool = False
 ) -> tuple[Panel, Axes]:
-    """Return a panel and its axes, from 0 to 1 for shares."""
+    """Return a panel and its axes, which range from 0 to 1 for shares."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
@@ -309,7 +308,7 @@ def new_panel(
 
 
 def short(value: float) -> str:
-    """Write a number of an axis.
+    """Format a number on an axis.
 
     >>> short(20.0), short(0.25), short(12000.0), short(1e6)
     ('20', '0.25', '12k', '1M')
@@ -321,7 +320,7 @@ def short(value: float) -> str:
 
 
 def wrapped(name: str, widest: int = 40) -> tuple[str, ...]:
-    """Break a name where one of its settings ends.
+    """Break a name between its settings.
 
     >>> wrapped("dsc-alpha=0.01-smooth=0.01-stop_gradient_weight=True", 30)
     ('dsc-alpha=0.01-smooth=0.01-', 'stop_gradient_weight=True')
@@ -335,5 +334,5 @@ def wrapped(name: str, widest: int = 40) -> tuple[str, ...]:
 
 
 def number(value: float | None) -> str:
-    """Write a number of a table; "-" for None."""
+    """Format a number in a table; "-" for None."""
     return "-" if value is None else f"{value:.2f}"

@@ -95,7 +95,7 @@ def _of_thresholds(counted: Counted, output: str, baseline: str) -> list[Picture
 
 
 def recall_precision(curve: ThresholdCurve) -> tuple[np.ndarray, np.ndarray]:
-    """Return both for all thresholds that predict anything, from the lowest."""
+    """Return recall and precision by rising threshold, where anything is predicted."""
     found = curve.predicted > 0
     return curve.recall[found], curve.precision[found]
 
@@ -109,7 +109,7 @@ def _curves(
     numbers: Mapping[str, str],
     rule: float | None = None,
 ) -> tuple[Panel, ...]:
-    """Draw a panel per loss: a thin line per seed, one of all, the baseline's."""
+    """Draw a panel per loss: a thin line per seed, the pooled one, the baseline's."""
     found = {loss: points(score_counts.curve(_sum(c))) for loss, c in counted.items()}
     panels = []
     for loss, by_seed in counted.items():
@@ -197,7 +197,7 @@ def _reliability(
 
 
 def _by_output(materials: Sequence[Material]) -> dict[str, Counted]:
-    """Return counts by output and loss; one output alone needs no name."""
+    """Return counts by output and loss; a single output needs no name."""
     outputs = list(dict.fromkeys(name for m in materials for name in m.counts))
     return {
         f", {output}" if len(outputs) > 1 else "": {
@@ -217,7 +217,7 @@ def _table_of_seeds(
     of_all: Mapping[str, str],
     score: Callable[[np.ndarray], float],
 ) -> TextTable:
-    """Lay out a score of each loss: of all its seeds together, and of each."""
+    """Return a table of a score: pooled over seeds, and for each seed."""
     seeds = sorted({seed for by_seed in counted.values() for seed in by_seed})
     rows = []
     for loss, by_seed in counted.items():

@@ -1,4 +1,4 @@
-"""Scores of a comparison in words and tables: warnings, verdicts, statistics."""
+"""Scores in words and tables: warnings, verdicts, statistics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADVISABLE = 5
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:
-    """Return what a reader must know before the first number."""
+    """Return the warnings to show before any number."""
     said = []
     seeds = min(row.summary.n for row in rows)
     if seeds < 2:
@@ -68,7 +68,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def one_class(test: Mapping[str, Any]) -> bool:
-    """Whether texts of several classes were all classified alike.
+    """Return whether texts of several classes were all classified alike.
 
     >>> of = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
     ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
@@ -89,11 +89,11 @@ def one_class(test: Mapping[str, Any]) -> bool:
 
 
 def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the scores of calling every text positive, where there are two classes.
+    """Return the scores of predicting positive for every text of two classes.
 
         F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
 
-    so that F1 is high without any knowledge where positives are frequent.
+    so that F1 is high without any skill where positives are frequent.
 
     >>> of = {"0": {"support": 346}, "1": {"support": 654}}
     >>> all_positive({"matthews": 0.3, "per_type": of})
@@ -125,7 +125,7 @@ def _counts(test: Mapping[str, Any]) -> Counter[str]:
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:
-    """Return the verdict on each loss but the baseline."""
+    """Return the verdicts on all losses but the baseline."""
     verdicts = ((row.loss, row.against.verdict) for row in rows if row.against)
     return [
         Claim(loss=loss, outcome=one.outcome, sentence=one.sentence)

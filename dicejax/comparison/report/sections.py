@@ -1,4 +1,4 @@
-"""Sections on provenance: tuning, published scores, gradients, how to reproduce."""
+"""Report sections: tuning, published scores, gradients, how to reproduce."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RERUN = "rerun.py"
 
 
 def tuned(tuning: Mapping[str, Any] | None) -> Section:
-    """Show the chosen settings, as `tuning.json` has them; nothing without tuning."""
+    """Return the section of chosen settings in `tuning.json`; empty without tuning."""
     if tuning is None:
         return Section(key="tuning", title="Tuning")
     metric = f"dev {heading(tuning['primary_metric'])}"
@@ -66,9 +66,9 @@ def _tuned_cells(one: Mapping[str, Any]) -> list[str]:
 def versus_paper(
     rows: Sequence[Row], materials: Sequence[Material], primary_metric: str
 ) -> list[Section]:
-    """Set published scores of the data set against ours of the same loss.
+    """Compare published scores of the data set with ours for the same loss.
 
-    Nothing where none are published: the experiment's name says which data set it is.
+    Empty if none are published; the experiment's name identifies the data set.
     """
     ours = {m.loss: m.experiment for m in materials if m.experiment is not None}
     dataset = next(iter(ours.values())).name
@@ -131,7 +131,7 @@ def _published(
     objectives: Mapping[str, Objective],
     primary_metric: str,
 ) -> list[tuple[str, ...]]:
-    """A line for each of ours with the published loss; one where there is none."""
+    """Return a line for each of ours with the published loss, or one if none has it."""
     alpha = "" if printed.alpha is None else f" alpha={printed.alpha}"
     where = f"table {printed.table}"
     if printed.variant:
@@ -153,7 +153,7 @@ def _published(
 
 
 def is_of(printed: paper.PaperRow, objective: Objective) -> bool:
-    """Whether an objective is the loss of a published row.
+    """Return whether an objective is the loss of a published row.
 
     >>> from dicejax.objectives import SelfAdjustingDice
     >>> is_of(paper.best("conll03"), SelfAdjustingDice(alpha=0.5))
@@ -202,11 +202,11 @@ class Rerun:
     """Provenance of the runs.
 
     Attributes:
-      experiment: with all losses and the first seed.
-      command: trains all again.
+      experiment: experiment with all losses and the first seed.
+      command: command that trains all runs again.
       facts: names and values: seeds, hardware, versions, the test set.
-      differences: settings of single losses.
-      folders: of all runs.
+      differences: settings that differ between losses.
+      folders: folders of all runs.
     """
 
     experiment: Experiment
@@ -217,7 +217,7 @@ class Rerun:
 
     @property
     def section(self) -> Section:
-        """The section that shows it."""
+        """Section that shows it."""
         return Section(
             key="reproduce",
             title="Reproduce",
@@ -246,12 +246,12 @@ class Rerun:
 def rerun_of(
     rows: Sequence[Row], materials: Sequence[Material], folders: Sequence[str]
 ) -> Rerun:
-    """Return what all runs have in common, and what not.
+    """Return the settings that all runs share, and those that differ.
 
     Args:
-      rows: of all losses.
+      rows: rows of all losses.
       materials: measurements of their runs.
-      folders: of all runs, as they are to be shown.
+      folders: display paths of all runs.
     """
     own = [m for m in materials if m.experiment is not None]
     first = own[0].experiment
@@ -310,7 +310,7 @@ def _changes(experiment: Experiment, ours: Experiment) -> list[str]:
 
 
 def experiment_file(experiment: Experiment) -> str:
-    """Write an experiment as an experiment file, however it was made.
+    """Return an experiment, from any source, as the text of an experiment file.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> text = experiment_file(Experiment(name="mine", data=SyntheticNER()))

@@ -1,4 +1,4 @@
-"""The peers, each left out where it is not installed, and float64 for all."""
+"""Peer packages, skipped if not installed, and float64 for all."""
 
 import importlib.util
 import sys
@@ -20,10 +20,7 @@ def monai(torch):
 
 @pytest.fixture(scope="module")
 def smp(torch):
-    """The losses of segmentation-models-pytorch, without the networks beside them.
-
-    The package imports its encoders first, and with them packages that no loss needs.
-    """
+    """Return segmentation-models-pytorch's losses, without importing its encoders."""
     package = importlib.util.find_spec("segmentation_models_pytorch")
     if package is None:
         pytest.skip("could not import 'segmentation_models_pytorch'")

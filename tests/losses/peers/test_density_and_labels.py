@@ -1,4 +1,4 @@
-"""Gradient harmonising and losses of several labels beside published code."""
+"""Gradient harmonising and multi-label losses vs. published code."""
 
 import jax
 import numpy as np
@@ -36,7 +36,7 @@ def harmonised(norms, bins=10, last_edge=1e-6, averages=None, momentum=0.0):
 
 
 def ghm_weights(logits, labels, state, **settings):
-    """Weights of ours, by what they make of the cross entropy, and the new state."""
+    """Return our weights, from their effect on cross-entropy, and the new state."""
     settings["multi_label"] = True
     weighted, state = losses.ghm(logits, labels, state, **settings)
     return weighted / losses.cross_entropy(logits, labels, multi_label=True), state

@@ -1,7 +1,7 @@
-"""Cross entropy and its kin beside PyTorch, optax, MONAI and SMP.
+"""Cross-entropy and related losses vs. PyTorch, optax, MONAI and SMP.
 
-Everything is in float64 unless a peer casts down, so agreement is to rounding. Where a
-peer goes another way, a test says how, and asserts both numbers.
+In float64, unless a peer casts down, with agreement to rounding. Where a peer differs,
+a test says how and asserts both numbers.
 """
 
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Code published with papers, or after them, by its formulas: what ours does not do."""
+"""Published code that deviates from its formulas, and where ours differs."""
 
 import jax
 import jax.numpy as jnp

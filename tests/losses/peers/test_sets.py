@@ -1,4 +1,4 @@
-"""Dice and its relatives beside MONAI, SMP and optax: alike, or apart by a number."""
+"""Dice and related losses vs. MONAI, SMP and optax: equal, or apart by a number."""
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,7 @@ from .beside import (
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("smooth", [1e-5, 1.0])
 def test_dice_is_that_of_monai(torch, monai, smooth, squared, batch):
-    logits, labels = case(present=4)  # class 4 is absent: the formula as it stands
+    logits, labels = case(present=4)  # class 4 is absent: the formula as written
     settings = {"smooth": smooth, "squared": squared, "axis": None if batch else -1}
     mine = ours(losses.dice, logits, labels, **settings)
     peer = monai.DiceLoss(
@@ -71,7 +71,7 @@ def test_smp_smooths_dice_twice_as_much_and_skips_absent_classes(torch, smp, smo
     mine = scaled(ours(losses.dice, logits, labels, **settings), 1 / 5)
     peer = smp.DiceLoss("multiclass", smooth=smooth)
     assert_same(mine, in_torch(torch, peer, logits, labels))
-    # Ours counts the false positives of an absent class unless told to skip it.
+    # Ours counts false positives of an absent class, without "skip".
     counted = losses.dice(logits, labels, smooth=2 * smooth)
     assert float(counted[4]) > 0.7
     np.testing.assert_allclose(counted.mean() - mine[0], counted[4] / 5, rtol=1e-9)
