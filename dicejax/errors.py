@@ -23,12 +23,6 @@ class InputError(Exception):
 
         >>> print(InputError.at("dev.txt", 7, "tag 'X-PER' is unknown", "correct it"))
         dev.txt:7: tag 'X-PER' is unknown; correct it
-
-        Args:
-          path: path of the file.
-          line: line number from 1; None for the whole file.
-          what: problem.
-          do: remedy.
         """
         where = os.fspath(path) if line is None else f"{os.fspath(path)}:{line}"
         return cls(f"{where}: {what}; {do}")

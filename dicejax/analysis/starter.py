@@ -66,10 +66,6 @@ def source_of(kind: Kind, data: str) -> FileSource:
     Dev and test are held out of a single file, and where a folder lacks them. Files are
     recognised by name (train, dev or valid, test) and ending.
 
-    Args:
-      kind: kind of experiment.
-      data: file or folder.
-
     Raises:
       InputError: there is no such data.
     """
@@ -264,16 +260,7 @@ def file_for(
     profile: DataProfile,
     suggested: Suggestions,
 ) -> str:
-    """Return the text of an experiment file.
-
-    Args:
-      kind: kind of experiment.
-      name: name of the experiment.
-      file: path of the file, for the commands in its header.
-      source: source of the data.
-      profile: profile of the data.
-      suggested: suggested settings.
-    """
+    """Return the text of an experiment file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.analysis", "."),
         autoescape=False,  # it is Python: what is inserted passes one of the filters

@@ -77,9 +77,6 @@ def run(argv: Sequence[str]) -> int:
 
     Status 0; 2 for bad input; 1 for diverged training; 128 plus the signal's number if
     a signal stopped a run, which is saved.
-
-    Args:
-      argv: arguments after `dicejax`.
     """
     console = Console(stderr=True)
     try:

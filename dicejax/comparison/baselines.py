@@ -23,7 +23,7 @@ from dicejax.training.setup import Setup, describe
 ADJUSTED = "logit adjustment"
 THRESHOLD = "tuned threshold"
 STRENGTHS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
-"""Of logit adjustment; 1 is that of the paper, 0 leaves the logits as they are."""
+"""Strengths of logit adjustment; 1 is the paper's, 0 leaves the logits unchanged."""
 OFFSETS = tuple(np.linspace(-4.0, 4.0, 33).tolist())
 """Added to the negative class's log-odds."""
 
@@ -71,10 +71,6 @@ def threshold_shifts(
     """Return shifts of the threshold of the negative class, by their size.
 
     None where an output has no negative class, or never uses it.
-
-    Args:
-      targets: targets of the outputs.
-      counts: counts of the training labels, from `Task.class_counts`.
     """
     if not all(one.has_negative and counts[name][0] for name, one in targets.items()):
         return {}
@@ -90,10 +86,6 @@ def threshold_shifts(
 
 def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     """Score the baselines of finished cross-entropy runs that have none yet.
-
-    Args:
-      jobs: runs of one experiment that differ in loss and seed.
-      say: called with each choice.
 
     Raises:
       InputError: a run cannot be read.

@@ -118,11 +118,6 @@ def train_all(
     A run that diverges is recorded as such. Only the best weights of a finished run are
     kept.
 
-    Args:
-      jobs: runs to train.
-      progress: shows progress.
-      overwrite: train existing runs again.
-
     Raises:
       InputError: a folder holds a run of other settings; raised before any is trained.
       Stopped: a signal interrupted training.

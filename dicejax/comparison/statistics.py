@@ -92,10 +92,6 @@ def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
 
     P-values are adjusted together by Holm's method.
 
-    Args:
-      outcomes: outcomes of all losses and seeds, on one test set.
-      baseline: name of the loss that the others are compared with.
-
     Raises:
       InputError: no run of the baseline is finished.
     """

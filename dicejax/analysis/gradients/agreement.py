@@ -89,13 +89,6 @@ def agreements(
     1 is a loss with the direction of F1, 0 an unrelated one. Stateful losses start from
     their initial state, schedules are at the checkpoint's step.
 
-    Args:
-      folder: folder of a finished run.
-      losses: losses by display name.
-      which: checkpoint to read.
-      batches: number of the run's training batches, at most an epoch's.
-      warn: called with each warning.
-
     Raises:
       InputError: the run, its data or a loss cannot be used.
     """

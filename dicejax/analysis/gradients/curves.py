@@ -62,15 +62,7 @@ def of_loss(
     reference: bool = False,
     **hyperparameters,
 ) -> LossCurve:
-    """Return the curve of a loss of `dicejax.losses`.
-
-    Args:
-      name: name of the function.
-      setting: setting of the element, such as `one_element` or `one_of_a_set`.
-      label: text of the legend after the name.
-      reference: whether it is drawn for comparison only.
-      **hyperparameters: hyper-parameters of the loss.
-    """
+    """Return the curve of a loss of `dicejax.losses`."""
     function = functools.partial(getattr(losses, name), **hyperparameters)
     text = f"{name}, {label}" if label else name
     return LossCurve(
@@ -83,13 +75,8 @@ def of_objective(
 ) -> LossCurve:
     """Return the curve of an objective over a set, also of sums and schedules.
 
-    The set is that of `one_of_a_set`: element 0 is positive, and `varied` says which
-    element's logit varies. The value is the objective's own, such as a mean over all.
-
-    Args:
-      objective: objective of an experiment.
-      size: number of elements of the set.
-      label: text of the legend; the objective's short name by default.
+    The set is that of `one_of_a_set`: element 0 is positive, and the logit of element
+    `varied` varies. The value is the objective's, such as a mean over all.
     """
     labels = jnp.zeros(size, int).at[0].set(1)
     others = _others(size)
@@ -239,7 +226,7 @@ def draw_losses(
 ) -> Figure:
     """Draw losses left and their slopes right, with a dot at each minimum.
 
-    Call it, and save what it returns, within `dicejax.analysis.figures.look()`.
+    Draw, and save the figure, within `dicejax.analysis.figures.look()`.
 
     Args:
       curves: curves from `of_loss` and `of_objective`.
@@ -261,13 +248,7 @@ def draw_figure_one(
     alphas: Mapping[float, int] | Sequence[float] = (0.0, 1.0),
     points: int = 128,
 ) -> None:
-    """Draw the paper's Figure 1 into axes, p* marked.
-
-    Args:
-      axes: axes to draw into.
-      alphas: exponents of the factor, and the number of each line's style.
-      points: number of points of each line.
-    """
+    """Draw the paper's Figure 1 into axes, p* marked."""
     if not isinstance(alphas, Mapping):
         alphas = {alpha: index for index, alpha in enumerate(alphas)}
     for alpha, index in alphas.items():

@@ -72,13 +72,6 @@ def write(
 ) -> list[str]:
     """Write the figures of a run as SVG and PNG, and return the names of all files.
 
-    Args:
-      folder: output directory, created if missing; existing files are replaced.
-      objective: objective of the run, drawn over probability.
-      histories: gradient measurements of the run.
-      agreements: agreement of losses, if they were compared; written to losses.json
-        too.
-
     Raises:
       InputError: a file cannot be written.
     """

@@ -103,13 +103,7 @@ class OutputCounts:
 
 
 def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str, Rule]:
-    """Choose the rule for each output.
-
-    Args:
-      task: task of the items.
-      items: items of the training split.
-      labels: label names from the task's `label_names`.
-    """
+    """Choose the rule for each output."""
     counts = task.class_counts(items, labels)
     return {
         name: _rule(target, counts.get(name))
@@ -125,15 +119,7 @@ def count_outputs(
     *,
     weights: bool = False,
 ) -> tuple[OutputCounts, ...]:
-    """Count the labels of items, by output.
-
-    Args:
-      task: task of the items.
-      items: items of one split.
-      labels: labels that the items were encoded with.
-      chosen: rules from the training split, see `rules`.
-      weights: whether to suggest class weights.
-    """
+    """Count the labels of items, by output."""
     counts = task.class_counts(items, labels)
     found = []
     for name, target in task.targets(labels).items():
@@ -332,9 +318,6 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     >>> from dicejax.objectives import Dice, WeightedSum
     >>> smooth_by_output(WeightedSum().bind_outputs(["tags"]))
     {'tags': 1.0}
-
-    Args:
-      objective: objective whose parts all name their output.
     """
     found: dict[str, float] = {}
     for leaf in objective.terms():

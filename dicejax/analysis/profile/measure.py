@@ -269,9 +269,6 @@ def measure_lengths(lengths: Sequence[int]) -> Lengths:
     >>> found = measure_lengths([3, 4, 4, 5, 30])
     >>> found.quantiles[50], found.longest, found.bins[:2]
     (4, 30, (Bin(first=1, last=3, sequences=1), Bin(first=4, last=6, sequences=3)))
-
-    Args:
-      lengths: one or more lengths.
     """
     percents = (50, 90, 95, 99)
     values = np.percentile(lengths, percents, method="inverted_cdf")

@@ -29,11 +29,6 @@ _SHORTENED = 18  # characters of a label
 def write(profile: DataProfile, split: str, folder: str) -> None:
     """Write profile.json, profile.png and profile.svg.
 
-    Args:
-      profile: profile of the experiment.
-      split: split to draw.
-      folder: output directory, created if missing; existing files are replaced.
-
     Raises:
       InputError: the folder or a file cannot be written.
     """
@@ -47,12 +42,7 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
 
 
 def draw(profile: DataProfile, split: str) -> Figure:
-    """Draw the labels of a split on the left, lengths and padding on the right.
-
-    Args:
-      profile: profile of the experiment.
-      split: split to draw.
-    """
+    """Draw the labels of a split on the left, lengths and padding on the right."""
     from matplotlib.figure import Figure
 
     shown = profile.splits[split]

@@ -16,12 +16,7 @@ _BAR = 40  # characters of the longest bar
 
 
 def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
-    """Yield the lines and tables for the terminal.
-
-    Args:
-      profile: profile to show.
-      split: split whose labels, lengths and padding are shown.
-    """
+    """Yield the lines and tables for the terminal."""
     shown = profile.splits[split]
     yield _sizes(profile)
     yield _imbalance(profile)

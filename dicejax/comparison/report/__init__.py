@@ -36,10 +36,6 @@ def write(rows: Sequence[Row], folder: str) -> str:
 
     Losses are sorted by name, the baseline first.
 
-    Args:
-      rows: rows from `comparison.evaluated`.
-      folder: folder of the comparison.
-
     Returns:
       Path of the page.
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH, HEIGHT = 232, 176
-"""Of a panel, in pixels; two stand side by side on a phone."""
+"""Size of a panel in pixels; two fit side by side on a phone."""
 STRIP_WIDTH = 520
 SETTINGS = {"font.size": 11, "path.simplify_threshold": 0.5}
 MEAN = {"color": figures.LOSS, "linewidth": 2}

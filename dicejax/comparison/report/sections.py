@@ -246,13 +246,7 @@ class Rerun:
 def rerun_of(
     rows: Sequence[Row], materials: Sequence[Material], folders: Sequence[str]
 ) -> Rerun:
-    """Return the settings that all runs share, and those that differ.
-
-    Args:
-      rows: rows of all losses.
-      materials: measurements of their runs.
-      folders: display paths of all runs.
-    """
+    """Return the settings that all runs share, and those that differ."""
     own = [m for m in materials if m.experiment is not None]
     first = own[0].experiment
     seeds = sorted({one.seed for row in rows for one in row.outcomes})
