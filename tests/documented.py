@@ -82,14 +82,7 @@ PARSED = {
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-    """A fenced block of a page.
-
-    Attributes:
-      where: page and line, for messages.
-      language: language after the fence.
-      title: name of the file shown, if any.
-      text: content between the fences.
-    """
+    """A fenced block of a page."""
 
     where: str
     language: str
@@ -131,13 +124,7 @@ def commands(block: Block) -> Iterator[list[str]]:
 
 
 def play(page: str, folder: Path, train: bool) -> int:
-    """Execute a page in a folder from `prepare`.
-
-    Args:
-      page: path from the root.
-      folder: the working folder.
-      train: run its commands; otherwise run `init` only and parse the others.
-    """
+    """Execute a page in a folder from `prepare`."""
     names: dict[str, object] = {"__name__": "__page__"}
     exec(PREAMBLES.get(page, ""), names)
     done = 0
@@ -250,7 +237,7 @@ def data_for(experiment: config.Experiment) -> str:
 
 
 def prepare(folder: Path) -> None:
-    """Copy and write what the pages assume: experiments, an encoder, data."""
+    """Copy and write the files that the pages assume: experiments, an encoder, data."""
     shutil.copytree(ROOT / "experiments", folder / "experiments")
     write_encoder(folder / "bert-base-cased")
     newcomer.write(folder / "my.conll", sentences=200)

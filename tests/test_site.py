@@ -26,13 +26,7 @@ READ_ON_ITS_OWN = (
 
 @dataclasses.dataclass
 class Page(HTMLParser):
-    """Anchors and links of an HTML page.
-
-    Attributes:
-      anchors: names that links may end in.
-      links: targets of links and pictures.
-      fetched: resources that the browser loads: scripts, styles, fonts, pictures.
-    """
+    """Anchors and links of an HTML page."""
 
     anchors: set[str] = dataclasses.field(default_factory=set)
     links: list[str] = dataclasses.field(default_factory=list)

@@ -263,7 +263,7 @@ def file_for(
     """Return the text of an experiment file."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.analysis", "."),
-        autoescape=False,  # it is Python: what is inserted passes one of the filters
+        autoescape=False,  # it is Python: inserted values pass one of the filters
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )

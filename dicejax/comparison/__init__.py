@@ -206,12 +206,6 @@ def evaluated(
 ) -> list[Row]:
     """Read the results of runs, compare them, and write `folder/comparison.json`.
 
-    Args:
-      jobs: all runs.
-      folder: output directory, created if missing.
-      tuned: trials and chosen settings as in `tuning.json`, if there are any.
-      baseline: loss that the others are compared with; cross-entropy by default.
-
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """

@@ -45,10 +45,6 @@ def logit_adjustments(
     >>> targets = {"tags": Target("classes", ("O", "B"))}
     >>> logit_adjustments(targets, {"tags": np.array([75, 25])})[1.0]["tags"].round(2)
     array([0.29, 1.39], dtype=float32)
-
-    Args:
-      targets: targets of the outputs; positions are skipped.
-      counts: counts of the training labels, from `Task.class_counts`.
     """
     priors = {}
     for name, target in targets.items():

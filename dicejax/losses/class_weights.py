@@ -114,7 +114,7 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
       [0.5663, 1.4337]
     """
     counts = _checked(counts)
-    check_bounds("beta", beta, BELOW_ONE)  # passes what is traced
+    check_bounds("beta", beta, BELOW_ONE)  # traced values pass
     # 1 - beta^n without the cancellation of a beta close to 1.
     weights = 1 / -jnp.expm1(counts * jnp.log(beta))
     return weights * counts.shape[-1] / jnp.sum(weights, axis=-1, keepdims=True)

@@ -31,13 +31,13 @@ class Case:
     """A loss with settings.
 
     Attributes:
-        name: form, loss and settings; of one case only.
-        function: the public loss.
-        reference: its oracle, which takes the same settings.
-        settings: keywords.
-        form: one of `FORMS`.
-        is_set: whether the loss is of sets; else it is of elements.
-        takes_soft: whether labels may be probabilities; else they must be integers.
+      name: form, loss and settings; unique.
+      function: the public loss.
+      reference: its oracle, with the same settings.
+      settings: keywords.
+      form: one of `FORMS`.
+      is_set: whether it is a set loss.
+      takes_soft: whether labels may be probabilities; else they must be integers.
     """
 
     name: str

@@ -52,7 +52,7 @@ ONES = {
 }
 LOSS = {"class_counts": COUNTS}
 BATCH = {"squared": False, "smooth": 0.5}
-# Forms, a loss with settings, and what it then is.
+# Forms, a loss with settings, and its equivalent.
 SAME = [
     (FORMS, "focal", {"gamma": 0.0}, "cross_entropy", {}),
     (

@@ -222,7 +222,7 @@ def others():
                 mask = functools.partial(mine, axis=axis, negatives_per_positive=1.5)
                 name = f"mask of {kind}, axis {axis}"
                 compare(name, mask, (scores, positives), lambda part: part, names)
-    # What a mean of the devices' own losses gives is something else.
+    # A mean of the devices' own losses differs.
     per_device = jax.shard_map(
         lambda z, y: jax.lax.pmean(dice(z, y), "data"),
         mesh=mesh_of("data"),

@@ -51,13 +51,7 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Agreements:
-    """The agreement of several losses at one checkpoint.
-
-    Attributes:
-      step: step of the checkpoint.
-      batches: number of batches used.
-      found: agreement for each loss, output and average.
-    """
+    """The agreement of several losses at one checkpoint."""
 
     step: int
     batches: int

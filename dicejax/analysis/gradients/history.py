@@ -37,8 +37,8 @@ class History:
       groups: names of the groups of its elements.
       steps: int `[S]`.
       sums: sums of `measures.Measures` by name, `[S, G, ...]`.
-      kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`;
-        empty for what is not of tokens.
+      kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`; empty
+        if elements are not tokens.
       soft_f1: by average, `[S]`.
       cosine: between the gradients of the loss and of soft F1 with respect to the
         logits, by average, `[S]`.

@@ -253,17 +253,7 @@ SplitCounts = Mapping[str, Sequence[OutputCounts]]
 
 @dataclasses.dataclass(frozen=True)
 class LabelSupport:
-    """Training examples of one label.
-
-    Attributes:
-      output: name of the output.
-      label: name of the label.
-      train: count in the training split.
-      dev: count in dev.
-      test: count in test.
-      per_update: expected count per update.
-      reasons: reasons why it is too rare to learn; empty if it is not.
-    """
+    """Training examples of one label."""
 
     output: str
     label: str

@@ -294,12 +294,6 @@ def measure_padding(
     >>> padding = measure_padding([2, 2, 4, 8], max_length=8, per_batch=4, seed=0)
     >>> padding.to_row.places, padding.packed.places, padding.to_row.factor
     (32, 16, 2.0)
-
-    Args:
-      lengths: lengths of one or more sequences.
-      max_length: places per row; no sequence is longer.
-      per_batch: sequences padded to the longest of them.
-      seed: seed of the order, as `Training.seed`.
     """
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)

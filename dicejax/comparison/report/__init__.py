@@ -201,7 +201,7 @@ def _by_step(by_seed: Mapping[int, Series]) -> dict[str, Any]:
 
 
 def _scores(counts: np.ndarray) -> dict[str, Any]:
-    """Curves of all seeds together, at every eighth threshold: half a unit of odds."""
+    """Return pooled curves at every eighth threshold, half a unit of log-odds."""
     found = score_counts.curve(counts)
     diagram = score_counts.reliability(counts)
     kept = slice(None, None, 8)

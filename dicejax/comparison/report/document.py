@@ -24,13 +24,7 @@ MARKS = {"better": "▲", "worse": "▼", "inconclusive": "≈", "unknown": "?"}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextTable:
-    """A table of texts.
-
-    Attributes:
-      caption: caption of the table.
-      columns: headings, the first for the names of the rows.
-      rows: cells, the first the row's name.
-    """
+    """A table of texts."""
 
     caption: str
     columns: tuple[str, ...]
@@ -75,17 +69,7 @@ class Picture:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of the report.
-
-    Attributes:
-      key: name in links.
-      title: heading.
-      text: paragraphs.
-      bullets: items of a list.
-      tables: tables, always visible.
-      pictures: figures.
-      code: texts to copy, by name.
-    """
+    """A section of the report."""
 
     key: str
     title: str
@@ -113,15 +97,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report.
-
-    Attributes:
-      title: title of the page.
-      about: one sentence on the comparison.
-      warnings: warnings before the numbers.
-      claims: verdict on each loss.
-      sections: sections after the verdicts.
-    """
+    """A whole report."""
 
     title: str
     about: str

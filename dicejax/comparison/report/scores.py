@@ -74,9 +74,6 @@ def one_class(test: Mapping[str, Any]) -> bool:
     ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
     >>> one_class({"matthews": 0.0, "per_type": of})
     True
-
-    Args:
-      test: scores of a run on the test set, of any task.
     """
     counts = _counts(test)
     return any(

@@ -217,7 +217,7 @@ class Rerun:
 
     @property
     def section(self) -> Section:
-        """Section that shows it."""
+        """Section with the provenance."""
         return Section(
             key="reproduce",
             title="Reproduce",
