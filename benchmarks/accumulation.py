@@ -61,7 +61,7 @@ SMALLEST = {"rows": 4, "max_length": 8, "micro_batches": 2, "layers": 1, "width"
 
 
 def batch_of(rows: int, length: int) -> dict[str, np.ndarray]:
-    """Rows full of tokens, one sentence each."""
+    """Return rows full of tokens, one sentence each."""
     rng = np.random.default_rng(0)
     ones = np.ones((rows, length), np.int32)
     return {

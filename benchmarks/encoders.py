@@ -91,7 +91,7 @@ SMALLEST = {"layers": 1, "width": 16, "heads": 2, "batch": 2, "length": 8}
 
 
 def batch_of(config: EncoderConfig, rows: int, length: int) -> dict[str, np.ndarray]:
-    """Rows without padding, one segment each, random words and labels."""
+    """Draw rows of one segment each, without padding."""
     rng = np.random.default_rng(0)
     shape = (rows, length)
     return {
@@ -106,13 +106,13 @@ def batch_of(config: EncoderConfig, rows: int, length: int) -> dict[str, np.ndar
 def network_of(
     config: EncoderConfig, precision: str = "float32", remat: bool = False
 ) -> Network:
-    """The encoder with a token head."""
+    """Return the encoder with a token head."""
     heads = (("tags", TokenHead(classes=CLASSES)),)
     return Network(encoder=config, heads=heads, precision=precision, remat=remat)
 
 
 def lowered(network: Network, rows: int, length: int):
-    """The training step of a network, before it is compiled."""
+    """Lower the training step of a network."""
     optimizer = AdamW()
 
     def fresh(key):
@@ -157,7 +157,7 @@ def our_steps(
 def torch_steps(
     settings: Settings, folder: Path, precision: str
 ) -> Callable[[int], None]:
-    """The same in PyTorch; "bfloat16" is autocast, "pure bfloat16" all weights too."""
+    """Return PyTorch's; "bfloat16" is autocast, "pure bfloat16" all weights too."""
     import torch
     from torch.nn.utils import clip_grad_norm_
     from transformers import AutoModelForTokenClassification
@@ -246,7 +246,7 @@ def speed(settings: Settings, folder: Path) -> list[dict[str, Any]]:
 def share_of_peak(
     config: EncoderConfig, settings: Settings, seconds: float
 ) -> float | None:
-    """6 operations per weight of the layers and token, and attention's 12 L T D."""
+    """Count 6 operations per layer weight and token, and attention's 12 L T D."""
     if settings.peak_tflops is None:
         return None
     params = jax.eval_shape(network_of(config).init, jax.random.key(0))
@@ -257,7 +257,7 @@ def share_of_peak(
 
 
 def faster_than_torch(rows: list[dict[str, Any]]) -> float:
-    """The median over rounds of PyTorch's faster time to our faster one."""
+    """Return the median over rounds of PyTorch's faster time to our faster one."""
 
     def fastest(side: str) -> list[float]:
         columns = [row["rounds_ms"] for row in rows if row["name"].startswith(side)]
@@ -268,7 +268,7 @@ def faster_than_torch(rows: list[dict[str, Any]]) -> float:
 
 
 def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
-    """BERT and XLNet of one size."""
+    """Return BERT and XLNet of one size."""
     return {
         "BERT": BertConfig(
             vocab_size=2000,
@@ -284,7 +284,7 @@ def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
 
 
 def compile_seconds(config: EncoderConfig) -> float:
-    """The time to lower and compile a training step."""
+    """Time lowering and compiling a training step."""
     network = network_of(config)
     jax.eval_shape(network.init, jax.random.key(0))
     jax.clear_caches()
@@ -294,7 +294,7 @@ def compile_seconds(config: EncoderConfig) -> float:
 
 
 def compile_times(settings: Settings) -> list[dict[str, Any]]:
-    """24 layers vs. 6; the minimum of three each, in turn."""
+    """Time 24 layers vs. 6; the minimum of three each, in turn."""
     shallow, deep = DEPTHS if not settings.smallest else (1, 2)
     rows = []
     for name in list(architectures(shallow))[: 1 if settings.smallest else 2]:
@@ -309,7 +309,7 @@ def compile_times(settings: Settings) -> list[dict[str, Any]]:
 
 
 def memory(settings: Settings) -> list[dict[str, Any]]:
-    """Temporary memory of a deep step, MiB."""
+    """Return the temporary memory of a deep step, MiB."""
     rows = []
     depth, shape = (DEPTHS[1], (8, 256)) if not settings.smallest else (2, (2, 8))
     made = list(architectures(depth).items())

@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
 def encode(
     sentences, tokenizer, labels: list[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """Piece ids and label numbers; -100 on all but the first piece of a word."""
+    """Return piece ids and labels, -100 on all but the first piece of a word."""
     words = [list(sentence.words) for sentence in sentences]
     encoded = tokenizer(
         words, is_split_into_words=True, truncation=True, max_length=128
@@ -53,7 +53,7 @@ def encode(
 
 
 def padded(rows, pad: int) -> dict[str, torch.Tensor]:
-    """One batch as wide as its longest sentence."""
+    """Return one batch as wide as its longest sentence."""
     shape = (len(rows), max(len(ids) for ids, _ in rows))
     batch = {
         "input_ids": torch.full(shape, pad),

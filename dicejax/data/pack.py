@@ -127,7 +127,7 @@ def fill(
 
     Returns:
       int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... in the row, 0
-        for padding) and `position_ids` `[B, T]` (from 0 in each example).
+      for padding) and `position_ids` `[B, T]` (from 0 in each example).
 
     Raises:
       ValueError: the examples of a row are too many or too long for it, or an array has

@@ -76,7 +76,7 @@ class UnitCounts:
         return self.units[:, 1:].sum(axis=1)
 
     def ratio(self, indices: np.ndarray | None = None) -> float:
-        """Negative units for each positive one; infinite where there is none.
+        """Return the negative units per positive one; infinite without any.
 
         Args:
           indices: examples to count; None: all.
@@ -103,7 +103,7 @@ class Sampling(abc.ABC):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DownSampling(Sampling):
-    """Drop negative examples, those without a positive unit.
+    """Down-sampling of negative examples, those without a positive unit.
 
     Every other example is in every epoch. Of the negative ones each epoch draws others,
     without replacement; give one of `ratio` and `share`.
@@ -151,7 +151,7 @@ class DownSampling(Sampling):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class OverSampling(Sampling):
-    """Repeat positive examples; every epoch holds every example at least once.
+    """Over-sampling of positive examples; every epoch holds every example.
 
     Repeated are examples with fewer negative units per positive one than `ratio`. All
     are repeated equally often, but for the last round, drawn anew each epoch.
@@ -205,7 +205,7 @@ class OverSampling(Sampling):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportanceSampling(Sampling):
-    """Draw rare classes more often and weigh them less, without bias.
+    """Importance sampling of rare classes, with weights against bias.
 
     An example's chance is proportional to the sum over its units of 1 / n**power, where
     n is the number of units of the unit's class in the data: at 1 every class is drawn

@@ -94,7 +94,7 @@ class WordNet:
 class SynonymPairs:
     r"""A text file with a pair of synonyms per line, separated by a tab.
 
-    Each replaces the other; a word may occur in several pairs. Case is ignored.
+    Pairs are symmetric; a word may occur in several. Case is ignored.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "pairs.tsv"
@@ -140,7 +140,7 @@ class _Slot(NamedTuple):
 
 
 class Replacer:
-    """Replaces words by synonyms in the same letter case.
+    """Replacement of words by synonyms in the same letter case.
 
     Spaces, punctuation and words in mixed case (iPhone) are kept.
 

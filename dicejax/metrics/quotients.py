@@ -8,7 +8,7 @@ import numpy as np
 
 
 def ratio(numerator: float, denominator: float) -> float:
-    """Divide; 0 / 0, and anything else over 0, is 0.
+    """Return the quotient, or 0 for a denominator of 0.
 
     >>> ratio(1, 4), ratio(0, 0)
     (0.25, 0.0)

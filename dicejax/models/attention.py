@@ -33,7 +33,7 @@ def attend(
     dropout_rate: float = 0.0,
     rng: DropoutKeys | None = None,
 ) -> Array:
-    """Scaled dot-product attention with a softmax in at least float32.
+    """Compute scaled dot-product attention with a softmax in at least float32.
 
     Args:
       query: `[B, T, N, H]`.

@@ -75,7 +75,7 @@ def dropout(x: Array, rate: float, keys: DropoutKeys | Array | None) -> Array:
 
 @functools.partial(jax.jit, static_argnums=1)
 def _bits16(key: Array, shape: tuple[int, ...]) -> Array:
-    """Uniform integers in [0, 65536), as uint32."""
+    """Draw uniform integers in [0, 65536), as uint32."""
     if not shape or shape[-1] % 2:
         return jax.random.bits(key, shape, jnp.uint16).astype(jnp.uint32)
     half = (*shape[:-1], shape[-1] // 2)

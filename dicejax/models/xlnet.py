@@ -190,7 +190,7 @@ class XLNetLayer(nnx.Module):
         return self.output_norm(x + dropout(update, rate, keys[3]))
 
     def _project(self, x: Array, kernel: nnx.Param) -> Array:
-        """`[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
+        """Multiply `[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
         width, *heads = kernel.shape
         rows = x.reshape(-1, width).astype(self.dtype)
         product = matmul(rows, kernel[...].reshape(width, -1).astype(self.dtype))

@@ -39,7 +39,7 @@ def linear(
     warmup: float = 0.1,
     final_share: float = 0.0,
 ) -> Array:
-    """Fall in a straight line after the warm-up: min(rise, f + (1 - f) left).
+    """Return min(rise, f + (1 - f) left), linear after the warm-up.
 
     >>> [round(float(linear(step, 20)), 3) for step in (0, 1, 2, 11, 20)]
     [0.5, 1.0, 1.0, 0.5, 0.0]
@@ -55,7 +55,7 @@ def polynomial(
     final_share: float = 0.0,
     power: float = 1.0,
 ) -> Array:
-    """Fall as a power of the steps left: min(rise, f + (1 - f) left^power).
+    """Return min(rise, f + (1 - f) left^power), a power of the steps left.
 
     A power above 1 falls fast at first, one below 1 fast at the end; it is above 0.
 
@@ -76,7 +76,7 @@ def cosine(
     warmup: float = 0.1,
     final_share: float = 0.0,
 ) -> Array:
-    """Fall as half a cosine wave: min(rise, f + (1 - f) (1 - cos(pi left)) / 2).
+    """Return min(rise, f + (1 - f) (1 - cos(pi left)) / 2), half a cosine wave.
 
     Loshchilov & Hutter (2017), SGDR, https://arxiv.org/abs/1608.03983, equation 5,
     without restarts.
@@ -95,7 +95,7 @@ def one_cycle(
     warmup: float = 0.1,
     final_share: float = 0.0,
 ) -> Array:
-    """Rise and fall as half cosine waves, from a 25th to the highest and down again.
+    """Return two half cosine waves, up from 1/25 and down to the final share.
 
         rise = 1/25 + 24/25 (1 - cos(pi min(step / W, 1))) / 2
         fall = f + (1 - f) (1 - cos(pi left)) / 2

@@ -97,7 +97,7 @@ class Classification(Task):
         return ((HEAD, SequenceHead(classes=len(labels))),)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Each sequence chooses one class."""
+        """Return one class per sequence."""
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
@@ -284,7 +284,7 @@ class Classification(Task):
     def show(
         self, example: LabelledText, prediction: Decision
     ) -> tuple[dict[str, Any], list[str]]:
-        """Give the class and its probability."""
+        """Format the class and its probability."""
         texts = [example.first] + ([] if example.second is None else [example.second])
         record = {"texts": texts, **prediction._asdict()}
         chance = prediction.probabilities[prediction.label]

@@ -35,7 +35,7 @@ class Board(Protocol):
 
 
 class TensorBoard:
-    """Writes event files that TensorBoard opens.
+    """Event files for TensorBoard.
 
     Where the folder lies in an object store, the files are written to a temporary
     folder and copied at each flush.
@@ -87,7 +87,7 @@ class TensorBoard:
 
 
 class WeightsAndBiases:
-    """Sends the records to Weights & Biases (https://wandb.ai).
+    """Dashboard at Weights & Biases (https://wandb.ai).
 
     A resumed run keeps its id, which is in the run's folder. Records that a killed run
     sent after its last checkpoint are identical when repeated, and ignored.

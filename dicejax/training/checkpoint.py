@@ -31,7 +31,7 @@ Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
 
 
 class Checkpoints:
-    """Saves states asynchronously; keeps the last and the best.
+    """Asynchronous checkpoints; the last and the best are kept.
 
     Weights are stored separately, so evaluation reads no optimizer state.
 

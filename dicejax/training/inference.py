@@ -1,4 +1,4 @@
-"""Use a finished run: score a split, predict for new examples, export to PyTorch."""
+"""Uses of a finished run: evaluation, prediction, export to PyTorch."""
 
 from __future__ import annotations
 

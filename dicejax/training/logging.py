@@ -17,7 +17,7 @@ from dicejax.training.boards import Board, TensorBoard, is_local
 
 
 def lines_of(file: epath.Path, after_step: int) -> AppendedLines | RewrittenLines:
-    """Open a JSONL file of records, each with its "step", to append to it.
+    """Open a JSONL file of records with a "step" for appending.
 
     Args:
       file: in a local folder or an object store; may be missing.

@@ -42,7 +42,7 @@ class Search:
 
 @dataclasses.dataclass(frozen=True)
 class Predictor:
-    """Predicts for encoded examples.
+    """Predictor for encoded examples.
 
     Attributes:
       task: decodes the logits.

@@ -77,7 +77,7 @@ class LoopState:
 
 
 class Recorder:
-    """Writes lines of metrics and checkpoints while a run is trained.
+    """Writer of metrics and checkpoints during training.
 
     Use as a context manager round the loop.
 

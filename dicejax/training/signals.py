@@ -13,7 +13,7 @@ from dicejax.errors import Stopped
 
 
 class StopRequest:
-    """Convert SIGTERM and Ctrl-C to `Stopped` where the loop can stop safely.
+    """Handler of SIGTERM and Ctrl-C that raises `Stopped` at safe points.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
     processes JAX passes a SIGTERM to all, and they stop after the same step.

@@ -21,7 +21,7 @@ _GIB = 2**30
 
 
 class Throughput:
-    """Measures training alone: the clock is paused for compilation and evaluation.
+    """Throughput of training, with a clock paused for compilation and evaluation.
 
     Devices work asynchronously. Counts therefore enter the figures at the next `pause`,
     before which the host must have waited for the last step::

@@ -4,7 +4,7 @@ from dicejax.metrics.spans import count, decode_tags
 
 
 def count_tags(gold, predicted, scheme):
-    """Counts of the spans that tags mean."""
+    """Count the spans of tags."""
     return count(*decode_tags(gold, predicted, scheme))
 
 

@@ -19,7 +19,7 @@ CASES = st.lists(
 
 
 def expected_error(groups):
-    """The expected calibration error of groups of (confidence, correct)."""
+    """Compute the expected calibration error of groups of (confidence, correct)."""
     total = sum(map(len, groups))
     error = 0.0
     for group in filter(None, groups):

@@ -24,7 +24,7 @@ def number(text):
 
 
 def plain(text):
-    """Word by word: lower, no punctuation unless a number, no articles."""
+    """Lower each word; drop punctuation unless in a number, and articles."""
     words = []
     for token in text.replace("-", " ").split(" "):
         token = token.lower()
@@ -49,7 +49,7 @@ def pair_f1(gold, predicted):
 
 
 def best_alignment(gold, predicted):
-    """F1 of each gold span where their sum is largest, by trying all pairings."""
+    """Return each gold span's F1 in the best of all pairings."""
 
     @cache
     def best(place, used):

@@ -37,7 +37,7 @@ def f1_of_sets(gold, predicted):
 
 
 def reference(gold, predicted):
-    """Joint and word scores from sets of (sentence, start, end, tag)."""
+    """Compute joint and word scores from sets of (sentence, start, end, tag)."""
 
     def places(corpus):
         found = set()
@@ -132,7 +132,7 @@ def test_one_word_spans_score_the_accuracy_of_their_tags():
 
 
 def read_words(path):
-    """Word and XPOS of each sentence of a CoNLL-U file without empty nodes."""
+    """Read word and XPOS of a CoNLL-U file without empty nodes."""
     sentences = [[]]
     for line in path.read_text("utf-8").splitlines():
         if line:

@@ -36,7 +36,7 @@ def least_of(trials, rate):
 
 
 def runs(rng, seeds, sentences, gains, *, seed_sd, sentence_sd=0.0, spans=(1.0,)):
-    """F1 counts, [system, S, N, C, 2], each system's recall better by its gain.
+    """Draw F1 counts, [system, S, N, C, 2], systems differing in recall.
 
     Recall has an effect of the seed that systems share, one of seed and system, and one
     of sentence and system, and counts are binomial. The number of gold spans in a
@@ -58,7 +58,7 @@ def runs(rng, seeds, sentences, gains, *, seed_sd, sentence_sd=0.0, spans=(1.0,)
 
 
 def true_score(gain, seed_sd):
-    """F1 over all sentences, and its mean over all seeds by Gauss-Hermite."""
+    """Compute F1 over all sentences and, by Gauss-Hermite, all seeds."""
     points, weights = np.polynomial.hermite_e.hermegauss(40)
     recall = RECALL + gain + math.sqrt(2) * seed_sd * points
     return np.average(2 * recall / (1 + recall + SPURIOUS), weights=weights)

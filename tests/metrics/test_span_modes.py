@@ -66,7 +66,7 @@ def conlleval(gold, predicted):
 
 
 def conlleval_scores(correct, guessed, wanted):
-    """Precision, recall and FB1 in per cent; 0 where undefined."""
+    """Return precision, recall and FB1 in per cent; 0 where undefined."""
     precision = 100 * correct / guessed if guessed else 0
     recall = 100 * correct / wanted if wanted else 0
     total = precision + recall
@@ -91,7 +91,7 @@ def assert_equals_conlleval(gold, predicted, scheme="BIO"):
 
 @st.composite
 def tagged_corpora(draw, scheme):
-    """Gold and predicted tags, mostly ill-formed; predictions partly follow gold."""
+    """Draw gold and predicted tags, mostly malformed, partly alike."""
     kinds = ("PER", "LOC", "A-B")
     alphabet = ["O", *(f"{p}-{k}" for p in tags.PREFIXES[scheme] for k in kinds)]
     tag = st.sampled_from(alphabet)

@@ -172,7 +172,7 @@ def assert_equals_seqeval(seqeval, gold, predicted, scheme):
 
 @st.composite
 def tagged_corpora(draw, scheme):
-    """Gold and predicted tags, mostly malformed; predictions partly follow gold."""
+    """Draw gold and predicted tags, mostly malformed, partly alike."""
     kinds = ("PER", "LOC", "A-B", *"CDEFGH")[: draw(st.integers(1, 9))]
     prefixes = tags.PREFIXES[scheme]
     alphabet = ["O", *(f"{p}-{kind}" for p in prefixes for kind in kinds), *prefixes]

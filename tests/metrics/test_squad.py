@@ -74,7 +74,7 @@ def official_v2_raw(golds, predictions):
 
 
 def official_v2(golds, predictions, no_answer=None, threshold=1.0):
-    """The report of evaluate-v2.0, in shares."""
+    """Return the report of evaluate-v2.0, in shares."""
     has_answer = {question: bool(texts) for question, texts in golds.items()}
     raw = dict(zip(("exact", "f1"), official_v2_raw(golds, predictions), strict=True))
     odds = no_answer or dict.fromkeys(golds, 0.0)
@@ -109,7 +109,7 @@ def official_v2(golds, predictions, no_answer=None, threshold=1.0):
 
 
 def as_report(result):
-    """Our scores under the official names."""
+    """Return our scores under the official names."""
     report = {}
     for prefix, part in (
         ("", result.all),
@@ -132,7 +132,7 @@ def assert_equals_official_v2(golds, predictions, no_answer=None, threshold=1.0)
 
 
 def noisy(golds, seed):
-    """Answers that are right, near, wrong or none."""
+    """Draw answers that are right, near, wrong or none."""
     rng = random.Random(seed)
     pool = [text for texts in golds.values() for text in texts]
     predictions = {}

@@ -9,7 +9,7 @@ from dicejax.models.bert import BertConfig
 
 
 def encoder(model_type="bert", width=8, dropout=0.0, **settings):
-    """The architecture of an encoder that no test builds: heads read its settings."""
+    """Return an encoder's settings for the heads."""
     return BertConfig(
         model_type=model_type,
         vocab_size=9,
@@ -41,5 +41,5 @@ def weights(module):
 
 
 def hidden_states(shape, seed=1, dtype=None):
-    """Hidden states from a normal distribution."""
+    """Draw hidden states from a normal distribution."""
     return jnp.asarray(np.random.default_rng(seed).normal(size=shape), dtype)

@@ -59,7 +59,7 @@ class Pair:
         return checkpoint(family, self.network, jax.tree.map(np.asarray, params))
 
     def gives_token_types(self):
-        """RoBERTa has one type, and embeds it whatever it is given."""
+        """Return whether token types matter; RoBERTa has one."""
         return getattr(self.network.encoder, "type_vocab_size", 2) > 1
 
 
@@ -214,10 +214,11 @@ def _of_real(batch, states, logits, gradients):
 
 
 def compare(ours, wanted, unmoved=()):
-    """Hold ours to PyTorch's; tensors that end as in `unmoved` have no gradient.
+    """Compare with PyTorch; return the largest differences.
 
     Returns:
-      The largest differences of states, of logits, and relative ones of gradients.
+      Differences of states, of logits, and relative ones of gradients. Tensors that end
+      as in `unmoved` have no gradient.
     """
     assert len(ours.states) == len(wanted.states)
     errors = {"states": 0.0, "logits": 0.0, "gradients": 0.0}

@@ -50,7 +50,7 @@ def float64():
 
 
 def two_pointers(own, hidden, signal, epsilon=1e-5):
-    """The published model in NumPy; `signal` None: the probabilities of the start."""
+    """Compute the published model in NumPy; `signal` None: start probabilities."""
 
     def dense(layer, x):
         return x @ layer["kernel"] + layer["bias"]

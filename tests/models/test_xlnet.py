@@ -30,7 +30,7 @@ def inputs(types, ids=None):
 
 
 def one_layer(params, config, x, types, visible):
-    """One layer in NumPy, token by token: `[T, D]`."""
+    """Compute one layer in NumPy, token by token: `[T, D]`."""
     weight = jax.tree.map(lambda x: x[0].astype(np.float64), params["layers"])
     length, width = x.shape
     rates = 1 / 10_000 ** (np.arange(0, width, 2) / width)

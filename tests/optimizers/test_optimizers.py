@@ -33,7 +33,7 @@ RULES = (AdamW, Lion, Adafactor, LAMB)
 
 
 def adamw(params, gradients, rates, *, decay, clip, b1=0.9, b2=0.999, eps=1e-8):
-    """Loshchilov & Hutter (2019), algorithm 2, after clipping by global norm."""
+    """Apply Loshchilov & Hutter (2019), algorithm 2, after clipping by global norm."""
     m = {n: np.zeros_like(p) for n, p in params.items()}
     v = {n: np.zeros_like(p) for n, p in params.items()}
     for t, rate in enumerate(rates, start=1):
@@ -71,7 +71,7 @@ def test_updates_equal_the_algorithm():
 
 
 def lamb_step(p, g, *, rate, decay, adapted, eps=1e-6):
-    """You et al. (2020), algorithm 2, the first step for one tensor of one layer."""
+    """Apply You et al. (2020), algorithm 2, first step, to one tensor of one layer."""
     u = g / (np.abs(g) + eps) + decay * p  # the first moments are g and g^2
     ratio = np.linalg.norm(p) / np.linalg.norm(u) if adapted else 1.0
     return p - rate * ratio * u

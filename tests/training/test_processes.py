@@ -18,7 +18,7 @@ def cache(tmp_path_factory):
 
 
 def begin_together(out, devices, **more):
-    """Start the processes of one training, each with so many devices."""
+    """Start the processes of one training, each with its devices."""
     port, begun = free_port(), []
     for index in range(PROCESSES):
         flags = {

@@ -88,7 +88,7 @@ def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
 
 
 class _Sentence:
-    """Collects the rows of one sentence."""
+    """Rows of one sentence."""
 
     def __init__(self, column: str):
         self.words: list[str] = []

@@ -25,7 +25,7 @@ _LINE_OF_BYTES = re.compile(rb"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 def lines(
     path: str | os.PathLike[str], on_error: OnError | None = None
 ) -> Iterator[tuple[int, str]]:
-    r"""Give the number and text of each line of a UTF-8 file.
+    r"""Yield the number and text of each line of a UTF-8 file.
 
     Line ends (`\n`, `\r\n`, `\r`) and byte order mark are removed; `.gz` is
     decompressed.

@@ -40,7 +40,7 @@ class ScoreSummary:
 
     @classmethod
     def of(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
-        """Describe scores.
+        """Summarize scores.
 
         Args:
           scores: [S], of the runs that have one.

@@ -96,7 +96,7 @@ def dense(
     dtype: jnp.dtype,
     rngs: nnx.Rngs,
 ) -> Dense:
-    """A dense layer of a head, in at least float32."""
+    """Return a dense layer of a head, in at least float32."""
     return Dense(
         fan_in,
         fan_out,

@@ -273,7 +273,7 @@ def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
 
 
 def _one_hot(labels: Array, logits: Array) -> Array:
-    """Labels `[B, T]` or `[B, T, C]` as 0 and 1, shaped and typed like the logits."""
+    """Return labels `[B, T]` or `[B, T, C]` as 0 and 1, like the logits."""
     classes = logits.shape[-1]
     if labels.ndim == logits.ndim:
         hot = labels == 1

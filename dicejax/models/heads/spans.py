@@ -207,7 +207,7 @@ class SpanMatch(nnx.Module):
         return jnp.where(_spans(batch["segment_ids"]), logits, IMPOSSIBLE)
 
     def _halves(self, hidden: Array) -> tuple[Array, Array]:
-        """`W_start h + b` and `W_end h`, each `[B, T, I]`."""
+        """Compute `W_start h + b` and `W_end h`, each `[B, T, I]`."""
         rows = hidden.reshape(-1, hidden.shape[-1]).astype(self.dtype)
         kernels = jnp.split(self.dense.kernel[...].astype(self.dtype), 2)
         shape = (*hidden.shape[:-1], -1)
@@ -215,7 +215,7 @@ class SpanMatch(nnx.Module):
         return (starts + self.dense.bias[...]).astype(self.dtype), ends
 
     def _logits(self, starts: Array, ends: Array) -> Array:
-        """The logits of all pairs, `[B, T, T]`."""
+        """Return the logits of all pairs, `[B, T, T]`."""
         activate = ACTIVATIONS[self.head.activation]
         weights = self.out.kernel[...][:, 0].astype(self.dtype)
 

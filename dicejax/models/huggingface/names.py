@@ -91,7 +91,7 @@ class Family:
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
 
     def task_class(self, head: Head) -> str | None:
-        """PyTorch class with this head; None if there is none."""
+        """Return the PyTorch class with this head, or None."""
         if isinstance(head, StartEndHead) and head.classes != 1:
             return None
         found = self.heads.get(type(head))

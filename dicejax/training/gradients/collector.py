@@ -1,4 +1,4 @@
-"""Collect gradient measurements of a run in analysis.jsonl.
+"""Gradient measurements of a run in analysis.jsonl.
 
 A record has its step and, for each analysed output, the sums of `measures.Measures`,
 those by kind of piece, soft counts and F1, cosines, alarms. Each step occurs once,

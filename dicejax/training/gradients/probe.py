@@ -1,4 +1,4 @@
-"""Measure the gradient of one step in a separate program.
+"""Measurement of one step's gradient in a separate program.
 
 The loss is differentiated with respect to the logits and the heads' parameters, for
 little more than a forward pass. The program of the step is unchanged.
