@@ -76,6 +76,7 @@ def test_the_page_on_models_names_what_loads():
     assert named - {"model_type"} == set(FAMILIES)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_pictures_show_losses_that_there_are(tmp_path):
     pytest.importorskip("matplotlib").use("Agg")

@@ -92,7 +92,7 @@ def pairs():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("trainer", "loss"), pairs(), indirect=["trainer"])
+@pytest.mark.parametrize(("trainer", "loss"), list(pairs()), indirect=["trainer"])
 def test_every_loss_that_fits_trains_two_steps(trainer, loss):
     try:
         trainer.two_steps(by_short_name()[loss]())

@@ -30,9 +30,18 @@ def records(project, out="run"):
     "flags",
     [
         ["--training.precision", "float16", "--optimizer.ema_decay", "0.9"],
-        ["--training.batching", "buckets", "--training.buckets", "2"],
-        ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
-        ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
+        pytest.param(
+            ["--training.batching", "buckets", "--training.buckets", "2"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
+            marks=pytest.mark.exhaustive,
+        ),
+        pytest.param(
+            ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
+            marks=pytest.mark.exhaustive,
+        ),
         pytest.param(
             ["--optimizer", "lamb", "--optimizer.learning_rate", "3e-2"],
             marks=pytest.mark.exhaustive,

@@ -45,9 +45,7 @@ FAST = (
     "Explicit, data",
     "Explicit, set_mesh, data fsdp",
     "Auto, data fsdp",
-    "Auto, set_mesh, data fsdp",
     "inside shard_map, data",
-    "outside shard_map, data fsdp",
 )
 
 

@@ -209,7 +209,11 @@ def test_every_split_of_cluener_comes_back_but_for_what_overlaps(data_folder):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "lost"),
-    [("train.txt.gz", 0), ("test.txt", 516), ("test_same_preprocessing.txt", 0)],
+    [
+        pytest.param("train.txt.gz", 0, marks=pytest.mark.exhaustive),
+        ("test.txt", 516),
+        pytest.param("test_same_preprocessing.txt", 0, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_every_span_of_msra_comes_back_but_for_what_is_too_long(
     data_folder, file, lost

@@ -116,6 +116,7 @@ def test_former_batches_fade():
     train_step(begun, *inputs, network=of, optimizer=looked.AdamW(), task=Tagging())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.slow
 def test_devices_and_parts_change_nothing(tmp_path):
     out, root = tmp_path / "seen.npz", Path(__file__).parents[3]
