@@ -239,8 +239,8 @@ def _harmonised(
     weights = jnp.sum(corrected) / (jnp.where(present, corrected, 1) * occupied)
     weights = jnp.where(present, weights, 0).astype(norms.dtype)
 
-    def add(total, bin_and_weight):
-        one, weight = bin_and_weight
+    def add(total: Array, pair: tuple[Array, Array]) -> tuple[Array, None]:
+        one, weight = pair
         return total + jnp.where(index == one, weight, 0), None
 
     pairs = (jnp.arange(bins), weights)
