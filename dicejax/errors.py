@@ -1,19 +1,31 @@
-"""Errors that are reported in one line, without a traceback."""
+"""Errors that are reported in one line, and text made fit for one."""
 
 from __future__ import annotations
 
 import difflib
 import os
+import re
+import reprlib
 import signal
 from collections.abc import Iterable
+
+_LONGEST = 2000  # characters of a message
+# Control characters, separators of lines, reversals of direction, half surrogates.
+_UNSEEN = re.compile(r"[\0-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_BRIEF = reprlib.Repr()
+_BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
 
 
 class InputError(Exception):
     """Invalid user input.
 
     The message is one line that says where, what, and what to do; the command line
-    prints it without a traceback and exits with status 2.
+    prints it without a traceback and exits with status 2. Control characters in it are
+    made visible, and a very long one is shortened in the middle.
     """
+
+    def __init__(self, message: str):
+        super().__init__(shortened(visible(message), _LONGEST))
 
     @classmethod
     def at(
@@ -26,6 +38,36 @@ class InputError(Exception):
         """
         where = os.fspath(path) if line is None else f"{os.fspath(path)}:{line}"
         return cls(f"{where}: {what}; {do}")
+
+
+class Flaw(Exception):
+    """An error in data, raised by code that does not know the file.
+
+    Args:
+      what: the problem.
+      do: the remedy.
+      line: its line in the text, counted from 1, where that is known.
+    """
+
+    def __init__(self, what: str, do: str, line: int | None = None):
+        super().__init__(what, do)
+        self.what, self.do, self.line = what, do, line
+
+    def at(
+        self, path: str | os.PathLike[str], line: int | None, where: str = ""
+    ) -> InputError:
+        """Return the error with its place.
+
+        >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
+        dev.json: record 3: has no 'text'; add it
+
+        Args:
+          path: the file.
+          line: counted from 1; None where lines mean nothing.
+          where: the place within the file or line, if that needs saying.
+        """
+        what = f"{where}: {self.what}" if where else self.what
+        return InputError.at(path, line, what, self.do)
 
 
 class Diverged(Exception):
@@ -46,14 +88,60 @@ class Stopped(Exception):
         self.status = 128 + number
 
 
+def visible(text: str) -> str:
+    r"""Return a text on one line, with escapes for its control characters.
+
+    These would move the cursor of a terminal, or show other text than there is.
+
+    >>> print(visible("B-\x1b[31mPER\n\u202efdp.exe"))
+    B-\x1b[31mPER\n\u202efdp.exe
+    """
+    return _UNSEEN.sub(lambda one: one[0].encode("unicode_escape").decode(), text)
+
+
+def shown(value: object) -> str:
+    r"""Return input as a message repeats it: its `repr`, of at most 80 characters.
+
+    >>> print(shown("B-PER"), shown("B\x1b"))
+    'B-PER' 'B\x1b'
+    >>> len(shown("x" * 1_000_000)), len(shown([["x" * 50] * 50] * 50))
+    (80, 80)
+    """
+    return shortened(_BRIEF.repr(value), 80)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text without its middle if it has more characters than the limit.
+
+    >>> shortened("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 16)
+    'ABCDEFGHI...WXYZ'
+    """
+    if len(text) <= limit:
+        return text
+    end = limit // 4
+    return f"{text[: limit - end - 3]}...{text[-end:]}"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Suggest names that look alike; empty where none does.
+
+    >>> suggestion("NUON", ["NOUN", "VERB"]), suggestion("x", ["NOUN", "VERB"])
+    ('did you mean NOUN?', '')
+    """
+    if len(name) > 100:  # the search takes quadratic time
+        return ""
+    close = difflib.get_close_matches(name, [one for one in known if len(one) <= 100])
+    return f"did you mean {' or '.join(close)}?" if close else ""
+
+
 def hint(name: str, known: Iterable[str]) -> str:
     """Return the end of an error message that suggests a known name.
 
     >>> hint("trian", ["train", "predict"])
     '; did you mean train?'
     """
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    found = suggestion(name, known)
+    return f"; {found}" if found else ""
 
 
 def first_line(error: BaseException) -> str:
@@ -62,4 +150,5 @@ def first_line(error: BaseException) -> str:
     >>> first_line(OSError("no room\nin the folder")), first_line(KeyError())
     ('no room', 'KeyError')
     """
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    said = (str(error).strip() or type(error).__name__).split("\n")[0]
+    return shortened(said.strip(), 400)

@@ -1,12 +1,96 @@
-"""Atomic file writes, safe with concurrent writers."""
+r"""Files of text: reading them, and writing them atomically.
+
+All text that a user or another program has written is read here: UTF-8 with or without
+a byte order mark, lines that end in `\n` or `\r\n` and in nothing else, decompressed
+where the name ends in `.gz`. Whatever is no such file is an `InputError`.
+"""
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import gzip
+import io
+import os
+import stat
 import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from typing import IO
 
 from etils import epath
 
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError, suggestion
+
+Path = str | os.PathLike[str]
+
+_BLOCK = 1 << 16  # bytes
+
+
+def read_bytes(path: Path) -> bytes:
+    """Return the content of a file.
+
+    Args:
+      path: local, or anything etils.epath opens (gs://, s3://).
+
+    Raises:
+      InputError: the file is missing, no regular file, a damaged archive, or cannot be
+        read.
+    """
+    with _opened(path) as file:
+        return file.read()
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file, its lines joined by newlines; see `lines`."""
+    return "\n".join(line for _, line in lines(path))
+
+
+def lines(
+    path: Path,
+    on_error: Callable[[InputError], None] | None = None,
+    stream: IO[bytes] | None = None,
+) -> Iterator[tuple[int, str]]:
+    r"""Yield the number and text of each line of a file.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.txt"
+    >>> _ = path.write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    >>> list(lines(path))
+    [(1, 'one'), (2, 'two')]
+
+    Args:
+      path: see `read_bytes`.
+      on_error: called with the error of each line that holds a NUL byte or is not
+        UTF-8, which is then skipped; None raises the first.
+      stream: read instead of the path, which is then its name in errors.
+
+    Raises:
+      InputError: as `read_bytes`; or the file is empty; or a line is not text and there
+        is no `on_error`.
+    """
+    number = 0
+    opened = _opened(path) if stream is None else contextlib.nullcontext(stream)
+    with opened as file:
+        for offset, block in _blocks(file):
+            found = _split(block)
+            if found is not None:
+                yield from enumerate(found, number + 1)
+                number += len(found)
+                continue
+            for line in io.BytesIO(block):
+                number += 1
+                text = _split(line)
+                if text is not None:
+                    yield number, text[0]
+                else:
+                    error = _not_text(line, offset).at(path, number)
+                    if on_error is None:
+                        raise error
+                    on_error(error)
+                offset += len(line)
+    if number == 0:
+        raise InputError.at(path, None, "is empty", "name another file")
 
 
 def write_whole(folder: epath.Path, name: str, text: str) -> None:
@@ -29,3 +113,81 @@ def write_whole(folder: epath.Path, name: str, text: str) -> None:
         raise InputError(
             f"{folder}: cannot be written to: {error.strerror or error}"
         ) from error
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    """Open a regular file for reading, decompressed where its name says so."""
+    file = epath.Path(path)
+    try:
+        _check_regular(file)
+        with file.open("rb") as raw:
+            if not file.name.endswith(".gz"):
+                yield raw
+                return
+            with gzip.open(raw) as unpacked:
+                yield unpacked
+    except FileNotFoundError:
+        raise InputError.at(path, None, "no such file", _what_is_there(file)) from None
+    except (OSError, EOFError, zlib.error, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        do = "check the file and its permissions"
+        raise InputError.at(path, None, f"cannot be read: {reason}", do) from error
+
+
+def _check_regular(file: epath.Path) -> None:
+    """Raise unless there is a file; to open a pipe would wait for its writer."""
+    name = os.fspath(file)
+    if "://" in name:
+        mode = stat.S_IFDIR if file.is_dir() else stat.S_IFREG * file.exists()
+        if not mode:
+            raise FileNotFoundError
+    else:
+        mode = os.stat(name).st_mode
+    if stat.S_ISDIR(mode):
+        raise InputError.at(file, None, "is a folder", "name a file in it")
+    if not stat.S_ISREG(mode):
+        raise InputError.at(file, None, "is a pipe or a device", "name a regular file")
+
+
+def _what_is_there(path: epath.Path) -> str:
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir())
+    except OSError:
+        return f"there is no folder {path.parent} either"
+    return suggestion(path.name, names) or "check the name"
+
+
+def _blocks(file: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Yield whole lines with their offset, many at once, without byte order mark."""
+    first = file.read(len(codecs.BOM_UTF8))
+    offset = len(first) if first == codecs.BOM_UTF8 else 0
+    first = first[offset:]
+    while block := first + file.read(_BLOCK):
+        block += file.readline()
+        yield offset, block
+        offset += len(block)
+        first = b""
+
+
+def _split(block: bytes) -> list[str] | None:
+    """Return the lines of a block; None if it is not text."""
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text:
+        return None
+    *found, rest = text.split("\n")
+    if "\r" in text:
+        found = [line.removesuffix("\r") for line in found]
+    return [*found, rest] if rest else found
+
+
+def _not_text(line: bytes, offset: int) -> Flaw:
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte {offset + error.start} (0x{line[error.start]:02x})"
+        return Flaw(f"{byte} is not UTF-8", "convert the file to UTF-8")
+    return Flaw("a NUL byte: not text, or UTF-16", "save it as UTF-8")

@@ -13,8 +13,8 @@ from typing import Literal
 import jinja2
 from etils import epath
 
+from dicejax import files
 from dicejax.analysis.profile import DataProfile, OutputCounts
-from dicejax.data.readers import text
 from dicejax.data.sources import (
     ConllFiles,
     ConlluFiles,
@@ -149,7 +149,7 @@ def _has_column(folder: epath.Path, name: str, columns: dict[str, str]) -> bool:
 def _header(path: epath.Path) -> list[str]:
     if not path.exists():
         path = path.with_name(path.name + ".gz")
-    _, first = next(iter(text.lines(path)), (1, ""))
+    _, first = next(iter(files.lines(path)), (1, ""))
     return first.split("\t")
 
 

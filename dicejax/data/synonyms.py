@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax.data.readers.text import lines
 from dicejax.errors import InputError
+from dicejax.files import lines
 
 __all__ = ["Replacer", "SynonymPairs", "Synonyms", "WordNet"]
 

@@ -1,4 +1,4 @@
-"""Readers, one per file format.
+r"""Readers, one per file format.
 
 | file             | reads                                          | gives            |
 | ---------------- | ---------------------------------------------- | ---------------- |
@@ -13,9 +13,9 @@
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 
 All take `path`, local or anything etils.epath opens (gs://, s3://), of UTF-8 text with
-or without a byte order mark, with any line ends; a name in `.gz` is decompressed. They
-return at least one example, in the order of the file, and raise `InputError` with file
-and line where the file is missing, empty, a folder, not UTF-8 text or malformed.
-`on_error`, such as a `skipping.Skipped`, is called with the error of each malformed
-example, which is then skipped; None raises the first.
+or without a byte order mark, whose lines end in `\n` or `\r\n`; a name in `.gz` is
+decompressed. They return at least one example, in the order of the file, and raise
+`InputError` with file and line where the file is missing, empty, no regular file, not
+UTF-8 text or malformed. `on_error`, such as a `skipping.Skipped`, is called with the
+error of each malformed example, which is then skipped; None raises the first.
 """

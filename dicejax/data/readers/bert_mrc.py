@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Collection
 
+from dicejax import json_text
 from dicejax.data.examples import SpanQuery
-from dicejax.data.readers import json_text
-from dicejax.data.readers.skipping import Flaw, OnError, check_label, report
+from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError
 
 _PLACE = re.compile(r"([0-9]+)[;,]([0-9]+)")
 
@@ -48,7 +48,7 @@ def read(
         disagree, lie outside the sentence or end before they start; an id comes twice;
         a label is not in the list.
     """
-    document = json_text.document(path)
+    document = json_text.read(path)
     if not isinstance(document, list):
         raise InputError.at(path, None, "is not a JSON list", "put the items in one")
     found: list[SpanQuery] = []

@@ -6,16 +6,10 @@ import dataclasses
 import os
 from collections.abc import Callable
 
+from dicejax import files
 from dicejax.data.examples import LabelledText
-from dicejax.data.readers import text
-from dicejax.data.readers.skipping import (
-    Flaw,
-    OnError,
-    check_label,
-    did_you_mean,
-    report,
-)
-from dicejax.errors import InputError
+from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
+from dicejax.errors import Flaw, InputError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -161,7 +155,7 @@ def _read(
         row += 1
         report(error, on_error)
 
-    for number, line in text.lines(path, skip):
+    for number, line in files.lines(path, skip):
         if not line.strip(" "):
             continue
         row += 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from dicejax import files, json_text
 from dicejax.data.examples import Sentence
-from dicejax.data.readers import json_text, text
-from dicejax.data.readers.skipping import Flaw, OnError, check_label, report
+from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError
 
 _NAMES = "address book company game government movie name organization position scene"
 TYPES = frozenset(_NAMES.split())
@@ -37,7 +37,7 @@ def read(
       InputError: a malformed line, an unknown type, or a string not at its place.
     """
     found = []
-    for number, line in text.lines(path, on_error):
+    for number, line in files.lines(path, on_error):
         if not line.strip():
             continue
         try:
@@ -51,7 +51,7 @@ def read(
 
 
 def _sentence(line: str, number: int) -> Sentence:
-    record = json_text.line(line)
+    record = json_text.parse(line)
     content = json_text.field(record, "text", str)
     if not content:
         raise Flaw("the text is empty", "remove the line")

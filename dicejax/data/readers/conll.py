@@ -7,11 +7,11 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from dicejax import files
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords
-from dicejax.data.readers import text
-from dicejax.data.readers.skipping import Flaw, OnError, report
-from dicejax.errors import InputError
+from dicejax.data.readers.skipping import OnError, report
+from dicejax.errors import Flaw, InputError
 
 _DOCUMENT_START = "-DOCSTART-"
 
@@ -133,7 +133,7 @@ def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
     lines: list[str] = []
     flaws: list[InputError] = []
     start = 1
-    for number, line in text.lines(path, flaws.append):
+    for number, line in files.lines(path, flaws.append):
         # The marker's row often has other columns than the rest, so it is not split.
         if not line.strip(" \t") or (
             _DOCUMENT_START in line and _DOCUMENT_START in line.split()

@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterator
 
+from dicejax import files
 from dicejax.data.examples import TaggedWords
-from dicejax.data.readers import text
-from dicejax.data.readers.skipping import Flaw, OnError, did_you_mean, report
-from dicejax.errors import InputError
+from dicejax.data.readers.skipping import OnError, did_you_mean, report
+from dicejax.errors import Flaw, InputError
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
@@ -73,7 +73,7 @@ def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
             report(error, on_error)
         broken = True
 
-    for number, line in text.lines(path, leave_out):
+    for number, line in files.lines(path, leave_out):
         if not line.strip(" \t"):
             if sentence.words and not broken:
                 yield sentence.finish()

@@ -2,43 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
-import os
 from collections.abc import Callable, Collection
 
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError, shortened, shown, suggestion
 
 OnError = Callable[[InputError], None]
 """Called with the error of each example that is skipped."""
-
-
-class Flaw(Exception):
-    """An error in one example, raised by code that does not know file and line.
-
-    Args:
-      what: the problem.
-      do: the remedy.
-    """
-
-    def __init__(self, what: str, do: str):
-        super().__init__(what, do)
-        self.what, self.do = what, do
-
-    def at(
-        self, path: str | os.PathLike[str], line: int | None, where: str = ""
-    ) -> InputError:
-        """Return the error with its place.
-
-        >>> print(Flaw("has no 'text'", "add it").at("dev.json", None, "record 3"))
-        dev.json: record 3: has no 'text'; add it
-
-        Args:
-          path: the file.
-          line: counted from 1; None where lines mean nothing.
-          where: the place within the file or line, if that needs saying.
-        """
-        what = f"{where}: {self.what}" if where else self.what
-        return InputError.at(path, line, what, self.do)
 
 
 def report(error: InputError, on_error: OnError | None) -> None:
@@ -112,7 +81,7 @@ def check_label(label: str, known: Collection[str] | None) -> None:
     """
     if known is None or label in known:
         return
-    raise Flaw(f"label {label!r} is unknown", did_you_mean(label, known))
+    raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, known))
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
@@ -123,15 +92,6 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     >>> did_you_mean("x", ["NOUN", "VERB"])
     'name one of NOUN, VERB'
     """
-    otherwise = f"name one of {', '.join(sorted(known))}" if known else "there is none"
+    names = shortened(", ".join(sorted(known)), 400)
+    otherwise = f"name one of {names}" if known else "there is none"
     return suggestion(name, known) or otherwise
-
-
-def suggestion(name: str, known: Collection[str]) -> str:
-    """Suggest names that look alike; empty where none does.
-
-    >>> suggestion("NUON", ["NOUN", "VERB"]), suggestion("x", ["NOUN", "VERB"])
-    ('did you mean NOUN?', '')
-    """
-    close = difflib.get_close_matches(name, list(known))
-    return f"did you mean {' or '.join(close)}?" if close else ""

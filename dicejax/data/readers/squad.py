@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from dicejax import json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.data.readers import json_text
-from dicejax.data.readers.skipping import Flaw, OnError, report
-from dicejax.errors import InputError
+from dicejax.data.readers.skipping import OnError, report
+from dicejax.errors import Flaw, InputError
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -54,7 +54,7 @@ def read(
       InputError: the file is not such JSON; a question has no answer and is not marked
         impossible, or both; an answer is empty or not at its offset; an id comes twice.
     """
-    document = json_text.document(path)
+    document = json_text.read(path)
     found: list[ReadingExample] = []
     ids: set[str] = set()
     try:

@@ -10,8 +10,8 @@ from typing import Any
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
-from dicejax.data.readers.skipping import Flaw, OnError, did_you_mean, report
-from dicejax.errors import InputError
+from dicejax.data.readers.skipping import OnError, did_you_mean, report
+from dicejax.errors import Flaw, InputError, first_line
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
@@ -84,7 +84,7 @@ def _package():
         return tensorflow_datasets
     except ImportError as error:
         raise InputError(
-            f"tensorflow-datasets cannot be used ({_first_line(error)}); "
+            f"tensorflow-datasets cannot be used ({first_line(error)}); "
             "pip install 'dicejax[tfds]'"
         ) from None
 
@@ -101,7 +101,7 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
             f"{package.__version__}; {_shortened(do)}"
         ) from None
     except Exception as error:
-        raise InputError(f"{name}: {_first_line(error)}; check the name") from error
+        raise InputError(f"{name}: {first_line(error)}; check the name") from error
     if not builder.info.splits:
         _prepare(name, builder, download)
     base = re.split(r"\W", split)[0]
@@ -112,7 +112,7 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
         return builder.as_data_source(split), builder.info.features
     except Exception as error:
         raise InputError(
-            f"{name}: cannot be read from {builder.data_dir}: {_first_line(error)}; "
+            f"{name}: cannot be read from {builder.data_dir}: {first_line(error)}; "
             "prepare it anew as array_record"
         ) from error
 
@@ -127,19 +127,14 @@ def _prepare(name: str, builder, download: bool) -> None:
         builder.download_and_prepare()
     except ImportError as error:
         raise InputError(
-            f"{name}: cannot be prepared ({_first_line(error)}); "
+            f"{name}: cannot be prepared ({first_line(error)}); "
             "pip install 'dicejax[tfds]', or the package named here"
         ) from error
     except Exception as error:  # builders may raise anything
         raise InputError(
-            f"{name}: cannot be prepared: {_first_line(error)}; mend that, or copy a "
+            f"{name}: cannot be prepared: {first_line(error)}; mend that, or copy a "
             f"prepared set to {builder.data_dir}"
         ) from error
-
-
-def _first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
 
 
 def _shortened(text: str) -> str:

@@ -103,7 +103,6 @@ def test_the_same_examples_in_other_dress(write, reader, name):
     for dressed in (
         "\ufeff" + content,
         content.replace("\n", "\r\n"),
-        content.replace("\n", "\r"),
         content.rstrip("\n"),
         content + "\n\n",
     ):
@@ -139,7 +138,7 @@ def test_empty_files(write, reader, refusal, content):
     read, _ = READERS[reader]
     for on_error in (None, Skipped()):
         message = refusal(read, write(content), on_error=on_error)
-        assert message == ": is empty; name a file that holds examples"
+        assert message == ": is empty; name another file"
 
 
 @pytest.mark.parametrize("reader", BY_LINE)
@@ -193,10 +192,10 @@ def test_broken_json_names_its_line(write, reader, refusal):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[\n{"a": }\n]', ":2: not JSON: Expecting value (column 7); mend the file"),
+        ('[\n{"a": }\n]', ":2: not JSON: Expecting value (column 7); correct it"),
         ('{"a": 1, "a": 2}', ": an object has 'a' twice; merge the two"),
         ("[" * 100_000, ": not JSON of data: nested too deeply; "),
-        ("1" * 5000, ": not JSON of data: Exceeds the limit"),
+        ("1" * 5000, ":1: number 11111"),
     ],
 )
 def test_a_broken_document_is_refused_even_where_someone_listens(

@@ -1,0 +1,152 @@
+"""Strict decoding of JSON from elsewhere, field by field."""
+
+from __future__ import annotations
+
+import collections
+import json
+import math
+import os
+import re
+from typing import Any, TypeVar
+
+from dicejax import files
+from dicejax.errors import Flaw, shortened, shown, suggestion
+
+T = TypeVar("T")
+
+# Half a surrogate pair can be written in JSON but is no text: it has no UTF-8.
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
+_KINDS = {
+    str: "a string",
+    int: "a whole number",
+    bool: "true or false",
+    list: "a list",
+    dict: "an object",
+    float: "a number",
+    type(None): "null",
+}
+_REQUIRED: Any = object()
+_DIGITS = 4300  # of the longest whole number that Python converts
+_STRING_OR_NUMBER = re.compile(
+    r'"(?:[^"\\]++|\\.)*+"|(-?(?:NaN|Infinity|[0-9][0-9.eE+-]*))'
+)
+
+
+def read(path: str | os.PathLike[str]) -> object:
+    """Decode a file that is one JSON document.
+
+    Args:
+      path: local, or anything etils.epath opens; see `files.lines`.
+
+    Returns:
+      Objects as dicts, lists as lists.
+
+    Raises:
+      InputError: the file cannot be read, or `parse` refuses it.
+    """
+    content = files.read_text(path)
+    try:
+        return parse(content)
+    except Flaw as flaw:
+        raise flaw.at(path, flaw.line) from None
+
+
+def parse(text: str) -> object:
+    r"""Decode a JSON document of finite numbers and objects without repeated names.
+
+    >>> parse('{"text": ["Rome", 2]}')
+    {'text': ['Rome', 2]}
+    >>> parse('{"rate": \n NaN}')
+    Traceback (most recent call last):
+    dicejax.errors.Flaw: ('number NaN is too large or not finite', 'correct it')
+
+    Raises:
+      Flaw: it is not JSON, nested too deeply, has a number too large or not finite, or
+        an object with two fields of one name; with the line, where it is known.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        what = f"not JSON: {error.msg} (column {error.colno})"
+        raise Flaw(what, "correct it", error.lineno) from None
+    except RecursionError:
+        raise Flaw("not JSON of data: nested too deeply", "name another file") from None
+    except ValueError:
+        raise _bad_number(text) from None
+
+
+def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRED) -> T:
+    """Take a field from an object.
+
+    >>> field({"text": "Rome"}, "text", str)
+    'Rome'
+    >>> field({"texts": "Rome"}, "text", str)
+    Traceback (most recent call last):
+    dicejax.errors.Flaw: ("has no 'text'", 'did you mean texts?')
+
+    Args:
+      record: JSON object.
+      name: field name.
+      kind: expected type: str, int, bool, list or dict.
+      default: value of a missing field; without one that is a flaw.
+
+    Raises:
+      Flaw: no object, no such field, or a value of another kind or not valid text.
+    """
+    fields = value_of(record, dict)
+    if name not in fields:
+        if default is not _REQUIRED:
+            return default
+        raise Flaw(f"has no {shown(name)}", suggestion(name, fields) or "add it")
+    try:
+        return value_of(fields[name], kind)
+    except Flaw as flaw:
+        raise Flaw(f"{shown(name)} {flaw.what}", flaw.do) from None
+
+
+def value_of(value: object, kind: type[T]) -> T:
+    """Return the value if it is of the expected kind.
+
+    Raises:
+      Flaw: it is another kind, or not valid text.
+    """
+    if type(value) is not kind:  # not isinstance: True is an int in Python
+        raise Flaw(f"is {_KINDS[type(value)]}, not {_KINDS[kind]}", "correct it")
+    if kind is str and _NOT_TEXT.search(value):
+        raise Flaw("holds a NUL or half a surrogate pair", "remove it")
+    return value
+
+
+def _finite(number: str) -> float:
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError
+    return value
+
+
+def _bad_number(text: str) -> Flaw:
+    """Return the first number that cannot be decoded, with its line."""
+    for match in _STRING_OR_NUMBER.finditer(text):
+        number = match[1]
+        if number and (len(number) > _DIGITS or not math.isfinite(float(number))):
+            name = shortened(number, 40)
+            line = text.count("\n", 0, match.start()) + 1
+            return Flaw(f"number {name} is too large or not finite", "correct it", line)
+    return Flaw("a number is too large or not finite", "correct it")
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Build an object; raise if two of its fields have one name."""
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        names = collections.Counter(name for name, _ in pairs)
+        [(twice, _)] = names.most_common(1)
+        raise Flaw(f"an object has {shown(twice)} twice", "merge the two")
+    return fields
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_without_repetition,
+    parse_float=_finite,
+    parse_constant=_finite,
+)
