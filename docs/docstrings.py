@@ -20,7 +20,7 @@ _EXAMPLE = re.compile(r"^Example:\n(?=[ ]+>>>)", re.MULTILINE)
 
 
 class Docstrings(griffe.Extension):
-    """Turns what docstrings hold beside Google's sections into Markdown."""
+    """Convert the parts of docstrings outside Google's sections to Markdown."""
 
     def on_object(self, *, obj: griffe.Object, **rest: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""

@@ -20,8 +20,8 @@ _SHARED = {
         and shaped like the logits.""",
     "smooth": """added to numerator and denominator, in units of counts: its weight
         shrinks as sets grow.""",
-    "absent": """what a class without gold in its set gives. "smooth": the formula as it
-        stands, so that its false positives count. "skip": loss 0 and gradient 0.""",
+    "absent": """the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.""",
     "class_weights": """w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
         `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
         sum of the weights.""",
