@@ -256,7 +256,6 @@ def found(exhaustive, tmp_path_factory):
             "JAX_PLATFORMS": "cpu",
             "JAX_ENABLE_X64": "1",
             "JAX_NUM_CPU_DEVICES": "8",
-            "XLA_FLAGS": "--xla_backend_optimization_level=0",
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
