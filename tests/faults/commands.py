@@ -1,0 +1,98 @@
+"""The smallest training with four checkpoints, and the end of a run."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import signal
+import traceback
+from pathlib import Path
+
+import jax
+
+from dicejax.cli import run
+
+from ..training.commands import TIMES, records, weights, words
+
+TINY = {
+    "--data.train": 60,
+    "--data.dev": 10,
+    "--data.test": 10,
+    "--training.epochs": 2,
+    "--training.max_length": 64,
+    "--encoder.hidden_size": 8,
+    "--encoder.intermediate_size": 8,
+    "--encoder.num_attention_heads": 2,
+}
+CHECKPOINTS = (3, 6, 9, 12)  # 6 and 12 end an epoch
+
+
+def tiny(out: Path, **more) -> list[str]:
+    """Return the arguments of `dicejax` for the training."""
+    return words(out, **TINY | more)
+
+
+def end(out: Path) -> tuple:
+    """Return what a finished run must agree in, bit for bit."""
+    step, params = weights(out, "last")
+    digest = hashlib.sha256()
+    for leaf in jax.tree.leaves(params):
+        digest.update(leaf.tobytes())
+    result = json.loads((out / "result.json").read_text())
+    result = {name: value for name, value in result.items() if name not in TIMES}
+    return records(out), step, digest.hexdigest(), result
+
+
+@dataclasses.dataclass(frozen=True)
+class Called:
+    """A command and how it ended.
+
+    Attributes:
+      status: exit status; None after an exception.
+      output: standard output.
+      errors: standard error, or the exception's traceback.
+    """
+
+    status: int | None
+    output: str
+    errors: str
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the way it ended; empty if nothing is."""
+        told = [line for line in self.errors.splitlines() if "dicejax: " in line]
+        shown = self.output + self.errors
+        match self.status:
+            case None:
+                return self.errors
+            case 2 if len(told) != 1:
+                return f"{len(told)} lines of error: {self.errors[-2000:]}"
+            case 2 if len(told[0]) > 2000:
+                return f"{len(told[0])} characters of error"
+            case 0 | 2 if "Traceback" not in shown:
+                hidden = {c for c in shown if not c.isprintable()} - set("\n\t\r")
+                return f"control characters: {hidden}" if hidden else ""
+        return f"status {self.status}: {shown[-2000:]}"
+
+
+def called(argv: list[str], capsys, seconds: int = 120) -> Called:
+    """Run a command in this process; one that takes too long is an exception."""
+
+    def late(*signaled):
+        raise TimeoutError(f"{seconds} s")
+
+    capsys.readouterr()
+    before = signal.signal(signal.SIGALRM, late)
+    signal.alarm(seconds)
+    try:
+        status = run(argv)
+    except SystemExit as end:
+        status = end.code
+    except Exception:
+        return Called(None, "", "".join(traceback.format_exc().splitlines(True)[-12:]))
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+    said = capsys.readouterr()
+    return Called(status, said.out, said.err)

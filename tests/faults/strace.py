@@ -1,0 +1,262 @@
+"""System calls of this process: recorded, replayed on disk, made to fail.
+
+Checkpoints are written in C++, where a patched Python function sees nothing. `strace`
+attaches to the running process, so that a cell of a sweep needs no new process, no
+import and no compilation.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import ctypes
+import dataclasses
+import os
+import re
+import shutil
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+_READS = "read,pread64,fsync,fdatasync,flock"
+_WRITES = (
+    "openat,mkdir,write,writev,pwrite64,ftruncate,fallocate,rename,renameat,"
+    "renameat2,unlink,unlinkat,rmdir,link,linkat,symlink,copy_file_range,sendfile"
+)
+_ANYONE = ctypes.c_ulong(-1)
+_PR_SET_PTRACER = 0x59616D61
+_CALL = re.compile(rb"(\d+) +(\w+)\((.*)\) += (\d+)", re.DOTALL)
+_UNFINISHED = re.compile(rb"(\d+) +(.*) <unfinished \.\.\.>\n", re.DOTALL)
+_RESUMED = re.compile(rb"(\d+) +<\.\.\. \w+ resumed>(.*)", re.DOTALL)
+_TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
+_FILE = re.compile(rb"(\d+)<([^>]*)>")  # a descriptor, not AT_FDCWD<...>
+
+
+def why_not() -> str:
+    """Return why calls cannot be traced; empty where they can be."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    try:
+        with tracing("-e", "trace=rmdir"):
+            return ""
+    except OSError as error:
+        return str(error)
+
+
+@contextlib.contextmanager
+def tracing(*options: str, all_threads: bool = True) -> Iterator[None]:
+    """Attach strace to this process for a while.
+
+    Args:
+      *options: of strace.
+      all_threads: to all threads, not the main one only.
+
+    Raises:
+      OSError: the system does not allow it.
+    """
+    ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYONE, 0, 0, 0)
+    follow = ["-f"] if all_threads else []
+    words = ["strace", *follow, "-qq", *options, "-p", str(os.getpid())]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        while not _traced("*" if all_threads else str(os.getpid())):
+            if process.poll() is not None:
+                raise OSError(f"strace cannot attach: {process.stderr.read().strip()}")
+            time.sleep(0.01)
+        yield
+    finally:
+        process.terminate()
+        process.communicate()
+
+
+def _traced(threads: str) -> bool:
+    states = Path("/proc/self/task").glob(f"{threads}/status")
+    return not any("TracerPid:\t0\n" in file.read_text() for file in states)
+
+
+@dataclasses.dataclass(frozen=True)
+class Fault:
+    """A failing system call.
+
+    Attributes:
+      call: its name.
+      error: name of the error, such as EIO.
+      path: the file or folder that it names first, relative to the recorded folder;
+        None for any.
+      nth: which of the main thread's calls, from 1; None for all of all threads.
+    """
+
+    call: str
+    error: str
+    path: str | None = None
+    nth: int | None = None
+
+    @contextlib.contextmanager
+    def injected(self, folder: Path, log: Path) -> Iterator[None]:
+        """Let the calls fail while the context lasts; some must occur."""
+        limit = () if self.path is None else ("-P", str(folder / self.path))
+        when = "1+" if self.nth is None else str(self.nth)
+        inject = f"inject={self.call}:error={self.error}:when={when}"
+        how = ("-y", "-o", str(log), *limit, "-e", f"trace={self.call}", "-e", inject)
+        with tracing(*how, all_threads=self.nth is None):
+            yield
+        assert "(INJECTED)" in log.read_text(), f"no such call: {self}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """A successful call that changes files.
+
+    Attributes:
+      thread: its number.
+      call: name of the system call.
+      arguments: as strace prints them.
+      result: what it returned.
+    """
+
+    thread: int
+    call: str
+    arguments: bytes
+    result: int
+
+    def __str__(self) -> str:
+        """Return the start of the line that strace prints."""
+        return f"{self.call}({self.arguments[:160].decode(errors='replace')})"
+
+    def texts(self) -> list[bytes]:
+        """Return the quoted arguments."""
+        found = _TEXT.findall(self.arguments)
+        return [codecs.escape_decode(text)[0] for text in found]
+
+    def paths(self) -> list[bytes]:
+        """Return the file of its descriptor, or the paths among its arguments."""
+        file = _FILE.match(self.arguments)
+        return [file[2]] if file else self.texts()
+
+    def is_in(self, folder: Path) -> bool:
+        """Return whether one of its paths is below a folder."""
+        return any(path.startswith(os.fsencode(folder)) for path in self.paths())
+
+
+@contextlib.contextmanager
+def recording(log: Path) -> Iterator[None]:
+    """Write the calls of this process on files to a log."""
+    calls = f"trace={_WRITES},{_READS}"
+    with tracing("-y", "-s", "100000000", "-o", str(log), "-e", calls):
+        yield
+
+
+def operations(log: Path, folder: Path) -> list[Operation]:
+    """Return the recorded calls that changed files in a folder."""
+    return [
+        one
+        for one in _calls(log)
+        if one.is_in(folder)
+        and one.call not in _READS.split(",")
+        and (one.call != "openat" or b"O_CREAT" in one.arguments)
+    ]
+
+
+def faults(log: Path, folder: Path, errors: dict[str, str]) -> list[Fault]:
+    """Return every way in which one of the recorded calls in a folder can fail.
+
+    Those of the main thread, which come in the same order each time, are counted; those
+    of other threads are told by their paths, unless these are drawn at random.
+
+    Args:
+      log: of the recording.
+      folder: that was written.
+      errors: error by name of the call.
+    """
+    found: dict[Fault, None] = {}
+    count: Counter[str] = Counter()
+    for one in _calls(log):
+        if one.thread == os.getpid():
+            count[one.call] += 1
+        if one.call not in errors or not one.is_in(folder):
+            continue
+        fault = Fault(one.call, errors[one.call], nth=count[one.call])
+        if one.thread != os.getpid():
+            path = os.path.relpath(os.fsdecode(one.paths()[0]), folder)
+            drawn = re.search(r"[0-9a-f]{32}", path)
+            fault = Fault(one.call, errors[one.call], None if drawn else path)
+        found[fault] = None
+    return list(found)
+
+
+def _calls(log: Path) -> Iterator[Operation]:
+    """Yield the recorded calls that succeeded, in order of completion."""
+    begun: dict[bytes, bytes] = {}
+    for line in log.read_bytes().splitlines(keepends=True):
+        if half := _UNFINISHED.fullmatch(line):
+            begun[half[1]] = half[2]
+            continue
+        if rest := _RESUMED.match(line):
+            line = rest[1] + b" " + begun.pop(rest[1], b"") + rest[2]
+        if whole := _CALL.match(line):
+            yield Operation(int(whole[1]), whole[2].decode(), whole[3], int(whole[4]))
+
+
+class Replay:
+    """A folder that recorded operations are applied to, one after the other.
+
+    After n of them it holds what a process killed after n leaves behind.
+
+    Args:
+      source: the folder of the recording.
+      target: an empty one.
+    """
+
+    def __init__(self, source: Path, target: Path):
+        self._source, self._target = os.fsencode(source), os.fsencode(target)
+        self._open: dict[bytes, int] = {}
+
+    def __enter__(self) -> Replay:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for file in self._open.values():
+            os.close(file)
+
+    def apply(self, operation: Operation) -> None:
+        """Repeat a call in this folder."""
+        texts, arguments = operation.texts(), operation.arguments
+        number = _FILE.match(arguments)
+        match operation.call:
+            case "openat":
+                names = re.search(rb'", ([A-Z_|]+)', arguments)[1].decode().split("|")
+                flags = sum(getattr(os, name) for name in names)
+                key = b"%d" % operation.result
+                if key in self._open:
+                    os.close(self._open[key])
+                self._open[key] = os.open(self._here(texts[0]), flags, 0o666)
+            case "write" | "writev":
+                data = b"".join(texts)
+                assert len(data) == operation.result, operation
+                assert os.write(self._open[number[1]], data) == len(data)
+            case "pwrite64":
+                place = int(arguments.rsplit(b",", 1)[1])
+                os.pwrite(self._open[number[1]], texts[0], place)
+            case "ftruncate":
+                os.ftruncate(self._open[number[1]], int(arguments.rsplit(b",", 1)[1]))
+            case "mkdir":
+                os.mkdir(self._here(texts[0]))
+            case "rename" | "renameat" | "renameat2":
+                os.rename(*map(self._here, texts))
+            case "unlink":
+                os.unlink(self._here(texts[0]))
+            case "rmdir":
+                os.rmdir(self._here(texts[0]))
+            case "unlinkat":
+                remove = os.rmdir if b"AT_REMOVEDIR" in arguments else os.unlink
+                remove(self._here(os.path.join(number[2], texts[0])))
+            case "link" | "linkat":
+                os.link(*map(self._here, texts))
+            case _:
+                raise NotImplementedError(str(operation))
+
+    def _here(self, path: bytes) -> bytes:
+        assert path.startswith(self._source), path
+        return self._target + path[len(self._source) :]

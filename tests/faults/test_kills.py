@@ -1,0 +1,179 @@
+"""Runs that are killed, or fail, at a write resume bit-identical.
+
+A recorded run is replayed on disk up to its n-th write, which is what a process killed
+there leaves; the command then resumes it. Without strace, kills at chosen times are in
+`tests/training/test_resume.py`.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dicejax.cli import run
+
+from . import strace
+from .commands import CHECKPOINTS, called, end, tiny
+
+WHY_NOT = strace.why_not()
+pytestmark = pytest.mark.skipif(bool(WHY_NOT), reason=f"system calls: {WHY_NOT}")
+KEEP_LAST = [
+    pytest.param(1, id="keep-1"),
+    pytest.param(2, id="keep-2", marks=pytest.mark.exhaustive),
+]
+
+
+ERRORS = {
+    "openat": "EACCES",
+    "mkdir": "EACCES",
+    "write": "ENOSPC",
+    "writev": "ENOSPC",
+    "fsync": "EIO",
+    "rename": "EIO",
+    "unlink": "EIO",
+    "unlinkat": "EIO",
+    "rmdir": "EIO",
+    "read": "EIO",
+    "pread64": "ESTALE",
+}
+
+
+class Recorded:
+    """A run of the training, and its system calls.
+
+    Attributes:
+      flags: those of the training, besides `tiny`.
+      folder: holds the run as `run`, and its partial folders.
+      operations: calls that change it.
+      faults: ways in which they can fail.
+      end: what a resumed run must agree in.
+    """
+
+    def __init__(self, folder: Path, keep_last: int):
+        self.flags = {"--recording.keep_last": keep_last}
+        assert run(tiny(folder / "compiled", **self.flags)) == 0
+        self.folder, log = folder / "recorded", folder / "calls.log"
+        self.folder.mkdir()
+        with strace.recording(log):
+            assert run(self.command(self.folder)) == 0
+        self.operations = strace.operations(log, self.folder)
+        self.faults = strace.faults(log, self.folder, ERRORS)
+        self.end = end(self.folder / "run")
+
+    def command(self, folder: Path) -> list[str]:
+        return tiny(folder / "run", **self.flags)
+
+
+@pytest.fixture(scope="module", params=KEEP_LAST)
+def recorded(request, tmp_path_factory):
+    return Recorded(tmp_path_factory.mktemp("runs"), request.param)
+
+
+def writes_to_try(operations, exhaustive: bool) -> list[int]:
+    """Return numbers of writes: all, or those around which most could go wrong."""
+    if exhaustive:
+        return list(range(len(operations)))
+    texts = [str(one) for one in operations]
+    patterns = (
+        r"mkdir.*\.run\.partial",
+        r"writev.*/6[./].*params.*manifest",
+        r"rename.*/6\.\S*orbax-checkpoint-tmp\"",
+        r"unlinkat.*/checkpoints/6",
+        r"rename.*result\.json",
+    )
+    found = [
+        next((n for n, text in enumerate(texts) if re.match(pattern, text)), None)
+        for pattern in patterns
+    ]
+    assert None not in found, found
+    return found
+
+
+def test_a_replay_of_all_writes_is_the_run(recorded, tmp_path):
+    with strace.Replay(recorded.folder, tmp_path) as replay:
+        for operation in recorded.operations:
+            replay.apply(operation)
+    assert files(tmp_path) == files(recorded.folder)
+
+
+@pytest.mark.slow
+def test_killed_at_any_write_a_run_resumes_alike(recorded, tmp_path, request, capsys):
+    tried = writes_to_try(recorded.operations, request.config.getoption("exhaustive"))
+    state, copy, resumed = tmp_path / "state", tmp_path / "copy", 0
+    state.mkdir()
+    with strace.Replay(recorded.folder, state) as replay:
+        for number, operation in enumerate(recorded.operations):
+            if number in tried:
+                shutil.copytree(state, copy)
+                capsys.readouterr()
+                assert run(recorded.command(copy)) == 0, operation
+                told = re.search(r"resuming from step (\d+)", capsys.readouterr().err)
+                before, resumed = resumed, int(told[1]) if told else 0
+                finished = (state / "run/result.json").exists()
+                # No later write makes an earlier checkpoint the last one.
+                assert resumed >= before or finished, operation
+                assert end(copy / "run") == recorded.end, operation
+                shutil.rmtree(copy)
+            replay.apply(operation)
+    assert resumed >= CHECKPOINTS[-2]
+
+
+def faults_to_try(faults: list[strace.Fault], exhaustive: bool) -> list[strace.Fault]:
+    """Return all, or some of each kind: arrays, checkpoint, result."""
+    if exhaustive:
+        return faults
+    return [
+        strace.Fault("writev", "EIO"),
+        strace.Fault("rename", "EACCES", "run/checkpoints/6.orbax-checkpoint-tmp"),
+        [one for one in faults if one.nth and one.call == "rename"][-1],
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_error_at_any_call_is_one_line_and_loses_nothing(
+    recorded, tmp_path, request, capsys
+):
+    exhaustive = request.config.getoption("exhaustive")
+    argv, problems = recorded.command(tmp_path), []
+    for fault in faults_to_try(recorded.faults, exhaustive):
+        with fault.injected(tmp_path, tmp_path / "injected.log"):
+            first = called(argv, capsys)
+        again = called(argv, capsys)
+        problem = first.problem or again.problem
+        if not problem and again.status != 0:
+            problem = f"not resumed: {again.errors}"
+        if not problem and end(tmp_path / "run") != recorded.end:
+            problem = "another end"
+        if problem:
+            problems.append(f"{fault}: {problem}")
+        shutil.rmtree(tmp_path / "run", ignore_errors=True)
+    assert not problems, "\n".join(problems)
+
+
+@pytest.mark.slow
+def test_a_process_killed_at_a_rename_resumes_alike(recorded, tmp_path):
+    checkpoint = tmp_path / "run/checkpoints/6.orbax-checkpoint-tmp"
+    traced = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]
+    traced += ["-P", str(checkpoint), "-e", "trace=rename"]
+    traced += ["-e", "inject=rename:signal=KILL:when=1"]
+    start = "from dicejax.cli import main; main()"
+    program = [sys.executable, "-c", start, *recorded.command(tmp_path)]
+    environment = os.environ | {"DICEJAX_HUGE_PAGES": "0"}
+    killed = subprocess.run([*traced, *program], env=environment, capture_output=True)
+    assert killed.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL), killed.stderr
+    assert run(recorded.command(tmp_path)) == 0
+    assert end(tmp_path / "run") == recorded.end
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
