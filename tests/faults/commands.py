@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import re
 import signal
 import traceback
 from pathlib import Path
@@ -25,6 +26,7 @@ TINY = {
     "--encoder.intermediate_size": 8,
     "--encoder.num_attention_heads": 2,
 }
+_HIDDEN = re.compile(r"[\0-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 CHECKPOINTS = (3, 6, 9, 12)  # 6 and 12 end an epoch
 
 
@@ -68,10 +70,10 @@ class Called:
                 return self.errors
             case 2 if len(told) != 1:
                 return f"{len(told)} lines of error: {self.errors[-2000:]}"
-            case 2 if len(told[0]) > 2000:
+            case 2 if len(told[0]) > 2100:
                 return f"{len(told[0])} characters of error"
             case 0 | 2 if "Traceback" not in shown:
-                hidden = {c for c in shown if not c.isprintable()} - set("\n\t\r")
+                hidden = set(_HIDDEN.findall(shown))
                 return f"control characters: {hidden}" if hidden else ""
         return f"status {self.status}: {shown[-2000:]}"
 
