@@ -14,7 +14,7 @@ import pytest
 from dicejax.training.accumulation import LossOfBatch
 
 from . import exact_worker
-from .ports import free_port
+from .ports import environment, free_port
 
 WORKER = Path(__file__).with_name("exact_worker.py")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
@@ -51,13 +51,14 @@ def computed(jobs, folder, processes=1, devices=1):
     jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
     out, port = folder / f"{processes}x{devices}.npz", free_port()
     root = str(WORKER.parents[2])
+    usual = environment() if processes > 1 else os.environ
     begun = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.training.exact_worker"]
             + [str(x) for x in (port, processes, n, devices, json.dumps(jobs), out)],
             stderr=subprocess.PIPE,
             cwd=root,
-            env=os.environ | {"PYTHONPATH": root},
+            env=usual | {"PYTHONPATH": root},
             text=True,
         )
         for n in range(processes)

@@ -1,13 +1,12 @@
 """Two processes train as one, and survive a kill."""
 
 import json
-import os
 import subprocess
 
 import pytest
 
 from .commands import command, finished, records, same_end, wait_for_step
-from .ports import free_port
+from .ports import environment, free_port
 
 PROCESSES = 2
 
@@ -32,8 +31,9 @@ def begin_together(out, devices, **more):
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 text=True,
-                env=os.environ
-                | {"DICEJAX_HUGE_PAGES": "0", "JAX_NUM_CPU_DEVICES": str(devices)},
+                env=environment(
+                    DICEJAX_HUGE_PAGES="0", JAX_NUM_CPU_DEVICES=str(devices)
+                ),
             )
         )
     return begun
