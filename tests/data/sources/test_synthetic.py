@@ -15,7 +15,7 @@ def ratio(sentences) -> float:
 
 @pytest.mark.parametrize("wanted", [5.0, 20.0, 60.0])
 def test_the_ratio_of_words_outside_to_inside_is_as_asked(wanted):
-    corpus = SyntheticNER(train=20_000, dev=1, test=1, o_per_entity=wanted).load()
+    corpus = SyntheticNER(train=6_000, dev=1, test=1, o_per_entity=wanted).load()
     assert ratio(corpus.train) == pytest.approx(wanted, rel=0.04)
 
 
