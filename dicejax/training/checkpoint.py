@@ -12,19 +12,29 @@ from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import orbax.checkpoint as ocp
 from etils import epath
-from jax import Array, lax
+from jax.experimental import multihost_utils
 from jax.sharding import Mesh
-from orbax.checkpoint.checkpoint_managers import preservation_policy
 
 from dicejax.errors import InputError, first_line
 from dicejax.mesh import MeshShape
 from dicejax.models.network import Network, Params
+from dicejax.training.checkpoint_folder import (
+    ITEMS,
+    Damaged,
+    Record,
+    by_score,
+    delete,
+    delete_leftovers,
+    path_for_orbax,
+    steps,
+)
+from dicejax.training.processes import barrier, is_main_process
 from dicejax.training.sharding import path_name, placed
 from dicejax.training.state import TrainState
 
-METRIC = "dev_score"
 Which = Literal["best", "last"]
 Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
 """A state on the devices, and the notes that were saved with it."""
@@ -33,33 +43,33 @@ Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
 class Checkpoints:
     """Asynchronous checkpoints; the last and the best are kept.
 
-    Weights are stored separately, so evaluation reads no optimizer state.
+    Weights are stored separately, so evaluation reads no optimizer state. Nothing is
+    deleted before a later checkpoint is complete.
 
     Args:
       folder: local, gs:// or s3://.
       keep_last: number of last checkpoints to keep; two, in case one is damaged.
       keep_best: number of checkpoints with the best dev scores to keep.
+
+    Raises:
+      InputError: checkpoints cannot be written to the folder.
     """
 
     def __init__(self, folder: epath.Path, *, keep_last: int = 2, keep_best: int = 1):
-        keep = preservation_policy.AnyPreservationPolicy(
-            [
-                preservation_policy.LatestN(keep_last),
-                preservation_policy.BestN(
-                    get_metric_fn=_score,
-                    n=keep_best,
-                    keep_checkpoints_without_metrics=False,
-                ),
-            ]
-        )
-        options = ocp.CheckpointManagerOptions(
-            best_fn=_score,
-            best_mode="max",
-            preservation_policy=keep,
-            cleanup_tmp_directories=True,  # left by killed processes
-        )
-        self._folder = folder
-        self._manager = _manager(folder, options)
+        self._folder, self._keep_last, self._keep_best = folder, keep_last, keep_best
+        self._last: int | None = None
+        self._scores: dict[int, float | None] = {}
+        self._pending: tuple[int, dict[str, Any], float | None]
+        self._open = contextlib.ExitStack()
+        with self._errors_in_one_line():
+            if is_main_process():
+                folder.mkdir(parents=True, exist_ok=True)
+                delete_leftovers(folder)
+            self._path = self._open.enter_context(path_for_orbax(folder))
+            self._writer = ocp.AsyncCheckpointer(
+                ocp.CompositeCheckpointHandler(),
+                async_options=ocp.AsyncOptions(post_finalization_callback=self._seal),
+            )
 
     def save(
         self,
@@ -80,89 +90,121 @@ class Checkpoints:
           InputError: this one or the one before cannot be written.
         """
         weights, rest = _parts(state)
-        marks = {
-            "weights": fingerprint(weights).tolist(),
-            "rest": fingerprint(rest).tolist(),
-        }
         with self._errors_in_one_line():
-            # Saved once already, before its dev score was taken.
-            if step in self._manager.all_steps():
-                self._manager.wait_until_finished()
-                self._manager.delete(step)
-            self._manager.save(
-                step,
+            self._writer.wait_until_finished()
+            if step == self._last:  # saved once already, before its dev score was taken
+                if is_main_process():
+                    place = self._folder / str(step)
+                    files = Record.read(place).files
+                    Record(notes or {}, score, files).write(place)
+                    self._scores[step] = score
+                return
+            self._pending, self._last = (step, notes or {}, score), step
+            self._writer.save(
+                self._path / str(step),
                 args=ocp.args.Composite(
                     params=ocp.args.StandardSave(weights),
                     rest=ocp.args.StandardSave(rest),
-                    notes=ocp.args.JsonSave({"marks": marks, "notes": notes or {}}),
                 ),
-                metrics=None if score is None else {METRIC: score},
             )
 
+    def _seal(self) -> None:
+        """Add the record to a checkpoint that is written but has no name yet.
+
+        Runs in the main process, on a thread of orbax.
+        """
+        self._delete_old()
+        step, notes, score = self._pending
+        place = self._writer.get_temporary_path(self._path / str(step)).get()
+        Record.of(place, notes, score).write(place)
+        self._scores[step] = score
+
+    def _delete_old(self) -> None:
+        last = sorted(self._scores)[-self._keep_last :]
+        best = by_score(self._scores)[-self._keep_best :]
+        for step in self._scores.keys() - {*last, *best}:
+            delete(self._folder / str(step))
+            del self._scores[step]
+
     def restore(self, like: TrainState, warn: Callable[[str], None]) -> Restored | None:
-        """Return the last intact checkpoint; None without one.
+        """Return the last intact checkpoint; None without any.
 
         Damaged ones after it are deleted.
 
         Args:
           like: the shapes of a state, each with the sharding it is to have.
           warn: called with a message for each damaged one.
-        """
-        damaged = []
-        for step in sorted(self._manager.all_steps(), reverse=True):
-            found = self._read(step, like)
-            if not isinstance(found, str):
-                for later in damaged:
-                    self._manager.delete(later)
-                return found
-            damaged.append(step)
-            warn(f"{self._folder / str(step)}: {found}; going back to the one before")
-        for step in damaged:
-            self._manager.delete(step)
-        return None
 
-    def _read(self, step: int, like: TrainState) -> Restored | str:
-        """Read a checkpoint, or return the reason why it cannot be read."""
+        Raises:
+          InputError: there are checkpoints and none can be read; nothing was deleted.
+        """
+        step = self._intact(warn) if is_main_process() else None
+        if jax.process_count() > 1:
+            found = np.int32(-1 if step is None else step)
+            found = int(multihost_utils.broadcast_one_to_all(found))
+            step = None if found < 0 else found
+        if step is None:
+            return None
+        self._last, place = step, self._folder / str(step)
         weights, rest = _parts(like)
-        try:
-            found = self._manager.restore(
-                step,
-                args=ocp.args.Composite(
-                    params=ocp.args.StandardRestore(weights),
-                    rest=ocp.args.StandardRestore(rest),
-                    notes=ocp.args.JsonRestore(),
-                ),
+        state = _whole(
+            like,
+            _arrays(self._path / str(step) / "params", weights, place),
+            _arrays(self._path / str(step) / "rest", rest, place),
+        )
+        return state, _record(place).notes
+
+    def _intact(self, warn: Callable[[str], None]) -> int | None:
+        """Return the step of the last intact checkpoint; delete damaged ones."""
+        intact: int | None = None
+        damaged = {}
+        for step in reversed(steps(self._folder)):
+            place = self._folder / str(step)
+            try:
+                record = Record.read(place)
+                if intact is None:
+                    record.verify(place, *ITEMS)
+                    intact = step
+                self._scores[step] = record.score
+            except Damaged as error:
+                damaged[step] = error
+        if damaged and intact is None:
+            reasons = "; ".join(f"{step}: {error}" for step, error in damaged.items())
+            raise InputError(
+                f"{self._folder}: no checkpoint can be read ({reasons}); nothing was "
+                "deleted; bring one back, or start anew with --overwrite"
             )
-            marks = found["notes"]["marks"]
-            for name, tree in (("weights", found["params"]), ("rest", found["rest"])):
-                if fingerprint(tree).tolist() != marks[name]:
-                    return "damaged: does not match its fingerprint"
-        except Exception as error:  # orbax raises just that for a torn array
-            return f"damaged: {first_line(error)}"
-        state = _whole(like, found["params"], found["rest"])
-        return state, found["notes"]["notes"]
+        for step, error in damaged.items():
+            place = self._folder / str(step)
+            then = "going back to the one before" if step > intact else "deleted"
+            warn(f"{place}: damaged: {error}; {then}")
+            with self._errors_in_one_line():
+                delete(place)
+        return intact
 
     def wait(self) -> None:
-        """Wait until everything is written.
+        """Wait until everything is written, and delete what is not to be kept.
 
         Raises:
           InputError: it cannot be.
         """
         with self._errors_in_one_line():
-            self._manager.wait_until_finished()
-            self._manager.check_for_errors()
+            self._writer.wait_until_finished()
+            self._delete_old()
+        barrier("checkpoints are written")
 
     def close(self) -> None:
         """Wait until everything is written, and close."""
         self.wait()
-        self._manager.close()
+        self._writer.close()
+        self._open.close()
 
     @contextlib.contextmanager
     def _errors_in_one_line(self) -> Iterator[None]:
         """Turn errors of writing into an InputError."""
         try:
             yield
-        except (OSError, ValueError, RuntimeError) as error:
+        except (OSError, ValueError, RuntimeError, Damaged) as error:
             raise InputError(
                 f"{self._folder}: cannot write a checkpoint: {first_line(error)}; make"
                 " room or mend the folder, then run the same command again: the run"
@@ -188,45 +230,75 @@ def restore_params(
       The step they were saved at, and the parameters.
 
     Raises:
-      InputError: there is no checkpoint, or it cannot be read.
+      InputError: there is no checkpoint, or it is damaged or cannot be read.
     """
+    step = _chosen(folder, which)
+    place = folder / str(step)
+    record = _record(place)
+    try:
+        if is_main_process():
+            record.verify(place, "params")
+    except Damaged as error:
+        raise _damaged(place, error) from error
+    target = jax.eval_shape(network.init, jax.random.key(0))
+    if mesh is None:
+        mesh = MeshShape().make(jax.local_devices()[:1])
+    with path_for_orbax(folder) as path:
+        return step, _arrays(path / str(step) / "params", placed(target, mesh), place)
+
+
+def _chosen(folder: epath.Path, which: Which) -> int:
+    """Return the step of the best or the last checkpoint."""
     if not folder.exists():
         raise InputError(f"{folder}: missing; the run holds no checkpoint")
-    options = ocp.CheckpointManagerOptions(
-        best_fn=_score, best_mode="max", create=False
+    found = steps(folder)
+    if which == "best":
+        scores = {step: _record(folder / str(step)).score for step in found}
+        found = by_score(scores)
+    if not found:
+        raise InputError(f"{folder}: holds no {which} checkpoint")
+    return found[-1]
+
+
+def _record(place: epath.Path) -> Record:
+    """Return the record of a checkpoint; damage is an InputError."""
+    try:
+        return Record.read(place)
+    except Damaged as error:
+        raise _damaged(place, error) from error
+
+
+def _damaged(place: epath.Path, error: Damaged) -> InputError:
+    return InputError(
+        f"{place}: damaged: {error}; bring it back, or delete it to use the next best "
+        "or the one before"
     )
-    with _manager(folder, options) as manager:
-        step = manager.best_step() if which == "best" else manager.latest_step()
-        if step is None:
-            raise InputError(f"{folder}: holds no {which} checkpoint")
-        target = jax.eval_shape(network.init, jax.random.key(0))
-        if mesh is None:
-            mesh = MeshShape().make(jax.local_devices()[:1])
+
+
+def _arrays(path: epath.Path, like: Any, place: epath.Path) -> Any:
+    """Read an item of a checkpoint whose fingerprints match.
+
+    Args:
+      path: folder of the item, for orbax.
+      like: shapes with shardings.
+      place: the checkpoint, for messages.
+
+    Raises:
+      InputError: it does not fit, or cannot be read.
+    """
+    handler = ocp.StandardCheckpointHandler()
+    try:
         # Compared before reading: a restore that fails half-way leaves threads behind.
-        problems = _mismatches(manager.item_metadata(step)["params"], target)
-        if problems:
-            raise InputError(
-                f"{folder}/{step}: does not fit the network: {'; '.join(problems)}"
-            )
-        try:
-            restored = manager.restore(
-                step,
-                args=ocp.args.Composite(
-                    params=ocp.args.StandardRestore(placed(target, mesh)),
-                    notes=ocp.args.JsonRestore(),
-                ),
-            )
-        except Exception as error:  # orbax raises just that for a torn array
-            raise InputError(
-                f"{folder}/{step}: cannot be read: {first_line(error)}"
-            ) from error
-    params = restored["params"]
-    if fingerprint(params).tolist() != restored["notes"]["marks"]["weights"]:
+        problems = _mismatches(handler.metadata(path).tree, like)
+        if not problems:
+            with ocp.Checkpointer(handler) as reader:
+                return reader.restore(path, args=ocp.args.StandardRestore(like))
+    except Exception as error:  # orbax and tensorstore raise just that
         raise InputError(
-            f"{folder}/{step}: is damaged (does not match its fingerprint); take the "
-            f"{'last' if which == 'best' else 'best'} checkpoint, or train again"
-        )
-    return step, params
+            f"{place}: cannot be read: {first_line(error)}; its fingerprints match and "
+            "nothing was deleted: run the same command again"
+        ) from error
+    raise InputError(f"{place}: does not fit the experiment: {'; '.join(problems)}")
 
 
 def only_weights_stay(folder: epath.Path, step: int) -> None:
@@ -236,11 +308,12 @@ def only_weights_stay(folder: epath.Path, step: int) -> None:
       folder: the run's `checkpoints`.
       step: step of the checkpoint whose weights stay.
     """
-    for place in folder.iterdir() if folder.exists() else ():
-        if place.name != str(step):
-            place.rmtree() if place.is_dir() else place.unlink()
-        elif (place / "rest").exists():
-            (place / "rest").rmtree()
+    delete_leftovers(folder)
+    for other in steps(folder):
+        if other != step:
+            delete(folder / str(other))
+        elif (folder / str(step) / "rest").exists():
+            (folder / str(step) / "rest").rmtree()
 
 
 def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
@@ -284,20 +357,6 @@ def _key_data(leaf: Any) -> Any:
     return jax.random.key_data(leaf)
 
 
-def _manager(
-    folder: epath.Path, options: ocp.CheckpointManagerOptions
-) -> ocp.CheckpointManager:
-    return ocp.CheckpointManager(
-        folder.resolve(),  # orbax refuses relative paths
-        options=options,
-        item_handlers={
-            "params": ocp.StandardCheckpointHandler(),
-            "rest": ocp.StandardCheckpointHandler(),
-            "notes": ocp.JsonCheckpointHandler(),
-        },
-    )
-
-
 def _mismatches(stored: Any, wanted: Params) -> list[str]:
     shapes = [
         {
@@ -312,53 +371,3 @@ def _mismatches(stored: Any, wanted: Params) -> list[str]:
         for name in sorted(shapes[0].keys() | shapes[1].keys())
         if shapes[0].get(name) != shapes[1].get(name)
     ]
-
-
-def _score(metrics: dict[str, Any]) -> float:
-    return metrics[METRIC]
-
-
-_SPREAD = 2654435761  # of Knuth's multiplicative hashing, 2**32 over the golden ratio
-
-
-@jax.jit
-def fingerprint(tree: Any) -> Array:
-    """Sum the bits of each array, each word times a different odd number.
-
-    Sums modulo 2**32 are the same on one device and on many. A changed word always
-    changes the result, random damage all but once in 2**32 times.
-
-    >>> import numpy as np
-    >>> x = np.arange(6, dtype=np.float32)
-    >>> int(fingerprint(x)[0]) == int(fingerprint(x[::-1])[0])
-    False
-
-    Returns:
-      uint32, one number for each array of the tree.
-    """
-    return jnp.stack([_of_array(leaf) for leaf in jax.tree.leaves(tree)])
-
-
-def _of_array(x: Array) -> Array:
-    if jnp.issubdtype(x.dtype, jax.dtypes.prng_key):
-        x = jax.random.key_data(x)
-    words = _words(x)
-    place = jnp.zeros(words.shape, jnp.uint32)
-    for axis, size in enumerate(words.shape):
-        place = place * jnp.uint32(size) + lax.broadcasted_iota(
-            jnp.uint32, words.shape, axis
-        )
-    return jnp.sum(words * (place * jnp.uint32(_SPREAD) | 1), dtype=jnp.uint32)
-
-
-def _words(x: Array) -> Array:
-    """Return the bits of an array as uint32, two per 64-bit value."""
-    if x.dtype == jnp.bool_:
-        return x.astype(jnp.uint32)
-    match x.dtype.itemsize:
-        case 1:
-            return lax.bitcast_convert_type(x, jnp.uint8).astype(jnp.uint32)
-        case 2:
-            return lax.bitcast_convert_type(x, jnp.uint16).astype(jnp.uint32)
-        case _:
-            return lax.bitcast_convert_type(x, jnp.uint32)

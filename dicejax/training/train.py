@@ -174,14 +174,15 @@ def restore_or_initialize(
     """Return the states at the last checkpoint, or the initial ones.
 
     Raises:
-      InputError: the training data has changed since the run began.
+      InputError: the training data has changed since the run began, or no checkpoint
+        can be read.
     """
     data = checksum(setup.data.items["train"])
     if run.continues:
         like = placed(setup.abstract_state(), mesh)
         found = checkpoints.restore(like, progress.note)
         if found is not None:
-            state, loop = found[0], LoopState.from_json(found[1])
+            state, loop = found[0], _loop_state(run, found[1])
             if loop.data != data:
                 raise InputError(
                     f"{run.path}: the training data has changed since the run began; "
@@ -190,6 +191,16 @@ def restore_or_initialize(
             progress.say(f"resuming from step {loop.step} of {steps}")
             return state, loop
     return setup.initial_state(mesh, steps), LoopState(data=data)
+
+
+def _loop_state(run: Run, notes: dict[str, Any]) -> LoopState:
+    try:
+        return LoopState.from_json(notes)
+    except TypeError as error:
+        raise InputError(
+            f"{run.path}: its checkpoints are of another version of dicejax; train it "
+            "anew with --overwrite"
+        ) from error
 
 
 def _finished(run: Run, progress: TrainingProgress, score_test: bool) -> Result:

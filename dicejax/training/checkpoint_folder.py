@@ -1,0 +1,246 @@
+"""Folders of checkpoints: the record of each with its fingerprints, and deletion.
+
+checkpoints/20/record    notes, dev score and the fingerprint of each file of arrays,
+                         below the fingerprint of itself
+checkpoints/20/params    weights, written by orbax
+checkpoints/20/rest      everything else of the state, likewise
+
+A folder gets its name when it is complete, and loses it before it is deleted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from etils import epath
+
+from dicejax.errors import InputError
+from dicejax.files import write_whole
+from dicejax.training.boards import is_local
+
+RECORD = "record"
+ITEMS = ("params", "rest")
+# etils and tensorstore read these otherwise than the file system does.
+_MISREAD = re.compile(r"[\[\]*?\\\ud800-\udfff]|\.__lock(/|$)")
+
+
+class Damaged(Exception):
+    """A checkpoint does not match its fingerprints."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """Everything in a checkpoint besides arrays.
+
+    Attributes:
+      notes: the state of the loop, as JSON.
+      score: dev score; None if the checkpoint was saved without one.
+      files: fingerprint of each file by its path in the checkpoint.
+    """
+
+    notes: dict[str, Any]
+    score: float | None
+    files: dict[str, str]
+
+    @classmethod
+    def of(
+        cls, place: epath.Path, notes: dict[str, Any], score: float | None
+    ) -> Record:
+        """Return the record of the arrays in a folder."""
+        return cls(
+            notes,
+            score,
+            {
+                name: _fingerprint(file)
+                for item in ITEMS
+                for name, file in _files(place / item, item)
+            },
+        )
+
+    @classmethod
+    def read(cls, place: epath.Path) -> Record:
+        """Read the record of a checkpoint.
+
+        Raises:
+          Damaged: it is missing or does not match its fingerprint.
+          InputError: it cannot be read.
+        """
+        with _reading(place):
+            content = (place / RECORD).read_bytes()
+        fingerprint, _, text = content.partition(b"\n")
+        if fingerprint != _digest(text):
+            raise Damaged(f"{RECORD} does not match its fingerprint")
+        try:
+            return cls(**json.loads(text))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InputError(
+                f"{place}: written by another version of dicejax; train again with "
+                "--overwrite"
+            ) from error
+
+    def write(self, place: epath.Path) -> None:
+        """Write the record of a checkpoint, atomically."""
+        text = json.dumps(dataclasses.asdict(self))
+        write_whole(place, RECORD, f"{_digest(text.encode()).decode()}\n{text}")
+
+    def verify(self, place: epath.Path, *items: str) -> None:
+        """Compare the files of some items with their fingerprints.
+
+        Raises:
+          Damaged: one is missing or differs.
+          InputError: one cannot be read.
+        """
+        for item in items:
+            with _reading(place):
+                found = dict(_files(place / item, item))
+                for name, fingerprint in self.files.items():
+                    if name.partition("/")[0] != item:
+                        continue
+                    if name not in found:
+                        raise Damaged(f"{name} is missing")
+                    if _fingerprint(found[name]) != fingerprint:
+                        raise Damaged(f"{name} does not match its fingerprint")
+
+
+def steps(folder: epath.Path) -> list[int]:
+    """Return the steps of the checkpoints in a folder, in order.
+
+    Raises:
+      InputError: the folder cannot be read.
+    """
+    found = [
+        int(place.name)
+        for place in _entries(folder)
+        if re.fullmatch("[0-9]+", place.name)
+        # In an object store a folder grows under its name, the record last.
+        and (is_local(folder) or (place / RECORD).exists())
+    ]
+    return sorted(found)
+
+
+def by_score(scores: dict[int, float | None]) -> list[int]:
+    """Return the steps with a dev score, the best last; of equal ones the later.
+
+    >>> by_score({1: 0.7, 2: 0.9, 3: None, 4: 0.7})
+    [1, 4, 2]
+    """
+    ranked = [(score, step) for step, score in scores.items() if score is not None]
+    return [step for _, step in sorted(ranked)]
+
+
+def delete(place: epath.Path) -> None:
+    """Delete a checkpoint; a part of one never keeps its name.
+
+    Raises:
+      InputError: it cannot be deleted.
+    """
+    with _deleting(place):
+        if is_local(place):
+            gone = place.with_name(f"{place.name}.deleted")
+            os.rename(place, gone)
+            gone.rmtree()
+        else:
+            (place / RECORD).unlink(missing_ok=True)
+            place.rmtree()
+
+
+def delete_leftovers(folder: epath.Path) -> None:
+    """Delete what killed processes left: checkpoints half written or half deleted."""
+    complete = {str(step) for step in steps(folder)}
+    for place in _entries(folder):
+        if re.match(r"[0-9]+(\.|$)", place.name) and place.name not in complete:
+            with _deleting(place):
+                place.rmtree()
+
+
+@contextlib.contextmanager
+def path_for_orbax(folder: epath.Path) -> Iterator[epath.Path]:
+    """Yield a path to a folder that orbax and tensorstore read as it is written.
+
+    They take brackets, asterisks and question marks for patterns and a backslash for a
+    slash. A link without such characters leads to such a folder.
+
+    Raises:
+      InputError: there can be no such link.
+    """
+    absolute = folder.resolve()  # orbax refuses relative paths
+    if not _MISREAD.search(os.fspath(absolute)):
+        yield absolute
+        return
+    made = tempfile.mkdtemp(prefix="dicejax-")
+    try:
+        if not is_local(folder) or _MISREAD.search(made):
+            raise InputError(
+                f"{folder}: checkpoints cannot be written to a path with one of []*?\\;"
+                " name another folder with --out"
+            )
+        link = Path(made) / "checkpoints"
+        link.symlink_to(absolute)
+        yield epath.Path(link)
+    finally:
+        shutil.rmtree(made)
+
+
+@contextlib.contextmanager
+def _reading(place: epath.Path) -> Iterator[None]:
+    """Tell files that are missing, which is damage, from errors of the file system."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        name = Path(os.fsdecode(error.filename or RECORD)).name
+        raise Damaged(f"{name} is missing") from error
+    except OSError as error:
+        raise InputError(
+            f"{place}: cannot be read: {error.strerror or error}; nothing was deleted; "
+            "mend the disk or the folder and run the same command again"
+        ) from error
+
+
+@contextlib.contextmanager
+def _deleting(place: epath.Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{place}: cannot be deleted: {error.strerror or error}; mend the disk or "
+            "the folder and run the same command again"
+        ) from error
+
+
+def _entries(folder: epath.Path) -> list[epath.Path]:
+    if not folder.exists():
+        return []
+    try:
+        with _reading(folder):
+            return sorted(folder.iterdir())
+    except Damaged as error:
+        raise InputError(f"{folder}: is not a folder") from error
+
+
+def _files(folder: epath.Path, name: str) -> Iterator[tuple[str, epath.Path]]:
+    """Yield the files below a folder by name; epath's `rglob` would take brackets."""
+    for place in sorted(folder.iterdir()):
+        inner = f"{name}/{place.name}"
+        if place.is_dir():
+            yield from _files(place, inner)
+        elif place.is_file():
+            yield inner, place
+
+
+def _fingerprint(file: epath.Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).hexdigest().encode()

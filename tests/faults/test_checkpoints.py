@@ -1,0 +1,216 @@
+"""Faults that would lose a checkpoint, or restore another state than was saved."""
+
+import hashlib
+import random
+import shutil
+from pathlib import Path
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+import pytest
+from etils import epath
+
+from dicejax.errors import InputError
+from dicejax.mesh import MeshShape
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+from dicejax.optimizers import AdamW
+from dicejax.training import checkpoint
+from dicejax.training.checkpoint import Checkpoints, restore_params
+from dicejax.training.sharding import placed
+from dicejax.training.state import TrainState
+
+NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
+
+
+@pytest.fixture(scope="module")
+def network():
+    from dicejax.models.bert import BertConfig
+
+    return Network(
+        encoder=BertConfig(
+            vocab_size=11,
+            hidden_size=8,
+            intermediate_size=8,
+            num_hidden_layers=1,
+            num_attention_heads=2,
+            max_position_embeddings=8,
+        ),
+        heads=(("tags", TokenHead(classes=2)),),
+    )
+
+
+@pytest.fixture(scope="module")
+def state_at(network):
+    """Return a function from a step to a state that no other step has."""
+    params = network.init(jax.random.key(0))
+
+    def state(step):
+        moved = jax.tree.map(lambda x: x + np.float32(step), params)
+        return TrainState.create(moved, AdamW(), total_steps=9, rng=jax.random.key(1))
+
+    return state
+
+
+def saved(folder, state_at, scores, **keep):
+    """Save a checkpoint per dev score, at steps 1, 2 and so on."""
+    checkpoints = Checkpoints(epath.Path(folder), **keep)
+    for step, score in enumerate(scores, start=1):
+        checkpoints.save(step, state_at(step), score, {"step": step})
+    checkpoints.close()
+
+
+def shapes(state_at):
+    mesh = MeshShape().make(jax.local_devices()[:1])
+    return placed(jax.eval_shape(lambda: state_at(0)), mesh)
+
+
+def restored(folder, state_at):
+    """Return the state, the notes and the warnings."""
+    warnings, checkpoints = [], Checkpoints(epath.Path(folder))
+    found = checkpoints.restore(shapes(state_at), warnings.append)
+    checkpoints.close()
+    return (*(found or (None, None)), warnings)
+
+
+def same(ours, theirs):
+    jax.tree.map(np.testing.assert_array_equal, ours.params, theirs.params)
+
+
+def content(folder):
+    return {str(p): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_bracket_in_the_path_loses_no_checkpoint(tmp_path, network, state_at, name):
+    folder, sibling = tmp_path / name, tmp_path / "aXb"
+    saved(sibling, state_at, [0.5])
+    before = content(sibling)
+    saved(folder, state_at, [None, 0.9, 0.5])
+    assert {p.name for p in tmp_path.iterdir()} == {name, "aXb"}
+    state, notes, warnings = restored(folder, state_at)
+    same(state, state_at(3))
+    assert notes == {"step": 3} and not warnings
+    step, params = restore_params(epath.Path(folder), network)
+    assert step == 2
+    jax.tree.map(np.testing.assert_array_equal, params, state_at(2).params)
+    assert content(sibling) == before
+
+
+def test_a_stale_file_handle_while_restoring_deletes_nothing(
+    tmp_path, state_at, monkeypatch
+):
+    saved(tmp_path, state_at, [0.1, 0.2, 0.3])
+    before = content(tmp_path)
+    stale = OSError(116, "Stale file handle")
+
+    def fails(*arguments, **options):
+        raise stale
+
+    for target, name in (
+        (hashlib, "file_digest"),
+        (ocp.StandardCheckpointHandler, "restore"),
+    ):
+        with monkeypatch.context() as patched:
+            patched.setattr(target, name, fails)
+            with pytest.raises(InputError, match=r"Stale file handle.*nothing was"):
+                restored(tmp_path, state_at)
+        assert content(tmp_path) == before
+    same(restored(tmp_path, state_at)[0], state_at(3))
+
+
+def test_where_no_checkpoint_can_be_read_none_is_deleted(tmp_path, state_at):
+    saved(tmp_path, state_at, [None, None])
+    for step in (1, 2):
+        (tmp_path / str(step) / "record").write_text("{}")
+    before = content(tmp_path)
+    with pytest.raises(InputError, match=r"2: record.*; 1: record.*--overwrite"):
+        restored(tmp_path, state_at)
+    assert content(tmp_path) == before
+
+
+def test_one_complete_checkpoint_exists_at_every_deletion(
+    tmp_path, network, state_at, monkeypatch
+):
+    delete, alone = checkpoint.delete, tmp_path / "alone"
+    deleted = []
+
+    def checked(place):
+        shutil.copytree(tmp_path / "run", alone)
+        shutil.rmtree(alone / place.name)
+        same(restored(alone, state_at)[0], state_at(int(place.name) + 1))
+        shutil.rmtree(alone)
+        deleted.append(int(place.name))
+        delete(place)
+
+    monkeypatch.setattr(checkpoint, "delete", checked)
+    saved(tmp_path / "run", state_at, [None] * 4, keep_last=1)
+    assert deleted == [1, 2, 3]
+
+
+def test_a_dev_score_is_added_without_writing_the_arrays_again(
+    tmp_path, network, state_at
+):
+    saved(tmp_path, state_at, [0.5, None])
+    arrays = {p: p.stat().st_mtime_ns for p in (tmp_path / "2" / "rest").rglob("*")}
+    checkpoints = Checkpoints(epath.Path(tmp_path), keep_last=1)
+    state, _ = checkpoints.restore(shapes(state_at), pytest.fail)
+    checkpoints.save(2, state, 0.9, {"step": 2, "scored": True})
+    checkpoints.close()
+    assert [p.name for p in tmp_path.iterdir()] == ["2"]
+    assert {p: p.stat().st_mtime_ns for p in arrays} == arrays
+    assert restored(tmp_path, state_at)[1] == {"step": 2, "scored": True}
+    assert restore_params(epath.Path(tmp_path), network)[0] == 2
+
+
+def test_a_flipped_bit_in_the_notes_falls_back(tmp_path, state_at):
+    saved(tmp_path / "whole", state_at, [0.1, 0.2])
+    rng = random.Random(0)
+    for turn in range(4):
+        folder = tmp_path / str(turn)
+        shutil.copytree(tmp_path / "whole", folder)
+        record = folder / "2" / "record"
+        changed = bytearray(record.read_bytes())
+        changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+        record.write_bytes(changed)
+        state, notes, warnings = restored(folder, state_at)
+        same(state, state_at(1))
+        assert notes == {"step": 1}
+        assert "2: damaged" in warnings[0] and "the one before" in warnings[0]
+        assert [p.name for p in folder.iterdir()] == ["1"]
+
+
+def test_damaged_arrays_of_a_finished_run_end_in_one_line(tmp_path, network, state_at):
+    saved(tmp_path / "whole", state_at, [0.1])
+    files = [p for p in (tmp_path / "whole/1/params").rglob("*") if p.is_file()]
+    rng, folder = random.Random(0), tmp_path / "damaged"
+    for file in (*files, tmp_path / "whole/1/record"):
+        for damage in ("flip", "cut", "remove", "other"):
+            shutil.copytree(tmp_path / "whole", folder)
+            place = folder / file.relative_to(tmp_path / "whole")
+            changed = bytearray(file.read_bytes())
+            match damage:
+                case "flip":
+                    changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
+                case "cut":
+                    del changed[rng.randrange(len(changed)) :]
+                case "other":
+                    changed = b'{"a": [' * 9999
+            place.unlink() if damage == "remove" else place.write_bytes(changed)
+            with pytest.raises(InputError, match=r"\A.*/1: damaged: .*\Z"):
+                restore_params(epath.Path(folder), network)
+            shutil.rmtree(folder)
+
+
+def test_no_other_file_of_a_checkpoint_is_needed_to_predict(
+    tmp_path, network, state_at
+):
+    saved(tmp_path, state_at, [0.1])
+    for place in (tmp_path / "1").iterdir():
+        if place.is_dir() and place.name != "params":
+            shutil.rmtree(place)
+        elif place.is_file() and place.name != "record":
+            place.write_bytes(b"{{{")
+    _, params = restore_params(epath.Path(tmp_path), network)
+    jax.tree.map(np.testing.assert_array_equal, params, state_at(1).params)
