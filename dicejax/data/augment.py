@@ -1,7 +1,7 @@
 """The data sets of the paper's imbalance ablation.
 
-Li et al. (ACL 2020, section 5.1) train on question pairs, QQP, imbalanced to different
-extents. With P positive and N negative examples in the original, P < N:
+Li et al. (ACL edition, section 5.1) train on question pairs, QQP, imbalanced to
+different extents. With P positive and N negative examples in the original, P < N:
 
 | variant               | examples | positive        | the paper's QQP          |
 | --------------------- | -------- | --------------- | ------------------------ |

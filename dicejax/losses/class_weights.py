@@ -30,7 +30,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
     Raises:
       ValueError: if a count is negative or not finite, or k is below 1.
 
-    Source: Li et al., ACL 2020, section 3.2 (https://aclanthology.org/2020.acl-main.45).
+    Source: Li et al., ACL 2020, section 3.2 (https://arxiv.org/abs/1911.02855v1).
 
     Example:
       >>> from dicejax.losses import class_weights

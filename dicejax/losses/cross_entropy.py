@@ -58,7 +58,7 @@ def cross_entropy(
       float64 for float64 logits.
 
     Source: Li et al., ACL 2020, eq. 1, and eq. 2 with weights
-    (https://aclanthology.org/2020.acl-main.45). Label smoothing: Szegedy et al., CVPR
+    (https://arxiv.org/abs/1911.02855v1). Label smoothing: Szegedy et al., CVPR
     2016, section 7.
 
     Example:
@@ -124,7 +124,7 @@ def weighted_cross_entropy(
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
-    Source: Li et al., ACL 2020, eq. 2 (https://aclanthology.org/2020.acl-main.45).
+    Source: Li et al., ACL 2020, eq. 2 (https://arxiv.org/abs/1911.02855v1).
 
     Example:
       >>> import jax.numpy as jnp

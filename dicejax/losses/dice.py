@@ -35,8 +35,8 @@ def dice_from_counts(
     Raises:
       ValueError: if a known `smooth` is negative, or `absent` is not a choice.
 
-    Source: Li et al., ACL 2020, eq. 8 (https://aclanthology.org/2020.acl-main.45),
-    squares left to the counts.
+    Source: Li et al., ACL 2020, footnote 4 (https://arxiv.org/abs/1911.02855v1); the
+    squares are left to the counts.
 
     Example:
       >>> import jax.numpy as jnp
@@ -115,8 +115,8 @@ def dice(
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
-    Source: Li et al., ACL 2020, eq. 7 (one element) and eq. 8 (a set), both squared,
-    eq. 6 unsquared (https://aclanthology.org/2020.acl-main.45).
+    Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
+    squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1).
 
     Example:
       >>> import jax.numpy as jnp

@@ -73,8 +73,8 @@ def overlap_counts(
       Counts whose arrays have the label axes that `axis` does not name, in order, then
       `[C]`; no `[C]` in the binary form. In units of elements.
 
-    Source: the sums of Li et al., ACL 2020, eq. 8 and eq. 11
-    (https://aclanthology.org/2020.acl-main.45).
+    Source: the sums of Li et al., ACL 2020, footnote 4, with the factor of eq. 11
+    (https://arxiv.org/abs/1911.02855v1).
 
     Example:
       >>> import jax.numpy as jnp

@@ -50,9 +50,9 @@ def self_adjusting_dice(
 
     `squared` sums squares in the denominator, f^2 and y^2, as the paper's DL and its
     authors' code do: without it many small probabilities push a rare class down faster
-    than it is learned. `axis=(), form="gold", squared=False` is eq. 11 as written; its
-    gradient vanishes for a gold class that has lost all probability, so rare classes
-    may never be learned.
+    than it is learned. `axis=(), form="gold", squared=False` is eq. 11 of the gold
+    class alone; its gradient vanishes for a gold class that has lost all probability,
+    so rare classes may never be learned.
 
     The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
     0.01, 0.909 for 0.1, 0.5 for 1. Positives are trained to p*, not to 1, and down
@@ -89,8 +89,8 @@ def self_adjusting_dice(
       ValueError: if shapes or axes do not fit, if "gold" gets float labels or a set, or
         if a known label or hyper-parameter is out of its range.
 
-    Source: Li et al., ACL 2020, eq. 11, smoothed by gamma as eq. 6
-    (https://aclanthology.org/2020.acl-main.45).
+    Source: Li et al., ACL 2020, eq. 11 (https://arxiv.org/abs/1911.02855v1), with the
+    ACL edition's 2, alpha and gamma (https://aclanthology.org/2020.acl-main.45).
 
     Example:
       >>> import jax.numpy as jnp

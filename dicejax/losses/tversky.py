@@ -41,7 +41,7 @@ def tversky_from_counts(
       ValueError: if a known weight is negative, or `absent` is not a choice.
 
     Source: Li et al., ACL 2020, eq. 9 over a set
-    (https://aclanthology.org/2020.acl-main.45); Salehi et al., MLMI 2017.
+    (https://arxiv.org/abs/1911.02855v1); Salehi et al., MLMI 2017.
 
     Example:
       >>> import jax.numpy as jnp
@@ -104,7 +104,7 @@ def tversky(
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
-    Source: Li et al., ACL 2020, eq. 9 (https://aclanthology.org/2020.acl-main.45).
+    Source: Li et al., ACL 2020, eq. 9, smoothed (https://arxiv.org/abs/1911.02855v1).
 
     Example:
       >>> import jax.numpy as jnp

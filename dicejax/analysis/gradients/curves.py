@@ -142,7 +142,7 @@ class FigureOne:
     which is :math:`-\frac12 dL/dp` of `self_adjusting_dice` without smoothing.
 
     Source: Li et al., ACL 2020, Figure 1 and eq. 11
-    (https://aclanthology.org/2020.acl-main.45); the figure draws alpha 0 and 1.
+    (https://arxiv.org/abs/1911.02855v1); the figure draws alpha 0 and 1.
 
     Attributes:
       alpha: exponent of the factor.
