@@ -313,7 +313,7 @@ def memory(settings: Settings) -> list[dict[str, Any]]:
     rows = []
     depth, shape = (DEPTHS[1], (8, 256)) if not settings.smallest else (2, (2, 8))
     made = list(architectures(depth).items())
-    for name, config in made[-1:] if settings.smallest else made:
+    for name, config in made[:1] if settings.smallest else made:
         sizes = []
         for remat in (False, True):
             program = lowered(network_of(config, remat=remat), *shape).compile()

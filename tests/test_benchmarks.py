@@ -29,7 +29,7 @@ SMALL = [QUICKSTART, *(str(word) for pair in SIZES.items() for word in pair)]
 PROGRAMS = {
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
-    "encoders": ([], "XLNet"),
+    "encoders": ([], "BERT"),
     "input": (["DATA"], "pairs, MRPC"),
     "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),

@@ -33,13 +33,8 @@ def test_it_has_its_header_and_survives_its_record(file):
     assert config.from_json(config.to_json(experiment)) == experiment
 
 
-# One for each kind of head is trained; the others' steps are traced.
-TRAINED = {
-    "ablations/sst5",
-    "ner/cluener",
-    "ner/conll03_mrc",
-    "qa/squad2",
-}
+# The others' steps are traced; test_every_loss.py trains each kind of head.
+TRAINED = {"qa/squad2"}
 
 
 @pytest.mark.parametrize("file", FILES, ids=NAMES)

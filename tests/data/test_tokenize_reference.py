@@ -76,7 +76,14 @@ def test_xlnet_on_many_texts(data_folder):
         assert encoded.ids[~encoded.special].tolist() == model.encode(plain), text
 
 
-@pytest.mark.parametrize("name", ["bert-base-cased", "bert-base-uncased", made.REAL[3]])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("bert-base-cased", marks=pytest.mark.exhaustive),
+        "bert-base-uncased",
+        pytest.param(made.REAL[3], marks=pytest.mark.exhaustive),
+    ],
+)
 def test_every_answer_of_squad_comes_back(data_folder, name):
     tokenizer = tokenize.read(data_folder / "vocab" / name, words=False)
     paragraphs = squad(data_folder)

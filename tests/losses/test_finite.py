@@ -62,11 +62,10 @@ IN_EVERY_TYPE = ("self_adjusting_dice", "asymmetric", "focal_tversky", "ghm")
 
 
 def is_fast(case, dtype):
+    first = case in one_of_each(EVERY)
     if dtype == "float32":
-        return True
-    return case in one_of_each(EVERY) and (
-        dtype == "float16" or case.function.__name__ in IN_EVERY_TYPE
-    )
+        return first or case.form == BINARY
+    return first and (dtype == "float16" or case.function.__name__ in IN_EVERY_TYPE)
 
 
 @pytest.mark.parametrize(

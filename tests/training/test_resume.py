@@ -82,7 +82,10 @@ def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
 # The fourteenth step ends an epoch: its dev score is taken when the run resumes.
 @pytest.mark.parametrize(
     ("number", "step"),
-    [(signal.SIGTERM, 5), (signal.SIGINT, 14)],
+    [
+        pytest.param(signal.SIGTERM, 5, marks=pytest.mark.exhaustive),
+        (signal.SIGINT, 14),
+    ],
     ids=["SIGTERM", "SIGINT"],
 )
 def test_a_signal_loses_no_step(uninterrupted, capsys, tmp_path, number, step):
