@@ -88,15 +88,29 @@ class Stopped(Exception):
         self.status = 128 + number
 
 
-def visible(text: str) -> str:
-    r"""Return a text on one line, with escapes for its control characters.
+def visible(text: str, keep: str = "") -> str:
+    r"""Return a text with escapes for its control characters, by default on one line.
 
-    These would move the cursor of a terminal, or show other text than there is.
+    These would move the cursor of a terminal, or show other text than there is. What
+    was JSON without line breaks still is.
 
     >>> print(visible("B-\x1b[31mPER\n\u202efdp.exe"))
     B-\x1b[31mPER\n\u202efdp.exe
+
+    Args:
+      text: any text.
+      keep: characters to leave as they are, such as a newline.
     """
-    return _UNSEEN.sub(lambda one: one[0].encode("unicode_escape").decode(), text)
+
+    def escaped(one: re.Match) -> str:
+        character = one[0]
+        if character in keep:
+            return character
+        if character < "\x7f":
+            return character.encode("unicode_escape").decode()
+        return f"\\u{ord(character):04x}"
+
+    return _UNSEEN.sub(escaped, text)
 
 
 def shown(value: object) -> str:

@@ -70,8 +70,7 @@ def lines(
         is no `on_error`.
     """
     number = 0
-    opened = _opened(path) if stream is None else contextlib.nullcontext(stream)
-    with opened as file:
+    with _opened(path, stream) as file:
         for offset, block in _blocks(file):
             found = _split(block)
             if found is not None:
@@ -116,10 +115,13 @@ def write_whole(folder: epath.Path, name: str, text: str) -> None:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[IO[bytes]]:
+def _opened(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
     """Open a regular file for reading, decompressed where its name says so."""
     file = epath.Path(path)
     try:
+        if stream is not None:
+            yield stream
+            return
         _check_regular(file)
         with file.open("rb") as raw:
             if not file.name.endswith(".gz"):

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dicejax"
 
 # The rooms that each room may import from, besides itself and those at the bottom.
-BOTTOM = {"errors", "files", "json_text"}
+BOTTOM = {"errors", "files", "json_text", "terminal"}
 ALLOWED = {
     "losses": set(),
     "objectives": {"losses"},

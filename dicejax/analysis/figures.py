@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from etils import epath
 
-from dicejax.errors import InputError
+from dicejax.errors import InputError, visible
 
 if TYPE_CHECKING:  # Matplotlib is slow to import, so it is when something is drawn
     from matplotlib.axes import Axes
@@ -104,7 +104,10 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
     defaults = {"dpi": 150} if kind == "png" else {"metadata": {"Date": None}}
     buffer = io.BytesIO()
     figure.savefig(buffer, format=kind, **(defaults | options))
-    return buffer.getvalue()
+    drawn = buffer.getvalue()
+    if kind == "svg":  # in which control characters are not allowed
+        return visible(drawn.decode(), keep="\n\t").encode()
+    return drawn
 
 
 def element(figure: Figure, key: str, title: str, description: str) -> str:
@@ -136,8 +139,8 @@ def element(figure: Figure, key: str, title: str, description: str) -> str:
     head = (
         f'<svg role="img" aria-labelledby="{key}-name {key}-about" '
         f'viewBox="0 0 {width:g} {height:g}" style="max-width: {1.4 * width:g}px">'
-        f'<title id="{key}-name">{html.escape(title)}</title>'
-        f'<desc id="{key}-about">{html.escape(description)}</desc>'
+        f'<title id="{key}-name">{html.escape(visible(title))}</title>'
+        f'<desc id="{key}-about">{html.escape(visible(description))}</desc>'
     )
     return head + text[text.index(">") + 1 :].strip()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import re
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Literal
@@ -24,7 +23,7 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown, visible
 from dicejax.tasks import (
     Classification,
     QuestionAnswering,
@@ -132,7 +131,7 @@ def _columns(path: epath.Path) -> dict[str, str]:
         raise InputError.at(
             path,
             1,
-            f"the columns {', '.join(map(repr, header[:6]))} do not say which is the "
+            f"the columns {', '.join(map(shown, header[:6]))} do not say which is the "
             "text and which the class",
             "name them 'text' and 'label', of pairs 'sentence1' and 'sentence2', in "
             "the first line",
@@ -361,14 +360,14 @@ def _where(source: FileSource) -> str:
 
 def _python(value: object) -> str:
     """Write a value as a Python literal; JSON's strings are such."""
-    is_text = isinstance(value, str)
-    return json.dumps(value, ensure_ascii=False) if is_text else repr(value)
+    if isinstance(value, str):
+        return visible(json.dumps(value, ensure_ascii=False))
+    return repr(value)
 
 
 def _comment(value: object) -> str:
     """Keep a text on its line, and from ending a docstring around it."""
-    text = re.sub(r"[\x00-\x1f\x7f\u2028\u2029]+", " ", str(value))
-    return text.replace("\\", "/").replace('"""', "'''")
+    return visible(str(value)).replace("\\", "/").replace('"""', "'''")
 
 
 def _wrapped(text: str, width: int = 84) -> list[str]:

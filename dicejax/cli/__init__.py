@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import io
 import os
 import signal
 import sys
@@ -24,7 +25,8 @@ from dicejax.cli.init import Init
 from dicejax.cli.report import Report
 from dicejax.cli.restart import use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict
-from dicejax.errors import Diverged, InputError, Stopped, hint
+from dicejax.errors import Diverged, InputError, Stopped, hint, shown
+from dicejax.terminal import literal
 
 COMMANDS = {
     "init": Init,
@@ -63,6 +65,9 @@ def main() -> None:
 
         quieten()
     try:
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):  # its encoding may lack a letter
+                stream.reconfigure(errors="backslashreplace")
         status = run(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
@@ -93,13 +98,13 @@ def run(argv: Sequence[str]) -> int:
             with config.classes_of(file):
                 command(console)
     except InputError as error:
-        console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
+        console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
         return 2
     except Diverged as error:
-        console.print(f"dicejax: {error}", style="red", markup=False, soft_wrap=True)
+        console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
         return 1
     except Stopped as stopped:
-        console.print(f"dicejax: {stopped}; the same command resumes it")
+        console.print(literal(f"dicejax: {stopped}; the same command resumes it"))
         return stopped.status
     except KeyboardInterrupt:
         console.print("dicejax: interrupted")
@@ -120,7 +125,7 @@ def parse(argv: Sequence[str]) -> Command:
     if name and not name.startswith("-") and name not in COMMANDS:
         names = ", ".join(COMMANDS)
         raise InputError(
-            f"unknown command {name!r}; known: {names}{hint(name, COMMANDS)}"
+            f"unknown command {shown(name)}; known: {names}{hint(name, COMMANDS)}"
         )
     if name not in COMMANDS:
         commands: Any = tuple(

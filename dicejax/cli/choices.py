@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dicejax import objectives, optimizers
-from dicejax.errors import InputError, hint
+from dicejax.errors import InputError, hint, shown
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 
@@ -35,7 +35,7 @@ def objective_named(text: str) -> Objective:
         field, _, value = pair.partition("=")
         if field not in hints:
             raise InputError(
-                f"loss {name} has no {field!r}; it has {', '.join(hints)}"
+                f"loss {name} has no {shown(field)}; it has {', '.join(hints)}"
                 f"{hint(field, hints)}"
             )
         try:
@@ -100,5 +100,7 @@ def optimizer_named(name: str) -> Optimizer:
 def _chosen(what: str, name: str, known: Mapping[str, type]) -> Any:
     if name not in known:
         names = ", ".join(known)
-        raise InputError(f"unknown {what} {name!r}; known: {names}{hint(name, known)}")
+        raise InputError(
+            f"unknown {what} {shown(name)}; known: {names}{hint(name, known)}"
+        )
     return known[name]()

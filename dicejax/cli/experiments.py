@@ -11,6 +11,7 @@ from tyro.conf import Positional, Suppress, arg
 
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError, first_line
+from dicejax.terminal import show
 
 ExperimentFile = Annotated[
     Positional[str],
@@ -126,12 +127,12 @@ class Train:
         if not is_main_process():
             return
         best = f"test, best checkpoint (step {result.best_step})"
-        print(scores(result.test or {}, best))
-        print(scores(result.test_at_last_step or {}, "test, last checkpoint"))
+        show(scores(result.test or {}, best))
+        show(scores(result.test_at_last_step or {}, "test, last checkpoint"))
         if result.threshold is not None:
             tuned = f"{best}, threshold {result.threshold['threshold']:.3g} of dev"
-            print(scores(result.test_with_tuned_threshold or {}, tuned))
-        print(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
+            show(scores(result.test_with_tuned_threshold or {}, tuned))
+        show(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -196,8 +197,8 @@ class Compare:
             progress=TrainingProgress(console),
         )
         if found.unfinished:
-            print(f"{found.unfinished} runs are left to other shards: the one")
-            print("that ends last writes the report")
+            show(f"{found.unfinished} runs are left to other shards: the one")
+            show("that ends last writes the report")
         if found.rows:
             shown, room = Console(), None
             if shown.is_terminal:
@@ -206,9 +207,9 @@ class Compare:
                 shown.width = 500
             shown.print(found.table(room))
         for line in found.lines():
-            print(line)
+            show(line)
         report = f", report in {found.report}" if found.report else ""
-        print(f"runs in {found.folder}{report}")
+        show(f"runs in {found.folder}{report}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -249,12 +250,12 @@ class Profile:
         if self.out is not None:
             picture.write(found, self.split, self.out)
         if self.json:
-            print(to_json(found))
+            show(to_json(found))
             return
         for table in report(found, self.split):
             Console().print(table, "")
         if self.out is not None:
-            print(f"profile.json, profile.png and profile.svg in {self.out}")
+            show(f"profile.json, profile.png and profile.svg in {self.out}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -288,7 +289,7 @@ class Plan:
         simulate(self.settings)
         found = plan(self.settings, noting(console))
         if self.json:
-            print(json.dumps(dataclasses.asdict(found)))
+            show(json.dumps(dataclasses.asdict(found)))
             return
         for name, value in shown(found):
-            print(f"{name:24} {value}")
+            show(f"{name:24} {value}")

@@ -11,6 +11,7 @@ from tyro.conf import Positional, arg
 
 from dicejax.cli.printing import noting
 from dicejax.errors import InputError
+from dicejax.terminal import show
 
 FILE = "experiment.py"
 
@@ -68,11 +69,11 @@ class Init:
         text = starter.file_for(self.kind, name, str(file), source, found, suggested)
         _write(file, text)
         first = next(iter(found.splits["train"].outputs), None)
-        print(f"{file}: written")
+        show(f"{file}: written")
         if first is not None and first.ratio is not None:
-            print(starter.imbalance(first))
-        print(f"next: dicejax profile {file}")
-        print(f"      dicejax compare {file} --seeds 5")
+            show(starter.imbalance(first))
+        show(f"next: dicejax profile {file}")
+        show(f"      dicejax compare {file} --seeds 5")
 
 
 def _write(file: Path, text: str) -> None:

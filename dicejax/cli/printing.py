@@ -7,12 +7,12 @@ from typing import Any
 
 from rich.console import Console
 
+from dicejax.terminal import literal
+
 
 def noting(console: Console) -> Callable[[str], None]:
     """Return a function that prints a note, without wrapping it."""
-    return lambda text: console.print(
-        f"note: {text}", highlight=False, markup=False, soft_wrap=True
-    )
+    return lambda text: console.print(literal(f"note: {text}"), soft_wrap=True)
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:

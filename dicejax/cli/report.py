@@ -9,6 +9,7 @@ from rich.console import Console
 from tyro.conf import Positional, arg
 
 from dicejax.cli.runs import ExperimentOfRun
+from dicejax.terminal import show
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,5 +42,5 @@ class Report:
 
         found = compare_runs(self.runs, out=self.out, baseline=self.baseline)
         for line in found.lines():
-            print(line)
-        print(f"report in {found.report}")
+            show(line)
+        show(f"report in {found.report}")

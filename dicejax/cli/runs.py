@@ -11,6 +11,7 @@ from tyro.conf import Positional, arg
 
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError
+from dicejax.terminal import show
 
 ExperimentOfRun = Annotated[
     str | None,
@@ -57,15 +58,15 @@ class Evaluate:
             if found.tuned is not None:
                 record["threshold"] = found.threshold
                 record["with_tuned_threshold"] = found.tuned.to_json()
-            print(json.dumps(record))
+            show(json.dumps(record))
             return
         what = f"{self.split}, {self.checkpoint} checkpoint (step {found.step})"
-        print(scores(content, what))
+        show(scores(content, what))
         for kind, row in sorted(content["per_type"].items()):
-            print("  " + scores(row, kind))
+            show("  " + scores(row, kind))
         if found.tuned is not None:
             tuned = f"{what}, threshold {found.threshold:.3g} of dev"
-            print(scores(found.tuned.to_json(), tuned))
+            show(scores(found.tuned.to_json(), tuned))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -101,7 +102,7 @@ class Predict:
         if not lines:
             raise InputError("nothing to predict: give texts, or a file with --file")
         for record, shown in predict(self.run, lines, self.checkpoint):
-            print(
+            show(
                 json.dumps(record, ensure_ascii=False)
                 if self.json
                 else "\n".join(shown)
@@ -133,7 +134,7 @@ class Export:
         name = export(
             self.run, self.folder, self.checkpoint, encoder_only=self.encoder_only
         )
-        print(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
+        show(f"written; transformers.{name}.from_pretrained({self.folder!r}) opens it")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -187,4 +188,4 @@ class Plot:
         files = plot.write(out, run.experiment().objective, histories, found)
         if found is not None:
             Console().print(agreement.table(found))
-        print(f"{len(files)} files in {out}")
+        show(f"{len(files)} files in {out}")

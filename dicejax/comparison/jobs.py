@@ -11,7 +11,7 @@ import numpy as np
 from etils import epath
 
 from dicejax.config import Experiment
-from dicejax.errors import Diverged, InputError
+from dicejax.errors import Diverged, InputError, shown
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
@@ -106,7 +106,9 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
         return list(jobs)
     found = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise InputError(f"--shard is {shard!r}; want I/N with I from 1 to N, as 3/16")
+        raise InputError(
+            f"--shard is {shown(shard)}; want I/N with I from 1 to N, as 3/16"
+        )
     return list(jobs[int(found[1]) - 1 :: int(found[2])])
 
 

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dicejax.comparison.statistics import Row
 from dicejax.metrics.scores import heading
+from dicejax.terminal import literal
 
 GAP = 3
 """Blanks between two columns."""
@@ -43,12 +44,12 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     what = f"mean ± SD over {seeds} seeds" if seeds > 1 else "one seed"
     more = f"; in the report: {', '.join(left)}" if left else ""
     caption = f"test set, {what}{more}"
-    out = Table(title=title, caption=caption, box=SIMPLE_HEAD)
+    out = Table(title=literal(title), caption=caption, box=SIMPLE_HEAD)
     out.add_column("loss", width=losses, overflow="fold")
     for name in names:
         out.add_column(heading(name), justify="right", no_wrap=True)
     for row, *scores in zip(rows, *(cells[name] for name in names), strict=True):
-        out.add_row(row.loss, *scores)
+        out.add_row(literal(row.loss), *scores)
     return out
 
 

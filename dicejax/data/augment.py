@@ -29,7 +29,7 @@ import numpy as np
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.synonyms import Replacer, Synonyms, WordNet
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 
 __all__ = ["Added", "Augmented", "ImbalanceAblation", "Variant"]
 
@@ -133,7 +133,7 @@ class ImbalanceAblation:
     def __post_init__(self):
         if self.variant not in get_args(Variant):
             known = ", ".join(map(repr, get_args(Variant)))
-            raise ValueError(f"variant is {self.variant!r}; want one of {known}")
+            raise ValueError(f"variant is {shown(self.variant)}; want one of {known}")
         free = {"original": 0, "+positive & +negative": 2}.get(self.variant, 1)
         if (self.size is not None) + (self.positive_share is not None) > free:
             takes = "one of size and positive_share" if free else "neither"
@@ -227,8 +227,8 @@ class ImbalanceAblation:
         if not all(classes):
             known = sorted({example.label for example in examples})
             raise InputError(
-                f"positive is label {self.positive!r}, but the examples have "
-                f"{', '.join(map(repr, known)) or 'none'}; want it and another"
+                f"positive is label {shown(self.positive)}, but the examples have "
+                f"{', '.join(map(shown, known)) or 'none'}; want it and another"
             )
         return classes
 

@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
+from dicejax.errors import shown
+
 Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
 """The names of the known schemes."""
 
@@ -225,7 +227,9 @@ def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
     prefix, _, kind = tag.partition("-")
     if prefix not in (_ALL_PREFIXES if scheme is None else PREFIXES[scheme]):
         belongs = "any scheme" if scheme is None else scheme
-        raise ValueError(f"tag {tag!r} does not belong to {belongs} ({forms(scheme)})")
+        raise ValueError(
+            f"tag {shown(tag)} does not belong to {belongs} ({forms(scheme)})"
+        )
     return prefix, kind
 
 
@@ -244,7 +248,9 @@ _ALL_PREFIXES = tuple(dict.fromkeys(p for known in PREFIXES.values() for p in kn
 
 def _check_scheme(scheme: str) -> None:
     if scheme not in PREFIXES:
-        raise ValueError(f"unknown scheme {scheme!r}; known are {', '.join(PREFIXES)}")
+        raise ValueError(
+            f"unknown scheme {shown(scheme)}; known are {', '.join(PREFIXES)}"
+        )
 
 
 def _prefixes_of_span(words: int, scheme: str, touches: bool) -> str:

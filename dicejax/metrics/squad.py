@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
+from dicejax.errors import shown
 from dicejax.metrics import quotients
 
 
@@ -129,7 +130,7 @@ def score_v1(
     unanswerable = [question for question, texts in golds.items() if not texts]
     if unanswerable:
         raise ValueError(
-            f"question {unanswerable[0]!r} has no gold answer: is this SQuAD v2.0?"
+            f"question {shown(unanswerable[0])} has no gold answer: is this SQuAD v2.0?"
         )
     exact, f1 = [], []
     for question, texts in golds.items():
@@ -222,7 +223,7 @@ def _check_covered(golds: Mapping, given: Mapping, what: str) -> None:
     if lacking:
         raise ValueError(
             f"{len(lacking)} of {len(golds)} questions have no {what}, "
-            f"{lacking[0]!r} among them"
+            f"{shown(lacking[0])} among them"
         )
 
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
@@ -73,12 +73,12 @@ class Classification(Task):
         """
         _require_labels("train", examples)
         names = sorted({example.label for example in examples})
-        listed = ", ".join(map(repr, names))
+        listed = ", ".join(map(shown, names))
         if len(names) < 2:
             raise InputError(f"train has {listed or 'no class'} alone; want 2 classes")
         if self.positive is not None and self.positive not in names:
             raise InputError(
-                f"positive is {self.positive!r}, but the classes are {listed}"
+                f"positive is {shown(self.positive)}, but the classes are {listed}"
             )
         if len(names) > 2 and (self.positive is not None or self.tune_threshold):
             raise InputError(
@@ -261,7 +261,7 @@ class Classification(Task):
         counts = Counter(example.label for example in examples)
         said = [
             f"{split} has {count} example{'s' if count > 1 else ''} of class "
-            f"{label!r}, which train lacks: counted as wrong"
+            f"{shown(label)}, which train lacks: counted as wrong"
             for label, count in sorted(counts.items(), key=str)
             if label is not None and label not in labels
         ]
@@ -296,7 +296,7 @@ def _require_labels(split: str, examples: Sequence[LabelledText]) -> None:
     if without:
         raise InputError(
             f"{len(without)} of {len(examples)} examples of {split} have no label, "
-            f"{without[0]!r} among them: there is nothing to compare with; name a "
+            f"{shown(without[0])} among them: there is nothing to compare with; name a "
             f"labelled one (--data.{split})"
         )
 

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
@@ -123,7 +123,7 @@ class QuestionAnswering(Task):
             given = getattr(self, name)
             if given not in values:
                 supported = ", ".join(map(repr, values))
-                raise ValueError(f"{name} is {given!r}; supported: {supported}")
+                raise ValueError(f"{name} is {shown(given)}; supported: {supported}")
         if self.head == "xlnet" and self.form == "sigmoid":
             raise ValueError("head 'xlnet' chooses positions; form 'sigmoid' does not")
         if self.unanswerable and self.several_spans:
@@ -169,7 +169,9 @@ class QuestionAnswering(Task):
             elif not self.several_spans and any(len(a) > 1 for a in example.answers):
                 what = "has an answer of several spans; set several_spans"
             if what:
-                raise InputError(f"question {example.id!r} {what}, or leave it out")
+                raise InputError(
+                    f"question {shown(example.id)} {what}, or leave it out"
+                )
         return examples
 
     def label_names(self, examples: Sequence[ReadingExample]) -> tuple[str, ...]:

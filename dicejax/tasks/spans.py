@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicejax.data.examples import Sentence, Span
+from dicejax.errors import shown
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.tasks.task import Item, Task
@@ -108,8 +109,8 @@ def gold_warnings(
     types = (span.type for sentence in sentences for span in sentence.spans)
     unseen = Counter(kind for kind in types if kind not in known)
     said = [
-        f"{split} has {count} {kind!r} span{'s' if count > 1 else ''}, a type that "
-        "train lacks: counted as misses"
+        f"{split} has {count} {shown(kind)} span{'s' if count > 1 else ''}, a type "
+        "that train lacks: counted as misses"
         for kind, count in sorted(unseen.items())
     ]
     if split == "train" and not gold:

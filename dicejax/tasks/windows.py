@@ -12,7 +12,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
@@ -73,8 +73,8 @@ def cut(
     room = max_length - asked
     if room < 1:
         raise InputError(
-            f"question {example.id!r}: max_length {max_length} leaves no room for the "
-            f"text to read, question and special pieces take {asked}; raise it, or "
+            f"question {shown(example.id)}: max_length {max_length} leaves no room for "
+            f"the text to read, question and special pieces take {asked}; raise it, or "
             "lower max_question"
         )
     gold = _gold(example, encoded)

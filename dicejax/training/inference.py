@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import gzip
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
-from etils import epath
 
+from dicejax import files
 from dicejax.data.sources import FileSource
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
@@ -109,24 +108,13 @@ def read_lines(path: str) -> list[str]:
     """Read one example per line, blank lines left out; "-" is standard input.
 
     Raises:
-      InputError: the file is missing, empty or not UTF-8.
+      InputError: see `files.lines`; or all lines are blank.
     """
-    try:
-        if path == "-":
-            text = sys.stdin.read()
-        else:
-            content = epath.Path(path).read_bytes()
-            if path.endswith(".gz"):
-                content = gzip.decompress(content)
-            text = content.decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (UnicodeDecodeError, IsADirectoryError, gzip.BadGzipFile) as error:
-        raise InputError(f"{path}: not a UTF-8 text file ({error})") from error
-    lines = [line for line in text.splitlines() if line.strip()]
-    if not lines:
+    stream = sys.stdin.buffer if path == "-" else None
+    found = [line for _, line in files.lines(path, stream=stream) if line.strip()]
+    if not found:
         raise InputError(f"{path}: holds no text")
-    return lines
+    return found
 
 
 def _tuned(run: Run, which: Which) -> float | None:

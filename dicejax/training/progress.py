@@ -14,7 +14,9 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from dicejax.errors import visible
 from dicejax.metrics.scores import heading
+from dicejax.terminal import literal
 
 NARROW = 112
 """In a window of fewer columns there is no bar, and only the time left."""
@@ -43,7 +45,7 @@ class TrainingProgress:
         self._name_width = NAME_WIDTH[narrow]
         more = [] if narrow else [TimeElapsedColumn(), TextColumn("left")]
         self._progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             *([] if narrow else [BarColumn(bar_width=12)]),
             MofNCompleteColumn(),
             # Wraps where there is no room for all of it.
@@ -65,7 +67,7 @@ class TrainingProgress:
     def begin(self, name: str, steps: int, status: str = "compiling") -> TaskID:
         """Add a line for a run of `steps` updates."""
         return self._progress.add_task(
-            _within(name, self._name_width), total=steps, status=status
+            visible(_within(name, self._name_width)), total=steps, status=status
         )
 
     def move(self, task: TaskID, step: int) -> None:
@@ -117,8 +119,7 @@ class TrainingProgress:
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""
-        # Names from the data may look like markup; wrapping is the terminal's.
-        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
 
     def note(self, text: str) -> None:
         """Print a remark once."""

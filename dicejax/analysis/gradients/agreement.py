@@ -16,6 +16,7 @@ from rich.table import Table
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
+from dicejax.terminal import literal
 from dicejax.training.accumulation import LossOfBatch
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of
@@ -175,7 +176,7 @@ def table(agreements: Agreements) -> Table:
     for one in headlines.values():
         share = one.share_of_positives
         shown.add_row(
-            f"{one.loss}, {one.output}" if several else one.loss,
+            literal(f"{one.loss}, {one.output}" if several else one.loss),
             _spread(one.logits),
             _spread(one.heads),
             f"{one.heads_of_all:.3f}",

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from dicejax.analysis.profile.imbalance import LabelSupport, OutputCounts
 from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding
+from dicejax.terminal import literal
 
 _BAR = 40  # characters of the longest bar
 
@@ -30,7 +30,7 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> Table:
     table = Table(
-        title=Text(title),
+        title=literal(title),
         title_justify="left",
         title_style="bold",
         caption_justify="left",
@@ -40,9 +40,9 @@ def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> 
         **options,
     )
     for name in left:
-        table.add_column(Text(name), overflow="fold")
+        table.add_column(literal(name), overflow="fold")
     for name in right:
-        table.add_column(Text(name), justify="right")
+        table.add_column(literal(name), justify="right")
     return table
 
 
@@ -73,9 +73,9 @@ def _imbalance(profile: DataProfile) -> Table:
             if output.rule == "most and least":
                 of += " (most : least)"
             table.add_row(
-                Text(output.output),
+                literal(output.output),
                 name,
-                Text(of),
+                literal(of),
                 f"{output.negatives:,}",
                 f"{output.positives:,}",
                 _ratio(output.ratio),
@@ -99,7 +99,7 @@ def _labels(output: OutputCounts, split: str) -> Table:
     table = _table(title, ["label"], heads, caption=caption)
     for label in output.labels:
         table.add_row(
-            Text(label.label),
+            literal(label.label),
             f"{label.positives:,}",
             f"{label.negatives:,}",
             _ratio(label.ratio),
@@ -123,11 +123,11 @@ def _support(profile: DataProfile) -> Iterator[RenderableType]:
     table.add_column("too rare because")
     for label in profile.support:
         table.add_row(
-            *([Text(label.output)] if several else []),
-            Text(label.label),
+            *([literal(label.output)] if several else []),
+            literal(label.label),
             *(f"{n:,}" for n in (label.train, label.dev, label.test)),
             _expected(label.per_update),
-            why(label, profile),
+            literal(why(label, profile)),
         )
     yield table
 

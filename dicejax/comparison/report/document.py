@@ -15,6 +15,7 @@ import jinja2
 from markupsafe import Markup
 
 from dicejax.analysis import figures
+from dicejax.errors import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +123,14 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters |= {"breaking": breaking, "svg": _svg}
+    environment.finalize = _finalized
     return environment.get_template("page.html.jinja")
+
+
+def _finalized(value: object) -> object:
+    """Make control characters visible, before the template escapes HTML."""
+    plain_text = isinstance(value, str) and not isinstance(value, Markup)
+    return visible(value, keep="\n") if plain_text else value
 
 
 def _svg(panel: Panel, key: str) -> Markup:
@@ -137,7 +145,7 @@ def breaking(text: str) -> Markup:
     >>> breaking("dsc-stop_gradient<b>")
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
     """
-    return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", text))
+    return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", visible(text)))
 
 
 def markdown(document: Document) -> str:
@@ -171,10 +179,11 @@ def _section(section: Section) -> Iterator[str]:
         else:
             yield from _table(picture.data)
     for name, code in section.code:
+        lines = visible(code, keep="\n").split("\n")
         # A longer fence than any run of backticks in the text.
         longest = max(map(len, re.findall("`+", code)), default=0)
         fence = "`" * max(3, longest + 1)
-        yield from (f"{plain(name)}:", "", fence, *code.splitlines(), fence, "")
+        yield from (f"{plain(name)}:", "", fence, *lines, fence, "")
 
 
 def _table(table: TextTable) -> Iterator[str]:
@@ -190,14 +199,14 @@ def _row(cells: tuple[str, ...]) -> str:
 
 
 def plain(text: str) -> str:
-    r"""Escape Markdown and HTML, and join lines.
+    r"""Escape Markdown, HTML and control characters, and join lines.
 
     >>> print(plain("<script>alert(1)</script> a|b *c* _d_ stop_gradient"))
     &lt;script&gt;alert(1)&lt;/script&gt; a\|b \*c\* \_d\_ stop_gradient
     """
-    text = " ".join(text.split())
+    text = " ".join(visible(text, keep="\n\t").split())
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|~\[\]])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
-    # At the start of a line these would begin a heading or a list.
-    return re.sub(r"^(#|[-+](?= )|\d+(?=[.)] ))", r"\\\1", text)
+    # At the start of a line these would begin a heading, a list or a rule.
+    return re.sub(r"^(\d*)([.)](?= |$)|[#=+-])", r"\1\\\2", text)

@@ -11,6 +11,7 @@ from dicejax.comparison.report.document import Claim, Section, TextTable
 from dicejax.comparison.report.pictures import strip
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import baseline_name, mean_and_spread
+from dicejax.errors import shown
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import signed
 
@@ -109,7 +110,7 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
     positive = list(counts)[-1]
     share = counts[positive] / counts.total()
     return (
-        f"Predicting {positive!r} for every text gives F1 "
+        f"Predicting {shown(positive)} for every text gives F1 "
         f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
     )
 

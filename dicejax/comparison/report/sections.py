@@ -237,8 +237,9 @@ class Rerun:
             ),
             code=(
                 ("Command", self.command),
-                ("Folders of the runs", "\n".join(self.folders)),
-                ("Experiment", config.to_json(self.experiment)),
+                ("Folders of the runs", "\n".join(map(visible, self.folders))),
+                # No tag in any renderer, and the same JSON.
+                ("Experiment", config.to_json(self.experiment).replace("<", "\\u003c")),
             ),
         )
 

@@ -10,9 +10,9 @@ from dicejax import json_text
 from dicejax.data.examples import SpanQuery
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
-_PLACE = re.compile(r"([0-9]+)[;,]([0-9]+)")
+_PLACE = re.compile(r"([0-9]{1,9})[;,]([0-9]{1,9})")
 
 
 def read(
@@ -70,7 +70,7 @@ def read(
 
 def _where(place: int, record: object) -> str:
     named = isinstance(record, dict) and record.get("qas_id")
-    return f"item {place}" + (f" (qas_id {named!r})" if named else "")
+    return f"item {place}" + (f" (qas_id {shown(named)})" if named else "")
 
 
 def _query(record: object, labels: Collection[str] | None) -> SpanQuery:
@@ -107,13 +107,13 @@ def _spans(record: object, label: str, length: int) -> tuple[Span, ...]:
 def _span(place: object, label: str, length: int) -> Span:
     match = _PLACE.fullmatch(place) if isinstance(place, str) else None
     if not match:
-        raise Flaw(f"'span_position' holds {place!r}", 'write "start;end"')
+        raise Flaw(f"'span_position' holds {shown(place)}", 'write "start;end"')
     start, end = int(match[1]), int(match[2])
     if end < start:
-        raise Flaw(f"span {place!r} ends before it starts", "correct it")
+        raise Flaw(f"span {shown(place)} ends before it starts", "correct it")
     if end >= length:
         raise Flaw(
-            f"span {place!r} is outside the sentence of {length} words",
+            f"span {shown(place)} is outside the sentence of {length} words",
             "correct it; words count from 0",
         )
     return Span(label, start, end + 1)
@@ -123,6 +123,7 @@ def _check_agrees(record: object, name: str, expected: set[int]) -> None:
     values = [json_text.value_of(v, int) for v in json_text.field(record, name, list)]
     if set(values) != expected:
         raise Flaw(
-            f"{name!r} is {values} but 'span_position' says {sorted(expected)}",
+            f"{shown(name)} is {shown(values)} but 'span_position' says "
+            f"{shown(sorted(expected))}",
             "correct one or the other; ends are included",
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 from collections.abc import Callable
 
 from dicejax import files
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,8 +133,8 @@ def read_label_first(
     def example(row: int, number: int, line: str) -> LabelledText | None:
         if not line.strip():
             return None
-        label, *rest = line.split(None, 1)
-        if not rest:
+        label, *rest = re.split("[ \t]", line.strip(" \t"), maxsplit=1)
+        if not (rest and rest[0].strip()):
             raise Flaw("no text behind the label", "add it or remove the line")
         return LabelledText(rest[0].strip(), None, label, str(row), number)
 
@@ -176,7 +177,7 @@ def _columns(path, number: int, fields: list[str], layout: TextColumns) -> _Colu
     for part, column in layout.used.items():
         if layout.has_header and column not in names:
             do = did_you_mean(column, names)
-            what = f"the header has no column {column!r}"
+            what = f"the header has no column {shown(column)}"
             raise InputError.at(path, number, what, do)
         if not layout.has_header and not 0 <= column < len(fields):
             what = f"{_count(fields)}, but the {part} is asked from column {column}"

@@ -9,7 +9,7 @@ from dicejax import files, json_text
 from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 _NAMES = "address book company game government movie name organization position scene"
 TYPES = frozenset(_NAMES.split())
@@ -73,21 +73,20 @@ def _spans(content: str, label: dict) -> Iterator[Span]:
 def _place(place: object, name: str) -> tuple[int, int]:
     if isinstance(place, list) and [type(end) for end in place] == [int, int]:
         return place[0], place[1]
-    raise Flaw(f"place {place!r} of {name!r} is not [first, last]", "correct it")
+    raise Flaw(
+        f"place {shown(place)} of {shown(name)} is not [first, last]", "correct it"
+    )
 
 
 def _check_place(content: str, name: str, first: int, last: int) -> None:
+    where = f"{shown(name)} at {shown(first)} to {shown(last)}"
     if last < first:
-        raise Flaw(f"{name!r} ends at {last} before it starts at {first}", "correct it")
+        raise Flaw(f"{where} ends before it starts", "correct it")
     if first < 0 or last >= len(content):
-        raise Flaw(
-            f"{name!r} at {first} to {last} is outside the text of {len(content)} "
-            "characters",
-            "correct it",
-        )
+        what = f"{where} is outside the text of {len(content)} characters"
+        raise Flaw(what, "correct it")
     if content[first : last + 1] != name:
-        found = content[first : last + 1]
         raise Flaw(
-            f"{name!r} is not at {first} to {last}, which is {found!r}",
+            f"{where} is not there, but {shown(content[first : last + 1])}",
             "correct the place; its end is included",
         )

@@ -11,7 +11,7 @@ from dicejax import files
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords
 from dicejax.data.readers.skipping import OnError, report
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 _DOCUMENT_START = "-DOCSTART-"
 
@@ -71,7 +71,7 @@ def read(
     if scheme is not None and scheme not in tags.PREFIXES:
         known = ", ".join(tags.PREFIXES)
         raise InputError.at(
-            path, None, f"scheme {scheme!r} is unknown", f"name one of {known}"
+            path, None, f"scheme {shown(scheme)} is unknown", f"name one of {known}"
         )
 
     def check(tag: str) -> None:
@@ -241,7 +241,7 @@ def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
             do = "correct it, or name another scheme or column"
         raise Flaw(str(error), do) from None
     if prefix != "O" and not kind:
-        raise Flaw(f"tag {tag!r} names no type ({tags.forms(scheme)})", do)
+        raise Flaw(f"tag {shown(tag)} names no type ({tags.forms(scheme)})", do)
 
 
 def _of_scheme(found, scheme: str, path, on_error) -> Iterator[_Rows]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dicejax import files
 from dicejax.data.examples import TaggedWords
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
@@ -54,7 +54,7 @@ def read(
     """
     if column not in COLUMNS[2:]:
         do = did_you_mean(column, COLUMNS[2:])
-        raise InputError.at(path, None, f"no column {column!r} has labels", do)
+        raise InputError.at(path, None, f"no column {shown(column)} has labels", do)
     found = list(_sentences(path, column, on_error))
     if not found:
         raise InputError.at(
@@ -108,10 +108,12 @@ class _Sentence:
         if not _WORD.fullmatch(id_):
             if _NO_WORD.fullmatch(id_):
                 return
-            raise Flaw(f"id {id_!r} is no number, range or empty node", "correct it")
+            raise Flaw(
+                f"id {shown(id_)} is no number, range or empty node", "correct it"
+            )
         if id_ != str(len(self.words) + 1):
             raise Flaw(
-                f"id {id_} where {len(self.words) + 1} is next",
+                f"id {shown(id_)} where {len(self.words) + 1} is next",
                 "mend the numbering, or put a blank line between sentences",
             )
         if not word:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dicejax import json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.readers.skipping import OnError, report
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20
@@ -65,7 +65,7 @@ def read(
         repairs: list[Flaw] = []
         try:
             id_ = json_text.field(asked, "id", str)
-            where = f"{where} (id {id_!r})"
+            where = f"{where} (id {shown(id_)})"
             if id_ in ids:
                 raise Flaw("the id comes a second time", "give each its own")
             read_one = example(
@@ -153,7 +153,7 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
         raise Flaw("the text of an answer is empty", "remove it or set is_impossible")
     if start >= 0 and context.startswith(answer, start):
         return AnswerSpan(start, answer)
-    what = f"answer {answer!r} is not at {start}"
+    what = f"answer {shown(answer)} is not at {shown(start)}"
     nearest = _nearest(context, answer, start)
     if nearest is None:
         raise Flaw(

@@ -11,7 +11,7 @@ from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
-from dicejax.errors import Flaw, InputError, first_line
+from dicejax.errors import Flaw, InputError, first_line, shown
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
@@ -107,7 +107,7 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
         do = did_you_mean(base, list(builder.info.splits))
-        raise InputError(f"{name}: no split {split!r}; {do}")
+        raise InputError(f"{name}: no split {shown(split)}; {do}")
     try:
         return builder.as_data_source(split), builder.info.features
     except Exception as error:
@@ -149,7 +149,7 @@ def _plain(value: Any) -> Any:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise Flaw(f"{value[:40]!r} is not UTF-8", "prepare the set anew") from None
+            raise Flaw(f"{shown(value)} is not UTF-8", "prepare the set anew") from None
     if hasattr(value, "tolist"):
         value = value.tolist()
         return _plain(value) if isinstance(value, bytes | list) else value
@@ -161,7 +161,9 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
-        raise InputError(f"{name}: has no labels per word; leave out label={label!r}")
+        raise InputError(
+            f"{name}: has no labels per word; leave out label={shown(label)}"
+        )
     if {"id", "context", "question", "answers"} <= set(features):
         return _reading
     for pair in (*_PAIRS, ("sentence",)):
@@ -178,7 +180,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
         do = did_you_mean(label, [known for known in features if known != "tokens"])
-        raise InputError(f"{name}: no labels {label!r}; {do}")
+        raise InputError(f"{name}: no labels {shown(label)}; {do}")
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None
 

@@ -29,7 +29,7 @@ from dicejax.data.readers import (
 from dicejax.data.readers.skipping import OnError, Skipped
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.tags import Scheme
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,8 +134,8 @@ def merged(path: epath.Path, queries: Sequence[SpanQuery]) -> list[Sentence]:
             raise InputError.at(
                 path,
                 None,
-                f"items of sentence {key!r} have different words, {item.id!r} among "
-                "them",
+                f"items of sentence {shown(key)} have different words, "
+                f"{shown(item.id)} among them",
                 "give the items of each sentence an id of their own, as 'SENTENCE.N'",
             )
         spans += item.spans

@@ -33,11 +33,11 @@ def test_repeated_and_nested_mentions(write):
     [
         (
             line(address={"台湾": [[1, 2]]}),
-            "'台湾' is not at 1 to 2, which is '去台';",
+            "'台湾' at 1 to 2 is not there, but '去台';",
         ),
         (
             line(address={"台湾": [[3, 2]]}),
-            "'台湾' ends at 2 before it starts at 3; corr",
+            "'台湾' at 3 to 2 ends before it starts; corr",
         ),
         (
             line(address={"台湾": [[5, 7]]}),
