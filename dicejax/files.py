@@ -66,12 +66,15 @@ def lines(
       stream: read instead of the path, which is then its name in errors.
 
     Raises:
-      InputError: as `read_bytes`; or the file is empty; or a line is not text and there
-        is no `on_error`.
+      InputError: as `read_bytes`; or the file is empty or has carriage returns instead
+        of newlines; or a line is not text and there is no `on_error`.
     """
     number = 0
     with _opened(path, stream) as file:
         for offset, block in _blocks(file):
+            if b"\n" not in block and block.count(b"\r") > 1:
+                what = "its lines end in a carriage return alone"
+                raise InputError.at(path, None, what, "convert them to newlines")
             found = _split(block)
             if found is not None:
                 yield from enumerate(found, number + 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
@@ -179,11 +180,17 @@ def _section(section: Section) -> Iterator[str]:
         else:
             yield from _table(picture.data)
     for name, code in section.code:
-        lines = visible(code, keep="\n").split("\n")
-        # A longer fence than any run of backticks in the text.
-        longest = max(map(len, re.findall("`+", code)), default=0)
-        fence = "`" * max(3, longest + 1)
-        yield from (f"{plain(name)}:", "", fence, *lines, fence, "")
+        yield from (f"{plain(name)}:", "", _verbatim(visible(code, keep="\n")), "")
+
+
+def _verbatim(code: str) -> str:
+    """Return a block of code, escaped where it might be taken for HTML."""
+    if "<" in code:
+        return f"<pre><code>{html.escape(code, quote=False)}</code></pre>"
+    # A longer fence than any run of backticks in the text.
+    longest = max(map(len, re.findall("`+", code)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return "\n".join([fence, code.removesuffix("\n"), fence])
 
 
 def _table(table: TextTable) -> Iterator[str]:

@@ -17,6 +17,7 @@ from dicejax.comparison.report.material import Material
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import mean_and_spread
 from dicejax.config import Experiment
+from dicejax.errors import visible
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import signed
 from dicejax.objectives import CrossEntropy, Objective, Tversky
@@ -238,8 +239,7 @@ class Rerun:
             code=(
                 ("Command", self.command),
                 ("Folders of the runs", "\n".join(map(visible, self.folders))),
-                # No tag in any renderer, and the same JSON.
-                ("Experiment", config.to_json(self.experiment).replace("<", "\\u003c")),
+                ("Experiment", config.to_json(self.experiment)),
             ),
         )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dicejax import files
 from dicejax.data.examples import TaggedWords
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, shortened, shown
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())
@@ -113,7 +113,7 @@ class _Sentence:
             )
         if id_ != str(len(self.words) + 1):
             raise Flaw(
-                f"id {shown(id_)} where {len(self.words) + 1} is next",
+                f"id {shortened(id_, 40)} where {len(self.words) + 1} is next",
                 "mend the numbering, or put a blank line between sentences",
             )
         if not word:

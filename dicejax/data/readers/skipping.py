@@ -92,6 +92,6 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     >>> did_you_mean("x", ["NOUN", "VERB"])
     'name one of NOUN, VERB'
     """
-    names = shortened(", ".join(sorted(known)), 400)
+    names = shortened(", ".join(sorted(known)), 240)
     otherwise = f"name one of {names}" if known else "there is none"
     return suggestion(name, known) or otherwise
