@@ -216,4 +216,4 @@ def plain(text: str) -> str:
     text = re.sub(r"([\\`*|~\[\]])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
     # At the start of a line these would begin a heading, a list or a rule.
-    return re.sub(r"^(\d*)([.)](?= |$)|[#=+-])", r"\1\\\2", text)
+    return re.sub(r"^(\d*)([.)+-](?= |$)|-(?=[- ]+$)|#)", r"\1\\\2", text)
