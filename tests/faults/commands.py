@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
 import re
+import resource
 import signal
+import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 
 import jax
@@ -78,23 +82,43 @@ class Called:
         return f"status {self.status}: {shown[-2000:]}"
 
 
-def called(argv: list[str], capsys, seconds: int = 120) -> Called:
-    """Run a command in this process; one that takes too long is an exception."""
+@contextlib.contextmanager
+def limited(seconds: int, memory: int) -> Iterator[None]:
+    """Raise TimeoutError or MemoryError where a command takes too much.
+
+    Args:
+      seconds: before the alarm.
+      memory: bytes of addresses beyond those in use; on Linux only.
+    """
 
     def late(*signaled):
         raise TimeoutError(f"{seconds} s")
 
-    capsys.readouterr()
-    before = signal.signal(signal.SIGALRM, late)
+    handler, limits = signal.signal(signal.SIGALRM, late), None
+    if sys.platform == "linux":
+        limits = resource.getrlimit(resource.RLIMIT_AS)
+        used = int(Path("/proc/self/statm").read_text().split()[0])
+        most = used * resource.getpagesize() + memory
+        resource.setrlimit(resource.RLIMIT_AS, (most, limits[1]))
     signal.alarm(seconds)
     try:
-        status = run(argv)
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, handler)
+        if limits is not None:
+            resource.setrlimit(resource.RLIMIT_AS, limits)
+
+
+def called(argv: list[str], capsys) -> Called:
+    """Run a command in this process; one that takes too much is an exception."""
+    capsys.readouterr()
+    try:
+        with limited(seconds=300, memory=8 << 30):
+            status = run(argv)
     except SystemExit as end:
         status = end.code
     except Exception:
         return Called(None, "", "".join(traceback.format_exc().splitlines(True)[-12:]))
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
     said = capsys.readouterr()
     return Called(status, said.out, said.err)

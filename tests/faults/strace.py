@@ -95,14 +95,13 @@ class Fault:
 
     @contextlib.contextmanager
     def injected(self, folder: Path, log: Path) -> Iterator[None]:
-        """Let the calls fail while the context lasts; some must occur."""
+        """Let the calls fail while the context lasts, and write them to a log."""
         limit = () if self.path is None else ("-P", str(folder / self.path))
         when = "1+" if self.nth is None else str(self.nth)
         inject = f"inject={self.call}:error={self.error}:when={when}"
         how = ("-y", "-o", str(log), *limit, "-e", f"trace={self.call}", "-e", inject)
         with tracing(*how, all_threads=self.nth is None):
             yield
-        assert "(INJECTED)" in log.read_text(), f"no such call: {self}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -123,7 +122,7 @@ class Operation:
 
     def __str__(self) -> str:
         """Return the start of the line that strace prints."""
-        return f"{self.call}({self.arguments[:160].decode(errors='replace')})"
+        return f"{self.call}({self.arguments[:400].decode(errors='replace')})"
 
     def texts(self) -> list[bytes]:
         """Return the quoted arguments."""
