@@ -11,7 +11,7 @@ from typing import Any
 
 from dicejax.comparison.spaces import declared_ranges
 from dicejax.losses.declaration import REGISTRY, Declaration, Range
-from dicejax.objectives import by_short_name
+from dicejax.objectives import PRESETS, by_short_name
 
 _DRAWN = {"linear": "", "log": ", log", "log from 1": ", log of 1 - value"}
 
@@ -68,6 +68,22 @@ def objectives() -> Iterator[str]:
         yield _cells(shown, f"`{name}`", ", ".join(values))
 
 
+def presets() -> Iterator[str]:
+    """Yield the table of the paper's losses and how they are set."""
+    yield from _row("`--losses`", "source", "loss", "settings", "what it is")
+    for one in PRESETS.values():
+        settings = [f"`{name}={_plain(given)}`" for name, given in one.settings.items()]
+        shown = ", ".join(settings) or "its defaults"
+        yield _cells(f"`{one.name}`", one.source, f"`{one.loss}`", shown, one.line)
+
+
+def _plain(value: Any) -> str:
+    """Return a setting as the command line takes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(value) if isinstance(value, tuple) else str(value)
+
+
 def ranges() -> Iterator[str]:
     """Yield the table of what tuning varies."""
     yield from _row("loss", "hyper-parameter", "range", "why")
@@ -117,6 +133,7 @@ def _cells(*cells: str) -> str:
 MARKERS = {
     "<!-- losses -->": losses,
     "<!-- objectives -->": objectives,
+    "<!-- presets -->": presets,
     "<!-- ranges -->": ranges,
     "<!-- functions of elements -->": functions("pointwise"),
     "<!-- functions of the batch -->": functions("batch", "stateful"),

@@ -9,6 +9,7 @@ import pytest
 
 from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
+    DL,
     GHM,
     LDAM,
     ZLPR,
@@ -20,6 +21,7 @@ from dicejax.objectives import (
     LinearSchedule,
     Objective,
     SelfAdjustingDice,
+    SoftF1,
     StepSchedule,
     UnifiedFocal,
     WeightedSum,
@@ -35,7 +37,11 @@ ADDING = {
     "zlpr": ZLPR(),
     "ldam": LDAM(),
     "distribution_balanced": DistributionBalanced(),
-    "dsc of tokens": SelfAdjustingDice(over="token", smooth=0.0),
+    "dsc of elements": SelfAdjustingDice(over="element", smooth=0.0),
+    "dl": DL(),
+    "some classes of elements": Dice(over="element", classes="1,3"),
+    "dice of rows": Dice(over="sequence", reduce="sum"),
+    "soft_f1 of rows": SoftF1(over=1, classes="positive"),
     "sum": WeightedSum(parts=(CrossEntropy(), ZLPR()), weights=(0.5, 2.0)),
     "linear": LinearSchedule(then=Focal(scheme="log_ratio")),
 }
@@ -43,6 +49,7 @@ OTHERS = {
     "dice": Dice(),
     "dsc": SelfAdjustingDice(),
     "unified_focal": UnifiedFocal(),
+    "dice of three rows": Dice(over=3),
     "hard_negatives": HardNegatives(),
     "ghm without memory": GHM(momentum=0.0),
     "sum": WeightedSum(),

@@ -153,8 +153,8 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
 
 
 def test_a_loss_takes_settings_after_its_name():
-    loss = objective_named("dsc:alpha=1,squared=false,over=token")
-    assert loss == SelfAdjustingDice(alpha=1.0, squared=False, over="token")
+    loss = objective_named("dsc:alpha=1,squared=false,over=element")
+    assert loss == SelfAdjustingDice(alpha=1.0, squared=False, over="element")
     assert objective_named("hard_negatives:minimum=3").minimum == 3
 
 

@@ -21,7 +21,7 @@ EXPERIMENTS = [
         name="b",
         data=ConllFiles(dir="x", scheme="IOBES"),
         encoder=config.PretrainedEncoder(path="y", hidden_dropout_prob=0.2),
-        objective=SelfAdjustingDice(alpha=0.5, over="token"),
+        objective=SelfAdjustingDice(alpha=0.5, over="element"),
         compared=(CrossEntropy(label_smoothing=0.1), Dice(squared=True)),
         training=config.Training(precision="bfloat16", seed=4),
     ),

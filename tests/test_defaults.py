@@ -38,13 +38,15 @@ def test_function_objective_and_command_line_have_the_same_defaults(name):
         if function is not None
         for parameter in inspect.signature(function).parameters.values()
     }
+    of_sets = {"over": "batch", "classes": ("all",), "reduce": "mean"}
     for field, default in fields.items():
         if field == "class_counts":  # of the training data
             assert default == () and of_functions[field] in (None, inspect._empty)
-        elif field == "over":  # its first choice leaves the function as it is
-            assert declared.over[default] == {}
+        elif field in of_sets:  # the batch as one set, which is the function's axis
+            assert default == of_sets[field] and declared.kind == "set"
         elif field != "output":
             assert default == of_functions[field], field
+    assert (declared.kind == "set") == (fields.keys() >= of_sets.keys())
     left = of_functions.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
     assert left <= {"class_weights"}
     assert objective_named(name) == cls()  # as --losses and --loss read it

@@ -94,8 +94,8 @@ def wanted_of_classes():
             oracle.dice(*BATCH, alpha=0.3, squared=True).mean(),
         ),
         (
-            SelfAdjustingDice(alpha=1.0, over="token"),
-            mean(oracle.gold_self_adjusting_dice(*BATCH, alpha=1.0)),
+            SelfAdjustingDice(alpha=1.0, over="element"),
+            mean(oracle.dice(*BATCH, axis=(), alpha=1.0, squared=True)) / 5,
         ),
         (SigmoidF1(), oracle_sets.sigmoid_f1(LOGITS, ONE_HOT)),
         (UnifiedFocal(gamma=0.2), oracle_sets.unified_focal(*BATCH, gamma=0.2)),
@@ -145,7 +145,7 @@ def wanted_of_multi_label(classes):
     entropies = of_elements.cross_entropy(*pairs, **each)
     adjusted = of_elements.logit_adjusted(*pairs, class_counts=counts, **each)
     balanced = of_elements.distribution_balanced(*pairs, class_counts=counts)
-    token = oracle.dice(*pairs, **each, axis=(), alpha=0.3, squared=False)
+    element = oracle.dice(*pairs, **each, axis=(), alpha=0.3, squared=False)
     return [
         (CrossEntropy(), mean(entropies)),
         (LogitAdjusted(), mean(adjusted)),
@@ -161,7 +161,10 @@ def wanted_of_multi_label(classes):
         ),
         (GHM(), mean(oracle_density.ghm(*pairs, nothing, **each)[0])),
         (Dice(squared=True), oracle.dice(*pairs, squared=True, **each).mean()),
-        (SelfAdjustingDice(alpha=0.3, over="token"), mean(token)),
+        (
+            SelfAdjustingDice(alpha=0.3, over="element", squared=False),
+            mean(element),
+        ),
         (SigmoidF1(), oracle_sets.sigmoid_f1(*pairs)),
     ]
 
@@ -269,7 +272,7 @@ def test_hyper_parameters_are_traced_and_choices_are_not():
     leaves, structure = jax.tree.flatten(SelfAdjustingDice(alpha=0.2, smooth=3.0))
     assert leaves == [0.2, 3.0]
     assert structure == jax.tree.structure(SelfAdjustingDice())
-    assert structure != jax.tree.structure(SelfAdjustingDice(over="token"))
+    assert structure != jax.tree.structure(SelfAdjustingDice(over="element"))
     assert jax.tree.leaves(WeightedSum()) == [0.0, 1.0, 1.0, 1.0]
     assert jax.tree.leaves(LDAM(class_counts=(3.0, 1.0))) == [0.5, 1.0, 3.0, 1.0]
 

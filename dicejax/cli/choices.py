@@ -18,7 +18,7 @@ from dicejax.optimizers import Optimizer
 def objective_named(text: str) -> Objective:
     """Return a loss with its default settings except those given after a colon.
 
-    >>> objective_named("dsc:alpha=1,over=token").alpha
+    >>> objective_named("dsc:alpha=1,over=element").alpha
     1.0
 
     Args:
@@ -31,12 +31,11 @@ def objective_named(text: str) -> Objective:
     loss = _chosen("loss", name, objectives.by_short_name())
     hints = {one.name: one.type for one in dataclasses.fields(loss)}
     values = {}
-    for pair in filter(None, settings.split(",")):
-        field, _, value = pair.partition("=")
+    for field, value in _pairs(settings):
         if field not in hints:
             raise InputError(
                 f"loss {name} has no {shown(field)}; it has {', '.join(hints)}"
-                f"{hint(field, hints)}"
+                f"{hint(field, hints)}{_losses_with(field)}"
             )
         try:
             values[field] = _read(hints[field], value)
@@ -44,7 +43,36 @@ def objective_named(text: str) -> Objective:
             raise InputError(
                 f"loss {name}: {field}={value} cannot be read; {_wanted(hints[field])}"
             ) from None
-    return dataclasses.replace(loss, **values)
+    try:
+        return dataclasses.replace(loss, **values)
+    except ValueError as error:
+        raise InputError(f"loss {name}: {error}") from error
+
+
+def _pairs(settings: str) -> list[list[str]]:
+    """Split settings; a part without "=" continues the value before it.
+
+    >>> _pairs("classes=PER,LOC,over=element")
+    [['classes', 'PER,LOC'], ['over', 'element']]
+    """
+    pairs: list[list[str]] = []
+    for part in filter(None, settings.split(",")):
+        field, found, value = part.partition("=")
+        if found or not pairs:
+            pairs.append([field, value])
+        else:
+            pairs[-1][1] += f",{part}"
+    return pairs
+
+
+def _losses_with(field: str) -> str:
+    """Return the end of a message that names the losses with a field."""
+    names = [
+        name
+        for name, cls in objectives.by_short_name().items()
+        if any(one.name == field for one in dataclasses.fields(cls))
+    ]
+    return f"; {', '.join(names)} have {field}" if names else ""
 
 
 _READERS: dict[Any, Callable[[str], Any]] = {
@@ -53,6 +81,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
     float: float,
     str: str,
     type(None): {"none": None}.__getitem__,
+    tuple[str, ...]: lambda text: tuple(text.split(",")),
 }
 
 
@@ -61,14 +90,20 @@ def _read(hint: Any, text: str) -> Any:
 
     >>> _read(int | None, "none"), _read(int | None, "3")
     (None, 3)
+    >>> _read(Literal["batch"] | int, "batch"), _read(Literal["batch"] | int, "36")
+    ('batch', 36)
     """
-    if typing.get_origin(hint) is Literal:
-        return {one: one for one in typing.get_args(hint)}[text]
-    *others, last = _kinds(hint)
-    for kind in others:
+    *others, last = map(_reader, _kinds(hint))
+    for read in others:
         with contextlib.suppress(KeyError, ValueError):
-            return _READERS[kind](text)
-    return _READERS[last](text)
+            return read(text)
+    return last(text)
+
+
+def _reader(kind: Any) -> Callable[[str], Any]:
+    if typing.get_origin(kind) is Literal:
+        return {one: one for one in typing.get_args(kind)}.__getitem__
+    return _READERS[kind]
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
@@ -78,14 +113,15 @@ def _kinds(hint: Any) -> tuple[Any, ...]:
 
 
 def _wanted(hint: Any) -> str:
-    if typing.get_origin(hint) is Literal:
-        return f"want {' or '.join(typing.get_args(hint))}"
-    kinds = _kinds(hint)
-    if not set(kinds) <= _READERS.keys():
-        return "set it in an experiment"
-    return "want " + " or ".join(
-        one.__name__.replace("NoneType", "none") for one in kinds
-    )
+    words: list[str] = []
+    for kind in _kinds(hint):
+        if typing.get_origin(kind) is Literal:
+            words += typing.get_args(kind)
+        elif kind in _READERS and isinstance(kind, type):
+            words.append(kind.__name__.replace("NoneType", "none"))
+        else:
+            return "set it in an experiment"
+    return "want " + " or ".join(words)
 
 
 def optimizer_named(name: str) -> Optimizer:

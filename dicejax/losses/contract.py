@@ -6,9 +6,8 @@ arrays; `elements.prepare` masks and lines them up.
 
 import functools
 import inspect
-import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -31,7 +30,6 @@ def loss(
     kind: Kind,
     class_name: str | None = None,
     multi_label: bool = False,
-    over: Mapping[str, Mapping[str, Any]] = types.MappingProxyType({}),
     initial_state: Callable | None = None,
     **bounds: Bounds,
 ) -> Callable:
@@ -46,11 +44,11 @@ def loss(
       short_name: the name on the command line; the function's if None.
       kind: how an objective reduces it. "pointwise" and "batch": by the mean over
         elements, where in a "batch" loss they depend on each other; "set": by the mean
-        over classes and sets; "stateful": as "batch", with state in and out.
+        over classes and sets, whose `axis` the experiment's `over` names; "stateful":
+        as "batch", with state in and out.
       class_name: the name of its objective; the function's in CamelCase if None.
       multi_label: whether labels have the logits' shape if there is a class axis; else
         the caller's `multi_label` decides, if the formula takes it.
-      over: choices of the set for experiments: keywords by name.
       initial_state: returns the state before the first call of a "stateful" loss.
       **bounds: the interval of every hyper-parameter, by its name, with the range that
         tuning draws from.
@@ -71,7 +69,6 @@ def loss(
             function=function,
             bounds=bounds,
             multi_label=multi_label,
-            over=over,
             initial_state=initial_state,
         )
         register(declaration)

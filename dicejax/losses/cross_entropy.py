@@ -107,6 +107,8 @@ def weighted_cross_entropy(
 
     .. math:: L = -\sum_c w_c(n) \tilde y_c \log p_c
 
+    At its defaults it is the weighted CE of Li et al., ACL 2020 (the preset `wce`).
+
     Use it when rare classes are missed and the metric rewards recall.
 
     Pitfalls: Weights trade precision for recall. With K = 1 a class of nearly all

@@ -171,7 +171,6 @@ class Declaration:
       function: the public loss.
       bounds: bounds of its hyper-parameters, by name.
       multi_label: whether it takes labels of the logits' shape only.
-      over: choices of the set and their keywords; the first is the default.
       initial_state: returns the state before the first call.
     """
 
@@ -181,7 +180,6 @@ class Declaration:
     function: Callable
     bounds: Mapping[str, Bounds]
     multi_label: bool
-    over: Mapping[str, Mapping[str, Any]]
     initial_state: Callable | None
 
     @property

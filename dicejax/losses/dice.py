@@ -87,8 +87,9 @@ def dice(
     .. math:: L_c = 1 - \frac{2 \sum p_c y_c + \gamma}{\sum p_c + \sum y_c + \gamma}
 
     With hard predictions and gamma 0 it is 1 - F1 of the class. `squared` sums squares
-    in the denominator, which is the paper's DL: over a batch its footnote 4, with
-    `axis=()` its eq. 7, a loss of each element.
+    in the denominator, which is the paper's DL: over a batch its footnote 4 (the preset
+    `dl-set`), with `axis=()` its eq. 7, a loss of each element (the preset `dl`). At
+    its defaults it is neither.
 
     The mean of the losses of two halves of a batch is not the loss of the batch: add
     their `overlap_counts`, then take `dice_from_counts`.

@@ -46,6 +46,7 @@ def focal(
     with p the softmax of the logits. In the binary and the multi-label form p is the
     sigmoid and the sum runs over the two outcomes, 1 - p and p. The alpha of RetinaNet
     is `class_weights=[1 - alpha, alpha]`; `scheme` makes weights from `class_counts`.
+    At its defaults it is the FL of Li et al., ACL 2020 (the preset `fl`).
 
     Use it when many easy elements dominate few hard ones.
 

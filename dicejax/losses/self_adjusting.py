@@ -17,7 +17,6 @@ from dicejax.losses.probabilities import gold_logit, self_adjusted
 @loss(
     "dsc",
     kind="set",
-    over={"batch": {}, "token": {"axis": (), "form": "gold", "squared": False}},
     alpha=NON_NEGATIVE.tuned(
         0.01,
         1.0,
@@ -50,9 +49,10 @@ def self_adjusting_dice(
 
     `squared` sums squares in the denominator, f^2 and y^2, as the paper's DL and its
     authors' code do: without it many small probabilities push a rare class down faster
-    than it is learned. `axis=(), form="gold", squared=False` is eq. 11 of the gold
-    class alone; its gradient vanishes for a gold class that has lost all probability,
-    so rare classes may never be learned.
+    than it is learned. With `axis=(), squared=False, alpha=1` it is eq. 11, a loss of
+    each element (the preset `dsc-eq11`). The published code (the preset `dsc-official`)
+    is this loss for yes-or-no outputs, and of each element for several classes: on
+    those, at its defaults, it is neither.
 
     The factor has its own optimum: f is largest at p* = 1 / (1 + alpha), 0.990 for
     0.01, 0.909 for 0.1, 0.5 for 1. Positives are trained to p*, not to 1, and down

@@ -89,7 +89,8 @@ def tversky(
 
     alpha weighs false positives and beta false negatives, as in the paper. With both
     1/2 it is `dice` of twice the smooth; with both 1, `jaccard`. With `axis=()` it is
-    the paper's TL, eq. 9, a loss of each element.
+    the paper's TL, eq. 9, a loss of each element (the preset `tl`); over a set it is
+    none of the paper's losses.
 
     Use it to favour recall (:math:`\beta` over :math:`\alpha`) or precision.
 

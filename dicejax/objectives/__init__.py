@@ -8,7 +8,8 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 from typing import TYPE_CHECKING, Any
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
-from dicejax.objectives.naming import name_of, names_of
+from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.naming import is_loss, name_of, names_of
 from dicejax.objectives.objective import (
     CLASSES,
     Combination,
@@ -17,23 +18,29 @@ from dicejax.objectives.objective import (
     by_short_name,
     objective,
 )
-from dicejax.objectives.of_losses import LossObjective, loss
+from dicejax.objectives.of_losses import loss
+from dicejax.objectives.presets import PRESETS, Preset
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
+from dicejax.objectives.sets import SetObjective
 
 __all__ = [
     "CLASSES",
     "NON_NEGATIVE",
     "POSITIVE",
+    "PRESETS",
     "UNIT_INTERVAL",
     "Bounds",
     "Combination",
     "LinearSchedule",
     "LossObjective",
     "Objective",
+    "Preset",
     "Schedule",
+    "SetObjective",
     "StepSchedule",
     "WeightedSum",
     "by_short_name",
+    "is_loss",
     "loss",
     "name_of",
     "names_of",

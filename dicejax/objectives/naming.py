@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from dicejax.errors import InputError
-from dicejax.objectives.objective import Objective
+from dicejax.objectives.objective import Objective, by_short_name
 
 
 def name_of(objective: Objective) -> str:
@@ -46,3 +46,23 @@ def names_of(objectives: Sequence[Objective]) -> list[str]:
     if len(set(names)) < len(names):
         raise InputError(f"the same loss is named twice: {', '.join(names)}")
     return names
+
+
+def is_loss(name: str, objective: Objective) -> bool:
+    """Return whether an objective is a loss or preset, whatever its numbers.
+
+    >>> from dicejax.objectives import Dice
+    >>> is_loss("dl", Dice(over="element", classes="positive", squared=True))
+    True
+    >>> is_loss("dl", Dice(squared=True))
+    False
+    """
+    wanted = by_short_name()[name]()
+    if getattr(objective, "declaration", None) is not wanted.declaration:
+        return False
+    return all(
+        getattr(objective, field.name) == getattr(wanted, field.name)
+        for field in dataclasses.fields(wanted)
+        if field.name not in ("output", "class_counts")
+        and not isinstance(getattr(wanted, field.name), float)
+    )

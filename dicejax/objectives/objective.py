@@ -221,6 +221,22 @@ class Objective:
         del class_counts
         return self
 
+    def bind_classes(
+        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
+    ) -> Objective:
+        """Return the objective with the numbers of the classes that it names.
+
+        Args:
+          names: of the classes, by output; none if multi-label. Outputs whose labels
+            are positions are left out.
+          negative: outputs whose first class is the negative one.
+
+        Raises:
+          ValueError: there is no such class.
+        """
+        del names, negative
+        return self
+
     def bind_outputs(
         self, outputs: Sequence[str], weights: Mapping[str, float] = NO_WEIGHTS
     ) -> Objective:
@@ -355,6 +371,14 @@ class Combination(Objective):
         """Return the combination with the members' class counts."""
         return self.with_members(
             one.with_class_counts(class_counts) for one in self.members
+        )
+
+    def bind_classes(
+        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
+    ) -> Objective:
+        """Return the combination with the members' classes as numbers."""
+        return self.with_members(
+            one.bind_classes(names, negative) for one in self.members
         )
 
     def terms(self) -> tuple[Objective, ...]:

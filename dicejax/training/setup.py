@@ -117,6 +117,9 @@ class Setup:
                         f"{leaf.output!r} are positions, which are none; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
+            classes = {n: t.classes for n, t in targets.items() if _has_classes(t)}
+            negative = [n for n, target in targets.items() if target.has_negative]
+            objective = objective.bind_classes(classes, negative)
             objective = objective.with_class_counts(self._class_counts)
             # Inside a step values are traced and cannot be checked: so once outside.
             shaped = {name: _example_of(target) for name, target in targets.items()}
@@ -217,6 +220,10 @@ class Setup:
     def _class_counts(self) -> dict[str, np.ndarray]:
         task, data = self.experiment.task, self.data
         return task.class_counts(data.items["train"], data.labels)
+
+
+def _has_classes(target: Target) -> bool:
+    return target.kind != "positions"
 
 
 def checksum(items: Sequence[Item]) -> int:

@@ -120,7 +120,7 @@ def test_smooth_is_that_of_the_parts_that_count():
     assert smooth_by_output(mixed.bind_outputs(["tags"])) == {"tags": 3.0}
     two = WeightedSum(parts=(Dice(output="a", smooth=2.0), CrossEntropy(output="b")))
     assert smooth_by_output(two) == {"a": 2.0}
-    assert smooth_by_output(SelfAdjustingDice(output="a", over="token")) == {}
+    assert smooth_by_output(SelfAdjustingDice(output="a", over="element")) == {}
 
 
 def test_the_synthetic_corpus_is_counted_as_it_is():

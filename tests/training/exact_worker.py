@@ -27,6 +27,7 @@ from dicejax.objectives import (
     LovaszSoftmax,
     Objective,
     SelfAdjustingDice,
+    Tversky,
     WeightedSum,
 )
 from dicejax.objectives.objective import objective
@@ -44,6 +45,8 @@ ROWS, WIDTH, CLASSES = 64, 8, 4
 OBJECTIVES = {
     "additive": CrossEntropy(label_smoothing=0.1),
     "set of the batch": SelfAdjustingDice(alpha=0.5),
+    "sets of three rows": Dice(over=3, classes="positive", squared=True),
+    "sets of a row": Tversky(over="sequence", classes="1,2", reduce="sum"),
     "state": GHM(),
     "sorted": LovaszSoftmax(),
     "chosen from the batch": HardNegatives(),

@@ -312,7 +312,8 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     found: dict[str, float] = {}
     for leaf in objective.terms():
         smooth = getattr(leaf, "smooth", None)
-        if smooth is not None and leaf.is_of_a_set:
+        of_elements = getattr(leaf, "over", None) == "element"
+        if smooth is not None and leaf.is_of_a_set and not of_elements:
             found[leaf.output] = max(found.get(leaf.output, 0.0), smooth)
     return found
 

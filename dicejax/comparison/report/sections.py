@@ -20,7 +20,7 @@ from dicejax.config import Experiment
 from dicejax.errors import visible
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import signed
-from dicejax.objectives import CrossEntropy, Objective, Tversky
+from dicejax.objectives import CrossEntropy, Objective, is_loss
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 
 RERUN = "rerun.py"
@@ -156,18 +156,22 @@ def _published(
 def is_of(printed: paper.PaperRow, objective: Objective) -> bool:
     """Return whether an objective is the loss of a published row.
 
-    >>> from dicejax.objectives import SelfAdjustingDice
-    >>> is_of(paper.best("conll03"), SelfAdjustingDice(alpha=0.5))
+    >>> from dicejax.objectives import DL, Dice, DSCOfficial
+    >>> is_of(paper.best("conll03"), DSCOfficial(alpha=0.1))
     True
-    >>> is_of(paper.best("cluener"), CrossEntropy())
-    False
+    >>> (row,) = paper.rows(dataset="conll03", loss="dl")
+    >>> is_of(row, DL()), is_of(row, Dice())
+    (True, False)
     """
     if isinstance(objective, CrossEntropy):
         kind = "lsr" if objective.label_smoothing else "ce"
         return printed.loss == kind
-    if printed.alpha is not None and isinstance(objective, Tversky):
-        return printed.alpha == objective.alpha and printed.loss == "tversky"
-    return printed.loss == objective.short_name
+    if printed.loss is None or printed.loss == "lsr":
+        return False
+    if printed.alpha not in (None, getattr(objective, "alpha", None)):
+        return False
+    names = paper.DSC if printed.loss == "dsc" else (printed.loss,)
+    return any(is_loss(name, objective) for name in names)
 
 
 def gradients(rows: Sequence[Row]) -> Section:

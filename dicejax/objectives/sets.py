@@ -1,0 +1,230 @@
+"""The objective of a set loss: its sets, its classes, and how both are reduced."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, get_args
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dicejax.errors import hint
+from dicejax.losses.contract import MASKED_LABEL, check_choice
+from dicejax.losses.elements import prepare
+from dicejax.losses.probabilities import log_probabilities
+from dicejax.objectives.loss_objective import (
+    LossObjective,
+    is_multi_label,
+    to_multi_label,
+)
+from dicejax.objectives.objective import LabelCounts, Objective, State, objective
+
+Sets = Literal["batch", "sequence", "element", "published"]
+Reduction = Literal["mean", "sum"]
+
+# Settings of some losses that give one class a part of its own.
+_OF_ONE_CLASS = ("exclude_class", "background")
+
+
+@objective
+class SetObjective(LossObjective):
+    """The objective of a loss over sets; a subclass has its hyper-parameters.
+
+    The loss of a batch is the mean over its sets, of the mean or the sum over classes.
+    Sets without a label do not count. Multi-label, each class counts the sets in which
+    it has labels.
+
+    Args:
+      output: output whose logits and labels the loss reads; None for all outputs of the
+        task.
+      over: the elements of a set: "batch" for all; "sequence" for those of a row of the
+        batch, which holds several texts if rows are packed; "element" for one; a number
+        of rows, in the order of the batch, of which the last set may have fewer;
+        "published" for what the paper's code takes: "element" for a softmax of three or
+        more classes, else "batch".
+      classes: classes that count: "all"; "positive" for all but the negative one, which
+        is the first; "published" for "positive" of two classes and "all" of more; or
+        some by name or number, where PER is B-PER and I-PER too.
+      reduce: "mean" or "sum" over classes.
+    """
+
+    over: Sets | int = "batch"
+    classes: tuple[str, ...] = ("all",)
+    reduce: Reduction = "mean"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.over, str):
+            check_choice("over", self.over, get_args(Sets))
+        elif self.over < 1:
+            raise ValueError(f"over is {self.over} but a set has 1 row or more")
+        check_choice("reduce", self.reduce, get_args(Reduction))
+        given: Any = self.classes
+        given = given.split(",") if isinstance(given, str) else given
+        object.__setattr__(self, "classes", tuple(map(str, given)))
+        if not all(self.classes or [""]):
+            raise ValueError("classes has an empty name; want all, positive or names")
+
+    @property
+    def is_of_a_set(self) -> bool:
+        """Whether it compares classes over a set of elements, such as the batch."""
+        return True
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether no micro-batch, which has whole rows, cuts a set."""
+        return self.over in ("element", "sequence", 1)
+
+    def loss_and_state(
+        self, logits: Array, labels: Array, state: State
+    ) -> tuple[Array, State]:
+        """Return the loss of one output, and the next state."""
+        chosen = self._as_published(logits, labels)
+        return super(SetObjective, chosen).loss_and_state(logits, labels, state)
+
+    def values(
+        self, logits: Array, labels: Array, state: State = (), **layout: Any
+    ) -> tuple[Array, State]:
+        """Return the loss of each set, and of each class unless it has one for all."""
+        logits, labels = self._of_classes(logits, labels)
+        if isinstance(self.over, int):
+            logits = _in_sets(logits, self.over, 0)
+            labels = _in_sets(labels, self.over, MASKED_LABEL)
+        if self.over != "batch":
+            if "axis" not in self.declaration.takes:
+                raise ValueError(f"over is {self.over!r}, but it takes no axis")
+            whole = self.over != "element"
+            layout["axis"] = tuple(range(1, logits.ndim - 1)) if whole else ()
+        return super().values(logits, labels, state, **layout)
+
+    def bind_classes(
+        self, names: Mapping[str, Sequence[str]], negative: Collection[str]
+    ) -> Objective:
+        """Return the objective with the numbers of its classes."""
+        if self.classes in (("all",), ("published",)):
+            return self
+        output = self._one_of(names)
+        known = list(names[output])
+        if self.classes == ("positive",):
+            has_negative = output in negative or not known
+            return self if has_negative else dataclasses.replace(self, classes=("all",))
+        found: set[int] = set()
+        for one in self.classes:
+            numbers = [known.index(one)] if one in known else []
+            numbers = numbers or _of_type(one, known)
+            if not numbers and one.isdecimal() and int(one) < (len(known) or np.inf):
+                numbers = [int(one)]
+            if not numbers:
+                raise ValueError(
+                    f"classes has {one!r}, which output {output!r} has not: "
+                    f"{', '.join(known) or 'its classes have no names'}"
+                    f"{hint(one, known)}"
+                )
+            found.update(numbers)
+        numbered = tuple(map(str, sorted(found)))
+        return dataclasses.replace(self, classes=numbered)
+
+    def _as_published(self, logits: Array, labels: Array) -> SetObjective:
+        """Return the objective with what "published" means for these outputs."""
+        classes = 1 if is_multi_label(logits, labels) else logits.shape[-1]
+        changes: dict[str, Any] = {}
+        if self.over == "published":
+            changes["over"] = "element" if classes > 2 else "batch"
+        if self.classes == ("published",):
+            changes["classes"] = ("positive",) if classes == 2 else ("all",)
+        return dataclasses.replace(self, **changes) if changes else self
+
+    def _numbers(self, logits: Array, labels: Array) -> np.ndarray | None:
+        """Return the numbers of the classes that count; None for all."""
+        classes = logits.shape[-1]
+        if self.classes == ("all",):
+            return None
+        if self.classes == ("positive",):
+            whole = is_multi_label(logits, labels) or classes == 1
+            return None if whole else np.arange(1, classes)
+        for one in self.classes:
+            if not one.isdecimal():
+                raise ValueError(f"classes has {one!r}: names want `bind_classes`")
+            if int(one) >= classes:
+                raise ValueError(f"classes has {one} but there are {classes} classes")
+        return np.array([int(one) for one in self.classes])
+
+    def _of_classes(self, logits: Array, labels: Array) -> tuple[Array, Array]:
+        """Return logits and labels of the classes that count.
+
+        Those of a softmax become a problem of 0 and 1 each, of the same probabilities.
+        """
+        numbers = self._numbers(logits, labels)
+        if numbers is None:
+            return logits, labels
+        said, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
+        for name in _OF_ONE_CLASS:
+            if getattr(self, name, None) is not None:
+                raise ValueError(f"{said}, but {name} names a class too; want all")
+        if not (self.declaration.multi_label or "multi_label" in takes):
+            raise ValueError(f"{said}, but it is defined for all classes only")
+        softmax = not is_multi_label(logits, labels)
+        if softmax and not self.declaration.multi_label:
+            log_p, log_q = log_probabilities(prepare(logits, labels, None, -1))
+            logits = log_p - log_q
+        return logits[..., numbers], to_multi_label(logits, labels)[..., numbers]
+
+    def _labelled(self, labels: Array, axes: int) -> Array:
+        """Return which sets have a label, for elements on so many axes."""
+        seen, over = labels != MASKED_LABEL, self.over
+        if over == "element":
+            return seen
+        if isinstance(over, int):
+            seen, axes = _in_sets(seen, over, False), axes + 1
+        return jnp.any(seen, axis=tuple(range(int(over != "batch"), axes)))
+
+    def _counts(self, labels: Array) -> LabelCounts:
+        """Count labelled sets, as a softmax and as multi-label has them.
+
+        Labels alone do not tell the two apart. Multi-label, they are counted for each
+        class and for any.
+        """
+        several = self._labelled(labels, labels.ndim - 1)
+        each = jnp.sum(several, axis=tuple(range(several.ndim - 1)))
+        any_class = jnp.sum(jnp.any(several, axis=-1))
+        return jnp.sum(self._labelled(labels, labels.ndim)), each, any_class
+
+    def _mean(
+        self, values: Array, logits: Array, labels: Array, counts: LabelCounts
+    ) -> Array:
+        """Return the mean over labelled sets, and the mean or sum over classes."""
+        number, each, any_class = counts
+        several = is_multi_label(logits, labels)
+        labelled = self._labelled(labels, labels.ndim - several)
+        per_class = values.ndim == labelled.ndim + (not several)
+        if self.reduce == "sum" and not per_class:
+            raise ValueError("reduce is 'sum', but it has one value for all classes")
+        if several:
+            number = any_class
+            numbers = self._numbers(logits, labels)
+            if not per_class:
+                labelled = jnp.any(labelled, axis=-1)
+            elif numbers is not None:
+                labelled, each = labelled[..., numbers], each[numbers]
+            if per_class and self.reduce == "mean":
+                number = jnp.sum(each)
+        elif per_class:
+            values = getattr(jnp, self.reduce)(values, axis=-1)
+        return jnp.sum(jnp.where(labelled, values, 0)) / jnp.maximum(number, 1)
+
+
+def _in_sets(array: Array, rows: int, fill: int | bool) -> Array:
+    """Cut rows `[B, ...]` into `[sets, rows, ...]`, the last one filled up."""
+    missing = [(0, -len(array) % rows)] + [(0, 0)] * (array.ndim - 1)
+    array = jnp.pad(array, missing, constant_values=fill)
+    return array.reshape(-1, rows, *array.shape[1:])
+
+
+def _of_type(name: str, tags: Sequence[str]) -> list[int]:
+    """Return the numbers of the tags of a type.
+
+    >>> _of_type("PER", ["O", "B-LOC", "B-PER", "I-PER"])
+    [2, 3]
+    """
+    return [n for n, tag in enumerate(tags) if tag.partition("-")[2] == name]
