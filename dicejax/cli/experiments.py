@@ -148,7 +148,8 @@ class Compare:
       out: output directory of all runs.
       overwrite: train the runs in the output directory again.
       losses: losses to compare, with their default settings except those given after
-        a colon (dsc:alpha=1,smooth=0.01). Cross-entropy is always included.
+        a colon (dsc:alpha=1,smooth=0.01). The paper's and its code's are wce fl dl
+        dl-set tl dsc-eq11 dsc-official. Cross-entropy is always included.
       seeds: runs per loss; 0 with --tune to stop after tuning.
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
         and the loss's hyper-parameters that --losses does not set; the first trial

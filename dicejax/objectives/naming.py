@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from dicejax.errors import InputError
+from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.objective import Objective, by_short_name
 
 
@@ -58,7 +59,11 @@ def is_loss(name: str, objective: Objective) -> bool:
     False
     """
     wanted = by_short_name()[name]()
-    if getattr(objective, "declaration", None) is not wanted.declaration:
+    if not isinstance(wanted, LossObjective) or not isinstance(
+        objective, LossObjective
+    ):
+        return False
+    if objective.declaration is not wanted.declaration:
         return False
     return all(
         getattr(objective, field.name) == getattr(wanted, field.name)
