@@ -9,7 +9,6 @@ import pytest
 
 from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
-    DL,
     GHM,
     LDAM,
     ZLPR,
@@ -38,7 +37,6 @@ ADDING = {
     "ldam": LDAM(),
     "distribution_balanced": DistributionBalanced(),
     "dsc of elements": SelfAdjustingDice(over="element", smooth=0.0),
-    "dl": DL(),
     "some classes of elements": Dice(over="element", classes="1,3"),
     "dice of rows": Dice(over="sequence", reduce="sum"),
     "soft_f1 of rows": SoftF1(over=1, classes="positive"),
