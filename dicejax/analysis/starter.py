@@ -72,7 +72,10 @@ def source_of(kind: Kind, data: str) -> FileSource:
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
     if path.is_dir():
-        names = sorted(one.name for one in path.iterdir() if one.is_file())
+        try:
+            names = sorted(one.name for one in path.iterdir() if one.is_file())
+        except OSError as error:
+            raise InputError(f"{data}: cannot be read: {error.strerror}") from error
         found = {split: _named(names, words) for split, words in SPLITS.items()}
         if found["train"] is None:
             raise InputError(

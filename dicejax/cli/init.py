@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -50,12 +52,12 @@ class Init:
         from dicejax.analysis.profile import profile
 
         file = Path(self.folder) / FILE
-        if file.exists() and not self.overwrite:
+        if os.path.lexists(file) and not self.overwrite:
             raise InputError(
                 f"{file}: exists; name another folder, or replace it with --overwrite"
             )
         source, task = starter.source_of(self.kind, self.data), starter.KINDS[self.kind]
-        name = file.resolve().parent.name or self.kind
+        name = Path(os.path.abspath(self.folder)).name or self.kind
         # Lengths and labels hardly depend on the tokenizer: no model is needed.
         looked = config.Experiment(
             name=name,
@@ -91,4 +93,5 @@ def _write(file: Path, text: str) -> None:
             f"{file}: cannot be written: {error.strerror or error}; name another folder"
         ) from error
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            partial.unlink()

@@ -10,9 +10,9 @@ from typing import Any
 
 import jax
 
-from dicejax import files
+from dicejax import files, json_text
 from dicejax.data.sources import FileSource
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
@@ -92,6 +92,13 @@ def predict(
     Raises:
       InputError: the run cannot be used, or a line lacks a part.
     """
+    for number, line in enumerate(lines, start=1):
+        try:
+            json_text.value_of(line, str)
+        except Flaw as flaw:  # such as an argument in another encoding
+            raise flaw.at(f"text {number}", None) from None
+        if not line.strip():
+            raise InputError(f"text {number}: is blank; give some words")
     run = Run.open(folder)
     task = run.experiment().task
     parsed = [task.parse(line, number) for number, line in enumerate(lines, start=1)]

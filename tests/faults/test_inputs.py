@@ -204,6 +204,18 @@ def test_predict_reports_a_truncated_archive_and_a_link_loop_in_one_line(
     fails(capsys, ["predict", "no-run", "--file", str(below)], "Not a directory")
 
 
+def test_predict_refuses_arguments_that_are_no_text(capsys):
+    fails(capsys, ["predict", "no-run", "Zur\udcfcck"], "text 1: ", "surrogate")
+    fails(capsys, ["predict", "no-run", "good", " "], "text 2: is blank")
+
+
+def test_init_refuses_folders_that_cannot_be(project, capsys):
+    (project / "file").write_text("text")
+    link_loop(project / "loop")
+    for folder in ("file", "loop", "file/below", "x" * 300):
+        fails(capsys, ["init", "ner", folder, "--data", "data"], "cannot be written")
+
+
 # JSON
 
 
