@@ -13,6 +13,7 @@ import io
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any, Protocol, Union
 
@@ -20,6 +21,7 @@ import tyro
 from rich.console import Console
 
 from dicejax import DESCRIPTION, __version__
+from dicejax.cli import lost
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.init import Init
 from dicejax.cli.report import Report
@@ -74,6 +76,11 @@ def main() -> None:
         # The rest would be written, and fail again, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
+    except Exception as error:
+        lost.wait_for_report(error)
+        traceback.print_exc()
+        status = 1
+    lost.leave(status)
     sys.exit(status)
 
 
@@ -98,6 +105,7 @@ def run(argv: Sequence[str]) -> int:
             with config.classes_of(file):
                 command(console)
     except InputError as error:
+        lost.wait_for_report(error)
         console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
         return 2
     except Diverged as error:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
+from dicejax.cli import lost
 from dicejax.cli.printing import noting, scores
 from dicejax.errors import InputError, first_line
 from dicejax.terminal import show
@@ -58,8 +59,11 @@ class Processes:
             self._check(*explicit)
         import jax
 
+        lost.report_in_one_line()
         try:
-            jax.distributed.initialize(*explicit)
+            jax.distributed.initialize(
+                *explicit, heartbeat_timeout_seconds=lost.HEARTBEAT_S
+            )
         except (ValueError, RuntimeError) as error:
             raise InputError(
                 f"processes: the others cannot be found: {first_line(error)}; name the"

@@ -11,6 +11,7 @@ import orbax.checkpoint as ocp
 import pytest
 from etils import epath
 
+from dicejax.cli import run
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.models.heads import TokenHead
@@ -20,6 +21,8 @@ from dicejax.training import checkpoint
 from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.sharding import placed
 from dicejax.training.state import TrainState
+
+from .commands import tiny
 
 NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
 
@@ -214,3 +217,16 @@ def test_no_other_file_of_a_checkpoint_is_needed_to_predict(
             place.write_bytes(b"{{{")
     _, params = restore_params(epath.Path(tmp_path), network)
     jax.tree.map(np.testing.assert_array_equal, params, state_at(1).params)
+
+
+@pytest.mark.slow
+def test_a_run_in_a_folder_of_any_name_resumes_and_predicts(tmp_path, capsys):
+    out = tmp_path / "[1]*?\\ '\"\n-ü"
+    assert run(tiny(out, **{"--training.epochs": 1})) == 0
+    (out / "result.json").unlink()
+    capsys.readouterr()
+    assert run(tiny(out, **{"--training.epochs": 1})) == 0
+    assert "resuming from step 6 of 6" in capsys.readouterr().err
+    assert run(["predict", str(out), "Anna met Otto"]) == 0
+    assert sorted(p.name for p in (out / "checkpoints").iterdir()) == ["3", "6"]
+    assert [p.name for p in tmp_path.iterdir()] == [out.name]
