@@ -125,7 +125,7 @@ def _opened(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
         if stream is not None:
             yield stream
             return
-        _check_regular(file)
+        check_regular(file)
         with file.open("rb") as raw:
             if not file.name.endswith(".gz"):
                 yield raw
@@ -140,8 +140,13 @@ def _opened(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
         raise InputError.at(path, None, f"cannot be read: {reason}", do) from error
 
 
-def _check_regular(file: epath.Path) -> None:
-    """Raise unless there is a file; to open a pipe would wait for its writer."""
+def check_regular(file: epath.Path) -> None:
+    """Raise unless there is a file; to open a pipe would wait for its writer.
+
+    Raises:
+      InputError: something else is there.
+      OSError: nothing is there, or the file system cannot say.
+    """
     name = os.fspath(file)
     if "://" in name:
         mode = stat.S_IFDIR if file.is_dir() else stat.S_IFREG * file.exists()

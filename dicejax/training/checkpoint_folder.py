@@ -25,7 +25,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.files import write_whole
+from dicejax.files import check_regular, write_whole
 from dicejax.training.boards import is_local
 
 RECORD = "record"
@@ -76,6 +76,10 @@ class Record:
           InputError: it cannot be read.
         """
         with _reading(place):
+            try:
+                check_regular(place / RECORD)
+            except InputError as error:
+                raise Damaged(f"{RECORD} is not a regular file") from error
             content = (place / RECORD).read_bytes()
         fingerprint, _, text = content.partition(b"\n")
         if fingerprint != _digest(text):

@@ -23,6 +23,7 @@ from dicejax.training.sharding import placed
 from dicejax.training.state import TrainState
 
 from .commands import tiny
+from .mutations import PLACES
 
 NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
 
@@ -182,6 +183,17 @@ def test_a_flipped_bit_in_the_notes_falls_back(tmp_path, state_at):
         assert notes == {"step": 1}
         assert "2: damaged" in warnings[0] and "the one before" in warnings[0]
         assert [p.name for p in folder.iterdir()] == ["1"]
+
+
+@pytest.mark.parametrize("put", ["pipe", "link to a device", "folder"])
+def test_a_record_that_is_no_file_falls_back(tmp_path, state_at, put):
+    saved(tmp_path, state_at, [0.1, 0.2])
+    record = tmp_path / "2" / "record"
+    record.unlink()
+    PLACES[put](record)
+    state, _, warnings = restored(tmp_path, state_at)
+    same(state, state_at(1))
+    assert "2: damaged: record is not a regular file" in warnings[0]
 
 
 def test_damaged_arrays_of_a_finished_run_end_in_one_line(tmp_path, network, state_at):
