@@ -149,6 +149,22 @@ def test_the_positive_classes_are_all_but_the_first():
         assert float(got) == pytest.approx(float(value), rel=2e-5), name
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", [n for n, d in REGISTRY.items() if d.kind == "set"])
+def test_every_set_loss_takes_every_set_and_the_positive_classes(name, form):
+    logits, labels = batch(form)
+    cls = REGISTRY[name].function.objective
+    for over in ("batch", "sequence", "element", "published", 2):
+        for classes in ("all", "positive", "1"):
+            one = cls(over=over, classes=classes)
+            try:
+                value = jax.eval_shape(one.loss, logits, labels)
+            except ValueError as error:
+                assert name == "unified_focal" and classes in str(error)
+            else:
+                assert value.shape == () and value.dtype == np.float32
+
+
 def test_generalized_dice_weighs_the_classes_that_count():
     logits, labels = batch("softmax")
     two = np.where(labels[..., None] < 0, -100, labels[..., None] == [1, 2])
