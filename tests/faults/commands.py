@@ -118,7 +118,9 @@ def called(argv: list[str], capsys) -> Called:
             status = run(argv)
     except SystemExit as end:
         status = end.code
-    except Exception:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # a panic of Rust is no Exception
         return Called(None, "", "".join(traceback.format_exc().splitlines(True)[-12:]))
     said = capsys.readouterr()
     return Called(status, said.out, said.err)
