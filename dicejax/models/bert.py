@@ -8,7 +8,7 @@ narrowly than the layers are wide. Otherwise the three are the same encoder.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import nnx
@@ -18,6 +18,7 @@ from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, Embedding, LayerNorm
+from dicejax.models.settings import Activation, Epsilon, Rate, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
 
@@ -29,45 +30,34 @@ class BertConfig(EncoderConfig):
     model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
 
     model_type: str = "bert"
-    hidden_size: int = 768
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    intermediate_size: int = 3072
-    hidden_act: str = "gelu"
-    hidden_dropout_prob: float = 0.1
-    attention_probs_dropout_prob: float = 0.1
-    classifier_dropout: float | None = None
-    max_position_embeddings: int = 512
-    position_embedding_type: str = "absolute"
-    type_vocab_size: int = 2
-    layer_norm_eps: float = 1e-12
-    pad_token_id: int = 0
-    embedding_size: int | None = None
-    is_decoder: bool = False
+    hidden_size: Size = 768
+    num_hidden_layers: Size = 12
+    num_attention_heads: Size = 12
+    intermediate_size: Size = 3072
+    hidden_act: Activation = "gelu"
+    hidden_dropout_prob: Rate = 0.1
+    attention_probs_dropout_prob: Rate = 0.1
+    classifier_dropout: Rate | None = None
+    max_position_embeddings: Size = 512
+    position_embedding_type: Literal["absolute"] = "absolute"
+    type_vocab_size: Size = 2
+    layer_norm_eps: Epsilon = 1e-12
+    pad_token_id: TokenId = 0
+    embedding_size: Size | None = None
+    is_decoder: Literal[False] = False
 
-    def __post_init__(self):
-        if self.model_type not in self.model_types:
-            raise ValueError(
-                f"model_type is {self.model_type!r}; supported: "
-                f"{', '.join(map(repr, self.model_types))}"
-            )
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.hidden_size % self.num_attention_heads:
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of "
                 f"num_attention_heads {self.num_attention_heads}"
             )
-        if self.hidden_act not in ACTIVATIONS:
+        if self.max_length < 1:
             raise ValueError(
-                f"hidden_act {self.hidden_act!r} is unknown; known: "
-                f"{', '.join(sorted(ACTIVATIONS))}"
+                f"pad_token_id {self.pad_token_id} leaves no positions of "
+                f"max_position_embeddings {self.max_position_embeddings}"
             )
-        if self.position_embedding_type != "absolute":
-            raise ValueError(
-                f"position_embedding_type is {self.position_embedding_type!r}; "
-                "supported: 'absolute'"
-            )
-        if self.is_decoder:
-            raise ValueError("is_decoder is true; supported: encoders")
 
     @property
     def width(self) -> int:

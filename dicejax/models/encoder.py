@@ -13,7 +13,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
+from dicejax.errors import shown
 from dicejax.models.dropout import DropoutKeys
+from dicejax.models.settings import Scale, Size, check_fields
 
 
 def _wide(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -63,9 +65,11 @@ class SequenceSummary:
 class EncoderConfig(abc.ABC):
     """The architecture of an encoder, in the words of a Hugging Face `config.json`.
 
-    A subclass has a field for each setting, named as in that file, and raises a
-    `ValueError` for unsupported values. It has to define `width`, `depth`, `build` and
-    `model_types`; the other properties have defaults that it may override.
+    A subclass has a field for each setting, named as in that file. Values are checked
+    against the fields' types, which may state ranges (`Size`, `Rate`); a subclass with
+    a `__post_init__` of its own calls this class's first, and raises a `ValueError` for
+    unsupported values. It has to define `width`, `depth`, `build` and `model_types`;
+    the other properties have defaults that it may override.
 
     Args:
       model_type: one of `model_types`, which tells architectures apart in a file.
@@ -77,8 +81,16 @@ class EncoderConfig(abc.ABC):
     """The `model_type`s of a subclass; no other subclass has them."""
 
     model_type: str
-    vocab_size: int
-    initializer_range: float = 0.02
+    vocab_size: Size
+    initializer_range: Scale = 0.02
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.model_type not in self.model_types:
+            raise ValueError(
+                f"model_type is {shown(self.model_type)}; supported: "
+                f"{', '.join(map(repr, self.model_types))}"
+            )
 
     @property
     @abc.abstractmethod

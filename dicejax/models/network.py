@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import Head, output_names
@@ -57,6 +60,29 @@ class Network:
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
         return nnx.to_pure_dict(nnx.split(_Module(self, nnx.Rngs(params=key)))[1])
+
+    def check_memory(self, origin: str) -> None:
+        """Check by arithmetic, before anything is allocated, that parameters fit.
+
+        Args:
+          origin: where the architecture comes from, for the message.
+
+        Raises:
+          InputError: float32 parameters alone exceed the memory of all machines, or of
+            all devices if that is more.
+        """
+        # Not `_skeleton`, which makes the constants among the parameters.
+        shapes = jax.eval_shape(self.init, jax.random.key(0))
+        needed = 4 * sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
+        devices = [one.memory_stats() or {} for one in jax.local_devices()]
+        on_devices = sum(one.get("bytes_limit", 0) for one in devices)
+        on_host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        most = jax.process_count() * max(on_host, on_devices)
+        if needed > most:
+            raise InputError(
+                f"{origin}: its parameters take {needed / 1e9:,.0f} GB, but there are "
+                f"{most / 1e9:,.0f} GB of memory; correct its sizes"
+            )
 
     def apply(
         self,

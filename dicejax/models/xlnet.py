@@ -8,7 +8,7 @@ others, and has no limit of length.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +19,9 @@ from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, Embedding, LayerNorm, matmul, normal
+from dicejax.models.settings import Activation, Between, Epsilon, Rate, Size, TokenId
+
+ClampedLength = Annotated[int, Between(-1, 2**31 - 1)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,26 +31,27 @@ class XLNetConfig(EncoderConfig):
     model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
 
     model_type: str = "xlnet"
-    d_model: int = 1024
-    n_layer: int = 24
-    n_head: int = 16
-    d_head: int | None = None
-    d_inner: int = 4096
-    ff_activation: str = "gelu"
-    untie_r: bool = True
-    attn_type: str = "bi"
-    layer_norm_eps: float = 1e-12
-    dropout: float = 0.1
-    bi_data: bool = False
-    clamp_len: int = -1
-    same_length: bool = False
-    summary_type: str = "last"
+    d_model: Size = 1024
+    n_layer: Size = 24
+    n_head: Size = 16
+    d_head: Size | None = None
+    d_inner: Size = 4096
+    ff_activation: Activation = "gelu"
+    untie_r: Literal[True] = True
+    attn_type: Literal["bi", "uni"] = "bi"
+    layer_norm_eps: Epsilon = 1e-12
+    dropout: Rate = 0.1
+    bi_data: Literal[False] = False
+    clamp_len: ClampedLength = -1
+    same_length: Literal[False] = False
+    summary_type: Literal["first", "last", "mean"] = "last"
     summary_use_proj: bool = True
-    summary_activation: str | None = "tanh"
-    summary_last_dropout: float = 0.1
-    pad_token_id: int = 5
+    summary_activation: Activation | Literal[""] | None = "tanh"
+    summary_last_dropout: Rate = 0.1
+    pad_token_id: TokenId = 5
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.d_model % self.n_head or self.d_model % 2:
             raise ValueError(
                 f"d_model {self.d_model} is not a multiple of 2 and of "
@@ -58,21 +62,6 @@ class XLNetConfig(EncoderConfig):
                 f"d_head is {self.d_head}; supported: d_model / n_head = "
                 f"{self.d_model // self.n_head}"
             )
-        choices = {
-            "model_type": self.model_types,
-            "ff_activation": tuple(sorted(ACTIVATIONS)),
-            "untie_r": (True,),
-            "attn_type": ("bi", "uni"),
-            "bi_data": (False,),
-            "same_length": (False,),
-            "summary_type": ("first", "last", "mean"),
-            "summary_activation": (None, "", *sorted(ACTIVATIONS)),
-        }
-        for name, supported in choices.items():
-            if (value := getattr(self, name)) not in supported:
-                raise ValueError(
-                    f"{name} is {value!r}; supported: {', '.join(map(repr, supported))}"
-                )
 
     @property
     def width(self) -> int:

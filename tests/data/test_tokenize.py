@@ -196,13 +196,13 @@ def test_damaged_files_are_named(tmp_path):
     fails(tmp_path, "tokenizer.json: ", "fetch it again")
     (tmp_path / "tokenizer.json").unlink()
     (tmp_path / "vocab.txt").write_bytes("[UNK]\nZürich\n".encode("latin-1"))
-    fails(tmp_path, "vocab.txt is not UTF-8")
+    fails(tmp_path, "vocab.txt:2: byte 7 (0xfc) is not UTF-8")
     (tmp_path / "vocab.txt").write_text("[UNK]\n[CLS]\n")
     fails(tmp_path, "vocab.txt lacks [SEP]")
     (tmp_path / "tokenizer_config.json").write_text("[]")
     fails(tmp_path, "tokenizer_config.json holds no JSON object")
     (tmp_path / "tokenizer_config.json").write_text("{oops")
-    fails(tmp_path, "tokenizer_config.json: not JSON")
+    fails(tmp_path, "tokenizer_config.json:1: not JSON")
     shutil.rmtree(tmp_path)
     folder = made.pieces("byte_level", tmp_path)
     (folder / "merges.txt").write_text("#version: 0.2\na b c d\n")
@@ -246,9 +246,10 @@ def test_a_tokenizer_fits_its_encoder_or_is_refused(tmp_path):
 
 def test_ids_beyond_the_table_are_found_though_entries_are_few(tmp_path):
     folder = made.pieces("wordpiece", tmp_path)
-    text = (folder / "vocab.txt").read_text("utf-8")
-    (folder / "vocab.txt").write_text(text + "the\n" * 3, "utf-8")  # three times one
+    content = json.loads(tokenize.read(folder).to_str())
+    size = len(content["model"]["vocab"])
+    content["model"]["vocab"]["the"] = size + 2
+    (folder / "tokenizer.json").write_text(json.dumps(content))
     tokenizer = tokenize.read(folder)
-    size = tokenizer.get_vocab_size()
     with pytest.raises(InputError, match=f"the last is 'the', id {size + 2}"):
         tokenize.check_fits(tokenizer, size, tmp_path)

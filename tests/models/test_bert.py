@@ -16,12 +16,12 @@ from .small import drawn, network_of, quickly
             {"hidden_size": 10, "num_attention_heads": 4},
             "hidden_size 10 is not a multiple of num_attention_heads 4",
         ),
-        ({"hidden_act": "gelu_9"}, "hidden_act 'gelu_9' is unknown; known: gelu"),
+        ({"hidden_act": "gelu_9"}, "hidden_act is 'gelu_9'; supported: 'gelu', "),
         (
             {"position_embedding_type": "relative_key"},
             "position_embedding_type is 'relative_key'; supported: 'absolute'",
         ),
-        ({"is_decoder": True}, "is_decoder is true; supported: encoders"),
+        ({"is_decoder": True}, "is_decoder is True; supported: False"),
         ({"model_type": "gpt2"}, "model_type is 'gpt2'; supported: 'bert', 'electra'"),
     ],
 )

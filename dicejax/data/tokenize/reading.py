@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,30 @@ from tokenizers import (
     processors,
 )
 
+from dicejax import files, json_text
 from dicejax.data.tokenize import sentencepiece
-from dicejax.errors import InputError
+from dicejax.errors import InputError, shown
 
 FILE = "tokenizer.json"
 _WORDPIECE = "vocab.txt"
 _SENTENCEPIECE = "spiece.model"
 _BPE = ("vocab.json", "merges.txt")
 _SETTINGS = "tokenizer_config.json"
+_FLAGS = (
+    "add_prefix_space",
+    "do_lower_case",
+    "keep_accents",
+    "strip_accents",
+    "tokenize_chinese_chars",
+)
 
 # How far a table of embeddings may be longer than its vocabulary: rows are added up to
 # a multiple of 8, 64 or 128 to suit the hardware.
 _SPARE_ROWS = 128
+
+# A pair of texts with a space, a digit, an accent, Chinese, and a letter that hardly
+# any vocabulary has.
+_PROBE = ("Zo\u00eb 1,", "\u4e2d \U00010380 a")
 
 Settings = dict[str, Any]
 
@@ -55,12 +68,18 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
         tokenizer.normalizer = _with_exact_offsets(tokenizer.normalizer)
         if words and isinstance(tokenizer.model, models.BPE):
             tokenizer = _with_prefix_space(tokenizer)
-    except InputError:
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        _check_template(tokenizer)
+    except InputError as error:
+        reason = str(error).removeprefix(str(folder)).lstrip(os.sep)
+        raise _unusable(folder, reason) from error
+    except BaseException as error:
+        # The library raises bare Exception on bad files; its Rust code panics on some,
+        # with an exception that is none.
+        if isinstance(error, Exception) or type(error).__name__ == "PanicException":
+            raise _unusable(folder, str(error) or type(error).__name__) from error
         raise
-    except Exception as error:  # the library raises bare Exception on bad files
-        raise _unusable(folder, str(error) or type(error).__name__) from error
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
     return tokenizer
 
 
@@ -95,6 +114,15 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
     return []
 
 
+def _check_template(tokenizer: Tokenizer) -> None:
+    """Encode a pair: steps that do not fit each other fail here and not in a run."""
+    found = tokenizer.encode(*_PROBE)
+    columns = (found.tokens, found.ids, found.special_tokens_mask)
+    for token, number, special in zip(*columns, strict=True):
+        if special and tokenizer.id_to_token(number) != token:
+            raise InputError(f"its template gives {shown(token)} the id {number}")
+
+
 def pad_id(tokenizer: Tokenizer) -> int:
     """Return the id that fills a row; 0 for a tokenizer that has none of its own."""
     for name in ("[PAD]", "<pad>"):
@@ -110,7 +138,7 @@ def _read(folder: Path) -> Tokenizer:
         try:
             return Tokenizer.from_file(str(folder / FILE))
         except Exception as error:  # bare, and says nothing of the file
-            raise _unusable(folder, f"{FILE}: {error}; fetch it again") from error
+            raise InputError(f"{FILE}: {error}; fetch it again") from error
     settings = _settings(folder) if _SETTINGS in present else {}
     if present.issuperset(_BPE):
         return _byte_level(folder, settings)
@@ -120,20 +148,26 @@ def _read(folder: Path) -> Tokenizer:
         return _xlnet(folder, settings)
     others = sorted(n for n in present if n.endswith(".model") or n in _BPE)
     if others:
-        raise _unusable(
-            folder,
+        raise InputError(
             f"{', '.join(others)} alone cannot be read; AutoTokenizer.from_pretrained("
             "folder).save_pretrained(folder) of transformers makes tokenizer.json",
         )
-    raise _unusable(
-        folder,
+    raise InputError(
         f"holds none of {FILE}, {_WORDPIECE}, {_SENTENCEPIECE}, {' with '.join(_BPE)}",
     )
 
 
 def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
-    lines = _text(folder / _WORDPIECE).removesuffix("\n").split("\n")
-    vocabulary = {line.removesuffix("\r"): n for n, line in enumerate(lines)}
+    vocabulary: dict[str, int] = {}
+    for number, entry in files.lines(folder / _WORDPIECE):
+        first = vocabulary.setdefault(entry, number - 1) + 1
+        if first != number:
+            raise InputError.at(
+                folder / _WORDPIECE,
+                number,
+                f"{shown(entry)} is on line {first} too",
+                "fetch it again",
+            )
     names = _names(
         settings, pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]"
     )
@@ -147,7 +181,7 @@ def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
     tokenizer.normalizer = normalizers.BertNormalizer(
         lowercase=lower,
         strip_accents=settings.get("strip_accents"),
-        handle_chinese_chars=settings.get("tokenize_chinese_chars", True),
+        handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
@@ -167,7 +201,7 @@ def _byte_level(folder: Path, settings: Settings) -> Tokenizer:
         model = models.BPE(vocabulary, pairs)
     except Exception as error:  # bare, and says nothing of the files
         files = " with ".join(_BPE)
-        raise _unusable(folder, f"{files}: {error}; fetch them again") from error
+        raise InputError(f"{files}: {error}; fetch them again") from error
     names = _names(
         settings, cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>"
     )
@@ -194,9 +228,9 @@ def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
     file = folder / _SENTENCEPIECE
     try:
         model = sentencepiece.parse(file.read_bytes())
-    except (ValueError, KeyError, AttributeError) as error:
-        raise _unusable(
-            folder, f"{file.name} is no SentencePiece model or damaged; fetch it again"
+    except ValueError as error:
+        raise InputError(
+            f"{file.name} is no SentencePiece model or damaged; fetch it again"
         ) from error
     vocabulary = {piece: number for number, (piece, _) in enumerate(model.pieces)}
     names = _names(
@@ -204,7 +238,7 @@ def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
     )
     _require(file, vocabulary, names, "cls", "sep")
     if model.algorithm != sentencepiece.UNIGRAM:
-        raise _unusable(folder, f"{file.name} is not of the unigram kind, as XLNet's")
+        raise InputError(f"{file.name} is not of the unigram kind, as XLNet's")
     # A comma behind a digit is a piece of its own.
     scores = [
         (piece, score - 100 if _is_number_comma(piece) else score)
@@ -291,6 +325,10 @@ def _names(settings: Settings, **names: str) -> dict[str, str]:
         given = settings.get(f"{role}_token")
         if isinstance(given, dict):
             given = given.get("content")
+        if not isinstance(given, str | None):
+            raise InputError(
+                f"{_SETTINGS}: {role}_token is {shown(given)}; want text or null"
+            )
         found[role] = given or name
     return found
 
@@ -300,26 +338,20 @@ def _require(
 ) -> None:
     missing = [names[role] for role in roles if names[role] not in vocabulary]
     if missing:
-        raise _unusable(file.parent, f"{file.name} lacks {', '.join(missing)}")
+        raise InputError(f"{file.name} lacks {', '.join(missing)}")
 
 
 def _settings(folder: Path) -> Settings:
-    try:
-        content = json.loads(_text(folder / _SETTINGS))
-    except json.JSONDecodeError as error:
-        raise _unusable(folder, f"{_SETTINGS}: not JSON: {error}") from error
+    content = json_text.read(folder / _SETTINGS)
     if not isinstance(content, dict):
-        raise _unusable(folder, f"{_SETTINGS} holds no JSON object; fetch it again")
+        raise InputError(f"{_SETTINGS} holds no JSON object; fetch it again")
+    for name in _FLAGS:
+        if not isinstance(content.get(name), bool | None):
+            raise InputError(
+                f"{_SETTINGS}: {name} is {shown(content[name])}; want true, false or "
+                "null"
+            )
     return content
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_bytes().decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise _unusable(
-            file.parent, f"{file.name} is not UTF-8 text; fetch it again"
-        ) from error
 
 
 def _unusable(folder: Path, reason: str) -> InputError:

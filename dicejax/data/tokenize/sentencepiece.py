@@ -8,6 +8,7 @@ field is a key, `number << 3 | kind`, and its value; five of the fields matter h
 from __future__ import annotations
 
 import dataclasses
+import math
 import struct
 from collections.abc import Iterator
 
@@ -40,29 +41,51 @@ def parse(data: bytes) -> SentencePieceModel:
     Raises:
       ValueError: it is damaged, or something else.
     """
-    pieces, control = [], []
-    trainer, normalizer = {}, {}
+    pieces: dict[str, float] = {}
+    control: list[str] = []
+    trainer: dict[int, bytes | int] = {}
+    normalizer: dict[int, bytes | int] = {}
     for number, value in _fields(data):
         if number == 1:
             piece = dict(_fields(value))
-            text = piece[1].decode("utf-8")
-            (score,) = struct.unpack("<f", piece.get(2, bytes(4)))
-            pieces.append((text, score))
+            text = _bytes(piece, 1).decode("utf-8")
+            stored = _bytes(piece, 2, bytes(4))
+            score = struct.unpack("<f", stored)[0] if len(stored) == 4 else math.nan
+            if text in pieces or not math.isfinite(score):
+                raise ValueError(f"piece {len(pieces)} is there twice or has no score")
+            pieces[text] = score
             if piece.get(3) == CONTROL:
                 control.append(text)
         elif number == 2:
             trainer = dict(_fields(value))
         elif number == 3:
             normalizer = dict(_fields(value))
-    unknown = trainer.get(40, 0)
-    if not pieces or unknown >= len(pieces):
+    unknown, algorithm = _int(trainer, 40, 0), _int(trainer, 3, UNIGRAM)
+    if not unknown < len(pieces):
         raise ValueError("holds no pieces")
+    character_map = _bytes(normalizer, 2, b"")
     return SentencePieceModel(
-        pieces, control, unknown, trainer.get(3, UNIGRAM), normalizer.get(2, b"")
+        list(pieces.items()), control, unknown, algorithm, character_map
     )
 
 
-def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
+def _bytes(
+    message: dict[int, bytes | int], number: int, default: bytes | None = None
+) -> bytes:
+    value = message.get(number, default)
+    if not isinstance(value, bytes):
+        raise ValueError(f"field {number} holds no bytes")
+    return value
+
+
+def _int(message: dict[int, bytes | int], number: int, default: int) -> int:
+    value = message.get(number, default)
+    if not isinstance(value, int):
+        raise ValueError(f"field {number} holds no number")
+    return value
+
+
+def _fields(data: bytes | int) -> Iterator[tuple[int, bytes | int]]:
     """Yield the number and the value of each field of a message."""
     if not isinstance(data, bytes):
         raise ValueError("a number where a message should be")
@@ -89,11 +112,11 @@ def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
 def _varint(data: bytes, place: int) -> tuple[int, int]:
     """Decode a varint (7-bit groups, lowest first); return it and the next place."""
     number = shift = 0
-    while place < len(data):
+    while place < len(data) and shift < 64:
         byte = data[place]
         number |= (byte & 127) << shift
         place += 1
         if byte < 128:
             return number, place
         shift += 7
-    raise ValueError("ends in the middle of a number")
+    raise ValueError("a number without an end")

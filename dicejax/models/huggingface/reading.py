@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
+import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -13,7 +15,8 @@ import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dicejax.errors import InputError
+from dicejax import json_text
+from dicejax.errors import InputError, first_line, shown
 from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
 from dicejax.models.encoder import EncoderConfig, encoder_configs
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
@@ -21,34 +24,56 @@ from dicejax.models.network import Network, Params
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+# Names of the hub: one file name, or an owner's and one of a model.
+_HUB_ID = re.compile(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w.-]*", re.ASCII)
+_FILE_NAME = re.compile(r"[^/\\\0]*[^/\\\0.][^/\\\0]*")
+_FLOATS = ("BF16", "F16", "F32", "F64")
+_LISTED = 20  # mismatches that one message names
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json", "model.pt")
 
 
-def locate(path: str) -> Path:
+def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Path:
     """Return the folder that `path` names, fetching it first if it is a hub id.
 
     Args:
-      path: a local folder, or a model id of the Hugging Face hub.
+      path: a local folder, or a model id of the Hugging Face hub: NAME or OWNER/NAME.
+      revision: branch, tag or commit of a hub id; None is the main branch.
+      fetch: whether a hub id that is not in the local cache may be fetched.
 
     Raises:
       InputError: there is no such folder and the hub cannot give it either.
     """
-    folder = Path(path).expanduser()
-    if folder.is_dir():
-        return folder
-    if folder.exists() or path.startswith((".", "/", "~")) or path.count("/") > 1:
+    folder = os.path.expanduser(path)
+    if os.path.isdir(folder):
+        if revision is not None:
+            raise InputError(
+                f"{path}: a local folder has no revision {revision}; leave it out"
+            )
+        return Path(folder)
+    if os.path.lexists(folder) or not _HUB_ID.fullmatch(path):
         raise InputError(f"{path}: not a folder; name a model folder or a hub id")
+    owner = path.rpartition("/")[0]
+    if owner and os.path.isdir(owner):
+        raise InputError(
+            f"{path}: not a folder, though {owner} is one; name a folder in it, or "
+            f"fetch the hub's model with: hf download {path} --local-dir FOLDER"
+        )
     from huggingface_hub import snapshot_download
 
-    wanted = ["*.json", "*.safetensors", "*.txt", "*.model"]
     try:
-        return Path(snapshot_download(path, allow_patterns=wanted))
+        found = snapshot_download(
+            path,
+            revision=revision,
+            allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"],
+            local_files_only=not fetch,
+        )
     except Exception as error:  # the hub raises many kinds, all meaning "not to be had"
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else ""
         raise InputError(
             f"{path}: no such folder, and the Hugging Face hub did not give it "
-            f"({type(error).__name__}: {reason}); check the name or the network"
+            f"({type(error).__name__}: {first_line(error)}); check the name or the "
+            "network"
         ) from error
+    return Path(found)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -57,48 +82,86 @@ def read_json(file: Path) -> dict[str, Any]:
     Raises:
       InputError: the file is missing or holds anything else.
     """
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise InputError(
-            f"{file}: missing; is {file.parent} a model folder?"
-        ) from error
-    except json.JSONDecodeError as error:
-        raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file}: not UTF-8 text; fetch it again") from error
+    content = json_text.read(file)
     if not isinstance(content, dict):
         raise InputError(f"{file}: holds no JSON object; fetch it again")
     return content
 
 
-def _stored(folder: Path) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name and the values of every tensor, of one file or of all shards.
+@dataclasses.dataclass(frozen=True)
+class _Stored:
+    """A tensor as the header of its file describes it."""
+
+    file: Path
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+
+
+@contextlib.contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """Open a safetensors file; the library checks its header and the places in it."""
+    try:
+        if not file.is_file():
+            raise OSError("missing" if not file.exists() else "no regular file")
+        with safe_open(file, framework="flax") as content:
+            yield content
+    except (SafetensorError, OSError) as error:
+        raise InputError(
+            f"{file}: not a readable safetensors file ({first_line(error)}); fetch it "
+            "again"
+        ) from error
+
+
+def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
+    """Return the tensors of one file or of all shards, by their canonical names.
 
     Raises:
-      InputError: there is none, only pickle, or a file that cannot be read.
+      InputError: there is no file, only pickle, or one that cannot be read; or two
+        tensors have one name.
     """
+    found: dict[str, _Stored] = {}
+    for file in _weight_files(folder):
+        with _opened(file) as content:
+            for name in content.keys():  # noqa: SIM118 - not a mapping
+                part = content.get_slice(name)
+                shape = tuple(part.get_shape())
+                one = _Stored(file, name, part.get_dtype(), shape)
+                other = found.setdefault(_canonical(name, prefix), one)
+                if other is not one:
+                    raise InputError(
+                        f"{file}: tensor {name} is {other.name} of {other.file.name} "
+                        "again; remove one of them"
+                    )
+    return found
+
+
+def _read(stored: Iterable[_Stored]) -> dict[_Stored, np.ndarray]:
+    """Read the values of tensors as float32."""
     # By way of jax, since NumPy itself has no bfloat16; not to an accelerator.
     host = jax.local_devices(backend="cpu")[0]
-    for file in _weight_files(folder):
-        try:
-            with safe_open(file, framework="flax") as tensors:
-                for name in tensors.keys():  # noqa: SIM118 - not a mapping
-                    with jax.default_device(host):
-                        array = np.asarray(tensors.get_tensor(name))
-                    yield name, array
-        except (SafetensorError, OSError) as error:
-            raise InputError(
-                f"{file}: not a readable safetensors file ({error}); fetch it again"
-            ) from error
+    values = {}
+    by_file = sorted(stored, key=lambda one: (one.file, one.name))
+    for file, group in itertools.groupby(by_file, key=lambda one: one.file):
+        with _opened(file) as content, jax.default_device(host):
+            for one in group:
+                array = content.get_tensor(one.name)
+                values[one] = np.asarray(array, np.float32)
+    return values
 
 
 def _weight_files(folder: Path) -> list[Path]:
     index = folder / (WEIGHTS + ".index.json")
     if index.exists():
         shards = read_json(index).get("weight_map")
-        if not isinstance(shards, dict):
+        if not isinstance(shards, dict) or not shards:
             raise InputError(f"{index}: has no weight_map; fetch it again")
+        for shard in shards.values():
+            if not isinstance(shard, str) or not _FILE_NAME.fullmatch(shard):
+                raise InputError(
+                    f"{index}: weight_map has {shown(shard)}, which is no name of a "
+                    "file in this folder; fetch it again"
+                )
         return [folder / shard for shard in sorted(set(shards.values()))]
     single = folder / WEIGHTS
     if single.exists():
@@ -121,9 +184,9 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
       InputError: the architecture or a setting is not supported.
     """
     kind, classes = content.get("model_type"), encoder_configs()
-    if kind not in classes:
+    if not isinstance(kind, str) or kind not in classes:
         raise InputError(
-            f"{origin}: model_type is {kind!r}; supported: "
+            f"{origin}: model_type is {shown(kind)}; supported: "
             f"{', '.join(map(repr, sorted(classes)))}"
         )
     fields = {field.name for field in dataclasses.fields(classes[kind])}
@@ -176,6 +239,13 @@ def read_weights(folder: Path, network: Network) -> Weights:
         unexpected or of the wrong shape; these are all listed in one message.
     """
     family = family_of(network.encoder)
+    network.check_memory(str(folder / CONFIG))
+    found = _stored(folder, family.prefix)
+    if network.encoder.depth > len(found):  # before the names of all are listed
+        raise InputError(
+            f"{folder}: config.json wants {network.encoder.depth} layers, but the "
+            f"weights are {len(found)} tensors; take both from one model"
+        )
     shapes = jax.eval_shape(network.init, jax.random.key(0))
     wanted = list(tensors(family.encoder, shapes["encoder"]))
     heads = {
@@ -183,28 +253,34 @@ def read_weights(folder: Path, network: Network) -> Weights:
         for name, head in network.heads
         if family.task_class(head) is not None
     }
-    found = {_canonical(n, family.prefix): t for n, t in _stored(folder)}
     of_heads = {tensor.name for every in heads.values() for tensor in every}
+    known = {tensor.name for tensor in wanted} | of_heads
     problems = list(_misfits(wanted, found)) + [
-        f"unexpected {name} {tensor.shape}"
-        for name, tensor in found.items()
-        if name not in {tensor.name for tensor in wanted} | of_heads
-        and not UNUSED.search(name)
+        f"unexpected {name} {one.shape}"
+        for name, one in found.items()
+        if name not in known and not UNUSED.search(name)
+    ]
+    problems += [
+        f"{name} holds {found[name].kind}, want one of {', '.join(_FLOATS)}"
+        for name in known & found.keys()
+        if found[name].kind not in _FLOATS
     ]
     if problems:
-        raise InputError(
-            f"{folder}: weights do not fit config.json: " + "; ".join(sorted(problems))
-        )
+        listed = "; ".join(sorted(problems)[:_LISTED])
+        more = f"; and {len(problems) - _LISTED} more" * (len(problems) > _LISTED)
+        raise InputError(f"{folder}: weights do not fit config.json: {listed}{more}")
     fitting = {
-        name: _assemble(every, found)
-        for name, every in heads.items()
-        if not any(_misfits(every, found))
+        name: every for name, every in heads.items() if not any(_misfits(every, found))
     }
+    chosen = [*wanted, *itertools.chain(*fitting.values())]
+    values = _read({found[tensor.name] for tensor in chosen})
+    arrays = {tensor.name: values[found[tensor.name]] for tensor in chosen}
+    read = {name: _assemble(every, arrays) for name, every in fitting.items()}
     new = tuple(name for name, _ in network.heads if name not in fitting)
-    return Weights({"encoder": _assemble(wanted, found), "heads": fitting}, new)
+    return Weights({"encoder": _assemble(wanted, arrays), "heads": read}, new)
 
 
-def _misfits(wanted: Iterable[Tensor], found: Mapping[str, np.ndarray]):
+def _misfits(wanted: Iterable[Tensor], found: Mapping[str, _Stored]) -> Iterator[str]:
     for tensor in wanted:
         if tensor.name not in found:
             yield f"missing {tensor.name} {tensor.shape}"

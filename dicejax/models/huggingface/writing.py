@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
-from dicejax.errors import InputError
+from dicejax.errors import InputError, first_line
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import Family, family_of, tensors
@@ -102,12 +105,7 @@ def write(
     """
     family = family_of(network.encoder)
     name = _task_class(family, network)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder}: exists already; name another folder")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as made:
-        draft = Path(made) / folder.name
-        draft.mkdir()
+    with _draft_of(folder) as draft:
         content = config_content(network, name, labels)
         _write_json(draft / CONFIG, content)
         save_file(
@@ -117,8 +115,30 @@ def write(
         )
         if tokenizer is not None:
             write_tokenizer(draft, tokenizer, network.encoder)
-        draft.replace(folder)  # onto nothing, or an empty folder
     return name
+
+
+@contextlib.contextmanager
+def _draft_of(folder: Path) -> Iterator[Path]:
+    """Yield a folder that then takes the place of another, which is missing or empty.
+
+    Raises:
+      InputError: the other one is taken, or files cannot be written.
+    """
+    try:
+        if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
+            raise InputError(f"{folder}: exists already; name another folder")
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".writing-") as made:
+            draft = Path(made) / folder.name
+            draft.mkdir()
+            yield draft
+            draft.replace(folder)  # onto nothing, or an empty folder
+    except (OSError, SafetensorError) as error:
+        reason = getattr(error, "strerror", None) or first_line(error)
+        raise InputError(
+            f"{folder}: cannot be written: {reason}; name another folder"
+        ) from error
 
 
 def config_content(

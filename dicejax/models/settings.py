@@ -1,0 +1,110 @@
+"""Types of settings with their ranges, and the check of values against them.
+
+The values of a `config.json` come from elsewhere: what passes here may be used.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Annotated, Any, Literal
+
+from dicejax.errors import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Between:
+    """The range of a number.
+
+    Attributes:
+      low: lowest value.
+      high: highest value.
+      below: whether the values stay below `high`.
+    """
+
+    low: float
+    high: float
+    below: bool = False
+
+    def __contains__(self, value: float) -> bool:
+        """Whether a number is in the range; NaN is not."""
+        return self.low <= value < self.high or (value == self.high and not self.below)
+
+    def __str__(self) -> str:
+        """Return the range as a message says it."""
+        return f"from {self.low:g} to {'below ' * self.below}{self.high:.10g}"
+
+
+# Sizes and ids are int32 on devices.
+Size = Annotated[int, Between(1, 2**31 - 1)]
+TokenId = Annotated[int, Between(0, 2**31 - 2)]
+Rate = Annotated[float, Between(0, 1, below=True)]
+Scale = Annotated[float, Between(0, 1000)]
+Epsilon = Annotated[float, Between(1e-30, 1)]
+Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"]
+
+_NAMES: dict[Any, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    type(None): "null",
+}
+
+
+def check_fields(settings: Any) -> None:
+    """Check the fields of a dataclass against their declared types and ranges.
+
+    Checked are fields of `bool`, `int`, `float`, `str`, `None`, literals, and unions of
+    them, where `Annotated` may add a range. A bool is no number; a whole number is a
+    float as well.
+
+    Args:
+      settings: an instance.
+
+    Raises:
+      ValueError: a value is of another type or out of range.
+    """
+    hints = typing.get_type_hints(type(settings), include_extras=True)
+    for field in dataclasses.fields(settings):
+        value, kinds = getattr(settings, field.name), _kinds(hints[field.name])
+        if kinds and not any(_fits(value, kind) for kind in kinds):
+            raise ValueError(f"{field.name} is {shown(value)}; {_described(kinds)}")
+
+
+def _kinds(hint: Any) -> tuple[Any, ...]:
+    """Return the kinds of values that a type admits; none if it is not checked."""
+    match typing.get_origin(hint):
+        case typing.Union | types.UnionType:
+            parts = [_kinds(part) for part in typing.get_args(hint)]
+            return sum(parts, ()) if all(parts) else ()
+        case typing.Literal:
+            return typing.get_args(hint)
+    base = typing.get_args(hint)[0] if hasattr(hint, "__metadata__") else hint
+    return (hint,) if base in _NAMES else ()
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    if not _is_type(kind):
+        return type(value) is type(kind) and value == kind
+    base, *ranges = typing.get_args(kind) or (kind,)
+    if type(value) is not base and (type(value), base) != (int, float):
+        return False
+    return all(value in one for one in ranges if isinstance(one, Between))
+
+
+def _described(kinds: tuple[Any, ...]) -> str:
+    if not any(_is_type(kind) for kind in kinds if kind is not type(None)):
+        values = (None if kind is type(None) else kind for kind in kinds)
+        return f"supported: {', '.join(map(repr, values))}"
+    names = []
+    for kind in kinds:
+        base, *ranges = typing.get_args(kind) or (kind,)
+        within = [str(one) for one in ranges if isinstance(one, Between)]
+        names.append(" ".join([_NAMES.get(base, repr(base)), *within]))
+    return f"want {' or '.join(names)}"
+
+
+def _is_type(kind: Any) -> bool:
+    return isinstance(kind, type) or hasattr(kind, "__metadata__")
