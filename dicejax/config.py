@@ -7,6 +7,7 @@ dataclass, so the command line can override any leaf and two can be compared.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import dataclasses
 import functools
 import json
@@ -33,6 +34,7 @@ from dicejax.data.sources import Source
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.settings import Rate, Size, check_fields
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
@@ -51,11 +53,13 @@ class PretrainedEncoder:
 
     Args:
       path: the folder (config.json, model.safetensors, tokenizer files) or a hub id.
+      revision: branch, tag or commit of a hub id; None is its main branch.
       hidden_dropout_prob: overrides the folder's dropout of hidden states.
       attention_probs_dropout_prob: overrides the folder's dropout of attention weights.
     """
 
     path: str
+    revision: str | None = None
     hidden_dropout_prob: float | None = None
     attention_probs_dropout_prob: float | None = None
 
@@ -73,12 +77,20 @@ class ScratchEncoder:
       dropout: rate for hidden states and attention weights.
     """
 
-    vocab_size: int = 8000
-    hidden_size: int = 128
-    num_hidden_layers: int = 2
-    num_attention_heads: int = 4
-    intermediate_size: int = 512
-    dropout: float = 0.1
+    vocab_size: Size = 8000
+    hidden_size: Size = 128
+    num_hidden_layers: Size = 2
+    num_attention_heads: Size = 4
+    intermediate_size: Size = 512
+    dropout: Rate = 0.1
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+        if self.hidden_size % self.num_attention_heads:
+            raise ValueError(
+                f"hidden_size {self.hidden_size} is not a multiple of "
+                f"num_attention_heads {self.num_attention_heads}"
+            )
 
 
 AnyEncoder = PretrainedEncoder | ScratchEncoder | EncoderConfig
@@ -232,13 +244,18 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
     >>> differences(one, other)
     ['training.seed was 0 and is 3']
     """
-    before, after = _leaves(json.loads(to_json(old))), _leaves(json.loads(to_json(new)))
+    before, after = leaves(old), leaves(new)
     return [
         f"{name} was {json.dumps(before.get(name))} and is "
         f"{json.dumps(after.get(name))}"
         for name in sorted(before | after)
         if before.get(name) != after.get(name) and not name.startswith(_FREE)
     ]
+
+
+def leaves(experiment: Experiment) -> dict[str, Any]:
+    """Return the values of an experiment by their dotted names."""
+    return _leaves(json.loads(to_json(experiment)))
 
 
 def load(path: str | Path) -> Experiment:
@@ -259,6 +276,10 @@ def load(path: str | Path) -> Experiment:
     return experiment
 
 
+_FILE: contextvars.ContextVar[tuple[Path, dict[str, Any]]]
+_FILE = contextvars.ContextVar("experiment file", default=(Path(), {}))
+
+
 @contextlib.contextmanager
 def classes_of(path: str | Path | None) -> Iterator[None]:
     """Make the classes of an experiment file known inside the context.
@@ -271,13 +292,26 @@ def classes_of(path: str | Path | None) -> Iterator[None]:
     Raises:
       InputError: the file is missing or fails.
     """
-    namespace = {}
-    if path is not None:
-        with _located(Path(path)):
-            # Classes are found as subclasses, which live while they are referenced.
-            namespace = _namespace(Path(path))
-    yield
-    del namespace
+    if path is None:
+        yield
+        return
+    with _located(Path(path)):
+        # Classes are found as subclasses, which live while they are referenced.
+        namespace = _namespace(Path(path))
+    token = _FILE.set((Path(path), namespace))
+    try:
+        yield
+    finally:
+        _FILE.reset(token)
+
+
+def given() -> dict[str, object]:
+    """Return the leaves of the experiment of the file in use, see `classes_of`."""
+    path, namespace = _FILE.get()
+    if "get_config" not in namespace:
+        return {}
+    with _located(path):
+        return leaves(namespace["get_config"]())
 
 
 def _namespace(path: Path) -> dict[str, Any]:

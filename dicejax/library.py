@@ -27,7 +27,11 @@ Folder = str | os.PathLike[str]
 
 
 def from_pretrained(
-    folder: Folder, heads: Mapping[str, Head], *, seed: int = 0
+    folder: Folder,
+    heads: Mapping[str, Head],
+    *,
+    revision: str | None = None,
+    seed: int = 0,
 ) -> tuple[Network, Params, Tokenizer]:
     """Read an encoder and its tokenizer, and put heads on it.
 
@@ -35,6 +39,7 @@ def from_pretrained(
       folder: Hugging Face model folder, or hub id.
       heads: heads by the names of their logits. Those with weights in the folder are
         read, the others initialized at random.
+      revision: branch, tag or commit of a hub id.
       seed: seed of the initialized heads.
 
     Returns:
@@ -44,14 +49,14 @@ def from_pretrained(
     Raises:
       InputError: the folder cannot be used.
     """
-    path = huggingface.locate(os.fspath(folder))
+    path = huggingface.locate(os.fspath(folder), revision)
     model = Network(encoder=huggingface.read_config(path), heads=tuple(heads.items()))
     tokenizer = tokenize.read(path)
     for text in tokenize.check_fits(tokenizer, model.encoder.vocab_size, path):
         warnings.warn(text, stacklevel=2)
+    weights = huggingface.read_weights(path, model)
     draw = jax.jit(lambda key: model.init(key)["heads"])
-    drawn = {"heads": draw(jax.random.key(seed))}
-    params = huggingface.read_weights(path, model).over(drawn)
+    params = weights.over({"heads": draw(jax.random.key(seed))})
     return model, jax.tree.map(jnp.asarray, params), tokenizer
 
 

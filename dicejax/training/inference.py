@@ -11,13 +11,13 @@ from typing import Any
 import jax
 
 from dicejax import files, json_text
-from dicejax.data.sources import FileSource
 from dicejax.errors import Flaw, InputError
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.tasks import Item
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.offline import offline
 from dicejax.training.predict import Predictor
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import load, longest
@@ -60,12 +60,7 @@ def evaluate(
       InputError: the run or its data cannot be used.
     """
     run = Run.open(folder)
-    experiment = run.experiment()
-    if data is not None:
-        if not isinstance(experiment.data, FileSource):
-            raise InputError("--data: this run read no folder of files")
-        source = dataclasses.replace(experiment.data, dir=data)
-        experiment = dataclasses.replace(experiment, data=source)
+    experiment = offline(run, data=data)
     examples = getattr(load(experiment, warn), split)
     task, labels = experiment.task, run.labels()
 

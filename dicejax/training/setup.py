@@ -295,24 +295,33 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
     if folder is not None:
         weights = huggingface.read_weights(folder, setup.network)
         setup = dataclasses.replace(setup, weights=weights)
+    else:
+        setup.network.check_memory("encoder")
     _ = setup.objective  # its errors are raised before anything is written
     if said := hardware.remark(experiment.training.precision):
         warn(said)
     return setup
 
 
-def describe(experiment: Experiment, warn: Warn) -> Setup:
+def describe(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Setup:
     """Do as `prepare` does, but read no weights.
+
+    Args:
+      experiment: experiment to train.
+      warn: called with warnings.
+      fetch: whether an encoder may be fetched from the hub.
 
     Raises:
       InputError: data cannot be used.
     """
-    return _described(experiment, warn)[1]
+    return _described(experiment, warn, fetch=fetch)[1]
 
 
-def _described(experiment: Experiment, warn: Warn) -> tuple[Path | None, Setup]:
+def _described(
+    experiment: Experiment, warn: Warn, *, fetch: bool = True
+) -> tuple[Path | None, Setup]:
     """Return the folder of a pretrained encoder, and the setup without weights."""
-    folder, config = _encoder(experiment)
+    folder, config = _encoder(experiment, fetch=fetch)
     data, config = _encode(experiment, warn, folder, config)
     network = Network(
         encoder=config,
@@ -368,11 +377,13 @@ def _encode(
     return Encoded(corpus, labels, tokenizer, items), config
 
 
-def _encoder(experiment: Experiment) -> tuple[Path | None, EncoderConfig | None]:
+def _encoder(
+    experiment: Experiment, *, fetch: bool = True
+) -> tuple[Path | None, EncoderConfig | None]:
     """Return folder and architecture of a pretrained encoder, or None."""
     match experiment.encoder:
         case PretrainedEncoder() as wanted:
-            folder = huggingface.locate(wanted.path)
+            folder = huggingface.locate(wanted.path, wanted.revision, fetch=fetch)
             config = huggingface.read_config(folder)
             try:
                 config = config.with_dropout(

@@ -22,6 +22,7 @@ from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of
 from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, kinds_of, look
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
+from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, describe
 from dicejax.training.sharding import global_batch, replicate, to_host
@@ -88,8 +89,8 @@ def agreements(
       InputError: the run, its data or a loss cannot be used.
     """
     run = Run.open(folder)
-    experiment = run.experiment()
-    setup = describe(experiment, warn)
+    experiment = offline(run)
+    setup = describe(experiment, warn, fetch=False)
     if setup.data.labels != run.labels():
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())

@@ -7,6 +7,9 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from etils import epath
+
+from dicejax import json_text
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
@@ -15,6 +18,10 @@ from dicejax.errors import Flaw, InputError, first_line, shown
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 
+PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
+"""NAME/CONFIGURATION:VERSION, without a namespace or arguments."""
+
+_OWN_CLASSES = "tensorflow_datasets."
 _PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
 
 
@@ -91,6 +98,8 @@ def _package():
 
 def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
     package = _package()
+    if data_dir is not None:
+        _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
     try:
         builder = package.builder(name, data_dir=data_dir, file_format="array_record")
     except package.core.registered.DatasetNotFoundError:
@@ -115,6 +124,26 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
             f"{name}: cannot be read from {builder.data_dir}: {first_line(error)}; "
             "prepare it anew as array_record"
         ) from error
+
+
+def _check_classes(folder: epath.Path) -> None:
+    """Refuse features of other packages' classes, which would be imported by name."""
+    # NAME/VERSION or NAME/CONFIGURATION/VERSION.
+    for file in (*folder.glob("*/features.json"), *folder.glob("*/*/features.json")):
+        parts = [json_text.read(file)]
+        while parts:
+            part = parts.pop()
+            if isinstance(part, list):
+                parts += part
+            elif isinstance(part, dict):
+                parts += part.values()
+                for key in ("pythonClassName", "python_class_name", "type"):
+                    name = part.get(key)
+                    if isinstance(name, str) and not name.startswith(_OWN_CLASSES):
+                        raise InputError(
+                            f"{file}: a feature is of class {shown(name)}, which is "
+                            "not of tensorflow-datasets; prepare the set anew"
+                        )
 
 
 def _prepare(name: str, builder, download: bool) -> None:

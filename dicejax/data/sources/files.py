@@ -328,6 +328,19 @@ class TensorflowDataset(Source):
         splits = [self._read(split, notes) for split in names]
         return Corpus(*splits, tuple(notes))
 
+    def offline(self) -> TensorflowDataset:
+        """Return this source without its download.
+
+        Raises:
+          InputError: the name has a namespace or arguments, for which code is fetched.
+        """
+        if not tfds.PLAIN_NAME.fullmatch(self.name):
+            raise InputError(
+                f"data set {shown(self.name)} is no plain name: tensorflow-datasets "
+                "may fetch code for it and run it"
+            )
+        return dataclasses.replace(self, download=False)
+
     def _read(self, split: str, notes: list[str]) -> tuple:
         skipped = Skipped() if self.on_error == "skip" else None
         examples = tfds.read(

@@ -48,6 +48,14 @@ class Source(abc.ABC):
           InputError: the data is missing or malformed.
         """
 
+    def offline(self) -> Source:
+        """Return this source, restricted to what needs no network and runs no code.
+
+        Raises:
+          InputError: there is no such restriction.
+        """
+        return self
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FileSource(Source):

@@ -1,0 +1,216 @@
+"""A run folder or a model folder from elsewhere runs nothing and fetches nothing."""
+
+import dataclasses
+import json
+import sys
+
+import huggingface_hub
+import pytest
+
+from dicejax import config
+from dicejax.config import Experiment, PretrainedEncoder
+from dicejax.data.augment import ImbalanceAblation
+from dicejax.data.sources import ConllFiles, SyntheticNER, TensorflowDataset
+from dicejax.data.synonyms import SynonymPairs
+from dicejax.errors import InputError
+from dicejax.models import huggingface
+from dicejax.training import inference
+from dicejax.training.offline import offline
+from dicejax.training.run_folder import Run
+from dicejax.training.setup import describe
+
+
+@dataclasses.dataclass(frozen=True)
+class Foreign:
+    """A run whose experiment is all that is asked for."""
+
+    path: object
+    content: str
+
+    def experiment(self):
+        """Return the experiment, by way of its JSON."""
+        return config.from_json(self.content)
+
+
+@pytest.fixture
+def foreign(tmp_path):
+    """Return a function that makes a run of an experiment."""
+
+    def make(**parts):
+        experiment = Experiment(name="theirs", **parts)
+        return Foreign(tmp_path, config.to_json(experiment))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kaggle:titanic",
+        "huggingface:conll2003",
+        "kaggle:123",
+        "squad/builder_dir=x",
+        "squad/v1.1/data_dir=gs://elsewhere",
+        "../squad",
+        "",
+    ],
+)
+def test_a_data_set_with_a_namespace_is_refused(foreign, name):
+    run = foreign(data=TensorflowDataset(name=name))
+    with pytest.raises(InputError, match=r"experiment.json: .* --experiment"):
+        offline(run)
+
+
+@pytest.mark.parametrize(
+    "name", ["squad", "glue/mrpc:2.0.0", "universal_dependencies/en_ewt", "c4/en.no-x"]
+)
+def test_a_plain_data_set_is_read_but_not_fetched(foreign, name):
+    found = offline(foreign(data=TensorflowDataset(name=name, download=True)))
+    assert found.data == TensorflowDataset(name=name, download=False)
+
+
+def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "from dicejax.config import Experiment\n"
+        "from dicejax.data.sources import TensorflowDataset\n"
+        "def get_config():\n"
+        "    data = TensorflowDataset(name='kaggle:titanic')\n"
+        "    return Experiment(name='mine', data=data)\n"
+    )
+    mine = foreign(data=TensorflowDataset(name="kaggle:titanic", train="train[:9]"))
+    other = foreign(data=TensorflowDataset(name="kaggle:other"))
+    with config.classes_of(file):
+        assert offline(mine).data.name == "kaggle:titanic"
+        with pytest.raises(InputError, match="'kaggle:other' is no plain name"):
+            offline(other)
+    with pytest.raises(InputError, match="is no plain name"):
+        offline(mine)
+
+
+def test_addresses_are_refused_unless_the_user_names_them(foreign):
+    remote = foreign(data=ConllFiles(dir="gs://elsewhere/data"))
+    with pytest.raises(InputError, match=r"data.dir is 'gs://elsewhere/data', which"):
+        offline(remote)
+    assert offline(remote, data="gs://mine/data").data.dir == "gs://mine/data"
+    assert offline(remote, data="here").data.dir == "here"
+    with pytest.raises(InputError, match=r"data.dir is 's3://x'"):
+        offline(foreign(data=TensorflowDataset(name="squad", dir="s3://x")))
+    pairs = SynonymPairs(path="https://elsewhere/pairs.txt")
+    made = ImbalanceAblation(variant="+positive", synonyms=pairs)
+    with pytest.raises(InputError, match=r"augmentation.synonyms.path is 'https://"):
+        offline(foreign(data=SyntheticNER(), augmentation=made))
+
+
+def test_evaluate_asks_before_it_loads_the_data(monkeypatch, tmp_path):
+    content = config.to_json(
+        Experiment(name="theirs", data=TensorflowDataset(name="kaggle:titanic"))
+    )
+    monkeypatch.setattr(
+        Run, "open", classmethod(lambda cls, path: Foreign(tmp_path, content))
+    )
+    monkeypatch.setattr(TensorflowDataset, "load", lambda self: pytest.fail("loaded"))
+    with pytest.raises(InputError, match="no plain name"):
+        inference.evaluate("theirs")
+
+
+@pytest.mark.parametrize("kind", ["os.system", "exec", "runpy.run_path", "Evil"])
+def test_an_experiment_names_registered_classes_only(kind):
+    content = json.loads(config.to_json(Experiment(name="x", data=SyntheticNER())))
+    content["data"] = {"type": kind}
+    with pytest.raises(InputError, match=r"experiment.json: not an experiment"):
+        config.from_json(json.dumps(content))
+
+
+def test_features_of_a_prepared_set_import_no_module(tmp_path):
+    pytest.importorskip("tensorflow_datasets")
+    from dicejax.data.readers import tfds
+
+    folder = tmp_path / "theirs" / "1.0.0"
+    folder.mkdir(parents=True)
+    for key in ("pythonClassName", "python_class_name", "type"):
+        feature = {key: "antigravity.Feature", "content": {}}
+        features = {"pythonClassName": "tensorflow_datasets.x.Y", "features": [feature]}
+        (folder / "features.json").write_text(json.dumps(features))
+        with pytest.raises(InputError, match=r"features.json: .*'antigravity.Feature'"):
+            tfds.read("theirs", "train", data_dir=tmp_path)
+    assert "antigravity" not in sys.modules
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """Return the questions to the hub, which answers with an empty folder."""
+    asked = []
+
+    def answer(name, **options):
+        asked.append((name, options["revision"], options["local_files_only"]))
+        return str(tmp_path)
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", answer)
+    return asked
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "./bert",
+        "../bert",
+        "/nowhere/bert",
+        "~/bert",
+        "~nobody/bert",
+        "models/bert/",
+        "bert/",
+        "a/b/c",
+        "models/my bert",
+        "models\\bert",
+        ".bert",
+        "",
+        "bert\n",
+        "models//bert",
+        "x" * 300 + "/",
+        "b\0",
+    ],
+)
+def test_a_path_that_is_no_hub_id_is_not_asked_of_the_hub(hub, path):
+    with pytest.raises(InputError, match="not a folder; name a model folder or a hub"):
+        huggingface.locate(path)
+    assert not hub
+
+
+def test_a_mistyped_folder_is_not_asked_of_the_hub(hub, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models").mkdir()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="models/brt: not a folder, though models is"):
+        huggingface.locate("models/brt")
+    with pytest.raises(InputError, match="file: not a folder"):
+        huggingface.locate("file")
+    assert not hub
+
+
+def test_a_hub_id_takes_a_revision(hub, tmp_path):
+    assert huggingface.locate("bert-base-cased") == tmp_path
+    huggingface.locate("owner/name.v1_x", "0a1b2c")
+    assert hub == [
+        ("bert-base-cased", None, False),
+        ("owner/name.v1_x", "0a1b2c", False),
+    ]
+    with pytest.raises(InputError, match="a local folder has no revision"):
+        huggingface.locate(str(tmp_path), "main")
+
+
+def test_the_encoder_of_a_run_folder_is_not_fetched(hub):
+    encoder = PretrainedEncoder(path="owner/name", revision="v1")
+    experiment = Experiment(name="x", data=SyntheticNER(), encoder=encoder)
+    with pytest.raises(InputError, match=r"config\.json: no such file"):
+        describe(experiment, print, fetch=False)
+    assert hub == [("owner/name", "v1", True)]
+
+
+def test_code_named_in_a_model_folder_is_ignored(model_folder):
+    (model_folder / "theirs.py").write_text("raise SystemExit('run')")
+    file = model_folder / "config.json"
+    auto = {"auto_map": {"AutoModel": "theirs.Model"}, "trust_remote_code": True}
+    file.write_text(json.dumps(json.loads(file.read_text()) | auto))
+    assert huggingface.read_config(model_folder).hidden_size == 8
+    assert "theirs" not in sys.modules
