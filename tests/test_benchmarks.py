@@ -33,6 +33,7 @@ PROGRAMS = {
     "input": (["DATA"], "pairs, MRPC"),
     "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),
+    "ranking": ([], "AP, logistic of log-odds"),
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}

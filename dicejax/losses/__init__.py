@@ -5,6 +5,9 @@ return one value per element, set losses one per class and set.
 """
 
 from dicejax.losses import class_weights
+from dicejax.losses.anyloss import anyloss
+from dicejax.losses.auc import pairwise_auc
+from dicejax.losses.average_precision import average_precision
 from dicejax.losses.cross_entropy import (
     cross_entropy,
     majority_or_minority,
@@ -39,7 +42,9 @@ __all__ = [
     "GHMState",
     "OverlapCounts",
     "adjust_logits",
+    "anyloss",
     "asymmetric",
+    "average_precision",
     "class_weights",
     "cross_entropy",
     "dice",
@@ -61,6 +66,7 @@ __all__ = [
     "lovasz_softmax",
     "majority_or_minority",
     "overlap_counts",
+    "pairwise_auc",
     "poly",
     "self_adjusting_dice",
     "sigmoid_f1",

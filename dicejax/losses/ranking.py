@@ -21,19 +21,28 @@ def over_set(
     set and keeps its own part. No gradient passes: order is piecewise constant.
     """
     back = tuple(range(-len(axes), 0))
-    fixed = [_replicated(jax.lax.stop_gradient(one)) for one in arrays]
-    moved = [jnp.moveaxis(one, axes, back) for one in fixed]
-    shape = moved[0].shape
-    rest = shape[: len(shape) - len(axes)]
-    size = math.prod(shape[len(rest) :])
-    flat = [one.reshape(*rest, size) for one in moved]
+    shape = jnp.moveaxis(arrays[0], axes, back).shape
+    flat = [flattened(jax.lax.stop_gradient(one), axes) for one in arrays]
+    result = function(*(gathered(one, axis_name) for one in flat))
     if axis_name is not None:
-        flat = [jax.lax.all_gather(one, axis_name, axis=-1, tiled=True) for one in flat]
-    result = function(*flat)
-    if axis_name is not None:
+        size = flat[0].shape[-1]
         start = jax.lax.axis_index(axis_name) * size
         result = jax.lax.dynamic_slice_in_dim(result, start, size, axis=-1)
     return jnp.moveaxis(result.reshape(shape), back, axes)
+
+
+def flattened(array: Array, axes: tuple[int, ...]) -> Array:
+    """Return the axes of a set as one axis, the last, on every device of a mesh."""
+    moved = jnp.moveaxis(_replicated(array), axes, tuple(range(-len(axes), 0)))
+    rest = moved.shape[: moved.ndim - len(axes)]
+    return moved.reshape(*rest, math.prod(moved.shape[len(rest) :]))
+
+
+def gathered(flat: Array, axis_name: str | tuple[str, ...] | None) -> Array:
+    """Return the last axis of all devices of a `shard_map`."""
+    if axis_name is None:
+        return flat
+    return jax.lax.all_gather(flat, axis_name, axis=-1, tiled=True)
 
 
 def _replicated(array: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from dicejax import losses
 
-from . import oracle, oracle_pointwise, oracle_sets
+from . import oracle, oracle_metrics, oracle_pointwise, oracle_sets
 
 CLASSES = 3
 SOFTMAX, BINARY, MULTI_LABEL = FORMS = ("softmax", "binary", "multi_label")
@@ -191,6 +191,8 @@ INTEGERS_ONLY = (
     "distribution_balanced",
     "unified_focal",
     "lovasz_softmax",
+    "pairwise_auc",
+    "average_precision",
 )
 ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
 
@@ -342,9 +344,30 @@ SETS = [
     ("lovasz_softmax", ALL, {"axis": -1, "absent": "smooth"}),
 ]
 
+RANKING = {"surrogate": "squared_hinge", "scores": "log_odds", "margin": 0.7}
+LOGISTIC = {"surrogate": "logistic", "scores": "log_odds"}
+METRICS = [
+    ("pairwise_auc", ALL, {}),
+    ("pairwise_auc", ALL, LOGISTIC),
+    ("pairwise_auc", ALL, {"axis": -1, **RANKING}),
+    ("pairwise_auc", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
+    ("average_precision", ALL, {}),
+    ("average_precision", ALL, LOGISTIC),
+    ("average_precision", ALL, {"axis": -1, **RANKING}),
+    ("average_precision", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
+    ("anyloss", ALL, {}),
+    ("anyloss", ALL, {"metric": "accuracy"}),
+    ("anyloss", ALL, {"metric": "balanced_accuracy"}),
+    ("anyloss", ALL, {"metric": "g_mean"}),
+    ("anyloss", ALL, {"metric": "mcc"}),
+    ("anyloss", ALL, {"axis": -1, "beta": 2.0, "amplification": 5.0}),
+    ("anyloss", ALL, {"axis": 0, "metric": "mcc", "amplification": 8.0}),
+]
+
 CASES = [
     *_cases(oracle_pointwise, False, POINTWISE),
     *_cases(oracle, False, GOLD),
     *_cases(oracle, True, DICE),
     *_cases(oracle_sets, True, SETS),
+    *_cases(oracle_metrics, True, METRICS),
 ]

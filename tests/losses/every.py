@@ -75,6 +75,12 @@ RANGES = {
         "smooth": SMOOTH,
     },
     "lovasz_softmax": {},
+    "pairwise_auc": {"margin": (1e-3, 0.5, 1.0, 10.0), "scale": (0.1, 1.0, 50.0)},
+    "average_precision": {"margin": (1e-3, 0.5, 1.0, 10.0), "scale": (0.1, 1.0, 50.0)},
+    "anyloss": {
+        "beta": (0.1, 0.5, 1.0, 2.0, 8.0),
+        "amplification": (0.1, 5.0, 73.0, 500.0),
+    },
     "ghm": {"momentum": (0.0, 0.75, 0.99)},
     "ghm_regression": {"mu": (1e-3, 0.02, 1.0, 100.0), "momentum": (0.0, 0.7, 0.99)},
     "hard_negatives": {},
@@ -93,7 +99,7 @@ def _branch(case):
     chosen = case.settings
     over_batch = "axis" in chosen and chosen["axis"] is None
     smoothed = "label_smoothing" in chosen
-    names = ("form", "variant")
+    names = ("form", "variant", "surrogate", "metric")
     return (case.function, case.form, over_batch, smoothed, *map(chosen.get, names))
 
 

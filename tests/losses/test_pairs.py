@@ -1,0 +1,177 @@
+"""AUC and average precision vs. LibAUC's formulas; blocks, memory, numerics."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.losses import average_precision, pairs, pairwise_auc
+
+LOSSES = [pairwise_auc, average_precision]
+SURROGATES = [
+    {"surrogate": "squared_hinge", "margin": 1.0},
+    {"surrogate": "squared_hinge", "margin": 0.6},
+    {"surrogate": "logistic", "scale": 1.0},
+    {"surrogate": "logistic", "scale": 2.5},
+]
+CLOSE = {"rtol": 1e-12, "atol": 1e-14}
+
+
+@pytest.fixture(autouse=True)
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def drawn(size=40, seed=0):
+    """Return logits, with ties, and labels of which one in four is positive."""
+    rng = np.random.default_rng(seed)
+    return np.round(2 * rng.normal(size=size), 1), (np.arange(size) % 4 == 0) * 1
+
+
+def compared(scores, logits):
+    """Return what LibAUC calls `y_pred`."""
+    return jax.nn.sigmoid(logits) if scores == "probability" else logits
+
+
+def surrogate_of(settings, t):
+    if settings["surrogate"] == "squared_hinge":
+        return jnp.maximum(settings["margin"] - t, 0) ** 2
+    return jnp.log(1 + jnp.exp(-settings["scale"] * t))
+
+
+def ours(loss, labels, **settings):
+    return functools.partial(loss, labels=labels, class_axis=None, **settings)
+
+
+@pytest.mark.parametrize("settings", SURROGATES)
+@pytest.mark.parametrize("scores", ["probability", "log_odds"])
+def test_auc_is_libaucs_pairwise_loss(scores, settings):
+    logits, labels = drawn()
+
+    def published(logits):
+        y_pred = compared(scores, logits)
+        f_ps, f_ns = y_pred[labels == 1], y_pred[labels == 0]
+        return surrogate_of(settings, f_ps[:, None] - f_ns).mean()
+
+    mine = ours(pairwise_auc, labels, scores=scores, **settings)
+    got, want = (jax.jit(jax.value_and_grad(one))(logits) for one in (mine, published))
+    np.testing.assert_allclose(got[0], want[0], **CLOSE)
+    np.testing.assert_allclose(got[1], want[1], **CLOSE)
+
+
+@pytest.mark.parametrize("settings", SURROGATES)
+@pytest.mark.parametrize("scores", ["probability", "log_odds"])
+def test_ap_is_libaucs_objective_and_its_gradient_that_of_aploss(scores, settings):
+    logits, labels = drawn()
+    positive = labels == 1
+
+    def surrogates(logits):
+        y_pred = compared(scores, logits)
+        return surrogate_of(settings, y_pred[positive][:, None] - y_pred)
+
+    def objective(logits):
+        losses = surrogates(logits)
+        return -((losses * positive).sum(1) / losses.sum(1)).mean()
+
+    def ap_loss(logits):
+        # Its moving averages after a first batch with gamma 1: those of the batch.
+        losses = surrogates(logits)
+        u_all = jax.lax.stop_gradient(losses.mean(1, keepdims=True))
+        u_pos = jax.lax.stop_gradient((losses * positive).mean(1, keepdims=True))
+        return ((u_pos - u_all * positive) / u_all**2 * losses).mean()
+
+    mine = ours(average_precision, labels, scores=scores, **settings)
+    value, slope = jax.jit(jax.value_and_grad(mine))(logits)
+    np.testing.assert_allclose(value, 1 + objective(logits), **CLOSE)
+    np.testing.assert_allclose(slope, jax.grad(ap_loss)(logits), **CLOSE)
+
+
+def test_aucm_at_its_saddle_point_is_auc_where_no_pair_has_the_margin():
+    logits, labels = drawn()
+    p, margin = jax.nn.sigmoid(logits), 2.5  # above any difference of probabilities
+    f_ps, f_ns = p[labels == 1], p[labels == 0]
+
+    def v2(a, b, alpha):
+        return (
+            ((f_ps - a) ** 2).mean()
+            + ((f_ns - b) ** 2).mean()
+            + 2 * alpha * (margin + f_ns.mean() - f_ps.mean())
+            - alpha**2
+        )
+
+    def v1(a, b, alpha):
+        share = labels.mean()
+        return (
+            (1 - share) * ((p - a) ** 2 * labels).mean()
+            + share * ((p - b) ** 2 * (1 - labels)).mean()
+            + 2
+            * alpha
+            * (
+                share * (1 - share) * margin
+                + (share * p * (1 - labels) - (1 - share) * p * labels).mean()
+            )
+            - share * (1 - share) * alpha**2
+        )
+
+    point = f_ps.mean(), f_ns.mean(), margin + f_ns.mean() - f_ps.mean()
+    mine = pairwise_auc(logits, labels, class_axis=None, margin=margin)
+    for published, factor in ((v2, 1.0), (v1, labels.mean() * (1 - labels.mean()))):
+        np.testing.assert_allclose(published(*point), factor * mine, **CLOSE)
+        slopes = jax.grad(published, (0, 1, 2))(*point)
+        np.testing.assert_allclose(slopes, 0, atol=1e-14)
+
+
+@pytest.mark.parametrize("block", [(1, 1), (3, 7), (64, 1024)])
+def test_sums_in_blocks_are_those_over_all_pairs(block):
+    logits, labels = drawn(23)
+    weights = np.stack([1 - labels, labels]).astype(float)
+
+    def in_blocks(own, others):
+        sums = pairs._in_blocks(own, labels * 1.0, others, weights, 1.5, block)
+        return jnp.where(labels == 1, jnp.sin(sums), 0).sum()
+
+    def at_once(own, others):
+        losses = jax.nn.softplus(1.5 * (others - own[:, None]))
+        return jnp.where(labels == 1, jnp.sin(weights @ losses.T), 0).sum()
+
+    both = (jax.value_and_grad(one, (0, 1)) for one in (in_blocks, at_once))
+    got, want = (jax.tree.leaves(jax.jit(one)(logits, logits - 0.3)) for one in both)
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, **CLOSE)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("settings", [SURROGATES[0], SURROGATES[2]])
+def test_a_set_of_65536_takes_no_array_of_all_pairs(loss, settings):
+    both = jax.value_and_grad(lambda z, y: loss(z, y, class_axis=None, **settings))
+    kinds = (jax.ShapeDtypeStruct((65536,), kind) for kind in ("float32", "int32"))
+    program = jax.jit(both).lower(*kinds).compile()
+    # 32 MiB are 128 arrays of the logits' size; all pairs are 65,536.
+    assert program.memory_analysis().temp_size_in_bytes < 2**25
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("settings", [SURROGATES[0], SURROGATES[2]])
+@pytest.mark.parametrize("label", [0, 1])
+def test_a_class_without_positives_or_negatives_has_loss_0_without_slope(
+    loss, settings, label
+):
+    logits, labels = drawn(6)
+    mine = ours(loss, np.full_like(labels, label), **settings)
+    value, slope = jax.value_and_grad(mine)(logits)
+    assert value == 0 and not slope.any()
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_small_differences_of_large_scores_are_not_lost(loss):
+    # Scores that float32 holds exactly, 2,000 of them on either side of 10,000.
+    rng = np.random.default_rng(0)
+    logits = (10_000 + rng.integers(-2048, 2048, 4000) / 1024).astype(np.float32)
+    labels = (rng.random(4000) < 0.3).astype(np.int32)
+    mine = jax.value_and_grad(ours(loss, labels, scores="log_odds"))
+    got, want = mine(logits), mine(logits.astype(np.float64))
+    np.testing.assert_allclose(got[0], want[0], rtol=1e-5)
+    np.testing.assert_allclose(got[1], want[1], rtol=1e-4, atol=1e-9)
