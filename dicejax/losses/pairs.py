@@ -66,16 +66,19 @@ def over_positives(
         flattened(one, axes) for one in (score, y, negative)
     )
     others = gathered(own, axis_name)
+    # Outside of all control flow: of a hyper-parameter used in a branch that only some
+    # devices take, the gradient would wait for the others for ever.
+    if surrogate == "logistic":
+        own, others = scale * own, scale * others
+    else:
+        others += margin
     weights = [gathered(one, axis_name) for one in (is_negative, is_positive)[:groups]]
     sets, size = own.shape[:-1], others.shape[-1]
 
     def of_set(arrays: tuple[Array, ...]) -> Array:
         own, is_positive, others, *weights = arrays
         pairs = own, is_positive, others, jnp.stack(weights)
-        if surrogate == "logistic":
-            sums = _in_blocks(*pairs, scale)
-        else:
-            sums = _by_sorting(*pairs, margin)
+        sums = (_in_blocks if surrogate == "logistic" else _by_sorting)(*pairs)
         return jnp.sum(jnp.where(is_positive > 0, of_positive(*sums), 0))
 
     # Many small sets at a time, large ones one by one: then the memory is that of one,
@@ -95,13 +98,11 @@ def over_positives(
     return Totals(*(found if axis_name is None else jax.lax.psum(found, axis_name)))
 
 
-def _by_sorting(
-    own: Array, is_positive: Array, others: Array, weights: Array, margin: float | Array
-) -> Array:
-    """Return sum_j w_j max(0, margin - (s_i - s_j))^2 for own i: `[K, R]`."""
+def _by_sorting(own: Array, is_positive: Array, others: Array, weights: Array) -> Array:
+    """Return sum_j w_j max(0, s_j - s_i)^2 for own i: `[K, R]`."""
     del is_positive
     size = own.shape[-1]
-    keys = jnp.concatenate([own, others + margin])
+    keys = jnp.concatenate([own, others])
     order = jnp.argsort(-jax.lax.stop_gradient(keys))
     # Own scores are in the order, but weigh nothing.
     weights = jnp.pad(weights, [(0, 0), (size, 0)])
@@ -148,10 +149,9 @@ def _in_blocks(
     is_positive: Array,
     others: Array,
     weights: Array,
-    scale: float | Array,
     block: tuple[int, int] = BLOCK,
 ) -> Array:
-    """Return sum_j w_j log(1 + exp(-scale (s_i - s_j))) for positive i: `[K, R]`.
+    """Return sum_j w_j log(1 + exp(s_j - s_i)) for positive i: `[K, R]`.
 
     Positives come first, as do others that weigh something, so that blocks of neither
     are skipped.
@@ -161,7 +161,7 @@ def _in_blocks(
     columns, _ = _blocks(columns, jnp.any(weights > 0, axis=0), block[1])
 
     def pairs(row: Array, column: Array) -> Array:
-        losses = jax.nn.softplus(scale * (column[0] - row[0][:, None]))
+        losses = jax.nn.softplus(column[0] - row[0][:, None])
         return jnp.einsum(
             "ij,kj->ki", losses, column[1:], precision=jax.lax.Precision.HIGHEST
         )

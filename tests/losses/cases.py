@@ -344,16 +344,16 @@ SETS = [
     ("lovasz_softmax", ALL, {"axis": -1, "absent": "smooth"}),
 ]
 
-RANKING = {"surrogate": "squared_hinge", "scores": "log_odds", "margin": 0.7}
+ODDS = {"scores": "log_odds", "margin": 0.7}
 LOGISTIC = {"surrogate": "logistic", "scores": "log_odds"}
 METRICS = [
     ("pairwise_auc", ALL, {}),
     ("pairwise_auc", ALL, LOGISTIC),
-    ("pairwise_auc", ALL, {"axis": -1, **RANKING}),
+    ("pairwise_auc", ALL, {"axis": -1, **ODDS}),
     ("pairwise_auc", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
     ("average_precision", ALL, {}),
     ("average_precision", ALL, LOGISTIC),
-    ("average_precision", ALL, {"axis": -1, **RANKING}),
+    ("average_precision", ALL, {"axis": -1, **ODDS}),
     ("average_precision", ALL, {"axis": 0, "surrogate": "logistic", "scale": 3.0}),
     ("anyloss", ALL, {}),
     ("anyloss", ALL, {"metric": "accuracy"}),
