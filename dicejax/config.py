@@ -26,12 +26,13 @@ from cattrs.strategies import (
     include_subclasses,
 )
 
-from dicejax import objectives
+from dicejax import json_text, objectives
 from dicejax.data import synonyms
 from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError
+from dicejax.files import file_name
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.settings import Rate, Size, check_fields
@@ -223,6 +224,9 @@ class Experiment:
     recording: Recording = Recording()
     analysis: Analysis = Analysis()
 
+    def __post_init__(self) -> None:
+        file_name(self.name, "name")
+
 
 # Fields of earlier versions, with their names now.
 RENAMED = {
@@ -338,8 +342,16 @@ def _located(path: Path) -> Iterator[None]:
 
 
 def to_json(experiment: Experiment) -> str:
-    """Return an experiment as JSON, with class names where a field is open."""
-    return json.dumps(_converter().unstructure(experiment, Experiment), indent=2) + "\n"
+    """Return an experiment as JSON, with class names where a field is open.
+
+    Raises:
+      InputError: a setting is infinite or not a number.
+    """
+    content = _converter().unstructure(experiment, Experiment)
+    try:
+        return json.dumps(content, indent=2, allow_nan=False) + "\n"
+    except ValueError as error:
+        raise InputError(f"experiment: {error}; want finite settings") from error
 
 
 def from_json(text: str, origin: str = "experiment.json") -> Experiment:
@@ -354,9 +366,9 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
       InputError: not JSON, an unknown field or type, or a value that does not fit.
     """
     try:
-        return _converter().structure(json.loads(text), Experiment)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{origin}:{error.lineno}: not JSON: {error.msg}") from error
+        return _converter().structure(json_text.parse(text), Experiment)
+    except Flaw as flaw:
+        raise flaw.at(origin, flaw.line) from flaw
     except Exception as error:  # cattrs groups the errors of all fields
         reasons = "; ".join(cattrs.transform_error(error, format_exception=_reason))
         reasons += _renamed(reasons)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import gzip
+import hashlib
 import io
 import os
 import stat
@@ -20,7 +21,7 @@ from typing import IO
 
 from etils import epath
 
-from dicejax.errors import Flaw, InputError, suggestion
+from dicejax.errors import Flaw, InputError, shown, suggestion
 
 Path = str | os.PathLike[str]
 
@@ -95,13 +96,39 @@ def lines(
         raise InputError.at(path, None, "is empty", "name another file")
 
 
-def write_whole(folder: epath.Path, name: str, text: str) -> None:
+def entries(folder: epath.Path) -> list[epath.Path]:
+    """Return the files and folders in a folder, sorted.
+
+    Raises:
+      InputError: it cannot be read.
+    """
+    with reported(folder, "read"):
+        return sorted(folder.iterdir())
+
+
+@contextlib.contextmanager
+def reported(path: epath.Path, done: str = "written") -> Iterator[None]:
+    """Turn errors of the file system into an InputError.
+
+    Args:
+      path: what is read or written.
+      done: "read" or "written".
+    """
+    try:
+        yield
+    except OSError as error:
+        what = f"cannot be {done}: {error.strerror or error}"
+        do = "make room or mend the folder, then run the same command again"
+        raise InputError.at(path, None, what, do) from error
+
+
+def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     """Write a file atomically; the jobs of an array may write it at the same time.
 
     Args:
       folder: folder, created if missing.
       name: name of the file.
-      text: content, written in UTF-8.
+      content: text is written in UTF-8.
 
     Raises:
       InputError: the folder cannot be made or written to.
@@ -109,12 +136,111 @@ def write_whole(folder: epath.Path, name: str, text: str) -> None:
     partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(_bytes(content))
         partial.replace(folder / name)
     except OSError as error:
+        with contextlib.suppress(OSError):
+            partial.unlink()
         raise InputError(
             f"{folder}: cannot be written to: {error.strerror or error}"
         ) from error
+
+
+SUMS = "SHA256SUMS"
+_RESTORE = "restore it, or make it again with --overwrite"
+
+
+def write_checked(folder: epath.Path, name: str, content: str | bytes) -> None:
+    """Write a file atomically, and its SHA-256 to SHA256SUMS in the same folder.
+
+    The sum comes first: after a kill in between the file is absent, or `read_checked`
+    refuses it. `sha256sum -c SHA256SUMS` checks a whole folder.
+
+    Args:
+      folder: folder, created if missing; processes that write at the same time must
+        write the same.
+      name: name of the file.
+      content: text is written in UTF-8.
+
+    Raises:
+      InputError: the folder cannot be made or written to.
+    """
+    sign(folder, name, _bytes(content))
+    write_whole(folder, name, content)
+
+
+def sign(folder: epath.Path, name: str, content: bytes) -> None:
+    """Write the SHA-256 of a file that exists already to SHA256SUMS.
+
+    Raises:
+      InputError: the folder cannot be made or written to.
+    """
+    sums = _sums(folder) if (folder / SUMS).exists() else {}
+    sums[name] = hashlib.sha256(content).hexdigest()
+    listed = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
+    write_whole(folder, SUMS, listed)
+
+
+def read_checked(folder: epath.Path, name: str) -> bytes:
+    """Read a file of `write_checked`.
+
+    Raises:
+      InputError: it is missing, cannot be read, or is not as it was written.
+    """
+    file = folder / name
+    if not file.exists():
+        raise InputError.at(file, None, "missing", _RESTORE)
+    content, wanted = read_bytes(file), _sums(folder).get(name)
+    if hashlib.sha256(content).hexdigest() == wanted:
+        return content
+    what = f"is not listed in {SUMS}"
+    if wanted is not None:
+        what = f"has changed since it was written (its SHA-256 is not as in {SUMS})"
+    do = f"{_RESTORE}; if the change is meant, put the new sum there"
+    raise InputError.at(file, None, what, do)
+
+
+def was_written(folder: epath.Path, name: str) -> bool:
+    """Return whether `write_checked` wrote a file, which may be missing since.
+
+    Raises:
+      InputError: the sums cannot be read.
+    """
+    return (folder / name).exists() or name in _sums(folder)
+
+
+def file_name(text: str, what: str) -> str:
+    """Return a text that names a folder, if that folder stays below its parent.
+
+    >>> file_name("conll03", "name")
+    'conll03'
+
+    Args:
+      text: the name.
+      what: what it is, for the error.
+
+    Raises:
+      InputError: it has slashes or control characters, begins with a dot, or is empty.
+    """
+    if text.isprintable() and not text.startswith(".") and text and "/" not in text:
+        return text
+    raise InputError(
+        f"{what} is {shown(text)}; a folder will be called so: want letters, digits "
+        "and signs, but no slash, and no dot in front"
+    )
+
+
+def _sums(folder: epath.Path) -> dict[str, str]:
+    file = folder / SUMS
+    if not file.exists():
+        raise InputError.at(file, None, "missing", _RESTORE)
+    lines = read_bytes(file).decode("utf-8", "replace").split("\n")
+    parts = [line.partition("  ") for line in lines]
+    return {name: digest for digest, _, name in parts if name}
+
+
+def _bytes(content: str | bytes) -> bytes:
+    return content.encode("utf-8") if isinstance(content, str) else content
 
 
 @contextlib.contextmanager

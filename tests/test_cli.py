@@ -10,12 +10,14 @@ import sys
 import jax
 import numpy as np
 import pytest
+from etils import epath
 from safetensors.numpy import load_file, save_file
 
 from dicejax import config
 from dicejax.cli import parse, run
 from dicejax.cli.choices import objective_named
 from dicejax.data import tokenize
+from dicejax.files import write_checked
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import Lion
 
@@ -289,11 +291,10 @@ def test_what_cannot_be_done_is_said_in_one_line(project, capsys, argv, parts):
 
 
 def test_an_unfinished_run_is_not_evaluated(project, capsys):
-    (project / "half").mkdir()
     mine = config.load(project / "mine.py")
     other = dataclasses.replace(mine.training, seed=mine.training.seed + 1)
     begun = config.to_json(dataclasses.replace(mine, training=other))
-    (project / "half/experiment.json").write_text(begun)
+    write_checked(epath.Path("half"), "experiment.json", begun)
     fails(capsys, ["evaluate", "half"], "did not finish")
     fails(capsys, ["train", "mine.py", "--out", "half"], "an unfinished run")
     (project / "other").mkdir()

@@ -16,6 +16,7 @@ from jax.sharding import Mesh
 from dicejax.comparison.jobs import BASELINE, Job, Outcome
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
+from dicejax.training.lock import locked
 from dicejax.training.predict import Shift
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, describe
@@ -84,21 +85,22 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     """Score the baselines of finished cross-entropy runs that have none yet.
 
     Raises:
-      InputError: a run cannot be read.
+      InputError: a run cannot be read, or another process writes it.
     """
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
         if job.experiment.objective != BASELINE:
             continue
-        if not run.is_finished or run.baselines() is not None:
+        if not run.is_finished or run.has_baselines:
             continue
-        # The data is the same for all seeds, so it is read once.
-        setup = setup or describe(job.experiment, warn=lambda text: None)
-        mesh = job.experiment.mesh.make()
-        _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
-        found = _Controls(setup, mesh, params).scored()
-        run.write_baselines(found)
+        with locked(run.path):
+            # The data is the same for all seeds, so it is read once.
+            setup = setup or describe(job.experiment, warn=lambda text: None)
+            mesh = job.experiment.mesh.make()
+            _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
+            found = _Controls(setup, mesh, params).scored()
+            run.write_baselines(found)
         for name, control in found.items():
             said = f"{control['value']:g}, dev {100 * control['dev_score']:.2f}"
             say(f"{job.loss} seed {job.seed}: {name} {said}")

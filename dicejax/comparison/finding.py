@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from etils import epath
 
-from dicejax import config
+from dicejax import config, files
 from dicejax.comparison import tuning
 from dicejax.comparison.jobs import Job
 from dicejax.errors import InputError
 from dicejax.objectives import names_of
+from dicejax.training.boards import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
 
 
@@ -29,8 +30,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
       InputError: there are none, two have the same loss and seed, or they differ in
         more than loss and seed; tuned ones may differ in the learning rate too.
     """
-    runs = [run for path in paths for run in _runs_in(path)]
-    runs = list({str(run.path): run for run in runs}.values())
+    runs = list(_runs_in(paths))
     if not runs:
         raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
     experiments = [run.experiment() for run in runs]
@@ -56,18 +56,12 @@ def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
     Raises:
       InputError: records differ, or cannot be read.
     """
-    found = {
-        str(path) for job in jobs if (path := _record(Run(epath.Path(job.folder))))
-    }
+    found = {path for job in jobs if (path := _record(Run(epath.Path(job.folder))))}
     if len(found) > 1:
-        raise InputError(
-            f"{', '.join(sorted(found))}: runs of several tunings cannot be compared"
-        )
+        files_found = ", ".join(sorted(map(str, found)))
+        raise InputError(f"{files_found}: runs of several tunings cannot be compared")
     for file in found:
-        try:
-            return json.loads(epath.Path(file).read_text())
-        except json.JSONDecodeError as error:
-            raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
+        return tuning.read(file.parent)
     return None
 
 
@@ -84,24 +78,29 @@ def common_folder(paths: Sequence[str]) -> str:
     return str(found)
 
 
-def _runs_in(path: str) -> Iterator[Run]:
-    folder = epath.Path(path)
-    if not folder.is_dir():
-        raise InputError(f"{path}: no such folder")
-    waiting = [folder]
+def _runs_in(paths: Sequence[str]) -> Iterator[Run]:
+    """Yield each run once, though links may lead to it in several ways."""
+    waiting, seen = [epath.Path(path) for path in reversed(paths)], set()
+    for folder in waiting:
+        if not folder.is_dir():
+            raise InputError(f"{folder}: no such folder")
     while waiting:
         here = waiting.pop()
+        place = os.path.realpath(here) if is_local(here) else str(here)
+        if place in seen:
+            continue
+        seen.add(place)
         if (here / EXPERIMENT).exists():
             yield Run(here)
             continue
         has_trials = (here / tuning.FILE).exists()
-        waiting += sorted(
+        waiting += [
             one
-            for one in here.iterdir()
+            for one in files.entries(here)
             if one.is_dir()
             and not one.name.startswith(".")
             and not (has_trials and one.name == tuning.TRIALS)
-        )
+        ]
 
 
 def _record(run: Run) -> epath.Path | None:

@@ -12,9 +12,11 @@ from etils import epath
 
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError, shown
+from dicejax.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
+from dicejax.training.lock import locked
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.train import train
@@ -74,10 +76,11 @@ def jobs_of(
       folder: parent of the run folders, `folder/NAME/seed-N`.
 
     Raises:
-      InputError: two objectives have the same name.
+      InputError: two objectives have the same name, or no folder can have one's.
     """
     objectives = with_baselines(objectives)
-    names, first = names_of(objectives), experiment.training.seed
+    names = [file_name(name, "loss") for name in names_of(objectives)]
+    first = experiment.training.seed
     return [
         Job(
             name,
@@ -121,7 +124,8 @@ def train_all(
     kept.
 
     Raises:
-      InputError: a folder holds a run of other settings; raised before any is trained.
+      InputError: a folder holds a run of other settings, raised before any is trained;
+        or another process trains one of them.
       Stopped: a signal interrupted training.
     """
     runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
@@ -132,14 +136,19 @@ def train_all(
             progress.say(f"{name}: diverged before, see {job.folder}; not tried again")
         elif run.continues and run.is_finished:
             progress.say(f"{name}: used again from {job.folder}")
-            only_weights_stay(run.checkpoints, run.result()["best_step"])
+            with locked(run.path):
+                only_weights_stay(run.checkpoints, run.result()["best_step"])
         else:
             try:
-                result = train(
-                    job.experiment, job.folder, overwrite=overwrite, progress=progress
-                )
-                # The optimizer states of many runs would fill the disk.
-                only_weights_stay(run.checkpoints, result.best_step)
+                with locked(run.path):
+                    result = train(
+                        job.experiment,
+                        job.folder,
+                        overwrite=overwrite,
+                        progress=progress,
+                    )
+                    # The optimizer states of many runs would fill the disk.
+                    only_weights_stay(run.checkpoints, result.best_step)
             except Diverged as error:
                 progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)

@@ -15,11 +15,13 @@ import optuna
 from etils import epath
 from optuna.distributions import FloatDistribution, IntDistribution
 
+from dicejax import files
 from dicejax.comparison import spaces
 from dicejax.comparison.jobs import Job
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.metrics.scores import heading
+from dicejax.training.lock import locked
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.train import train
@@ -161,8 +163,18 @@ def tune(
             progress.advance(overall)
         found.append(Tuned(loss, experiment, tuple(made)))
     progress.end(overall)
-    _write(epath.Path(folder) / FILE, to_json(found))
+    text = json.dumps(to_json(found), indent=2) + "\n"
+    files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
     return found
+
+
+def read(folder: epath.Path) -> dict[str, Any]:
+    """Read the tuning record of a comparison.
+
+    Raises:
+      InputError: it is missing or damaged, or has changed since it was written.
+    """
+    return json.loads(files.read_checked(folder, FILE))
 
 
 def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
@@ -272,8 +284,9 @@ def _trials_of(
                 train(experiment, place, score_test=False, **options)
             except Diverged as error:
                 progress.say(f"diverged: {error}")
-        if run.checkpoints.exists():
-            run.checkpoints.rmtree()  # of no use any more, and large
+        with locked(run.path):
+            if run.checkpoints.exists():
+                run.checkpoints.rmtree()  # of no use any more, and large
         dev = run.result()["best_dev_score"] if run.is_finished else None
         trial = Trial(values, dev)
         if asked is not None:
@@ -320,13 +333,3 @@ def _dev(trial: Trial, experiment: Experiment) -> str:
 
 def _number(trial: Trial) -> str:
     return "diverged" if trial.dev is None else f"{100 * trial.dev:.2f}"
-
-
-def _write(file: epath.Path, content: Mapping[str, Any]) -> None:
-    """Write atomically, and only if changed: shards write at the same time."""
-    text = json.dumps(content, indent=2) + "\n"
-    if file.exists() and file.read_text() == text:
-        return
-    partial = file.parent / (file.name + ".partial")
-    partial.write_text(text)
-    partial.replace(file)

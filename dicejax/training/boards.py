@@ -16,6 +16,7 @@ from etils import epath
 from tensorboardX import SummaryWriter
 
 from dicejax.errors import InputError
+from dicejax.files import read_text
 
 WANDB_ID = "wandb_id.txt"
 """The file in a run's folder that holds the run's id at Weights & Biases."""
@@ -166,4 +167,4 @@ def _wandb_id(folder: epath.Path) -> str:
     file = folder / WANDB_ID
     if not file.exists():
         file.write_text(uuid.uuid4().hex[:16] + "\n")
-    return file.read_text().strip()
+    return read_text(file).strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import operator
@@ -13,6 +14,8 @@ from typing import Any
 
 from etils import epath
 
+from dicejax.errors import InputError
+from dicejax.files import read_bytes, reported
 from dicejax.training.boards import Board, TensorBoard, is_local
 
 
@@ -34,7 +37,7 @@ def json_line(step: int, values: dict[str, Any]) -> bytes:
     >>> json_line(3, {"loss": float("inf")})
     b'{"step": 3, "loss": null}\n'
     """
-    record = {"step": step} | _finite(values)
+    record = {"step": step} | finite(values)
     return (json.dumps(record, allow_nan=False) + "\n").encode()
 
 
@@ -45,26 +48,47 @@ class AppendedLines:
     """A line that was appended outlives the process without a flush."""
 
     def __init__(self, file: epath.Path, after_step: int):
-        path = os.fspath(file)
-        content = file.read_bytes() if file.exists() else b""
+        self._path = file
+        content = read_bytes(file) if file.exists() else b""
         kept = _kept(content, after_step)
-        if kept != content:
-            _replace(path, kept)
-        self._file = open(path, "ab")  # noqa: SIM115
+        self._hash = hashlib.sha256(kept)
+        with reported(file):
+            if kept != content:
+                _replace(os.fspath(file), kept)
+            self._file = open(file, "ab")  # noqa: SIM115
 
     def append(self, line: bytes) -> None:
         """Add a line with its end."""
-        self._file.write(line)
-        self._file.flush()
+        with reported(self._path):
+            self._check()
+            self._file.write(line)
+            self._file.flush()
+        self._hash.update(line)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the content."""
+        return self._hash.hexdigest()
 
     def flush(self) -> None:
         """Flush to durable storage."""
-        os.fsync(self._file.fileno())
+        with reported(self._path):
+            self._check()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
         """Flush and close."""
-        self.flush()
-        self._file.close()
+        with self._file:
+            self.flush()
+
+    def _check(self) -> None:
+        """Raise if the path leads elsewhere: what is written would be lost."""
+        file = os.fstat(self._file.fileno())
+        if not self._path.exists() or not os.path.samestat(file, os.stat(self._path)):
+            raise InputError(
+                f"{self._path}: was deleted or replaced while the run wrote to it; run "
+                "the same command again"
+            )
 
 
 class RewrittenLines:
@@ -73,7 +97,7 @@ class RewrittenLines:
     durable = False
 
     def __init__(self, file: epath.Path, after_step: int):
-        content = file.read_bytes() if file.exists() else b""
+        content = read_bytes(file) if file.exists() else b""
         self._file = file
         self._content = bytearray(_kept(content, after_step))
         self._changed = self._content != content
@@ -83,10 +107,16 @@ class RewrittenLines:
         self._content += line
         self._changed = True
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the content."""
+        return hashlib.sha256(self._content).hexdigest()
+
     def flush(self) -> None:
         """Flush to durable storage."""
         if self._changed:
-            self._file.write_bytes(bytes(self._content))
+            with reported(self._file):
+                self._file.write_bytes(bytes(self._content))
             self._changed = False
 
     def close(self) -> None:
@@ -101,24 +131,26 @@ def _kept(content: bytes, after_step: int) -> bytes:
     b'{"step": 1}\n'
     """
     *lines, _ = content.split(b"\n")  # an incomplete last line is dropped
-    if lines and _record(lines[-1]) is None:
+    if lines and record_of(lines[-1]) is None:
         lines.pop()
-    return b"".join(line + b"\n" for line in lines if not _is_after(line, after_step))
+    return b"".join(
+        line + b"\n" for line in lines if not is_after(record_of(line), after_step)
+    )
 
 
-def _record(line: bytes) -> Any:
-    """Return the content of a line, or None where it is not JSON."""
+def record_of(line: bytes) -> dict[str, Any] | None:
+    """Return the record of a line, or None where there is none."""
     try:
-        return json.loads(line)
-    except ValueError:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
         return None
+    return record if isinstance(record, dict) else None
 
 
-def _is_after(line: bytes, after_step: int) -> bool:
-    """Return whether a line is the record of a later step."""
-    record = _record(line)
-    step = record.get("step") if isinstance(record, dict) else None
-    return isinstance(step, int | float) and step > after_step
+def is_after(record: dict[str, Any] | None, step: int) -> bool:
+    """Return whether a record is that of a later step."""
+    found = None if record is None else record.get("step")
+    return isinstance(found, int | float) and found > step
 
 
 def _replace(path: str, content: bytes) -> None:
@@ -131,12 +163,12 @@ def _replace(path: str, content: bytes) -> None:
     os.replace(partial, path)
 
 
-def _finite(value: Any) -> Any:
-    """Replace numbers that JSON cannot write by None."""
+def finite(value: Any) -> Any:
+    """Return a value with None in the place of numbers that JSON cannot write."""
     if isinstance(value, dict):
-        return {name: _finite(inner) for name, inner in value.items()}
+        return {name: finite(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_finite(inner) for inner in value]
+        return [finite(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
@@ -221,6 +253,11 @@ class MetricsLog:
         if not self._lines.durable and waited >= REWRITE_EVERY_S:
             self.flush()
 
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of metrics.jsonl."""
+        return self._lines.sha256
+
     def flush(self) -> None:
         """Flush to durable storage, as before each checkpoint."""
         self._lines.flush()
@@ -238,6 +275,8 @@ class MetricsLog:
 
 class NoLog:
     """A `MetricsLog` that does nothing, for all processes but the first."""
+
+    sha256 = ""
 
     def __enter__(self) -> NoLog:
         return self

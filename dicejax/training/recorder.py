@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import math
 from collections.abc import Mapping
@@ -21,7 +20,9 @@ from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.boards import WeightsAndBiases
 from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.gradients.collector import FILE as ANALYSIS
 from dicejax.training.gradients.collector import Collector
+from dicejax.training.logging import FILE as METRICS
 from dicejax.training.logging import MetricsLog, NoLog
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
@@ -47,6 +48,7 @@ class LoopState:
       epoch_losses: losses of this epoch up to the last line.
       throughput: sums of the meter.
       data: checksum of the training data.
+      digests: SHA-256 of metrics.jsonl and analysis.jsonl.
     """
 
     step: int = 0
@@ -60,6 +62,7 @@ class LoopState:
     epoch_losses: list[float] = dataclasses.field(default_factory=list)
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
     data: int = 0
+    digests: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return a copy that fits JSON; numbers that are not finite become text."""
@@ -121,6 +124,13 @@ class Recorder:
         self.gradients = Collector(
             setup, run.path, mesh, after_step=loop.step, say=progress.say
         )
+        for name, digest in self._digests().items():
+            known = loop.digests.get(name)
+            if known and digest and known != digest:
+                progress.note(
+                    f"{run.path / name}: has changed since the checkpoint of step "
+                    f"{loop.step}; the run continues it as it is"
+                )
         lengths = [len(item) for item in setup.data.items["train"]]
         operations = flops_per_token(setup.network.encoder, attended_length(lengths))
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
@@ -234,9 +244,18 @@ class Recorder:
             self._loop.evaluated = self._loop.step not in self._epoch_ends
             self._save(state)
 
-    def _save(self, state: TrainState, score: float | None = None) -> None:
+    def _digests(self) -> dict[str, str]:
+        """Return the SHA-256 of the records by file."""
+        return {METRICS: self._log.sha256, ANALYSIS: self.gradients.sha256}
+
+    def flush(self) -> None:
+        """Flush the records to durable storage."""
         self._log.flush()
         self.gradients.flush()
+
+    def _save(self, state: TrainState, score: float | None = None) -> None:
+        self.flush()
+        self._loop.digests = self._digests()
         self._saved = self._loop.step
         self._checkpoints.save(self._saved, state, score, self._loop.to_json())
 
@@ -252,9 +271,7 @@ class Recorder:
             "--overwrite"
         )
         if is_main_process():
-            content = io.BytesIO()
-            np.savez_compressed(content, **self._batches[first - 1].arrays)
-            file.write_bytes(content.getvalue())
+            self._run.write_arrays(file.name, self._batches[first - 1].arrays)
             self._run.write_diverged(str(error))
         raise error
 

@@ -15,7 +15,7 @@ import dicejax
 from dicejax.errors import InputError
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.processes import is_main_process
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import RESULT, Run
 from dicejax.training.setup import Setup, checksum
 from dicejax.training.state import TrainState
 
@@ -75,8 +75,18 @@ class Result:
 
     @classmethod
     def read(cls, run: Run) -> Result:
-        """Read the result of a finished run."""
-        return cls(folder=str(run.path), **run.result())
+        """Read the result of a finished run.
+
+        Raises:
+          InputError: it is missing or damaged, or of another version.
+        """
+        try:
+            return cls(folder=str(run.path), **run.result())
+        except TypeError as error:
+            raise InputError(
+                f"{run.path / RESULT}: is no result of this version of dicejax "
+                f"({error}); train again with --overwrite"
+            ) from error
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of `result.json`."""

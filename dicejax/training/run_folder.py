@@ -15,6 +15,8 @@ baselines.json    scores of moved decisions, see `comparison.baselines`; and
 baselines.npz     their per-example statistics
 result.json       the final scores; written last, so it marks a finished run
 diverged.json     instead of it: why training was given up
+SHA256SUMS        the SHA-256 of all these but the boards and checkpoints; a file that
+                  has changed since is refused
 """
 
 from __future__ import annotations
@@ -22,21 +24,20 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import zipfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from etils import epath
 from tokenizers import Tokenizer
 
-from dicejax import config
+from dicejax import config, files, json_text
 from dicejax.data import tokenize
-from dicejax.errors import InputError, first_line
-from dicejax.files import write_whole
+from dicejax.errors import Flaw, InputError, first_line
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
+from dicejax.training.logging import finite
 
 RESULT = "result.json"
 STATISTICS = "test_statistics.npz"
@@ -45,6 +46,10 @@ BASELINES = "baselines.json"
 BASELINE_STATISTICS = "baselines.npz"
 DIVERGED = "diverged.json"
 EXPERIMENT = "experiment.json"
+LABELS = "labels.json"
+ENCODER = "encoder.json"
+
+T = TypeVar("T", dict, list)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +86,7 @@ class Run:
         if not run.path.is_dir():
             raise InputError(f"{path}: is a file; name another folder with --out")
         if not (run.path / EXPERIMENT).exists():
-            if any(run.path.iterdir()):
+            if files.entries(run.path):
                 raise InputError(
                     f"{path}: is not empty and holds no run; name another --out"
                 )
@@ -153,12 +158,13 @@ class Run:
             if partial.exists():
                 partial.rmtree()
             partial.mkdir(parents=True)
-            (partial / "labels.json").write_text(_json(list(labels)))
-            (partial / "encoder.json").write_text(_json(dataclasses.asdict(encoder)))
-            (partial / tokenize.FILE).write_text(
-                tokenizer.to_str(pretty=True), encoding="utf-8"
-            )
-            (partial / EXPERIMENT).write_text(config.to_json(experiment))
+            for name, content in (
+                (LABELS, _json(list(labels))),
+                (ENCODER, _json(dataclasses.asdict(encoder))),
+                (tokenize.FILE, tokenizer.to_str(pretty=True)),
+                (EXPERIMENT, config.to_json(experiment)),
+            ):
+                files.write_checked(partial, name, content)
             if self.path.exists():  # `create` has made sure that it may go
                 self.path.rmtree()
             partial.rename(self.path)
@@ -169,17 +175,41 @@ class Run:
             ) from error
 
     def write_result(self, result: dict[str, Any]) -> None:
-        """Write the final scores in one move, so that they are whole or absent."""
-        write_whole(self.path, RESULT, _json(result))
-        (self.path / DIVERGED).unlink(missing_ok=True)
+        """Write the final scores in one move, so that they are whole or absent.
+
+        From now on the records of training count as they are.
+        """
+        for file in files.entries(self.path):
+            if file.name.endswith(".jsonl"):
+                files.sign(self.path, file.name, files.read_bytes(file))
+        self._write(RESULT, _json(result))
+        with files.reported(self.path):
+            (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:
         """Return the final scores."""
-        return self._read(RESULT)
+        return self._read_json(RESULT, dict)
+
+    def records(self, name: str) -> list[dict[str, Any]]:
+        """Return the records of training in metrics.jsonl or analysis.jsonl.
+
+        Raises:
+          InputError: the file is missing or damaged, or has changed since the end.
+        """
+        file = self.path / name
+        content = self._read(name) if self.is_finished else files.read_bytes(file)
+        *lines, _ = content.split(b"\n")  # what follows the last one is torn
+        found = []
+        for number, line in enumerate(lines, 1):
+            record = _parsed(line, file, dict, number)
+            if type(record.get("step")) is not int:
+                raise InputError.at(file, number, "has no step", "train it again")
+            found.append(record)
+        return found
 
     def write_statistics(self, shares: np.ndarray) -> None:
         """Write per-example statistics of the test split, `[N, C, 2]`."""
-        self._write_arrays(STATISTICS, {"example_statistics": shares})
+        self.write_arrays(STATISTICS, {"example_statistics": shares})
 
     def example_statistics(self) -> np.ndarray:
         """Return per-example statistics of the test split, `[N, C, 2]`.
@@ -187,11 +217,12 @@ class Run:
         Raises:
           InputError: the run has none, or the file cannot be read.
         """
-        return self._arrays(STATISTICS, "example_statistics")["example_statistics"]
+        (found,) = self._arrays(STATISTICS, ["example_statistics"]).values()
+        return found
 
     def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
         """Write counts of test scores, `[C, 2, BINS]` by output."""
-        self._write_arrays(SCORE_COUNTS, counts)
+        self.write_arrays(SCORE_COUNTS, counts)
 
     def score_counts(self) -> dict[str, np.ndarray]:
         """Return counts of test scores, `[C, 2, BINS]` by output.
@@ -204,14 +235,14 @@ class Run:
     def write_baselines(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep scores of moved decisions by name, each with an array of `shares`."""
         shares = {name: one["example_statistics"] for name, one in controls.items()}
-        self._write_arrays(BASELINE_STATISTICS, shares)
+        self.write_arrays(BASELINE_STATISTICS, shares)
         rest = {
             name: {
                 key: value for key, value in one.items() if key != "example_statistics"
             }
             for name, one in controls.items()
         }
-        write_whole(self.path, BASELINES, _json(rest))
+        self._write(BASELINES, _json(rest))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
         """Return the baselines; None where there are none.
@@ -219,77 +250,104 @@ class Run:
         Raises:
           InputError: a file cannot be read.
         """
-        if not (self.path / BASELINES).exists():
+        if not files.was_written(self.path, BASELINES):
             return None
-        controls = self._read(BASELINES)
-        shares = self._arrays(BASELINE_STATISTICS, *controls)
+        controls = self._read_json(BASELINES, dict)
+        shares = self._arrays(BASELINE_STATISTICS, list(controls))
         return {
             name: one | {"example_statistics": shares[name]}
             for name, one in controls.items()
         }
 
-    def _write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+    @property
+    def has_baselines(self) -> bool:
+        """Whether the baselines are scored."""
+        return (self.path / BASELINES).exists()
+
+    def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write arrays as an npz file."""
         content = io.BytesIO()
         np.savez_compressed(content, **arrays)
-        (self.path / name).write_bytes(content.getvalue())
+        self._write(name, content.getvalue())
 
-    def _arrays(self, name: str, *wanted: str) -> dict[str, np.ndarray]:
-        file = self.path / name
+    def _arrays(
+        self, name: str, wanted: list[str] | None = None
+    ) -> dict[str, np.ndarray]:
+        content = self._read(name)
         try:
-            with np.load(io.BytesIO(file.read_bytes()), allow_pickle=False) as found:
+            with np.load(io.BytesIO(content), allow_pickle=False) as found:
                 return {key: found[key] for key in wanted or found.files}
-        except FileNotFoundError as error:
-            raise InputError(
-                f"{file}: missing; train the run again with --overwrite"
-            ) from error
-        except (ValueError, KeyError, zipfile.BadZipFile) as error:
-            raise InputError(f"{file}: damaged: {first_line(error)}") from error
+        except Exception as error:  # of zip, zlib, or the header
+            raise _damaged(self.path / name, first_line(error)) from error
 
     def write_diverged(self, message: str) -> None:
         """Record that training was given up."""
-        write_whole(self.path, DIVERGED, _json({"message": message}))
+        self._write(DIVERGED, _json({"message": message}))
 
     def diverged(self) -> str | None:
         """Return why training was given up; None otherwise."""
         if not (self.path / DIVERGED).exists():
             return None
-        return self._read(DIVERGED)["message"]
+        return str(self._read_json(DIVERGED, dict).get("message"))
 
     def experiment(self) -> config.Experiment:
         """Return the experiment as it was run."""
-        file = self.path / EXPERIMENT
-        return config.from_json(file.read_text(), str(file))
+        content = self._read(EXPERIMENT).decode("utf-8", "replace")
+        return config.from_json(content, str(self.path / EXPERIMENT))
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels the network chooses from."""
-        return tuple(self._read("labels.json"))
+        found = self._read_json(LABELS, list)
+        if not all(isinstance(label, str) for label in found):
+            raise _damaged(self.path / LABELS, "labels are strings")
+        return tuple(found)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""
-        return Tokenizer.from_str(
-            (self.path / tokenize.FILE).read_text(encoding="utf-8")
-        )
+        content = self._read(tokenize.FILE)
+        try:
+            return Tokenizer.from_buffer(content)
+        except Exception as error:  # tokenizers raises just that
+            raise _damaged(self.path / tokenize.FILE, first_line(error)) from error
 
     def network(self) -> Network:
         """Return the architecture."""
         experiment = self.experiment()
         return Network(
             encoder=huggingface.config_from(
-                self._read("encoder.json"), str(self.path / "encoder.json")
+                self._read_json(ENCODER, dict), str(self.path / ENCODER)
             ),
             heads=experiment.task.heads(self.labels()),
             precision=experiment.training.precision,
         )
 
-    def _read(self, name: str) -> Any:
-        file = self.path / name
-        try:
-            return json.loads(file.read_text())
-        except FileNotFoundError as error:
-            raise InputError(f"{file}: missing; is the run folder complete?") from error
-        except json.JSONDecodeError as error:
-            raise InputError(f"{file}:{error.lineno}: not JSON: {error.msg}") from error
+    def _write(self, name: str, content: str | bytes) -> None:
+        if not (self.path / files.SUMS).exists():
+            raise InputError(
+                f"{self.path}: was deleted meanwhile; run the same command again"
+            )
+        files.write_checked(self.path, name, content)
+
+    def _read(self, name: str) -> bytes:
+        return files.read_checked(self.path, name)
+
+    def _read_json(self, name: str, kind: type[T]) -> T:
+        return _parsed(self._read(name), self.path / name, kind)
+
+
+def _parsed(
+    content: bytes, file: epath.Path, kind: type[T], line: int | None = None
+) -> T:
+    try:
+        text = content.decode("utf-8", "replace")
+        return json_text.value_of(json_text.parse(text), kind)
+    except Flaw as flaw:
+        raise flaw.at(file, line or flaw.line) from flaw
+
+
+def _damaged(file: epath.Path, reason: str) -> InputError:
+    return InputError.at(file, None, f"damaged: {reason}", "train it again")
 
 
 def _json(content: Any) -> str:
-    return json.dumps(content, indent=2) + "\n"
+    return json.dumps(finite(content), indent=2) + "\n"

@@ -9,9 +9,11 @@ from jax.sharding import Mesh
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
+from dicejax.files import file_name
 from dicejax.objectives import name_of
 from dicejax.training.boards import require_wandb
 from dicejax.training.checkpoint import Checkpoints
+from dicejax.training.lock import locked
 from dicejax.training.processes import barrier, is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.recorder import LoopState, Recorder
@@ -45,17 +47,30 @@ def train(
       score_test: whether to score the test split. A trial of tuning leaves it alone.
 
     Raises:
-      InputError: data, weights or the output directory cannot be used, and nothing was
-        written; or a checkpoint cannot be written; or the directory holds a finished
-        run without the test scores that are wanted.
+      InputError: data, weights or the output directory cannot be used, or another
+        process trains there, and nothing was written; or a checkpoint cannot be
+        written; or the directory was deleted meanwhile; or it holds a finished run
+        without the test scores that are wanted.
       Stopped: a signal interrupted training; the state is saved.
       Diverged: too many consecutive steps had no finite loss or gradient.
     """
     progress = TrainingProgress(quiet=True) if progress is None else progress
-    run = Run.create(out or default_folder(experiment), experiment, overwrite=overwrite)
+    folder = out or default_folder(experiment)
+    run = Run.create(folder, experiment, overwrite=overwrite)
     if run.continues and run.is_finished:
         return _finished(run, progress, score_test)
+    with locked(run.path):
+        # Another process may have begun or finished the run since.
+        run = Run.create(folder, experiment, overwrite=overwrite)
+        if run.continues and run.is_finished:
+            return _finished(run, progress, score_test)
+        return _train(experiment, run, progress, score_test=score_test)
 
+
+def _train(
+    experiment: Experiment, run: Run, progress: TrainingProgress, *, score_test: bool
+) -> Result:
+    """Train in a folder that no other process uses."""
     # Data, network, objective.
     mesh = experiment.mesh.make()
     if experiment.recording.wandb_project is not None:
@@ -151,6 +166,7 @@ def train(
             **tested,
         )
         if is_main_process():
+            recorder.flush()
             run.write_result(result.to_json())
         barrier("the result is written")
     stop.check()
@@ -158,9 +174,13 @@ def train(
 
 
 def default_folder(experiment: Experiment) -> str:
-    """Return the output directory of a run: runs/NAME/LOSS/seed-N."""
-    seed = experiment.training.seed
-    return f"runs/{experiment.name}/{name_of(experiment.objective)}/seed-{seed}"
+    """Return the output directory of a run: runs/NAME/LOSS/seed-N.
+
+    Raises:
+      InputError: the loss has a setting that no folder can be named after.
+    """
+    loss = file_name(name_of(experiment.objective), "loss")
+    return f"runs/{experiment.name}/{loss}/seed-{experiment.training.seed}"
 
 
 def restore_or_initialize(

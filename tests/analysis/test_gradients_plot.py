@@ -139,6 +139,9 @@ def _bad_input(project, capsys):
     )
     file = project / "run/analysis.jsonl"
     content = file.read_bytes()
+    file.write_bytes(content[:-1] + b" \n")
+    fails(capsys, ["plot", "run"], "analysis.jsonl: has changed since it was written")
+    (project / "run/result.json").unlink()  # as while it trains
     file.write_bytes(content + b'{"step": 99, "outp')  # torn: the rest is drawn
     assert len(history.read(Run.at("run"))[0].steps) == content.count(b"\n")
     file.write_bytes(b'{"step": 1}\n' + content)

@@ -11,6 +11,7 @@ from etils import epath
 from dicejax import comparison, config
 from dicejax.comparison.jobs import Job
 from dicejax.data.sources import SyntheticNER
+from dicejax.files import write_checked
 from dicejax.metrics import score_counts, significance
 from dicejax.objectives import Objective
 from dicejax.training.run_folder import Run
@@ -49,9 +50,8 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
     """Write the folder of one run."""
     run = Run(epath.Path(job.folder))
     run.path.mkdir(parents=True)
-    run_file = run.path / "experiment.json"
-    run_file.write_text(config.to_json(job.experiment))
-    (run.path / "labels.json").write_text(json.dumps(list(labels)))
+    write_checked(run.path, "experiment.json", config.to_json(job.experiment))
+    write_checked(run.path, "labels.json", json.dumps(list(labels)))
     shares = sentences(rng, skill)
     run.write_statistics(shares)
     run.write_score_counts({"tags": counts(rng, skill, len(labels))})

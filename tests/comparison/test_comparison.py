@@ -13,6 +13,7 @@ from dicejax.comparison.jobs import Job, outcome_of, require_one_test_set
 from dicejax.comparison.statistics import rows_of
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
+from dicejax.files import write_checked
 from dicejax.metrics import significance
 from dicejax.objectives import CrossEntropy, Dice, Focal
 from dicejax.training.run_folder import Run
@@ -33,7 +34,7 @@ def example_statistics_of(rng, skill):
 
 def finished(folder, shares, **more):
     run = Run(epath.Path(folder))
-    run.path.mkdir(parents=True)
+    write_checked(run.path, "labels.json", "[]")
     f1 = float(significance.score(shares))
     run.write_statistics(shares)
     run.write_result(
@@ -152,7 +153,7 @@ def test_without_a_baseline_there_is_no_comparison(runs):
 def test_a_damaged_file_of_statistics_is_one_line(runs):
     file = epath.Path(runs[0].folder) / "test_statistics.npz"
     file.write_bytes(file.read_bytes()[:50])
-    with pytest.raises(InputError, match=r"test_statistics\.npz: damaged"):
+    with pytest.raises(InputError, match=r"test_statistics\.npz: has changed since"):
         outcome_of(runs[0])
 
 
@@ -176,7 +177,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
         if experiment.objective.short_name == "dice":
             run = Run(epath.Path(out))
             run.path.mkdir(parents=True)
-            (run.path / "experiment.json").write_text(config.to_json(experiment))
+            write_checked(run.path, "experiment.json", config.to_json(experiment))
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
         return types.SimpleNamespace(best_step=1)

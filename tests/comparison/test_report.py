@@ -319,17 +319,6 @@ def test_rows_without_runs_of_their_own_are_in_tables_alone(tmp_path):
     assert set(table(found, "Dev F1 (%)")) == {"ce", "dice"}
 
 
-def test_runs_without_counts_are_named(tmp_path):
-    jobs = made(tmp_path, LOSSES, 2)
-    for job in jobs:
-        if job.loss == "dice" or job.seed == 1:
-            (epath.Path(job.folder) / "test_scores.npz").unlink()
-    written(jobs, tmp_path)
-    html, _ = texts(tmp_path)
-    assert "ce seed 1, dice seed 0, dice seed 1, focal seed 1." in html
-    assert set(table(tables(read(html)), "Average precision (%)")) == {"ce", "focal"}
-
-
 def test_what_tuning_chose_is_told(tmp_path):
     rate = "optimizer.learning_rate"
     trials = [

@@ -5,11 +5,13 @@ import json
 import shutil
 
 import pytest
+from etils import epath
 
 from dicejax import comparison, config
 from dicejax.cli import run
 from dicejax.comparison import report
 from dicejax.comparison.finding import jobs_from
+from dicejax.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal
 
 from .made_runs import EXPERIMENT, made
@@ -118,8 +120,8 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
         if job.loss == "focal":
             rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
             changed = dataclasses.replace(job.experiment, optimizer=rate)
-            file = tmp_path / "focal" / f"seed-{job.seed}" / "experiment.json"
-            file.write_text(config.to_json(changed))
+            folder = epath.Path(tmp_path / "focal" / f"seed-{job.seed}")
+            write_checked(folder, "experiment.json", config.to_json(changed))
     if not tuned:
         assert "optimizer.learning_rate was" in refused(capsys, tmp_path)
         return
@@ -127,7 +129,7 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
     trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
     focal = {"varied": {}, "trials": trials, "chosen": 0}
     tuning = {"trials": 1, "primary_metric": "f1", "losses": {"focal": focal}}
-    (tmp_path / "tuning.json").write_text(json.dumps(tuning))
+    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
     shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
     shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
     assert run(["report", str(tmp_path)]) == 0

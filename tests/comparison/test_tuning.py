@@ -11,6 +11,7 @@ from dicejax import comparison, config
 from dicejax.comparison import spaces, tuning
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
+from dicejax.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
 from dicejax.training.progress import TrainingProgress
@@ -66,7 +67,7 @@ class Training:
         assert not run.continues
         run.path.mkdir(parents=True, exist_ok=True)
         run.checkpoints.mkdir(exist_ok=True)
-        (run.path / "experiment.json").write_text(config.to_json(experiment))
+        write_checked(run.path, "experiment.json", config.to_json(experiment))
         if self.diverges(experiment):
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
@@ -245,10 +246,10 @@ def test_shards_take_a_finished_tuning_and_make_no_trial(tmp_path, training):
 
 def test_a_trial_of_other_settings_is_not_told_to_the_sampler(tmp_path, training):
     tune(tmp_path)
-    file = tmp_path / "tuning/focal/trial-3/experiment.json"
-    content = json.loads(file.read_text())
+    trial = epath.Path(tmp_path / "tuning/focal/trial-3")
+    content = json.loads((trial / "experiment.json").read_text())
     content["objective"]["gamma"] = 0.123
-    file.write_text(json.dumps(content))
+    write_checked(trial, "experiment.json", json.dumps(content))
     with pytest.raises(InputError, match=r"trial-3: .*objective.gamma was 0.123"):
         tune(tmp_path)
 
@@ -334,7 +335,11 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     assert {split for _, split in asked} == {"dev"}
     out = project / "runs/small"
     assert not list(out.rglob("checkpoints")) and not list(out.rglob("test_*"))
-    assert {folder.name for folder in out.iterdir()} == {"tuning", "tuning.json"}
+    assert {folder.name for folder in out.iterdir()} == {
+        "tuning",
+        "tuning.json",
+        "SHA256SUMS",
+    }
 
     assert run([*argv, "--tune", "2", "--seeds", "1", "--shard", "1/1"]) == 0
     said = capsys.readouterr().out

@@ -137,7 +137,7 @@ def test_the_file_is_there_while_it_is_replaced(folder, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", lambda fd: synced.append(fd) or fsync(fd))
     monkeypatch.setattr(os, "replace", replace)
-    with pytest.raises(OSError, match="killed here"):
+    with pytest.raises(InputError, match="killed here"):
         MetricsLog(folder, after_step=1)
     assert moved == [os.fspath(file)]
     assert file.read_bytes() == before

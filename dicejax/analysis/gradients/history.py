@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from dicejax import files
 from dicejax.errors import InputError
 from dicejax.training.gradients.collector import FILE
 from dicejax.training.gradients.measures import Groups
@@ -67,7 +67,7 @@ class History:
 
 def has_history(run: Run) -> bool:
     """Return whether gradients were measured in a run."""
-    return (run.path / FILE).exists()
+    return files.was_written(run.path, FILE)
 
 
 def read(run: Run) -> tuple[History, ...]:
@@ -82,9 +82,8 @@ def read(run: Run) -> tuple[History, ...]:
             f"{file}: missing; train with --analysis.every 50, or name losses with "
             "--losses to compare their gradients at the end of this run"
         )
-    *lines, _ = file.read_bytes().split(b"\n")  # what follows the last one is torn
+    records = run.records(FILE)
     try:
-        records = [json.loads(line) for line in lines]
         targets = run.experiment().task.targets(run.labels())
         names = records[0]["outputs"] if records else {}
         found = tuple(

@@ -17,14 +17,13 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from dicejax import config
+from dicejax import config, files
 from dicejax.comparison.report import pictures, probabilities, scores, sections
 from dicejax.comparison.report.document import Document, Section, markdown, page
 from dicejax.comparison.report.material import Material, Series, gathered
 from dicejax.comparison.report.pictures import mean_and_band
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import baseline_name
-from dicejax.files import write_whole
 from dicejax.metrics import score_counts
 from dicejax.metrics.scores import heading
 
@@ -49,19 +48,19 @@ def write(rows: Sequence[Row], folder: str) -> str:
     folders = dict.fromkeys(shown(one.folder, path) for one in runs)
     rerun = sections.rerun_of(rows, materials, tuple(folders))
     file = path / "comparison.json"
-    known = json.loads(file.read_text()) if file.exists() else {}
+    known = json.loads(files.read_bytes(file)) if file.exists() else {}
     document = _document(rows, materials, rerun, known.get("tuning"))
     content = _content(known, rows, materials, document, rerun)
     for run in (run for one in content["losses"].values() for run in one["runs"]):
         run["folder"] = shown(run["folder"], path)
-    files = {
+    texts = {
         sections.RERUN: sections.experiment_file(rerun.experiment),
         "comparison.json": json.dumps(content, indent=2) + "\n",
         "report.md": markdown(document),
         "report.html": page(document),
     }
-    for name, text in files.items():
-        write_whole(path, name, text)
+    for name, text in texts.items():
+        files.write_whole(path, name, text)
     return str(path / "report.html")
 
 
@@ -98,13 +97,11 @@ def _document(
         Section(
             key="thresholds",
             title="Precision, recall and thresholds",
-            text=_uncounted(own),
             pictures=tuple(probabilities.thresholds(own)),
         ),
         Section(
             key="calibration",
             title="Calibration",
-            text=_uncounted(own),
             pictures=tuple(probabilities.calibration(own)),
         ),
         Section(
@@ -135,18 +132,6 @@ def _counted(materials: Sequence[Material]) -> str:
     if others:
         text += f" and {others} {'baseline' if others == 1 else 'baselines'}"
     return text
-
-
-def _uncounted(materials: Sequence[Material]) -> tuple[str, ...]:
-    """Return the runs that a figure lacks, as text."""
-    missing = [f"{m.loss} seed {seed}" for m in materials for seed in m.uncounted]
-    if not missing:
-        return ()
-    return (
-        "Not drawn, because these runs have no counts of their scores "
-        "(test_scores.npz; an earlier version trained them, or their task has none): "
-        f"{', '.join(missing)}.",
-    )
 
 
 def _content(

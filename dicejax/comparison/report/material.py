@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,9 +13,8 @@ from etils import epath
 from dicejax.comparison.jobs import Outcome
 from dicejax.comparison.statistics import Row
 from dicejax.config import Experiment
-from dicejax.errors import InputError
 from dicejax.training.logging import FILE as METRICS
-from dicejax.training.run_folder import EXPERIMENT, SCORE_COUNTS, Run
+from dicejax.training.run_folder import EXPERIMENT, Run
 
 Series = tuple[tuple[int, float], ...]
 """Pairs of a training step and a number."""
@@ -34,7 +32,6 @@ class Material:
       training: training loss, by seed.
       counts: by output and seed, int `[C, 2, BINS]` of all classes but the negative
         one; see `metrics.score_counts`.
-      uncounted: seeds of runs without such counts.
       classes: by class, its count in test and its F1 in each run.
     """
 
@@ -46,7 +43,6 @@ class Material:
     counts: Mapping[str, Mapping[int, np.ndarray]] = dataclasses.field(
         default_factory=dict
     )
-    uncounted: tuple[int, ...] = ()
     classes: Mapping[str, tuple[int, tuple[float, ...]]] = dataclasses.field(
         default_factory=dict
     )
@@ -81,10 +77,9 @@ def _of_row(row: Row, outcomes: Sequence[Outcome]) -> Material:
     runs = {one.seed: begun[one.seed] for one in outcomes if one.result}
     experiment = next(iter(begun.values())).experiment()
     primary_metric = experiment.task.primary_metric
-    records = {seed: _records(run) for seed, run in runs.items()}
-    counted = {seed: run for seed, run in runs.items() if _has_counts(run)}
+    records = {seed: run.records(METRICS) for seed, run in runs.items()}
     counts = collections.defaultdict(dict)
-    for seed, run in counted.items():
+    for seed, run in runs.items():
         for output, number in _positives(run).items():
             counts[output][seed] = number
     return Material(
@@ -93,22 +88,8 @@ def _of_row(row: Row, outcomes: Sequence[Outcome]) -> Material:
         dev={seed: _curve(of, f"dev/{primary_metric}") for seed, of in records.items()},
         training={seed: _curve(of, "loss") for seed, of in records.items()},
         counts=dict(counts),
-        uncounted=tuple(seed for seed in runs if seed not in counted),
         classes=classes,
     )
-
-
-def _records(run: Run) -> list[dict[str, Any]]:
-    file = run.path / METRICS
-    if not file.exists():
-        return []
-    found = []
-    for number, line in enumerate(file.read_text().splitlines(), 1):
-        try:
-            found.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise InputError(f"{file}:{number}: not JSON: {error.msg}") from error
-    return found
 
 
 def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Series:
@@ -116,10 +97,6 @@ def _curve(records: Sequence[Mapping[str, Any]], name: str) -> Series:
     return tuple(
         (one["step"], one[name]) for one in records if one.get(name) is not None
     )
-
-
-def _has_counts(run: Run) -> bool:
-    return (run.path / SCORE_COUNTS).exists()
 
 
 def _positives(run: Run) -> dict[str, np.ndarray]:

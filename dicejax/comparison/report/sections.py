@@ -9,7 +9,7 @@ from typing import Any
 
 from etils import epath
 
-from dicejax import config
+from dicejax import config, files
 from dicejax.analysis import paper
 from dicejax.analysis.gradients import plot
 from dicejax.comparison.report.document import Panel, Picture, Section, TextTable
@@ -187,7 +187,7 @@ def gradients(rows: Sequence[Row]) -> Section:
             for one in row.outcomes
             if one.result is not None
             and "control" not in one.result  # the run is that of the baseline
-            and (epath.Path(one.folder) / GRADIENTS).exists()
+            and files.was_written(epath.Path(one.folder), GRADIENTS)
         )
         first = next(recorded, None)
         if first is None:

@@ -7,7 +7,6 @@ however often the run was interrupted.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,6 +16,8 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
+from dicejax.errors import InputError
+from dicejax.files import read_bytes
 from dicejax.losses import OverlapCounts
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
@@ -30,7 +31,7 @@ from dicejax.training.gradients.probe import (
     look_at_step,
 )
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.logging import json_line, lines_of
+from dicejax.training.logging import is_after, json_line, lines_of, record_of
 from dicejax.training.processes import is_main_process
 from dicejax.training.setup import Setup
 from dicejax.training.sharding import replicate
@@ -85,6 +86,11 @@ class Collector:
         self._counts = replicate(counts, mesh)
         if is_main_process():
             self._lines = lines_of(self._file, after_step)
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of analysis.jsonl; empty where this process writes none."""
+        return "" if self._lines is None else self._lines.sha256
 
     def close(self) -> None:
         """Write the rest, and close."""
@@ -178,25 +184,23 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
     """Return the soft counts of the last record up to a step; zeros without one."""
     kept: dict[str, Any] = {}
     if step and file.exists():
-        for line in file.read_bytes().split(b"\n"):
-            try:
-                record = json.loads(line)
-            except ValueError:  # torn
-                continue
-            if record["step"] <= step:
-                kept = record["outputs"]
+        for line in read_bytes(file).split(b"\n"):
+            record = record_of(line)  # None where torn
+            if record is not None and not is_after(record, step):
+                kept = record
     found = {}
     for output in outputs:
         classes = len(output.groups.names) - output.groups.multi_label
         counts = no_counts(classes)
-        if output.name in kept:
-            read = kept[output.name]["counts"]
-            counts = OverlapCounts(
-                **{
-                    name: jnp.asarray(value, jnp.float32)
-                    for name, value in read.items()
-                }
-            )
+        try:
+            read = kept["outputs"][output.name]["counts"] if kept else {}
+            arrays = {name: jnp.asarray(x, jnp.float32) for name, x in read.items()}
+            counts = OverlapCounts(**arrays) if arrays else counts
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{file}: damaged: the record before step {step} has no counts of "
+                f"{output.name}; restore it, or start anew with --overwrite"
+            ) from error
         found[output.name] = counts
     return found
 

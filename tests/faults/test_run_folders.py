@@ -1,0 +1,298 @@
+"""Damaged, changed, looping and deleted run folders end in one line, status 2."""
+
+import hashlib
+import json
+import os
+import shutil
+
+import pytest
+from etils import epath
+
+import dicejax.training.train as training
+from dicejax import config
+from dicejax.cli import run
+from dicejax.comparison.finding import jobs_from
+from dicejax.errors import InputError
+from dicejax.objectives import CrossEntropy, Dice
+from dicejax.training.recorder import Recorder
+from dicejax.training.run_folder import Run
+from dicejax.training.train import default_folder, train
+
+from ..comparison.made_runs import EXPERIMENT as MADE
+from ..comparison.made_runs import made
+from ..small_project import CORPUS, EXPERIMENT, fails
+
+SHORT = ["--training.epochs", "1", "--training.log_every", "1"]
+READ_BY_ALL = ("evaluate", "predict", "export", "report", "train")
+READ_BY = {
+    "experiment.json": READ_BY_ALL,
+    "SHA256SUMS": READ_BY_ALL,
+    "result.json": ("evaluate", "predict", "report", "train"),
+    "labels.json": ("evaluate", "predict", "export", "report"),
+    "encoder.json": ("evaluate", "predict", "export"),
+    "tokenizer.json": ("evaluate", "predict", "export"),
+    "test_statistics.npz": ("report",),
+    "test_scores.npz": ("report",),
+    "metrics.jsonl": ("report",),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Return a folder with an experiment and a finished run of it."""
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "data").mkdir()
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (folder / "data" / name).write_text(CORPUS * 2)
+    text = EXPERIMENT.format(folder=str(folder / "data"))
+    (folder / "mine.py").write_text(text)
+    words = ["train", str(folder / "mine.py"), "--out", str(folder / "run"), *SHORT]
+    assert run(words) == 0
+    return folder
+
+
+@pytest.fixture
+def folder(trained, tmp_path, monkeypatch):
+    """Return a copy that a test may damage, as working folder."""
+    shutil.copytree(trained / "run", tmp_path / "run")
+    shutil.copy(trained / "mine.py", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "run"
+
+
+def words(command):
+    return {
+        "evaluate": ["evaluate", "run"],
+        "predict": ["predict", "run", "Anna lives in Oslo"],
+        "export": ["export", "run", "exported"],
+        "report": ["report", "run", "--baseline", "ce"],
+        "train": ["train", "mine.py", "--out", "run", *SHORT],
+    }[command]
+
+
+def flipped(file):
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def truncated(file):
+    file.write_bytes(file.read_bytes()[:-20])
+
+
+def emptied(file):
+    file.write_bytes(b"")
+
+
+def not_utf8(file):
+    file.write_bytes(b"\xff" + file.read_bytes())
+
+
+def too_deep(file):
+    file.write_bytes(b"[" * 100_000 + b"]" * 100_000)
+
+
+def of_5000_digits(file):
+    file.write_bytes(b'{"step": ' + b"9" * 5000 + b"}\n")
+
+
+def of_another_kind(file):
+    file.write_text('[{"x": 1}]\n')
+
+
+def folder_instead(file):
+    file.unlink()
+    file.mkdir()
+
+
+def pipe_instead(file):
+    file.unlink()
+    os.mkfifo(file)
+
+
+def link_to_itself(file):
+    file.unlink()
+    file.symlink_to(file.name)
+
+
+def missing(file):
+    file.unlink()
+
+
+DAMAGES = (
+    flipped,
+    truncated,
+    emptied,
+    not_utf8,
+    too_deep,
+    of_5000_digits,
+    of_another_kind,
+    folder_instead,
+    pipe_instead,
+    link_to_itself,
+    missing,
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        pytest.param(
+            name,
+            damage,
+            id=f"{name}-{damage.__name__}",
+            marks=[]
+            if name == "labels.json" or damage in (flipped, folder_instead, missing)
+            else [pytest.mark.exhaustive],
+        )
+        for name in READ_BY
+        for damage in DAMAGES
+    ],
+)
+def test_a_damaged_file_of_a_run_is_named_in_one_line(folder, capsys, name, damage):
+    if name == "SHA256SUMS" and damage in (flipped, truncated, not_utf8):
+        damage = emptied  # else only the files of some lines are refused
+    damage(folder / name)
+    for command in READ_BY[name]:
+        said = f"run/{name}"
+        if name == "SHA256SUMS" and (folder / name).is_file():
+            said = "run/"  # the first file that is not listed
+        if not (folder / name).exists():
+            if name == "experiment.json":  # no run
+                said = "run"
+            if name == "result.json":  # a run that has not finished
+                if command in ("report", "train"):
+                    continue
+                said = "run: the run did not finish (no result.json)"
+        capsys.readouterr()
+        fails(capsys, words(command), said)
+    assert not (folder.parent / "exported").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("encoder.json", '"layer_norm_eps": 1e-12', '"layer_norm_eps": 0.1'),
+        ("labels.json", '"B-LOC"', '"B-ORG"'),
+        ("tokenizer.json", '"lowercase": ', '"lowercase":  '),
+        ("experiment.json", '"max_length": 32', '"max_length": 8'),
+        ("result.json", '"test": {', '"test":  {'),
+    ],
+)
+def test_a_well_formed_change_gives_no_other_score(folder, capsys, name, old, new):
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new))
+    fails(capsys, words("evaluate"), f"run/{name}: has changed since it was written")
+
+
+def test_the_sums_are_those_of_sha256sum(folder):
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    sums = {name: digest for digest, name in (line.split("  ") for line in lines)}
+    assert set(sums) == set(READ_BY) - {"SHA256SUMS"}
+    for name, digest in sums.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == digest
+
+
+def test_a_change_that_is_meant_counts_with_its_sum(folder, capsys):
+    file, sums = folder / "labels.json", folder / "SHA256SUMS"
+    before = hashlib.sha256(file.read_bytes()).hexdigest()
+    file.write_text(json.dumps(json.loads(file.read_text())))
+    after = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert before != after
+    fails(capsys, words("predict"), "if the change is meant, put the new sum there")
+    sums.write_text(sums.read_text().replace(before, after))
+    assert run(words("predict")) == 0
+
+
+def test_baselines_that_were_deleted_are_missed(tmp_path, capsys):
+    jobs = made(tmp_path / "runs", [Dice()], 2)
+    for job in jobs:
+        if job.loss == "ce":
+            kept = Run(epath.Path(job.folder))
+            control = {"value": 1.0, "dev_score": 0.5, "test": kept.result()["test"]}
+            statistics = {"example_statistics": kept.example_statistics()}
+            kept.write_baselines({"logit adjustment": control | statistics})
+    assert run(["report", str(tmp_path / "runs")]) == 0
+    assert "logit adjustment" in (tmp_path / "runs/report.md").read_text()
+    (tmp_path / "runs/ce/seed-0/baselines.json").unlink()
+    capsys.readouterr()
+    fails(capsys, ["report", str(tmp_path / "runs")], "baselines.json: missing")
+
+
+def test_report_ends_in_a_folder_with_links_to_itself(tmp_path):
+    jobs = made(tmp_path / "runs", [Dice()], 1)
+    for name in ("one", "two"):
+        (tmp_path / "runs" / name).symlink_to(tmp_path / "runs")
+    (tmp_path / "runs" / "ce" / "same").symlink_to(jobs[0].folder)
+    found = jobs_from([str(tmp_path / "runs")])
+    assert sorted(job.loss for job in found) == ["ce", "dice"]
+
+
+@pytest.mark.parametrize("when", ["epoch", "test"])
+def test_a_run_folder_deleted_while_it_trains_is_an_error(folder, monkeypatch, when):
+    experiment = config.load("mine.py")
+    settings = config.dataclasses.replace(experiment.training, epochs=2)
+    experiment = config.dataclasses.replace(experiment, training=settings)
+    end_epoch, score = Recorder.end_epoch, training.score_test_split
+
+    def end_epoch_and_delete(recorder, *args):
+        end_epoch(recorder, *args)
+        recorder._checkpoints.wait()
+        shutil.rmtree("gone")
+
+    def score_and_delete(*args):
+        found = score(*args)
+        shutil.rmtree("gone")
+        return found
+
+    with monkeypatch.context() as patch:
+        if when == "epoch":
+            patch.setattr(Recorder, "end_epoch", end_epoch_and_delete)
+        else:
+            patch.setattr(training, "score_test_split", score_and_delete)
+        with pytest.raises(InputError, match="run the same command again"):
+            train(experiment, "gone")
+    assert not os.path.exists("gone/result.json")
+    assert train(experiment, "gone").steps
+
+
+NAMES = ("../../x", "/tmp/x", "", ".", "..", ".hidden", "a/b", "a\0b", "a\nb", "\x1b[m")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_an_experiment_cannot_leave_runs(name):
+    with pytest.raises(InputError, match=r"^name is '"):
+        config.dataclasses.replace(MADE, name=name)
+    content = json.loads(config.to_json(MADE)) | {"name": name}
+    with pytest.raises(InputError, match=r"experiment.json: not an experiment: .*name"):
+        config.from_json(json.dumps(content))
+
+
+def test_the_name_of_a_loss_cannot_leave_runs():
+    objective = CrossEntropy(output="../../../x")
+    with pytest.raises(InputError, match=r"^loss is 'ce-output="):
+        default_folder(config.dataclasses.replace(MADE, objective=objective))
+
+
+def test_an_overridden_name_cannot_leave_runs(folder, capsys):
+    fails(capsys, ["train", "mine.py", "--name", "../../x"], "name is '../../x'; ")
+
+
+def test_a_resumed_run_names_a_changed_log(folder, capsys):
+    """Its records are kept as they are; those after the checkpoint come again."""
+    train = [*words("train"), "--training.epochs", "2", "--out", "again"]
+    assert run(train) == 0
+    os.unlink("again/result.json")
+    text = epath.Path("again/metrics.jsonl").read_text()
+    capsys.readouterr()
+    assert run(train) == 0
+    assert "has changed" not in capsys.readouterr().err
+    assert epath.Path("again/metrics.jsonl").read_text() == text
+    os.unlink("again/result.json")
+    epath.Path("again/metrics.jsonl").write_text(
+        text.replace('"epoch": 0', '"epoch": 7')
+    )
+    assert run(train) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "again/metrics.jsonl: has changed since the checkpoint of step" in said
