@@ -230,8 +230,10 @@ def restore_params(
       The step they were saved at, and the parameters.
 
     Raises:
-      InputError: there is no checkpoint, or it is damaged or cannot be read.
+      InputError: there is no checkpoint, or it is damaged, cannot be read or does not
+        fit in memory.
     """
+    network.check_memory(str(folder.parent))
     step = _chosen(folder, which)
     place = folder / str(step)
     record = _record(place)

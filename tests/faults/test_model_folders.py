@@ -10,6 +10,7 @@ from pathlib import Path
 import jax
 import numpy as np
 import pytest
+from etils import epath
 from safetensors.numpy import load_file, save_file
 
 import dicejax
@@ -21,6 +22,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.huggingface import reading
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
+from dicejax.training.checkpoint import restore_params
 
 from ..data import made
 from .mutations import mutate
@@ -259,10 +261,13 @@ def test_layers_beyond_the_tensors_are_refused_before_they_are_listed(folder):
     refused(folder, "config.json wants 1000000 layers, but the weights are ")
 
 
-def test_an_encoder_of_random_weights_is_refused_by_the_same_arithmetic():
+def test_random_weights_and_those_of_a_run_are_refused_by_the_same_arithmetic(tmp_path):
     encoder = BertConfig(vocab_size=2**31 - 1, hidden_size=2**16, num_attention_heads=1)
+    network = Network(encoder=encoder, heads=())
     with pytest.raises(InputError, match=r"^encoder: its parameters take .* GB"):
-        Network(encoder=encoder, heads=()).check_memory("encoder")
+        network.check_memory("encoder")
+    with pytest.raises(InputError, match=r"run: its parameters take .* GB"):
+        restore_params(epath.Path(tmp_path / "run" / "checkpoints"), network)
 
 
 VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
