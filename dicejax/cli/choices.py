@@ -23,6 +23,7 @@ def objective_named(text: str) -> Objective:
 
     Args:
       text: a name, or NAME:FIELD=VALUE,FIELD=VALUE for numbers, words, true and false.
+        A loss as VALUE has its own settings after colons: mined:loss=dsc:alpha=1.
 
     Raises:
       InputError: the loss or field is unknown, or the value does not fit.
@@ -75,6 +76,16 @@ def _losses_with(field: str) -> str:
     return f"; {', '.join(names)} have {field}" if names else ""
 
 
+def _with_commas(text: str) -> str:
+    """Write the settings of a loss within a loss as those of a loss.
+
+    >>> _with_commas("dsc:alpha=1:smooth=0.01")
+    'dsc:alpha=1,smooth=0.01'
+    """
+    name, colon, settings = text.partition(":")
+    return name + colon + settings.replace(":", ",")
+
+
 _READERS: dict[Any, Callable[[str], Any]] = {
     bool: {"true": True, "false": False}.__getitem__,
     int: int,
@@ -82,6 +93,7 @@ _READERS: dict[Any, Callable[[str], Any]] = {
     str: str,
     type(None): {"none": None}.__getitem__,
     tuple[str, ...]: lambda text: tuple(text.split(",")),
+    Objective: lambda text: objective_named(_with_commas(text)),
 }
 
 

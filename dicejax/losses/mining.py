@@ -90,7 +90,9 @@ def _mine(
 
     def kept(scores: Array, positives: Array, negatives: Array) -> Array:
         number = jnp.sum(positives, axis=-1, keepdims=True)
-        wanted = jnp.maximum(jnp.floor(negatives_per_positive * number), minimum)
+        # A ratio of k / n, rounded down, times n would give k - 1.
+        ratio = negatives_per_positive * (1 + 2**-20)
+        wanted = jnp.maximum(jnp.floor(ratio * number), minimum)
         # Negatives first, the highest score first; the sort is stable.
         order = jnp.lexsort((-scores, ~negatives), axis=-1)
         ranks = jnp.broadcast_to(jnp.arange(scores.shape[-1]), scores.shape)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.mining import Mined
 from dicejax.objectives.naming import is_loss, name_of, names_of
 from dicejax.objectives.objective import (
     CLASSES,
@@ -33,6 +34,7 @@ __all__ = [
     "Combination",
     "LinearSchedule",
     "LossObjective",
+    "Mined",
     "Objective",
     "Preset",
     "Schedule",

@@ -27,6 +27,7 @@ from .every import EVERY, OTHERS, one_of_each, parameters, with_static_settings
 pytestmark = pytest.mark.slow  # as a whole
 
 SHAPE = (16, 5)
+NUMBERS = np.arange(SHAPE[0] * SHAPE[1] + 2.0)  # of negatives, to more than there are
 MESHES = {"data": (8,), "data fsdp": (4, 2)}
 KINDS = [
     f"{way}, {names}"
@@ -210,6 +211,13 @@ def others():
     def regression(x, y, where, axis_name=None):
         return ghm_regression(x, y, state, where=where, axis_name=axis_name)
 
+    def every_number(scores, positives, axis_name=None):
+        def with_k(k):
+            settings = {"negatives_per_positive": 0.0, "minimum": k}
+            return mine(scores, positives, axis_name=axis_name, **settings)
+
+        return jax.vmap(with_k)(NUMBERS)
+
     for names in MESHES:
         with_state = lambda part: (part, P())  # noqa: E731
         compare("ghm", harmonised, (logits, labels, where), with_state, names)
@@ -220,6 +228,16 @@ def others():
                 mask = functools.partial(mine, axis=axis, negatives_per_positive=1.5)
                 name = f"mask of {kind}, axis {axis}"
                 compare(name, mask, (scores, positives), lambda part: part, names)
+            compare(
+                f"mask of {kind}, every number",
+                every_number,
+                (scores, positives),
+                lambda part: P(None, *part),
+                names,
+            )
+            stay = np.asarray(every_number(scores, positives)).sum((1, 2))
+            wanted = np.minimum(NUMBERS + positives.sum(), positives.size)
+            found[f"number of {kind}"] = difference([stay == wanted], [stay == stay])
     # A mean of the devices' own losses differs.
     per_device = jax.shard_map(
         lambda z, y: jax.lax.pmean(dice(z, y), "data"),
@@ -274,7 +292,7 @@ def test_eight_devices_give_the_values_and_gradients_of_one(kind, found, exhaust
 
 
 def test_eight_devices_give_the_states_and_masks_of_one(found):
-    assert len(found["others"]) == 2 * 6 + 1
+    assert len(found["others"]) == 2 * 8 + 2 + 1
     assert not any(found["others"].values()), found["others"]
 
 

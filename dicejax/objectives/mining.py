@@ -1,0 +1,119 @@
+"""Hard negative mining with any loss: the unchosen negatives are masked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from dicejax.losses.contract import MASKED_LABEL
+from dicejax.losses.cross_entropy import cross_entropy
+from dicejax.losses.mining import hard_negative_mask
+from dicejax.objectives.objective import (
+    Combination,
+    LabelCounts,
+    Objective,
+    State,
+    named,
+    objective,
+    tuned,
+)
+
+
+@objective
+class Mined(Combination):
+    r"""Any objective on the positives and the hardest negatives of the batch.
+
+    .. math:: k = \max(\text{minimum}, \lfloor \text{ratio} \cdot n_+ \rfloor)
+
+    Of each output the k negatives of the largest cross-entropy stay, which are those of
+    the largest probability of a positive; of equal ones the first. All others are
+    masked, so a mean divides by what stays and a set loss counts it alone. The set is
+    the whole batch, whatever the micro-batches and devices.
+
+    The published code keeps k - 2 instead of k negatives, and all of them for k of 0
+    or 1.
+
+    Args:
+      output: without effect: the loss reads its own.
+      loss: objective of what stays.
+      negatives_per_positive: negatives kept per positive.
+      minimum: negatives kept in any case.
+      negative_class: label of the negatives, O in tagging. Of labels that are 0 or 1
+        for each class every 0 is a negative.
+    """
+
+    short_name: ClassVar[str] = "mined"
+
+    loss: Objective = dataclasses.field(default_factory=lambda: named("dsc"))
+    negatives_per_positive: float = tuned(
+        3.0,
+        1.0,
+        10.0,
+        scale="log",
+        why="from as many negatives as positives to most of them",
+    )
+    minimum: float = 1.0
+    negative_class: int = 0
+
+    def __call__(
+        self,
+        outputs: Mapping[str, Array],
+        targets: Mapping[str, Array],
+        state: State = (),
+        progress: float | Array = 0.0,
+    ) -> tuple[Array, State]:
+        """Return the loss of what stays of a batch, and the state of the objective."""
+        read = {leaf.output for leaf in self.terms()}
+        names = outputs if None in read else read
+        kept = {name: self.mined(outputs[name], targets[name]) for name in names}
+        return super().__call__(outputs, {**targets, **kept}, state, progress)
+
+    def mined(self, logits: Array, labels: Array) -> Array:
+        """Return labels of one output with the unchosen negatives masked.
+
+        Raises:
+          ValueError: a hyper-parameter is negative.
+        """
+        several = labels.ndim == logits.ndim
+        negative = 0 if several else self.negative_class
+        kept = hard_negative_mask(
+            cross_entropy(logits, labels, multi_label=several),
+            labels != negative,
+            where=labels != MASKED_LABEL,
+            negatives_per_positive=self.negatives_per_positive,
+            minimum=self.minimum,
+        )
+        return jnp.where(kept, labels, MASKED_LABEL)
+
+    def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
+        """Return the objective with the class counts of what it mines.
+
+        Raises:
+          ValueError: labels of an output are positions, none of which is negative.
+        """
+        for leaf in self.terms():
+            if leaf.output is not None and leaf.output not in class_counts:
+                raise ValueError(
+                    f"objective mined chooses negatives, but labels of output "
+                    f"{leaf.output!r} are positions, none of which is negative"
+                )
+        return super().with_class_counts(class_counts)
+
+    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+        """Return the loss of what stays."""
+        del progress
+        return values[0]
+
+    @property
+    def is_additive(self) -> bool:
+        """Return False: the negatives are chosen from the whole batch."""
+        return False
+
+    def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
+        """Raise a TypeError: it is not additive."""
+        return Objective.elements(self, targets)
