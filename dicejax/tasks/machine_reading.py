@@ -18,11 +18,11 @@ from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, shown
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
-from dicejax.models.heads import Head, SpanMatchHead, StartEndHead
+from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding
 from dicejax.tasks.span_decoding import Candidate, Pairs
 from dicejax.tasks.spans import SpanTask, gold_warnings
-from dicejax.tasks.task import Item, Outputs, Predicted, Target
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
@@ -52,6 +52,10 @@ class MachineReading(SpanTask):
       nested: keep overlapping predictions; otherwise the best score wins.
       start_weight: weight of the loss of starts.
       end_weight: weight of the loss of ends.
+      answerable: train whether the sentence has a span of the query's type, from the
+        summary of both ([CLS]), and predict none where that is not likelier than not.
+        The published scripts do, the paper does not.
+      answerable_weight: weight of the loss of that; 0.2 to 0.4 in the scripts.
       match_weight: weight of the loss of pairs. After short training their
         probabilities are still low, and a tuned threshold helps.
       candidates: pairs that are labelled; see `match_labels`.
@@ -74,6 +78,8 @@ class MachineReading(SpanTask):
     start_weight: float = 1.0
     end_weight: float = 1.0
     match_weight: float = 0.1
+    answerable: bool = False
+    answerable_weight: float = 0.4
     candidates: Pairs = "gold_and_predicted"
     match_width: int | None = None
     spans_per_start: int = 2
@@ -103,8 +109,13 @@ class MachineReading(SpanTask):
     @property
     def loss_weights(self) -> Mapping[str, float]:
         """The weight of each output's loss in the sum."""
-        weights = {"start": self.start_weight, "end": self.end_weight}
-        return weights | ({"match": self.match_weight} if self.match else {})
+        weights = {
+            "start": self.start_weight,
+            "end": self.end_weight,
+            "match": self.match_weight,
+            "answerable": self.answerable_weight,
+        }
+        return {name: weights[name] for name in self.targets(())}
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return the types in the order of their queries.
@@ -132,23 +143,36 @@ class MachineReading(SpanTask):
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
         """Return a head for starts and ends, and one for pairs of them."""
-        spans = ("spans", StartEndHead(classes=1, form="sigmoid"))
-        if not self.match:
-            return (spans,)
-        return (spans, ("match", SpanMatchHead(width=self.match_width)))
+        found: list[tuple[str, Head]] = [
+            ("spans", StartEndHead(classes=1, form="sigmoid"))
+        ]
+        if self.match:
+            found.append(("match", SpanMatchHead(width=self.match_width)))
+        if self.answerable:
+            found.append(("answerable", AnswerabilityHead()))
+        return tuple(found)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
-        """Return binary targets: start, end, and pairs of both."""
+        """Return binary targets: start, end, pairs of both, and `answerable`."""
         names = {"start": "start", "end": "end"}
         if self.match:
             names["match"] = "span"
+        if self.answerable:
+            names["answerable"] = "answerable"
         return {name: Target("multi_label", (kind,)) for name, kind in names.items()}
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
         pad = tokenize.pad_id(tokenizer)
         labels = span_decoding.fillers(self._told)
-        return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+        tokens = {"input_ids": pad, "token_type_ids": 0, **labels}
+        if not self.answerable:
+            return BatchLayout(tokens=tokens)
+        return BatchLayout(
+            tokens=tokens,
+            sequences={"answerable": IGNORED},
+            places={"summary_positions": -1},
+        )
 
     def encode(
         self,
@@ -174,6 +198,11 @@ class MachineReading(SpanTask):
             spans = span_decoding.of_type(sentence.spans, kind)
             gold = span_decoding.labels(spans, first_pieces, len(pieces), self._told)
             arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+            if self.answerable:
+                gold |= {
+                    "answerable": int(bool(spans)),
+                    "summary_positions": pieces.summary,
+                }
             items.append(Item(arrays | gold, number, Asked(query, first_pieces)))
         return items
 
@@ -181,7 +210,8 @@ class MachineReading(SpanTask):
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
         """Return logits and labels with a class axis of 1."""
-        gold = {"start": batch["start"], "end": batch["end"]}
+        names = [name for name in self.targets(()) if name != "match"]
+        gold = {name: batch[name] for name in names}
         if self.match:
             gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)
         logits = {name: outputs[name][..., None] for name in gold}
@@ -201,8 +231,9 @@ class MachineReading(SpanTask):
         gold start and a gold end are counted; for "all" every pair.
         """
         found = {}
-        for name in ("start", "end"):
-            values = np.concatenate([item.arrays[name] for item in items] or [[]])
+        for name in (name for name in self.targets(()) if name != "match"):
+            columns = [np.atleast_1d(item.arrays[name]) for item in items]
+            values = np.concatenate(columns or [[]])
             found[name] = np.bincount(values[values >= 0].astype(int), minlength=2)
         if self.match:
             found["match"] = np.zeros(2, int)
@@ -218,13 +249,16 @@ class MachineReading(SpanTask):
 
         Probabilities would all be 1 in float16, and overlaps are resolved by score.
         """
-        del batch
         tokens = {name: outputs[name] for name in ("start", "end")}
+        sequences = {}
+        if self.answerable:
+            rows = len(batch["segment_ids"])
+            sequences["answerable"] = outputs["answerable"].reshape(rows, -1)
         if not self.match:
-            return Predicted(tokens=tokens)
+            return Predicted(tokens=tokens, sequences=sequences)
         largest = float(jnp.finfo(jnp.float16).max)
         match = jnp.clip(outputs["match"], -largest, largest).astype(jnp.float16)
-        return Predicted(tokens=tokens, pairs={"match": match})
+        return Predicted(tokens=tokens, sequences=sequences, pairs={"match": match})
 
     def decode(
         self,
@@ -238,12 +272,15 @@ class MachineReading(SpanTask):
         Starts and ends are words of a probability over 1/2. With `match` all pairs of
         a start and an end at it or behind it are candidates, scored by the probability
         that they are a span. Without it each start goes with the nearest end, scored by
-        the geometric mean of their two probabilities.
+        the geometric mean of their two probabilities. With `answerable` there are none
+        where the probability that there are is 1/2 or less.
 
         Kept are scores of at least 0.01, and the best 10 candidates per word.
         """
         parts = [
-            span_decoding.scored_pairs(output, item.detail.first_pieces)
+            span_decoding.scored_pairs(
+                output, item.detail.first_pieces[: None if _may_have(output) else 0]
+            )
             for item, output in zip(items, outputs, strict=True)
         ]
         sizes = [len(scores) for _, _, scores in parts]
@@ -339,6 +376,11 @@ class MachineReading(SpanTask):
 
     def _compatible(self, found: Sequence[Candidate]) -> Sequence[Candidate]:
         return found if self.nested else span_decoding.without_overlaps(found)
+
+
+def _may_have(output: Outputs) -> bool:
+    """Return whether a sentence is predicted to have spans of a type at all."""
+    return float(output.get("answerable", 1.0)) > 0
 
 
 def _require_room(kind: str, pieces: EncodedText, max_length: int) -> None:

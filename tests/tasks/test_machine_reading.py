@@ -4,14 +4,20 @@ import dataclasses
 import json
 import types
 
+import jax
 import numpy as np
+import optax
 import pytest
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
+from dicejax.data.pack import fill
 from dicejax.data.readers import bert_mrc, cluener, conll
 from dicejax.data.sources.files import merged
 from dicejax.errors import InputError
+from dicejax.models.bert import BertConfig
+from dicejax.models.network import Network
+from dicejax.objectives import CrossEntropy
 from dicejax.tasks import span_decoding
 from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.task import IGNORED
@@ -280,3 +286,62 @@ def test_gold_of_the_published_files_survives(data_folder, file, queries, vocabu
         task = of_file(data_folder, queries, match=match)
         scores, said = round_trip(task, sentences, tokenizer, 2600)
         assert scores["f1"] == 1.0 and said == []
+
+
+ANSWERED = dataclasses.replace(TASK, answerable=True)
+
+
+def test_answerable_is_a_label_of_each_query_and_half_a_weight(tokenizer):
+    only_places = Sentence(WORDS, (Span("LOC-city", 5, 6),), 1)
+    items = encoded(ANSWERED, [SENTENCE, only_places], tokenizer)
+    assert [item.arrays["answerable"] for item in items] == [1, 1, 1, 0]
+    assert ANSWERED.class_counts(items, ())["answerable"].tolist() == [[1, 3]]
+    assert list(ANSWERED.targets(())) == ["start", "end", "match", "answerable"]
+    assert ANSWERED.loss_weights["answerable"] == 0.4
+    plain = encoded(TASK, [SENTENCE], tokenizer)[0].arrays
+    assert "answerable" not in {*plain, *TASK.loss_weights, *TASK.targets(())}
+
+
+@pytest.mark.parametrize("match", [True, False])
+def test_what_is_not_answerable_has_no_spans(tokenizer, match):
+    task = dataclasses.replace(ANSWERED, match=match)
+    items = encoded(task, [SENTENCE], tokenizer)
+    outputs = [perfect(task, item, SENTENCE) for item in items]
+    for logits, left in (((3, -2), {"LOC-city"}), ((0, 1e-3), {"ORG"}), ((9, 9), None)):
+        given = [
+            out | {"answerable": np.float32(z)}
+            for out, z in zip(outputs, logits, strict=True)
+        ]
+        found = task.decide(task.decode(SENTENCE, items, given, ()))
+        assert {*found} == {s for s in SENTENCE.spans if left is None or s.type in left}
+
+
+def test_answerable_is_trained_from_the_summary_of_each_sequence(tokenizer):
+    """Rows hold several sequences; each has the logit of its own [CLS]."""
+    task = dataclasses.replace(ANSWERED, match=False)
+    items = encoded(task, [SENTENCE, NESTED], tokenizer)
+    layout = task.layout(tokenizer)
+    rows = [[items[n].arrays for n in pair] for pair in ((0, 1), (2, 3))]
+    batch = fill(rows, 2 * max(map(len, items)), layout)
+    config = BertConfig(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=8,
+        max_position_embeddings=64,
+    )
+    network = Network(encoder=config, heads=task.heads(()))
+    params = jax.jit(network.init)(jax.random.key(0))
+    objective = CrossEntropy().bind_outputs(tuple(task.targets(())), task.loss_weights)
+
+    def loss(params):
+        outputs = network.apply(params, batch)
+        return objective(*task.loss_inputs(outputs, batch))[0], outputs
+
+    gradient, outputs = jax.jit(jax.grad(loss, has_aux=True))(params)
+    logits = outputs["answerable"]
+    assert logits.shape == (2, 2) and (logits[:, 0] != logits[:, 1]).all()
+    assert optax.tree.norm(gradient["heads"]["answerable"]) > 0
+    predicted = task.predicted(outputs, batch).item(1, 0, 0, len(items[2]))
+    assert predicted["answerable"] == logits[1, 0]
