@@ -195,7 +195,8 @@ class Experiment:
     Args:
       name: name of the runs' folder.
       data: corpus.
-      task: conversion of examples to labels and back.
+      task: conversion of examples to labels and back; its labels are positions if the
+        objective reads positions and the task can have both.
       augmentation: augmentation of the training split of texts with a class.
       sampling: selection of the training examples of each epoch; by default all, once.
       encoder: pretrained encoder, or an architecture with random weights: a BERT, or
@@ -226,6 +227,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         file_name(self.name, "name")
+        wanted = any(one.reads_positions for one in self.objective.terms())
+        object.__setattr__(self, "task", self.task.over_positions(wanted))
 
 
 # Fields of earlier versions, with their names now.

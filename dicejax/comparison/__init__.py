@@ -141,7 +141,8 @@ def compare(
         raise InputError(f"--seeds is {seeds}; want at least 1")
     objectives = tuple(losses) or experiment.compared
     if baselines:
-        objectives = with_baselines(objectives, experiment.task)
+        plain = dataclasses.replace(experiment, objective=BASELINE)
+        objectives = with_baselines(objectives, plain.task)
     out = out or f"runs/{experiment.name}"
     jobs = jobs_of(experiment, objectives, max(seeds, 1), out)
     shard_of(jobs, shard)  # refuses before anything is trained

@@ -20,6 +20,7 @@ from dicejax.objectives.objective import (
     objective,
 )
 from dicejax.objectives.of_losses import loss
+from dicejax.objectives.positions import PositionCrossEntropy
 from dicejax.objectives.presets import PRESETS, Preset
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
 from dicejax.objectives.sets import SetObjective
@@ -36,6 +37,7 @@ __all__ = [
     "LossObjective",
     "Mined",
     "Objective",
+    "PositionCrossEntropy",
     "Preset",
     "Schedule",
     "SetObjective",

@@ -95,6 +95,8 @@ class Objective:
     """
 
     short_name: ClassVar[str]
+    reads_positions: ClassVar[bool] = False
+    """Whether labels are to be positions in a sequence, where a task can choose."""
 
     output: str | None = None
 

@@ -83,6 +83,8 @@ class QuestionAnswering(Task):
       max_answer: maximum pieces of a predicted answer; trained ones may be longer.
       form: "positions": a softmax over the window's positions, [CLS] for no answer.
         "sigmoid": binary starts and ends per piece, as set losses such as dice need.
+        "softmax": what "sigmoid" becomes with a loss over positions (`position_ce`),
+        and trains and decodes as "positions"; with another loss it is "sigmoid".
       head: "start_end": both ends by one dense layer. "xlnet": the end sees the start,
         and a third output says whether the question is impossible.
       unanswerable: allow questions without an answer (SQuAD v2.0).
@@ -105,7 +107,7 @@ class QuestionAnswering(Task):
     stride: int = 128
     max_question: int = 64
     max_answer: int = 30
-    form: Literal["positions", "sigmoid"] = "positions"
+    form: Literal["positions", "sigmoid", "softmax"] = "positions"
     head: Literal["start_end", "xlnet"] = "start_end"
     unanswerable: bool = False
     several_spans: bool = False
@@ -118,17 +120,23 @@ class QuestionAnswering(Task):
             given = getattr(self, name)
             if given < number:
                 raise ValueError(f"{name} is {given}; want {number} or more")
-        known = {"form": ("positions", "sigmoid"), "head": ("start_end", "xlnet")}
+        known = {
+            "form": ("positions", "sigmoid", "softmax"),
+            "head": ("start_end", "xlnet"),
+        }
         for name, values in known.items():
             given = getattr(self, name)
             if given not in values:
                 supported = ", ".join(map(repr, values))
                 raise ValueError(f"{name} is {shown(given)}; supported: {supported}")
-        if self.head == "xlnet" and self.form == "sigmoid":
-            raise ValueError("head 'xlnet' chooses positions; form 'sigmoid' does not")
+        if self.head == "xlnet" and self.form != "positions":
+            raise ValueError(
+                f"head 'xlnet' chooses positions; form {self.form!r} does not"
+            )
         if self.unanswerable and self.several_spans:
             raise ValueError("no measure knows both unanswerable and several_spans")
-        if self.tune_threshold and self.default_threshold is None:
+        several = self.several_spans and self.form != "positions"
+        if self.tune_threshold and not (self.unanswerable or several):
             raise ValueError(
                 "tune_threshold is for questions that may be unanswerable, or for "
                 "several_spans with form 'sigmoid'"
@@ -142,7 +150,19 @@ class QuestionAnswering(Task):
     @property
     def tunes_threshold(self) -> bool:
         """Whether the decision threshold is to be tuned on the dev split."""
-        return self.tune_threshold
+        return self.tune_threshold and self.default_threshold is not None
+
+    def over_positions(self, wanted: bool) -> Task:
+        """Return form "sigmoid" as "softmax", or back."""
+        forms = {"sigmoid": "softmax"} if wanted else {"softmax": "sigmoid"}
+        return dataclasses.replace(self, form=forms.get(self.form, self.form))
+
+    def identity(self, item: Item) -> Mapping[str, Any]:
+        """Return the pieces and the gold spans of a window, whatever the form."""
+        gold = [span or (-1, -1) for span in item.detail.gold or ()]
+        known = [item.detail.gold is not None]
+        inputs = {name: item.arrays[name] for name in ("input_ids", "token_type_ids")}
+        return inputs | {"gold": np.array(gold, int), "known": np.array(known)}
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
@@ -151,7 +171,11 @@ class QuestionAnswering(Task):
 
     @property
     def _takes_several(self) -> bool:
-        return self.several_spans and self.form == "sigmoid"
+        return self.several_spans and self._is_binary
+
+    @property
+    def _is_binary(self) -> bool:
+        return self.form == "sigmoid"
 
     def adapt(self, examples: Sequence[ReadingExample]) -> Sequence[ReadingExample]:
         """Check that settings and data agree on the kind of answers.
@@ -193,15 +217,14 @@ class QuestionAnswering(Task):
         """
         del labels
         xlnet = self.head == "xlnet"
-        head = (
-            AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=self.form)
-        )
+        form = "sigmoid" if self._is_binary else "positions"
+        head = AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=form)
         return ((HEAD, head),)
 
     def targets(self, labels: Sequence[str]) -> dict[str, Target]:
         """Return positions or binary targets; `impossible` is binary."""
         del labels
-        if self.form == "sigmoid":
+        if self._is_binary:
             return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
         found = {name: Target("positions") for name in (START, END)}
         if self.head == "xlnet":
@@ -212,7 +235,7 @@ class QuestionAnswering(Task):
         """Return the layout of an item's arrays."""
         tokens = {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
         ends = {START: IGNORED, END: IGNORED}
-        if self.form == "sigmoid":
+        if self._is_binary:
             return BatchLayout(tokens=tokens | ends)
         return BatchLayout(
             tokens=tokens,
@@ -251,7 +274,7 @@ class QuestionAnswering(Task):
         """Return the input and the gold labels of one window."""
         gold, encoded = window.gold, window.encoded
         arrays = {"input_ids": encoded.ids, "token_type_ids": encoded.token_types}
-        if self.form == "sigmoid":
+        if self._is_binary:
             # What can be no answer is left out of the loss, and all if gold is unknown.
             seen = window.candidates & (gold is not None)
             spans = np.array([span for span in self._trained(gold) if span], int)
@@ -284,7 +307,7 @@ class QuestionAnswering(Task):
 
     def predicted(self, outputs, batch) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""
-        if self.form == "sigmoid":
+        if self._is_binary:
             tokens = {n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)}
             return Predicted(tokens=tokens)
         segment_ids = batch["segment_ids"]
@@ -320,7 +343,7 @@ class QuestionAnswering(Task):
             found += zip(scores.tolist(), *ends, strict=True)
         candidates = ranked(found, example.context)[:count]
         best = candidates[0].score if candidates else 2 * IMPOSSIBLE
-        if self.form == "sigmoid":
+        if self._is_binary:
             return Found(candidates, -log_odds(best))
         no_answer = min(refusals) - (best if self.head == "start_end" else 0)
         return Found(candidates, no_answer)

@@ -121,6 +121,15 @@ class Task(abc.ABC):
                 )
         return examples
 
+    def over_positions(self, wanted: bool) -> Task:
+        """Return the task whose labels are positions, or are not.
+
+        The same task where it cannot have both; depends on nothing but `wanted` and
+        what was asked for, so that a task goes from loss to loss.
+        """
+        del wanted
+        return self
+
     @property
     def tunes_threshold(self) -> bool:
         """Whether the decision threshold is to be tuned on the dev split."""
@@ -183,6 +192,13 @@ class Task(abc.ABC):
     def labels_follow_outputs(self) -> bool:
         """Whether the labels of `loss_inputs` depend on the logits."""
         return False
+
+    def identity(self, item: Item) -> Mapping[str, Any]:
+        """Return the arrays that tell whether two runs share their test examples.
+
+        Of inputs and gold labels, whatever loss was trained.
+        """
+        return item.arrays
 
     def class_counts(
         self, items: Sequence[Item], labels: Sequence[str]

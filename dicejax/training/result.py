@@ -135,7 +135,7 @@ def score_test_split(
         at_last = setup.score(found_last, "test")
     result = {
         "best_step": best_step,
-        "test_data": checksum(data.items["test"]),
+        "test_data": checksum(map(task.identity, data.items["test"])),
         "test": scores.to_json(),
         "test_at_last_step": at_last.to_json(),
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +111,11 @@ class Setup:
         try:
             objective = objective.bind_outputs(tuple(targets), task.loss_weights)
             for leaf in objective.terms():
+                if leaf.reads_positions and targets[leaf.output].kind != "positions":
+                    raise ValueError(
+                        f"reads positions, but labels of output {leaf.output!r} are "
+                        "classes; it is for question answering"
+                    )
                 if leaf.is_of_a_set and targets[leaf.output].kind == "positions":
                     raise ValueError(
                         "compares classes over the batch, but labels of output "
@@ -226,12 +231,12 @@ def _has_classes(target: Target) -> bool:
     return target.kind != "positions"
 
 
-def checksum(items: Sequence[Item]) -> int:
-    """Return a checksum of the examples of a split, as the network sees them."""
+def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
+    """Return a checksum of arrays by name, of each example in turn."""
     value = 0
-    for item in items:
-        for name in sorted(item.arrays):
-            value = zlib.crc32(np.ascontiguousarray(item.arrays[name]), value)
+    for arrays in examples:
+        for name in sorted(arrays):
+            value = zlib.crc32(np.ascontiguousarray(arrays[name]), value)
     return value
 
 

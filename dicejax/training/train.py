@@ -197,7 +197,7 @@ def restore_or_initialize(
       InputError: the training data has changed since the run began, or no checkpoint
         can be read.
     """
-    data = checksum(setup.data.items["train"])
+    data = checksum(item.arrays for item in setup.data.items["train"])
     if run.continues:
         like = placed(setup.abstract_state(), mesh)
         found = checkpoints.restore(like, progress.note)

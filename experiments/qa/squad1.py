@@ -1,8 +1,8 @@
 r"""SQuAD v1.1: extractive question answering.
 
 Each piece of the text is a start or not, an end or not, so that losses over sets have
-classes to compare. The usual baseline, a softmax over positions, is
---task.form positions --loss ce.
+classes to compare. The usual baseline, a softmax over positions, is the loss
+position_ce.
 
 command:  dicejax compare experiments/qa/squad1.py --data.dir FOLDER
           dicejax compare experiments/qa/squad1.py --data.dir FOLDER \
