@@ -87,7 +87,7 @@ def test_the_loss_is_that_of_what_stays(loss):
     stay = chosen(logits, labels, 5)
     masked = [one if i in stay else -100 for i, one in enumerate(labels.ravel())]
     masked = np.reshape(masked, labels.shape)
-    one = Mined(loss=loss, negatives_per_positive=0.0, minimum=5.0)
+    one = Mined(of=loss, negatives_per_positive=0.0, minimum=5.0)
 
     def both(objective, labels):
         def value(logits):
@@ -108,7 +108,7 @@ def test_mined_cross_entropy_is_that_of_hard_negatives(several):
         labels = np.where(labels[..., None] < 0, -100, labels[..., None] == [0, 1, 2])
     values = [
         float(one({"tags": logits}, {"tags": labels})[0])
-        for one in (Mined(loss=CrossEntropy()), HardNegatives())
+        for one in (Mined(of=CrossEntropy()), HardNegatives())
     ]
     assert values[0] == pytest.approx(values[1], rel=1e-6)
 
@@ -117,9 +117,9 @@ def test_each_output_is_mined_apart():
     logits, labels = batch()
     ends = {"start": logits, "end": -logits}
     targets = {"start": labels, "end": labels[::-1]}
-    both = Mined(loss=Dice()).bind_outputs(("start", "end"), {"end": 2.0})
+    both = Mined(of=Dice()).bind_outputs(("start", "end"), {"end": 2.0})
     want = sum(
-        weight * Mined(loss=Dice())({"one": ends[name]}, {"one": targets[name]})[0]
+        weight * Mined(of=Dice())({"one": ends[name]}, {"one": targets[name]})[0]
         for name, weight in {"start": 1.0, "end": 2.0}.items()
     )
     assert float(both(ends, targets)[0]) == pytest.approx(float(want), rel=1e-6)
@@ -127,7 +127,7 @@ def test_each_output_is_mined_apart():
 
 def test_a_sum_may_mine_one_of_its_parts():
     logits, labels = batch()
-    parts = (CrossEntropy(), Mined(loss=Dice()))
+    parts = (CrossEntropy(), Mined(of=Dice()))
     values = [
         float(one({"tags": logits}, {"tags": labels})[0])
         for one in (*parts, WeightedSum(parts=parts))
@@ -136,7 +136,7 @@ def test_a_sum_may_mine_one_of_its_parts():
 
 
 def test_it_is_not_additive_and_refuses_positions():
-    one = Mined(loss=CrossEntropy())
+    one = Mined(of=CrossEntropy())
     assert not one.is_additive
     with pytest.raises(TypeError, match="objective mined is not additive"):
         one.elements({"tags": np.zeros(3, int)})
@@ -145,13 +145,13 @@ def test_it_is_not_additive_and_refuses_positions():
 
 
 def test_the_command_line_names_a_loss_within_a_loss():
-    text = "mined:loss=dsc:alpha=0.1:smooth=0.01,negatives_per_positive=2"
+    text = "mined:of=dsc:alpha=0.1:smooth=0.01,negatives_per_positive=2"
     one = Mined(
-        loss=SelfAdjustingDice(alpha=0.1, smooth=0.01), negatives_per_positive=2.0
+        of=SelfAdjustingDice(alpha=0.1, smooth=0.01), negatives_per_positive=2.0
     )
     assert objective_named(text) == one
     assert name_of(one) == (
-        "mined-loss=dsc-alpha=0.1-smooth=0.01-negatives_per_positive=2.0"
+        "mined-of=dsc-alpha=0.1-smooth=0.01-negatives_per_positive=2.0"
     )
     with pytest.raises(InputError, match=r"unknown loss 'dcs'.*dsc"):
-        objective_named("mined:loss=dcs")
+        objective_named("mined:of=dcs")

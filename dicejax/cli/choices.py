@@ -23,7 +23,7 @@ def objective_named(text: str) -> Objective:
 
     Args:
       text: a name, or NAME:FIELD=VALUE,FIELD=VALUE for numbers, words, true and false.
-        A loss as VALUE has its own settings after colons: mined:loss=dsc:alpha=1.
+        A loss as VALUE has its own settings after colons: mined:of=dsc:alpha=1.
 
     Raises:
       InputError: the loss or field is unknown, or the value does not fit.

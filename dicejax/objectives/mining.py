@@ -39,8 +39,8 @@ class Mined(Combination):
     or 1.
 
     Args:
-      output: without effect: the loss reads its own.
-      loss: objective of what stays.
+      output: without effect: the objective reads its own.
+      of: objective of what stays.
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
       negative_class: label of the negatives, O in tagging. Of labels that are 0 or 1
@@ -49,7 +49,7 @@ class Mined(Combination):
 
     short_name: ClassVar[str] = "mined"
 
-    loss: Objective = dataclasses.field(default_factory=lambda: named("dsc"))
+    of: Objective = dataclasses.field(default_factory=lambda: named("dsc"))
     negatives_per_positive: float = tuned(
         3.0,
         1.0,
@@ -69,8 +69,11 @@ class Mined(Combination):
     ) -> tuple[Array, State]:
         """Return the loss of what stays of a batch, and the state of the objective."""
         read = {leaf.output for leaf in self.terms()}
-        names = outputs if None in read else read
-        kept = {name: self.mined(outputs[name], targets[name]) for name in names}
+        kept = {
+            name: self.mined(logits, targets[name])
+            for name, logits in outputs.items()
+            if name in read or None in read
+        }
         return super().__call__(outputs, {**targets, **kept}, state, progress)
 
     def mined(self, logits: Array, labels: Array) -> Array:

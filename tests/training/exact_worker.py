@@ -51,7 +51,7 @@ OBJECTIVES = {
     "state": GHM(),
     "sorted": LovaszSoftmax(),
     "chosen from the batch": HardNegatives(),
-    "set of the chosen": Mined(loss=Dice(), negatives_per_positive=1.0),
+    "set of the chosen": Mined(of=Dice(), negatives_per_positive=1.0),
     "sum": WeightedSum(parts=(CrossEntropy(), Dice()), weights=(0.3, 1.0)),
     "schedule": LinearSchedule(begin=0.0, end=1.0),
 }
