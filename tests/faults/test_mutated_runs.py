@@ -1,0 +1,118 @@
+"""Damaged run folders end in one line, or in the same scores.
+
+Where scores differ, a line names the file that has changed.
+"""
+
+import hashlib
+import random
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+import dicejax.training.train as training
+from dicejax.cli import run
+
+from .commands import called, end, tiny
+from .mutations import mutate, restore
+
+COMMANDS = ("evaluate", "predict", "report", "export", "train")
+DRAWN = re.compile(r"[0-9a-f]{32}|tfevents\S*")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """Return the folder of a finished run."""
+    out = tmp_path_factory.mktemp("finished") / "run"
+    assert run(tiny(out)) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory):
+    """Return the folder of a run that was stopped after eight steps."""
+    out = tmp_path_factory.mktemp("unfinished") / "run"
+    step, calls = training.train_step, []
+
+    def stopping(*inputs, **settings):
+        calls.append(1)
+        if len(calls) == 8:
+            signal.raise_signal(signal.SIGTERM)
+        return step(*inputs, **settings)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "train_step", stopping)
+        assert run(tiny(out)) == 128 + signal.SIGTERM
+    return out
+
+
+def command(name: str, out: Path) -> list[str]:
+    """Return the arguments of a command on a run; it writes to `out/../made`."""
+    made = str(out.parent / "made")
+    return {
+        "evaluate": ["evaluate", str(out), "--json"],
+        "predict": ["predict", str(out), "Anna saw Oslo today", "--json"],
+        "report": ["report", str(out), "--out", made],
+        "export": ["export", str(out), made],
+        "train": tiny(out),
+    }[name]
+
+
+def outcome(name: str, out: Path, output: str) -> object:
+    """Return everything that a command gave."""
+    if name == "train":
+        return end(out)
+    made = out.parent / "made"
+    return output, {
+        file.name: hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in sorted(made.rglob("*"))
+        if file.name != "rerun.py"
+    }
+
+
+def kinds_of_files(folder: Path) -> dict[str, list[Path]]:
+    """Return relative paths by what they are; steps and names drawn are left out."""
+    kinds: dict[str, list[Path]] = {}
+    for file in sorted(folder.rglob("*")):
+        if file.is_file():
+            path = file.relative_to(folder)
+            kind = DRAWN.sub("*", re.sub(r"/\d+/", "/STEP/", str(path)))
+            kinds.setdefault(kind, []).append(path)
+    return kinds
+
+
+def test_a_damaged_run_ends_in_one_line_or_as_before(
+    finished, unfinished, tmp_path, request, capsys
+):
+    exhaustive = request.config.getoption("exhaustive")
+    sources = {name: finished for name in COMMANDS[:-1]} | {"train": unfinished}
+    out, wanted, problems = tmp_path / "run", {}, []
+
+    def attempt(name: str) -> str:
+        """Run a command; return the problem, if it has one."""
+        found = called(command(name, out), capsys)
+        if found.problem or found.status == 2:
+            return found.problem
+        given = outcome(name, out, found.output)
+        if given == wanted.setdefault(name, given):
+            return ""
+        step = path.parts[1] if path.parts[0] == "checkpoints" else None
+        told = path.name in found.errors or f"checkpoints/{step}" in found.errors
+        return "" if told else "differs silently"
+
+    for place, name in enumerate(COMMANDS):
+        kinds = kinds_of_files(sources[name])
+        path = Path("intact")
+        restore(sources[name].parent, tmp_path)
+        assert not attempt(name) and name in wanted
+        tried = list(kinds) if exhaustive else list(kinds)[place :: len(COMMANDS)]
+        for kind in tried:
+            for number in range(200 if exhaustive else 2):
+                rng = random.Random(f"{name} {kind} {number}")
+                restore(sources[name].parent, tmp_path)
+                path = rng.choice(kinds[kind])
+                done = mutate(out / path, rng)
+                if problem := attempt(name):
+                    problems.append(f"{name}, {number}, {path}, {done}: {problem}")
+    assert not problems, f"{len(problems)}: " + "\n".join(problems)
