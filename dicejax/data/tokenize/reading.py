@@ -115,12 +115,13 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
 
 
 def _check_template(tokenizer: Tokenizer) -> None:
-    """Encode a pair: steps that do not fit each other fail here and not in a run."""
-    found = tokenizer.encode(*_PROBE)
-    columns = (found.tokens, found.ids, found.special_tokens_mask)
-    for token, number, special in zip(*columns, strict=True):
-        if special and tokenizer.id_to_token(number) != token:
-            raise InputError(f"its template gives {shown(token)} the id {number}")
+    """Encode a text and a pair: steps that do not fit fail here and not in a run."""
+    for texts in (_PROBE[:1], _PROBE):
+        found = tokenizer.encode(*texts)
+        columns = (found.tokens, found.ids, found.special_tokens_mask)
+        for token, number, special in zip(*columns, strict=True):
+            if special and tokenizer.id_to_token(number) != token:
+                raise InputError(f"its template gives {shown(token)} the id {number}")
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
