@@ -321,7 +321,7 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ("", "any of 25 losses beats cross-entropy"),
+        ("", "any of 27 losses beats cross-entropy"),
         ("train", "override the experiment's loss"),
         ("train mine.py --loss dsc", "--objective.alpha FLOAT"),
         ("plan mine.py --optimizer lion", "--optimizer.learning_rate FLOAT"),
