@@ -71,11 +71,11 @@ def lost_in(folder, count, index, fault):
     ("count", "index", "fault"),
     [
         (2, 0, "SIGKILL"),
-        (3, 1, "SIGKILL"),
+        pytest.param(3, 1, "SIGKILL", marks=pytest.mark.exhaustive),
         pytest.param(3, 0, "SIGKILL", marks=pytest.mark.exhaustive),
         pytest.param(2, 1, "SIGKILL", marks=pytest.mark.exhaustive),
         pytest.param(2, 0, "InputError", marks=pytest.mark.exhaustive),
-        (2, 1, "InputError"),
+        pytest.param(2, 1, "InputError", marks=pytest.mark.exhaustive),
         pytest.param(2, 1, "KeyError", marks=pytest.mark.exhaustive),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 import dicejax.training.train as training
 from dicejax.cli import run
 
+from ..faults.strace import why_not
 from .commands import (
     begin,
     command,
@@ -54,8 +55,18 @@ def stop_at(step, number, out, **more):
         assert run(words(out, **more)) == 128 + number
 
 
+# tests/faults/test_kills.py kills at system calls, and makes them fail, where it can.
+AGAIN = pytest.mark.slow if why_not() else pytest.mark.exhaustive
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("wanted", [1, pytest.param(20, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        pytest.param(1, marks=AGAIN),
+        pytest.param(20, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
     out, rng, kills = tmp_path / "killed", random.Random(0), 0
     steps = len(records(uninterrupted))
@@ -154,14 +165,14 @@ def test_what_has_changed_is_said_and_nothing_lost(uninterrupted, capsys):
     assert sorted(str(p) for p in uninterrupted.rglob("*")) == before
 
 
-@pytest.mark.slow
+@AGAIN
 def test_no_room_for_a_checkpoint_is_one_line(uninterrupted, tmp_path):
-    limit = "ulimit -f 80; exec " + " ".join(
+    limited = "ulimit -f 80; exec " + " ".join(
         f"'{word}'" for word in command(tmp_path / "full")
     )
     environment = os.environ | {"DICEJAX_HUGE_PAGES": "0"}
     done = subprocess.run(
-        ["bash", "-c", limit], capture_output=True, text=True, env=environment
+        ["bash", "-c", limited], capture_output=True, text=True, env=environment
     )
     assert done.returncode == 2, done.stderr[-2000:]
     assert "Traceback" not in done.stderr
