@@ -55,18 +55,25 @@ def test_formulas_survive_markdown():
 
 
 def test_local_links_lead_somewhere():
-    text = re.sub(r"```.*?```", "", PAGE.read_text(), flags=re.S)
-    links = re.findall(r"\]\(([^)\s]+)\)", text)
-    anchors = {
-        re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-")
-        for title in re.findall(r"^#+ (.*)$", text, re.M)
-    }
+    def text_of(page):
+        return re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
+
+    def anchors(page):
+        return {
+            re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-")
+            for title in re.findall(r"^#+ (.*)$", text_of(page), re.M)
+        }
+
+    links = re.findall(r"\]\(([^)\s]+)\)", text_of(PAGE))
     local = [one for one in links if not one.startswith("http")]
     assert len(local) > 8
     for link in local:
         path, _, anchor = link.partition("#")
-        assert not path or (DOCS / path).is_file(), link
-        assert not anchor or anchor in anchors, link
+        page = DOCS / path if path else PAGE
+        assert page.is_file(), link
+        # The API reference has its anchors when the site is built.
+        built = page.parent.name == "api"
+        assert not anchor or built or anchor in anchors(page), link
 
 
 def test_the_page_on_models_names_what_loads():

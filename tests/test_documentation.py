@@ -206,6 +206,7 @@ FOREIGN = "docs/coming-from.md"
 def test_flags_in_sentences_are_flags_of_a_command(capsys):
     known = {"exhaustive", "dist", "durations"}  # pytest's
     known |= {"smallest", "xla_backend_optimization_level"}
+    known |= {"xla_cpu_multi_thread_eigen"}
     files = "quickstart ner/conll03 ner/conll03_mrc qa/squad1 paraphrase/mrpc"
     helped = [
         ["train", f"{ROOT}/experiments/{name}.py", "--help"]

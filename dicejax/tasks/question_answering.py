@@ -117,22 +117,15 @@ class QuestionAnswering(Task):
     def __post_init__(self):
         least = {"stride": 0, "max_question": 1, "max_answer": 1, "n_best": 1}
         for name, number in least.items():
-            given = getattr(self, name)
-            if given < number:
+            if (given := getattr(self, name)) < number:
                 raise ValueError(f"{name} is {given}; want {number} or more")
-        known = {
-            "form": ("positions", "sigmoid", "softmax"),
-            "head": ("start_end", "xlnet"),
-        }
-        for name, values in known.items():
-            given = getattr(self, name)
-            if given not in values:
+        known = ("positions", "sigmoid", "softmax"), ("start_end", "xlnet")
+        for name, values in zip(("form", "head"), known, strict=True):
+            if (given := getattr(self, name)) not in values:
                 supported = ", ".join(map(repr, values))
                 raise ValueError(f"{name} is {shown(given)}; supported: {supported}")
         if self.head == "xlnet" and self.form != "positions":
-            raise ValueError(
-                f"head 'xlnet' chooses positions; form {self.form!r} does not"
-            )
+            raise ValueError(f"head 'xlnet' chooses positions; {self.form!r} does not")
         if self.unanswerable and self.several_spans:
             raise ValueError("no measure knows both unanswerable and several_spans")
         several = self.several_spans and self.form != "positions"
@@ -187,15 +180,13 @@ class QuestionAnswering(Task):
         for example in examples:
             what = None
             if example.impossible and not self.unanswerable:
-                what = "has no answer; set unanswerable"
+                what = "has no answer; set unanswerable,"
             elif self.several_spans and len(example.answers) > 1:
-                what = "has several answers, not several spans; read with several_spans"
+                what = "has several answers, not several spans; set several_spans off,"
             elif not self.several_spans and any(len(a) > 1 for a in example.answers):
-                what = "has an answer of several spans; set several_spans"
+                what = "has an answer of several spans; set several_spans,"
             if what:
-                raise InputError(
-                    f"question {shown(example.id)} {what}, or leave it out"
-                )
+                raise InputError(f"question {shown(example.id)} {what} or leave it out")
         return examples
 
     def label_names(self, examples: Sequence[ReadingExample]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class AppendedLines:
 
     def close(self) -> None:
         """Flush and close."""
-        with self._file:
+        with reported(self._path), self._file:  # closing writes what is left
             self.flush()
 
     def _check(self) -> None:

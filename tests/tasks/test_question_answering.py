@@ -404,7 +404,7 @@ def test_the_loss_sees_logits_and_labels_of_one_shape(tokenizer, form):
         ({"max_question": 0}, "max_question is 0; want 1 or more"),
         ({"max_answer": 0}, "max_answer is 0"),
         ({"n_best": 0}, "n_best is 0"),
-        ({"form": "softmax"}, "form is 'softmax'; supported: 'positions', 'sigmoid'"),
+        ({"form": "soft"}, "form is 'soft'; supported: 'positions', 'sigmoid'"),
         ({"head": "bert"}, "head is 'bert'; supported"),
         ({"head": "xlnet", "form": "sigmoid"}, "xlnet"),
         ({"unanswerable": True, "several_spans": True}, "both"),
