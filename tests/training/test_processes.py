@@ -61,6 +61,9 @@ LEARNT = {
     "--training.epochs": 5,
     "--training.batch_size": 64,
     "--optimizer.learning_rate": 4e-3,
+    "--encoder.hidden_size": 128,
+    "--encoder.intermediate_size": 512,
+    "--encoder.num_hidden_layers": 2,
 }
 
 
