@@ -111,7 +111,7 @@ def reported(path: epath.Path, done: str = "written") -> Iterator[None]:
     """Turn errors of the file system into an InputError.
 
     Args:
-      path: what is read or written.
+      path: file or folder, for the error.
       done: "read" or "written".
     """
     try:
@@ -217,7 +217,7 @@ def file_name(text: str, what: str) -> str:
 
     Args:
       text: the name.
-      what: what it is, for the error.
+      what: its role, for the error.
 
     Raises:
       InputError: it has slashes or control characters, begins with a dot, or is empty.

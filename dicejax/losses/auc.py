@@ -60,7 +60,7 @@ def pairwise_auc(
 
     Args:
       surrogate: "squared_hinge" or "logistic".
-      scores: what is compared: "probability", which bounds the loss, or "log_odds",
+      scores: scores to compare: "probability", which bounds the loss, or "log_odds",
         :math:`\log p / (1 - p)`, the logit in the binary form.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.

@@ -47,7 +47,7 @@ def average_precision(
 
     Args:
       surrogate: "squared_hinge" or "logistic".
-      scores: what is compared: "probability" or "log_odds", :math:`\log p / (1 - p)`,
+      scores: scores to compare: "probability" or "log_odds", :math:`\log p / (1 - p)`,
         the logit in the binary form.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.

@@ -94,7 +94,7 @@ class Mined(Combination):
         return jnp.where(kept, labels, MASKED_LABEL)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
-        """Return the objective with the class counts of what it mines.
+        """Return the objective with the class counts of its outputs.
 
         Raises:
           ValueError: labels of an output are positions, none of which is negative.

@@ -102,7 +102,7 @@ def of_loss(short_name: str) -> list[Preset]:
 
 
 def sentence(short_name: str) -> str:
-    """Return what a loss is of the paper, at its defaults; empty if it is in none.
+    """Return the sentence that relates a loss to presets; empty without any.
 
     >>> sentence("dice")
     'None of the paper at its defaults; see the presets dl, dl-set.'

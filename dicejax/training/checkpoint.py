@@ -183,7 +183,7 @@ class Checkpoints:
         return intact
 
     def wait(self) -> None:
-        """Wait until everything is written, and delete what is not to be kept.
+        """Wait until everything is written, and delete old checkpoints.
 
         Raises:
           InputError: it cannot be.

@@ -122,7 +122,11 @@ class Setup:
                         f"{leaf.output!r} are positions, which are none; choose "
                         "another form of the task (--task.form sigmoid) or loss"
                     )
-            classes = {n: t.classes for n, t in targets.items() if _has_classes(t)}
+            classes = {
+                name: target.classes
+                for name, target in targets.items()
+                if target.kind != "positions"
+            }
             negative = [n for n, target in targets.items() if target.has_negative]
             objective = objective.bind_classes(classes, negative)
             objective = objective.with_class_counts(self._class_counts)
@@ -225,10 +229,6 @@ class Setup:
     def _class_counts(self) -> dict[str, np.ndarray]:
         task, data = self.experiment.task, self.data
         return task.class_counts(data.items["train"], data.labels)
-
-
-def _has_classes(target: Target) -> bool:
-    return target.kind != "positions"
 
 
 def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
