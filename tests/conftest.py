@@ -29,6 +29,7 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
+import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -49,6 +50,13 @@ def pytest_addoption(parser):
         help="also run tests marked exhaustive: every combination of devices, "
         "processes, losses, heads, documented commands and notebooks (hours)",
     )
+
+
+def pytest_configure(config):
+    """Draw the same examples in each run; others with --exhaustive."""
+    if not config.getoption("exhaustive"):
+        hypothesis.settings.register_profile("same", derandomize=True)
+        hypothesis.settings.load_profile("same")
 
 
 def pytest_unconfigure(config):

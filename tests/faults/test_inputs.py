@@ -407,6 +407,7 @@ def test_control_characters_reach_no_report(tmp_path):
 
 @hypothesis.given(st.text("ab1 <>&|*_`~[]()#!+-=.\\\n\x1b\u202e$:/'\"", max_size=24))
 @hypothesis.example("---")
+@hypothesis.example("a ##")
 @hypothesis.example("1. a")
 @hypothesis.example("1)")
 @hypothesis.example("-")

@@ -29,7 +29,7 @@ CLASSES = 3
 SHAPE = (3, 167)
 KINDS = ("random", "extreme", "tied", "absent_class")
 WITH_SOFT_LABELS = [case for case in EVERY if case.takes_soft]
-laws = hypothesis.settings(max_examples=5, deadline=None, derandomize=True)
+laws = hypothesis.settings(max_examples=5, deadline=None)
 
 
 @pytest.fixture(autouse=True)

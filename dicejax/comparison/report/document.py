@@ -215,5 +215,6 @@ def plain(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*|~\[\]])", r"\\\1", text)
     text = re.sub(r"(?<!\w)_|_(?!\w)", r"\_", text)
+    text = re.sub(r"(?<= )(#+)$", r"\\\1", text)  # a heading may end in these
     # At the start of a line these would begin a heading, a list or a rule.
     return re.sub(r"^(\d*)([.)+-](?= |$)|-(?=[- ]+$)|#)", r"\1\\\2", text)
