@@ -154,7 +154,9 @@ class Compare:
       losses: losses to compare, with their default settings except those given after
         a colon (dsc:alpha=1,smooth=0.01). The paper's and its code's are wce fl dl
         dl-set tl dsc-eq11 dsc-official. Cross-entropy is always included.
-      seeds: runs per loss; 0 with --tune to stop after tuning.
+      seeds: runs per loss; 0 with --tune to stop after tuning. Fewer than 3 have no
+        verdict. More can be added later: error rates hold over all looks.
+      margin: differences within this many points count as practically equal.
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
         and the loss's hyper-parameters that --losses does not set; the first trial
         uses the given settings. Trials are scored on dev and use seed 1000000, which
@@ -177,7 +179,8 @@ class Compare:
         tuple[str, ...],
         arg(metavar="NAME ...", help_behavior_hint="(default: the experiment's)"),
     ] = ()
-    seeds: int = 2
+    seeds: int = 3
+    margin: float = 0.5
     tune: int = 0
     baselines: bool = True
     shard: Annotated[str | None, arg(metavar="I/N")] = None
@@ -194,6 +197,7 @@ class Compare:
             self.settings,
             [objective_named(name) for name in self.losses],
             seeds=self.seeds,
+            margin=self.margin,
             tune=self.tune,
             baselines=self.baselines,
             shard=self.shard,

@@ -23,6 +23,7 @@ class Report:
       runs: run folders, or folders that contain runs at any depth.
       out: output directory of report.html, report.md, comparison.json and rerun.py.
       baseline: loss that the others are compared with.
+      margin: differences within this many points count as practically equal.
     """
 
     runs: Annotated[
@@ -34,13 +35,16 @@ class Report:
         arg(metavar="FOLDER", help_behavior_hint="(default: the runs' common folder)"),
     ] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
+    margin: float = 0.5
     experiment: ExperimentOfRun = None
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
         from dicejax.comparison import compare_runs
 
-        found = compare_runs(self.runs, out=self.out, baseline=self.baseline)
+        found = compare_runs(
+            self.runs, out=self.out, baseline=self.baseline, margin=self.margin
+        )
         for line in found.lines():
             show(line)
         show(f"report in {found.report}")

@@ -27,15 +27,18 @@ from dicejax.comparison.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.comparison.statistics import Row, rows_of
+from dicejax.comparison.statistics import MARGIN, Look, Row, look_of, rows_of
 from dicejax.comparison.table import baseline_name, remarks, table
 from dicejax.config import Experiment
-from dicejax.errors import InputError
+from dicejax.errors import Flaw, InputError
 from dicejax.files import write_whole
+from dicejax.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import Verdict
-from dicejax.objectives import Objective, name_of
+from dicejax.objectives import Objective, WeightedCrossEntropy, name_of
 from dicejax.training.progress import TrainingProgress
+
+FILE = "comparison.json"
 
 __all__ = [
     "Comparison",
@@ -65,6 +68,7 @@ class Comparison:
       tuned: trials and chosen settings of each loss; empty without tuning.
       unfinished: number of runs left to other shards.
       report: path of the HTML page; None without rows.
+      margin: differences within it do not matter in practice, as a fraction.
     """
 
     name: str
@@ -73,6 +77,7 @@ class Comparison:
     tuned: tuple[tuning.Tuned, ...] = ()
     unfinished: int = 0
     report: str | None = None
+    margin: float = MARGIN
 
     @property
     def primary_metric(self) -> str | None:
@@ -107,7 +112,8 @@ def compare(
     experiment: Experiment,
     losses: Sequence[Objective] = (),
     *,
-    seeds: int = 2,
+    seeds: int = 3,
+    margin: float = 100 * MARGIN,
     tune: int = 0,
     baselines: bool = True,
     shard: str | None = None,
@@ -124,7 +130,9 @@ def compare(
       experiment: settings of all runs but loss and seed.
       losses: losses to compare; the experiment's `compared` if empty. Cross-entropy
         always takes part.
-      seeds: runs per loss; 0 with `tune` only tunes.
+      seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict; more
+        can be added later, and p-values stay valid.
+      margin: differences within this many points do not matter in practice.
       tune: trials per loss before the comparison, scored on dev.
       baselines: add cross-entropy with class weights, and cross-entropy with adjusted
         logits or a tuned threshold.
@@ -139,6 +147,7 @@ def compare(
     """
     if seeds < (0 if tune else 1):
         raise InputError(f"--seeds is {seeds}; want at least 1")
+    share = _share(margin)
     objectives = tuple(losses) or experiment.compared
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
@@ -156,18 +165,24 @@ def compare(
             train_all(mine, shown, overwrite=overwrite)
             if baselines:
                 score_baselines(mine, shown.say)
-    found = Comparison(name=experiment.name, folder=out, tuned=tuple(tuned))
+    found = Comparison(
+        name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
+    )
     if not seeds:
         return found
     if shard and (left := unfinished(jobs)):
         return dataclasses.replace(found, unfinished=left)
-    rows = evaluated(jobs, out, tuning.to_json(tuned))
+    rows = evaluated(jobs, out, tuning.to_json(tuned), margin=share)
     page = report.write(rows, out)
     return dataclasses.replace(found, rows=tuple(rows), report=page)
 
 
 def compare_runs(
-    paths: Sequence[str], *, out: str | None = None, baseline: str | None = None
+    paths: Sequence[str],
+    *,
+    out: str | None = None,
+    baseline: str | None = None,
+    margin: float = 100 * MARGIN,
 ) -> Comparison:
     """Test the differences between existing runs, and write a report.
 
@@ -176,11 +191,13 @@ def compare_runs(
         to one experiment and differ in loss and seed alone.
       out: output directory; the folder that holds all the runs by default.
       baseline: loss that the others are compared with; cross-entropy by default.
+      margin: differences within this many points do not matter in practice.
 
     Raises:
       InputError: runs cannot be read or compared, or the directory cannot be written
         to.
     """
+    share = _share(margin)
     if not paths:
         raise InputError("report wants folders of runs: none is named")
     jobs = jobs_from(paths)
@@ -192,10 +209,12 @@ def compare_runs(
             f"takes another: {', '.join(losses)}"
         )
     out = out or common_folder(paths)
-    rows = evaluated(jobs, out, tuning_of(jobs), baseline=baseline)
+    rows = evaluated(jobs, out, tuning_of(jobs), baseline=baseline, margin=share)
     page = report.write(rows, out)
     name = jobs[0].experiment.name
-    return Comparison(name=name, folder=out, rows=tuple(rows), report=page)
+    return Comparison(
+        name=name, folder=out, rows=tuple(rows), report=page, margin=share
+    )
 
 
 def evaluated(
@@ -204,8 +223,11 @@ def evaluated(
     tuned: Mapping[str, Any] | None = None,
     *,
     baseline: str | None = None,
+    margin: float = MARGIN,
 ) -> list[Row]:
     """Read the results of runs, compare them, and write `folder/comparison.json`.
+
+    The file records each look at the results: p-values hold over all of them.
 
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
@@ -213,11 +235,52 @@ def evaluated(
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
     standard = name_of(BASELINE)
-    controlled = [one for one in outcomes if one.loss == standard]
-    rows = rows_of(outcomes + baseline_outcomes(controlled), baseline or standard)
-    text = json.dumps(_content(rows, tuned), indent=2) + "\n"
-    write_whole(epath.Path(folder), "comparison.json", text)
+    cross_entropy = [one for one in outcomes if one.loss == standard]
+    moved = baseline_outcomes(cross_entropy)
+    weighted = {
+        j.loss for j in jobs if j.experiment.objective == WeightedCrossEntropy()
+    }
+    path = epath.Path(folder)
+    looks = _looks(path / FILE)
+    baseline = baseline or standard
+    rows = rows_of(
+        outcomes + moved,
+        baseline,
+        controls=sorted((weighted | {one.loss for one in moved}) - {baseline}),
+        looks=looks,
+        margin=margin,
+    )
+    now = look_of(rows)
+    if any(
+        len(now[k]) > max((len(x.get(k, ())) for x in looks), default=0) for k in now
+    ):
+        looks = [*looks, now]
+    content = _content(rows, tuned) | {"margin": margin, "looks": looks}
+    write_whole(path, FILE, json.dumps(content, indent=2) + "\n")
     return rows
+
+
+def _looks(file: epath.Path) -> list[Look]:
+    """Read the looks at a comparison that are recorded so far."""
+    if not file.exists():
+        return []
+    try:
+        return [
+            {
+                loss: [value_of(seed, int) for seed in value_of(seeds, list)]
+                for loss, seeds in value_of(look, dict).items()
+            }
+            for look in field(read(file), "looks", list, [])
+        ]
+    except Flaw as flaw:
+        raise flaw.at(file, flaw.line) from None
+
+
+def _share(margin: float) -> float:
+    """Return a margin in points as a fraction."""
+    if not 0 <= margin < 100:
+        raise InputError(f"--margin is {margin:g}; want points, from 0 to below 100")
+    return margin / 100
 
 
 def _primary_metric(rows: Sequence[Row]) -> str | None:

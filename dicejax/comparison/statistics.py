@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,35 +14,69 @@ from dicejax.comparison.jobs import Outcome
 from dicejax.errors import InputError
 from dicejax.metrics import significance
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import (
-    CrossedDifference,
-    PairedDifference,
-    ScoreSummary,
-    Verdict,
-)
+from dicejax.metrics.significance import CrossedDifference, ScoreSummary, Verdict
+
+MARGIN = 0.005
+"""Differences within half a point do not matter in practice."""
+LEVEL = 0.05
+"""Chance of any false claim of a comparison, over all looks at it."""
+
+Look = Mapping[str, Sequence[int]]
+"""Seeds by loss, of one look at a comparison."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Against:
-    """A loss vs. the baseline, over the seeds that both have finished.
+    """A loss vs. the baseline, over the seeds that both have ended.
 
     Attributes:
       seeds: common seeds.
-      over_seeds: paired difference on this test set.
-      crossed: difference over seeds and test examples, on which the verdict is based.
+      differences: of the primary metric, by seed; a diverged run scores 0.
+      crossed: difference over seeds and test examples, with the interval of this look;
+        None for fewer than 3 seeds, as all that follows.
       randomisation: p-value over test examples, for these runs.
-      p_holm: p-value of `crossed`, adjusted for the number of losses.
-      seeds_needed: number of seeds to detect the observed difference with power 0.8.
+      p_value: of `crossed`, valid over all looks, adjusted for the number of losses.
+      p_equal: the same of the difference being within the margin.
+      seeds_needed: number of seeds to show the observed difference with power 0.8; None
+        where no number suffices, infinite above 1,000.
+      detectable: smallest difference that these runs show with power 0.8.
       verdict: outcome and sentence.
     """
 
     seeds: tuple[int, ...]
-    over_seeds: PairedDifference | None
+    differences: tuple[float, ...]
     crossed: CrossedDifference | None
     randomisation: float | None
-    p_holm: float | None
-    seeds_needed: int | None
+    p_value: float | None
+    p_equal: float | None
+    seeds_needed: int | float | None
+    detectable: float | None
     verdict: Verdict
+
+    @property
+    def mean(self) -> float | None:
+        """Mean difference; None without a common seed."""
+        return float(np.mean(self.differences)) if self.differences else None
+
+    @property
+    def needed(self) -> str:
+        """Number of seeds needed, in words."""
+        if self.crossed is None:
+            return "-"
+        if self.seeds_needed is None:
+            return "never: the test set is too small"
+        if math.isinf(self.seeds_needed):
+            return "> 1,000"
+        return f"{self.seeds_needed:,}"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries; infinity as a string."""
+        crossed = None if self.crossed is None else self.crossed.to_json()
+        return dataclasses.asdict(self) | {
+            "crossed": crossed,
+            "mean": self.mean,
+            "seeds_needed": self.needed,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +88,14 @@ class Row:
       outcomes: outcomes of its runs, by seed.
       summary: summary of the primary metric.
       against: comparison with the baseline; None for the baseline.
+      is_control: a baseline of another kind: class weights, or moved decisions.
     """
 
     loss: str
     outcomes: tuple[Outcome, ...]
     summary: ScoreSummary
     against: Against | None
+    is_control: bool = False
 
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
@@ -67,6 +105,11 @@ class Row:
     def missing(self) -> int:
         """Number of runs that have not finished."""
         return sum(one.status == "missing" for one in self.outcomes)
+
+    @property
+    def untaught(self) -> list[Outcome]:
+        """Finished runs that learnt nothing."""
+        return [one for one in self.outcomes if learnt_nothing(one)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, without per-example statistics."""
@@ -79,18 +122,33 @@ class Row:
             }
             for one in self.outcomes
         ]
-        against = None if self.against is None else dataclasses.asdict(self.against)
         return {
             "runs": runs,
             "summary": dataclasses.asdict(self.summary),
-            "against_baseline": against,
+            "is_control": self.is_control,
+            "against_baseline": self.against.to_json() if self.against else None,
         }
 
 
-def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
-    """Return the statistics of each loss vs. the baseline.
+def rows_of(
+    outcomes: Sequence[Outcome],
+    baseline: str,
+    *,
+    controls: Sequence[str] = (),
+    looks: Sequence[Look] = (),
+    margin: float = MARGIN,
+) -> list[Row]:
+    """Return the statistics of each loss vs. the baseline, which comes first.
 
-    P-values are adjusted together by Holm's method.
+    P-values hold over all looks, and are adjusted together by Holm's method: those of
+    losses, and apart from them those of controls.
+
+    Args:
+      outcomes: of all runs.
+      baseline: name of the loss to compare with.
+      controls: names of the losses that are controls.
+      looks: earlier looks at this comparison, oldest first.
+      margin: differences within it do not matter in practice.
 
     Raises:
       InputError: no run of the baseline is finished.
@@ -98,31 +156,184 @@ def rows_of(outcomes: Sequence[Outcome], baseline: str) -> list[Row]:
     by_loss: dict[str, list[Outcome]] = {baseline: []}
     for one in outcomes:
         by_loss.setdefault(one.loss, []).append(one)
-    standard = {one.seed: one for one in by_loss[baseline] if one.result}
-    if not standard:
+    standard = {one.seed: one for one in by_loss[baseline] if one.status != "missing"}
+    finished = [one for one in standard.values() if one.result]
+    if not finished:
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
-    compared = {
-        loss: _compared(runs, standard)
+    pairs = {
+        loss: _Pairs.of(runs, standard, finished[0])
         for loss, runs in by_loss.items()
         if loss != baseline
     }
-    tested = [loss for loss, one in compared.items() if one.crossed is not None]
-    first = next(iter(standard.values()))
-    metric = heading(first.result["primary_metric"])
-    adjusted = significance.holm([compared[loss].crossed.p_value for loss in tested])
-    for loss, p_value in zip(tested, adjusted.tolist(), strict=True):
-        said = significance.verdict(
-            compared[loss].crossed, p_value, comparisons=len(tested), metric=metric
+    metric = heading(finished[0].result["primary_metric"])
+    against: dict[str, Against] = {}
+    for is_control in (False, True):
+        family = {k: v for k, v in pairs.items() if (k in controls) == is_control}
+        dropped = {loss for look in looks for loss in look} - set(by_loss)
+        others = len([one for one in dropped if (one in controls) == is_control])
+        against |= _compared(
+            family, looks, margin, metric, others=others, may_borrow=not is_control
         )
-        compared[loss] = dataclasses.replace(
-            compared[loss], p_holm=p_value, verdict=said
-        )
-    return [
-        Row(loss, tuple(runs), _summary(runs), compared.get(loss))
+    rows = [
+        Row(loss, tuple(runs), _summary(runs), against.get(loss), loss in controls)
         for loss, runs in by_loss.items()
     ]
+    return [_with_nothing_learnt(row, rows[0]) for row in rows]
+
+
+def look_of(rows: Sequence[Row]) -> dict[str, list[int]]:
+    """Return the seeds of each loss that has a verdict."""
+    return {
+        row.loss: list(row.against.seeds)
+        for row in rows
+        if row.against and row.against.crossed
+    }
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pairs:
+    """Runs of a loss and of the baseline, by common seed: statistics [N, C, 2]."""
+
+    ours: dict[int, np.ndarray]
+    baseline: dict[int, np.ndarray]
+
+    @classmethod
+    def of(
+        cls, runs: Sequence[Outcome], standard: Mapping[int, Outcome], like: Outcome
+    ) -> _Pairs:
+        """Pair runs; a diverged one finds nothing."""
+
+        def statistics(one: Outcome) -> np.ndarray:
+            if one.example_statistics is not None:
+                return one.example_statistics
+            return like.example_statistics * [0, 1]
+
+        both = sorted(
+            (one for one in runs if one.status != "missing" and one.seed in standard),
+            key=lambda one: one.seed,
+        )
+        ours = {one.seed: statistics(one) for one in both}
+        return cls(ours, {seed: statistics(standard[seed]) for seed in ours})
+
+    def stacked(self, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+        ours = np.stack([self.ours[seed] for seed in seeds])
+        return ours, np.stack([self.baseline[seed] for seed in seeds])
+
+
+def _compared(
+    family: Mapping[str, _Pairs],
+    looks: Sequence[Look],
+    margin: float,
+    metric: str,
+    *,
+    others: int,
+    may_borrow: bool,
+) -> dict[str, Against]:
+    """Compare the losses of a family; `others` were looked at before."""
+    now = {loss: list(pairs.ours) for loss, pairs in family.items()}
+    schedules = {loss: _growing([*looks, now], loss) for loss in family}
+    crossed: dict[str, list[CrossedDifference | None]] = {k: [] for k in family}
+    for j in range(max(map(len, schedules.values()), default=0)):
+        seen = {
+            loss: significance.seeds_and_items(*family[loss].stacked(schedule[j]))
+            for loss, schedule in schedules.items()
+            if j < len(schedule) and set(schedule[j]) <= set(family[loss].ours)
+        }
+        borrowed = significance.moderated([*seen.values()]) if may_borrow else None
+        seen = dict(zip(seen, borrowed or seen.values(), strict=True))
+        for loss, schedule in schedules.items():
+            if j < len(schedule):
+                crossed[loss].append(seen.get(loss))
+    tested = [loss for loss, schedule in schedules.items() if schedule]
+    comparisons = len(tested) + others
+    adjusted = [
+        significance.holm([*values, *[1.0] * others])
+        for values in zip(
+            *(_over_looks(crossed[loss], schedules[loss], margin) for loss in tested),
+            strict=True,
+        )
+    ] or [np.ones(0)] * 2
+    found = {loss: _unjudged(family[loss], metric) for loss in family}
+    for loss, p_value, p_equal in zip(tested, *adjusted[:2], strict=False):
+        if crossed[loss][-1] is None:
+            continue
+        at_looks = [len(seeds) for seeds in schedules[loss]]
+        last = crossed[loss][-1]
+        last = dataclasses.replace(
+            last, level=significance.nominal_level(at_looks, LEVEL)
+        )
+        found[loss] = dataclasses.replace(
+            found[loss],
+            crossed=last,
+            randomisation=significance.approximate_randomisation(
+                *family[loss].stacked(now[loss])
+            ),
+            p_value=float(p_value),
+            p_equal=float(p_equal),
+            seeds_needed=significance.seeds_needed(
+                last, at_looks, comparisons=comparisons, level=LEVEL
+            ),
+            detectable=significance.detectable(
+                last, significance.nominal_level(at_looks, LEVEL / comparisons)
+            ),
+            verdict=significance.verdict(
+                last,
+                float(p_value),
+                float(p_equal),
+                margin=margin,
+                comparisons=comparisons,
+                level=LEVEL,
+                metric=metric,
+            ),
+        )
+    return found
+
+
+def _growing(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
+    """Return the seeds of a loss at looks that had more of them than any before."""
+    kept: list[Sequence[int]] = []
+    most = significance.MIN_SEEDS - 1
+    for look in looks:
+        seeds = look.get(loss, ())
+        if len(seeds) > most:
+            kept.append(seeds)
+            most = len(seeds)
+    return kept
+
+
+def _over_looks(
+    crossed: Sequence[CrossedDifference | None],
+    schedule: Sequence[Sequence[int]],
+    margin: float,
+) -> tuple[float, float]:
+    """Return both p-values over all looks; a look whose runs are gone has 1."""
+    p_values = [
+        (1.0, 1.0) if one is None else (one.p_value, one.p_equal(margin))
+        for one in crossed
+    ]
+    found = significance.sequential(p_values, [len(seeds) for seeds in schedule])
+    return float(found[0]), float(found[1])
+
+
+def _unjudged(pairs: _Pairs, metric: str) -> Against:
+    """Return the differences by seed, without a verdict."""
+    seeds = tuple(pairs.ours)
+    differences = tuple(
+        float(significance.score(pairs.ours[s]) - significance.score(pairs.baseline[s]))
+        for s in seeds
+    )
+    if seeds:
+        numbers = ", ".join(significance.signed(100 * one) for one in differences)
+        sentence = (
+            f"no verdict from {len(seeds)} seed{'s' * (len(seeds) > 1)}, which takes "
+            f"{significance.MIN_SEEDS}: {numbers} {metric}"
+        )
+    else:
+        sentence = "no seed in common with the baseline"
+    verdict = Verdict("no verdict", sentence)
+    return Against(seeds, differences, None, None, None, None, None, None, verdict)
 
 
 def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
@@ -130,26 +341,54 @@ def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
     return ScoreSummary.of([one.score for one in runs if one.result], diverged)
 
 
-def _compared(runs: Sequence[Outcome], standard: dict[int, Outcome]) -> Against:
-    """Compare over common seeds, before Holm's adjustment."""
-    both = [one for one in runs if one.result and one.seed in standard]
-    pairs = [(one, standard[one.seed]) for one in both]
-    seeds = tuple(ours.seed for ours, _ in pairs)
-    if len(pairs) < 2:
-        said = significance.verdict(None)
-        return Against(seeds, None, None, None, None, None, said)
-    ours, theirs = (
-        np.stack([pair[side].example_statistics for pair in pairs]) for side in (0, 1)
+def _with_nothing_learnt(row: Row, baseline: Row) -> Row:
+    """Say first that runs learnt nothing; without any that did there is no verdict."""
+    if row.against is None:
+        return row
+    empty = [
+        (one.loss, len(one.untaught), one.summary.n)
+        for one in (row, baseline)
+        if one.untaught
+    ]
+    if not empty:
+        return row
+    counts = "; ".join(f"{loss} in {n} of {of} runs" for loss, n, of in empty)
+    verdict = row.against.verdict
+    is_none = any(n == of for _, n, of in empty)
+    said = Verdict(
+        "nothing learnt" if is_none else verdict.outcome,
+        f"nothing learnt by {counts}; {verdict.sentence}",
     )
-    scores = ([pair[side].score for pair in pairs] for side in (0, 1))
-    over_seeds = significance.over_seeds(*scores)
-    crossed = significance.seeds_and_items(ours, theirs)
-    return Against(
-        seeds=seeds,
-        over_seeds=over_seeds,
-        crossed=crossed,
-        randomisation=significance.approximate_randomisation(ours, theirs),
-        p_holm=None,
-        seeds_needed=significance.seeds_needed(over_seeds.mean, over_seeds.sd),
-        verdict=significance.verdict(crossed),
+    return dataclasses.replace(
+        row, against=dataclasses.replace(row.against, verdict=said)
     )
+
+
+def learnt_nothing(one: Outcome) -> bool:
+    """Return whether a finished run scores 0, or has one answer for all texts."""
+    return bool(one.result) and (one.score == 0 or one_class(one.result["test"]))
+
+
+def one_class(test: Mapping[str, Any]) -> bool:
+    """Return whether texts of several classes were all classified alike.
+
+    >>> of = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
+    ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
+    >>> one_class({"matthews": 0.0, "per_type": of})
+    True
+    """
+    counts = class_counts(test)
+    return any(
+        scores["recall"] == 1
+        and scores["support"] < counts.total()
+        # All of the class were found, and it was predicted for every text.
+        and round(scores["precision"] * counts.total()) == scores["support"]
+        for scores in (test["per_type"][name] for name in counts)
+    )
+
+
+def class_counts(test: Mapping[str, Any]) -> Counter[str]:
+    """Count the examples of each class; Matthews' correlation is of texts alone."""
+    if "matthews" not in test:
+        return Counter()
+    return Counter({name: int(of["support"]) for name, of in test["per_type"].items()})

@@ -10,18 +10,27 @@ import functools
 import html
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import jinja2
 from markupsafe import Markup
 
 from dicejax.analysis import figures
 from dicejax.errors import visible
+from dicejax.metrics.significance import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MARKS = {"better": "▲", "worse": "▼", "inconclusive": "≈", "unknown": "?"}
+MARKS = {
+    "better": "▲",
+    "worse": "▼",
+    "practically equal": "=",
+    "identical predictions": "=",
+    "inconclusive": "?",
+    "nothing learnt": "∅",
+    "no verdict": "?",
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -93,7 +102,7 @@ class Claim:
     """The verdict on one loss."""
 
     loss: str
-    outcome: Literal["better", "worse", "inconclusive", "unknown"]
+    outcome: Outcome
     sentence: str
 
 

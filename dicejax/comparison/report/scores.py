@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from dicejax.comparison.jobs import Outcome
 from dicejax.comparison.report.document import Claim, Section, TextTable
 from dicejax.comparison.report.pictures import strip
-from dicejax.comparison.statistics import Row
+from dicejax.comparison.statistics import Row, class_counts, one_class
 from dicejax.comparison.table import baseline_name, mean_and_spread
 from dicejax.errors import shown
 from dicejax.metrics.scores import heading
@@ -68,24 +67,6 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def one_class(test: Mapping[str, Any]) -> bool:
-    """Return whether texts of several classes were all classified alike.
-
-    >>> of = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
-    ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
-    >>> one_class({"matthews": 0.0, "per_type": of})
-    True
-    """
-    counts = _counts(test)
-    return any(
-        scores["recall"] == 1
-        and scores["support"] < counts.total()
-        # All of the class were found, and it was predicted for every text.
-        and round(scores["precision"] * counts.total()) == scores["support"]
-        for scores in (test["per_type"][name] for name in counts)
-    )
-
-
 def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the scores of predicting positive for every text of two classes.
 
@@ -104,7 +85,7 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
     Returns:
       One sentence; none where there are not two classes of texts.
     """
-    counts = _counts(test)
+    counts = class_counts(test)
     if len(counts) != 2:
         return ()
     positive = list(counts)[-1]
@@ -113,13 +94,6 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
         f"Predicting {shown(positive)} for every text gives F1 "
         f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
     )
-
-
-def _counts(test: Mapping[str, Any]) -> Counter[str]:
-    """Count the examples of each class; Matthews' correlation is of texts alone."""
-    if "matthews" not in test:
-        return Counter()
-    return Counter({name: int(of["support"]) for name, of in test["per_type"].items()})
 
 
 def claims_of(rows: Sequence[Row]) -> list[Claim]:
@@ -188,14 +162,14 @@ def _described(row: Row) -> list[str]:
 def _compared(row: Row) -> list[str]:
     if row.against is None:
         return ["baseline", "", "", ""]
-    crossed, needed = row.against.crossed, row.against.seeds_needed
+    crossed = row.against.crossed
     if crossed is None:
         return ["-", "-", "-", "-"]
     return [
         signed(100 * crossed.mean),
         f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
-        "< 0.001" if row.against.p_holm < 0.001 else f"{row.against.p_holm:.3f}",
-        "> 10,000" if needed is None else f"{needed:,}",
+        "< 0.001" if row.against.p_value < 0.001 else f"{row.against.p_value:.3f}",
+        row.against.needed,
     ]
 
 

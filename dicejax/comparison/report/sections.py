@@ -146,8 +146,8 @@ def _published(
         if not is_of(printed, objective):
             continue
         against = rows[loss].against
-        has_gain = against is not None and against.over_seeds is not None
-        our_gain = signed(100 * against.over_seeds.mean) if has_gain else "-"
+        has_gain = against is not None and against.mean is not None
+        our_gain = signed(100 * against.mean) if has_gain else "-"
         scores = mean_and_spread(rows[loss].scores(primary_metric))
         lines.append((*theirs, f"{loss}: {scores}", our_gain))
     return lines or [(*theirs, "not compared", "-")]

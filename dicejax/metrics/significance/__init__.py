@@ -6,24 +6,31 @@
 | on this test set, over seeds | `over_seeds` | seeds |
 | for these runs, over sentences | `approximate_randomisation` | sentences |
 | in general: the final claim | `seeds_and_items` | seeds and sentences |
+| with the variances of other losses | `moderated` | |
+| however often one looks | `sequential`, `nominal_level` | |
 | of several losses | `holm` | |
 | in words | `verdict` | |
-| with more seeds | `power`, `seeds_needed` | |
+| with more seeds | `power`, `seeds_needed`, `detectable` | |
 
 Runs of the same seed share their initial weights and the order of their batches, so
 they are compared pair by pair.
 """
 
-from dicejax.metrics.significance.crossed import CrossedDifference, seeds_and_items
+from dicejax.metrics.significance.crossed import (
+    CrossedDifference,
+    moderated,
+    seeds_and_items,
+)
 from dicejax.metrics.significance.differences import (
     PairedDifference,
     approximate_randomisation,
     over_seeds,
-    power,
     score,
-    seeds_needed,
 )
+from dicejax.metrics.significance.looks import MIN_SEEDS, nominal_level, sequential
+from dicejax.metrics.significance.planning import detectable, power, seeds_needed
 from dicejax.metrics.significance.verdicts import (
+    Outcome,
     ScoreSummary,
     Verdict,
     holm,
@@ -32,17 +39,23 @@ from dicejax.metrics.significance.verdicts import (
 )
 
 __all__ = [
+    "MIN_SEEDS",
     "CrossedDifference",
+    "Outcome",
     "PairedDifference",
     "ScoreSummary",
     "Verdict",
     "approximate_randomisation",
+    "detectable",
     "holm",
+    "moderated",
+    "nominal_level",
     "over_seeds",
     "power",
     "score",
     "seeds_and_items",
     "seeds_needed",
+    "sequential",
     "signed",
     "verdict",
 ]

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special, stats
+from scipy import special
 
 
 def score(parts: ArrayLike) -> np.ndarray:
@@ -176,86 +176,6 @@ def t_test(mean: float, error: float, freedom: int) -> float:
     if error == 0:
         return 0.0
     return 2 * float(special.stdtr(freedom, -abs(mean) / error))
-
-
-def power(seeds: int, mean: float, sd: float, *, level: float = 0.05) -> float:
-    """Compute how likely a two-sided paired t test sees a true difference.
-
-        P(|T| > t_{S-1, 1 - level/2}),    T noncentral t with S - 1 degrees of freedom
-                                          and noncentrality mean / sd sqrt(S)
-
-    Source: Cohen, Statistical Power Analysis for the Behavioral Sciences, 1988,
-    chapter 2.
-
-    >>> round(power(10, mean=1.0, sd=1.0), 4)
-    0.8031
-
-    Args:
-      seeds: number of pairs, at least 2.
-      mean: the true difference.
-      sd: of the paired differences; in the same unit.
-      level: of the test.
-
-    Raises:
-      ValueError: there are fewer than 2 seeds, the deviation is negative, or a number
-        is not finite.
-    """
-    check_seeds(seeds, least=2)
-    _check_effect(mean, sd)
-    if mean == 0:
-        return level
-    if sd == 0:
-        return 1.0
-    # T^2 is noncentral F, which SciPy computes where its noncentral t gives NaN.
-    critical = float(special.stdtrit(seeds - 1, level / 2)) ** 2
-    return float(stats.ncf.sf(critical, 1, seeds - 1, seeds * (mean / sd) ** 2))
-
-
-def seeds_needed(
-    mean: float,
-    sd: float,
-    *,
-    wanted: float = 0.8,
-    level: float = 0.05,
-    most: int = 10_000,
-) -> int | None:
-    """Find the smallest number of seeds with which `power` is at least as wanted.
-
-    The observed difference is taken for the true one: a plan and no result, since
-    observed differences of few seeds are uncertain.
-
-    >>> seeds_needed(1.0, 1.0), seeds_needed(0.0, 1.0)
-    (10, None)
-
-    Args:
-      mean: the difference to see.
-      sd: of the paired differences, as in `PairedDifference`.
-      wanted: the power.
-      level: of the two-sided paired t test.
-      most: beyond it the answer is None.
-
-    Returns:
-      At least 2; None if it is more than `most`, or the difference is 0.
-
-    Raises:
-      ValueError: the deviation is negative, or a number is not finite.
-    """
-    _check_effect(mean, sd)
-    if mean == 0 or power(most, mean, sd, level=level) < wanted:
-        return None
-    low, high = 1, most  # too few, enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        if power(middle, mean, sd, level=level) >= wanted:
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _check_effect(mean: float, sd: float) -> None:
-    if not (math.isfinite(mean) and math.isfinite(sd) and sd >= 0):
-        raise ValueError(f"the difference is {mean} and its deviation {sd}")
 
 
 _CHUNK = 2**22  # signs, or sums, at once: 32 MiB as float64

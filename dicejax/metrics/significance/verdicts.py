@@ -66,16 +66,27 @@ class ScoreSummary:
         )
 
 
+Outcome = Literal[
+    "better",
+    "worse",
+    "practically equal",
+    "identical predictions",
+    "inconclusive",
+    "nothing learnt",
+    "no verdict",
+]
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """The outcome of a comparison, in words.
 
     Attributes:
-      outcome: "unknown" where there are too few seeds to say anything.
+      outcome: "no verdict" where there are fewer than 3 seeds.
       sentence: the outcome with difference and interval, in points of 100.
     """
 
-    outcome: Literal["better", "worse", "inconclusive", "unknown"]
+    outcome: Outcome
     sentence: str
 
     def __str__(self) -> str:
@@ -119,57 +130,61 @@ def holm(p_values: ArrayLike) -> np.ndarray:
 
 
 def verdict(
-    difference: CrossedDifference | None,
-    p_value: float | None = None,
+    difference: CrossedDifference,
+    p_value: float,
+    p_equal: float = 1.0,
     *,
+    margin: float = 0.005,
     comparisons: int = 1,
+    level: float = 0.05,
     metric: str = "F1",
 ) -> Verdict:
     """Compare a loss with the baseline in words.
 
-    It is where `p_value` is at most the difference's `level`. The interval is that of
-    this comparison alone: among several it may leave 0 out and still be inconclusive.
+    The interval is that of this comparison alone: among several it may leave 0 out and
+    still be inconclusive.
 
-    >>> found = CrossedDifference(
-    ...     mean=0.0062, low=0.0031, high=0.0093, p_value=0.004, level=0.05, seeds=5,
-    ...     sentences=900, seed_error=0.001, sentence_error=0.0,
-    ... )
-    >>> print(verdict(found))
-    better: +0.62 F1 (95% CI +0.31 to +0.93)
+    >>> found = CrossedDifference(0.0062, 5, 900, 0.001, 0.0, 0.0, freedom=4)
+    >>> print(verdict(found, p_value=0.004))
+    better: +0.62 F1 (95% CI +0.34 to +0.90)
     >>> print(verdict(found, p_value=0.06, comparisons=15))
     not significant after correcting for 15 comparisons (Holm p = 0.06): \
-+0.62 F1 (95% CI +0.31 to +0.93)
-    >>> print(verdict(None))
-    no verdict from one seed
++0.62 F1 (95% CI +0.34 to +0.90)
+    >>> print(verdict(found, p_value=0.004, p_equal=0.03, margin=0.01))
+    practically equal: +0.62 F1 (95% CI +0.34 to +0.90), better within a margin of ±1
 
     Args:
-      difference: None for fewer than two paired seeds.
-      p_value: adjusted by `holm` if there are several comparisons; None: the
-        difference's own.
-      comparisons: their number, for the sentence.
+      difference: its interval is that of the level at this look.
+      p_value: valid over all looks and adjusted by `holm`.
+      p_equal: the same of `CrossedDifference.p_equal`.
+      margin: differences within it do not matter in practice.
+      comparisons: number of losses in the family, for the sentence.
+      level: error rate over all looks and losses.
       metric: the name of the score, for the sentence.
     """
-    if difference is None:
-        return Verdict("unknown", "no verdict from one seed")
-    p_value = difference.p_value if p_value is None else p_value
     ends = (difference.mean, difference.low, difference.high)
-    digits = 2 if difference.high - difference.low < 0.1 else 1
-    mean, low, high = (signed(100 * end, digits) for end in ends)
-    interval = f"{100 * (1 - difference.level):g}% CI {low} to {high}"
-    numbers = f"{mean} {metric} ({interval})"
-    if p_value <= difference.level:
-        outcome = "better" if difference.mean > 0 else "worse"
-        return Verdict(outcome, f"{outcome}: {numbers}")
     if ends == (0, 0, 0):
         sentence = "identical predictions on all test examples"
-    elif difference.low <= 0 <= difference.high:
-        sentence = f"inconclusive: {numbers}"
-    else:
-        sentence = (
-            f"not significant after correcting for {comparisons} comparisons "
-            f"(Holm p = {p_value:.2g}): {numbers}"
-        )
-    return Verdict("inconclusive", sentence)
+        return Verdict("identical predictions", sentence)
+    digits = 2 if difference.high - difference.low < 0.1 else 1
+    mean, low, high = (signed(100 * end, digits) for end in ends)
+    numbers = f"{mean} {metric} ({100 * (1 - level):g}% CI {low} to {high})"
+    direction: Outcome = "better" if difference.mean > 0 else "worse"
+    if p_equal <= level:
+        within = f"within a margin of ±{100 * margin:g}"
+        if p_value <= level:
+            within = f"{direction} {within}"
+        sentence = f"practically equal: {numbers}, {within}"
+        return Verdict("practically equal", sentence)
+    if p_value <= level:
+        return Verdict(direction, f"{direction}: {numbers}")
+    if difference.low <= 0 <= difference.high:
+        return Verdict("inconclusive", f"inconclusive: {numbers}")
+    return Verdict(
+        "inconclusive",
+        f"not significant after correcting for {comparisons} comparisons "
+        f"(Holm p = {p_value:.2g}): {numbers}",
+    )
 
 
 def signed(value: float, digits: int = 2) -> str:
