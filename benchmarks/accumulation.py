@@ -80,7 +80,7 @@ class Step:
         self._objective = objective.bind_outputs(("tags",))
         self._batch = jax.device_put(batch)
         self._state = TrainState.create(
-            network.init(jax.random.key(0)),
+            jax.jit(network.init)(jax.random.key(0)),
             AdamW(),
             total_steps=1000,
             rng=jax.random.key(1),

@@ -31,7 +31,6 @@ from .documented import (
 START = "docs/start.md"
 # Pages that run in a separate process, and why.
 APART = {
-    "docs/own-loss.md": "other tests would find its losses among the registered ones",
     "docs/scaling.md": "plan makes devices before JAX is used",
 }
 WITH_CODE = [

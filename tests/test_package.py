@@ -1,5 +1,6 @@
 """The built wheel: its content, and that it works without the source tree."""
 
+import json
 import os
 import re
 import shutil
@@ -23,6 +24,16 @@ def test_one_description_and_version_everywhere():
     citation = (ROOT / "CITATION.cff").read_text()
     assert dicejax.DESCRIPTION in re.sub(r"\s+", " ", citation)
     assert f"\nversion: {dicejax.__version__}\n" in citation
+
+
+# Each process would import JAX anew.
+ONE_AFTER_ANOTHER = """
+import json, sys, dicejax
+from dicejax.cli import run
+print(dicejax.__file__)
+for words in json.loads(sys.argv[1]):
+    assert run(words) == 0, words
+"""
 
 
 def done(*words, cwd):
@@ -57,18 +68,19 @@ def test_an_installed_wheel_trains_compares_and_reports(tmp_path):
         (project / "data").mkdir(parents=True, exist_ok=True)
         (project / "data" / name).write_text(CORPUS * 8)
     (project / "mine.py").write_text(EXPERIMENT.format(folder="data"))
-    where = done(python, "-c", "import dicejax; print(dicejax.__file__)", cwd=project)
-    assert where.startswith(str(packages))
-    command = [tmp_path / "alone/bin/dicejax"]
     short = ["--training.epochs", "1"]
-    done(*command, "train", "mine.py", *short, "--out", "alone", cwd=project)
+    command = [tmp_path / "alone/bin/dicejax", "train", "mine.py", *short]
+    done(*command, "--out", "alone", cwd=project)
     assert (project / "alone/result.json").exists()
     losses = ["--losses", "ce", "dice", "--seeds", "1", "--no-baselines"]
-    done(*command, "compare", "mine.py", *short, *losses, cwd=project)
+    commands = [
+        ["compare", "mine.py", *short, *losses],
+        ["report", "runs/small", "--out", "again"],
+        ["init", "ner", "begun", "--data", "data"],
+    ]
+    where = done(python, "-c", ONE_AFTER_ANOTHER, json.dumps(commands), cwd=project)
+    assert where.startswith(str(packages))
     page = (project / "runs/small/report.html").read_text()
     assert "<style>" in page and "dice" in page
-    done(*command, "report", "runs/small", "--out", "again", cwd=project)
     assert (project / "again/report.md").exists()
-    words = ["init", "ner", "begun", "--data", "data"]
-    done(*command, *words, cwd=project)
     assert (project / "begun/experiment.py").exists()

@@ -13,7 +13,6 @@ from types import ModuleType
 from typing import Any, Protocol
 
 from etils import epath
-from tensorboardX import SummaryWriter
 
 from dicejax.errors import InputError
 from dicejax.files import read_text
@@ -49,7 +48,9 @@ class TensorBoard:
     def __init__(self, folder: epath.Path, after_step: int = 0):
         self._folder = folder
         self._copied_from = None if is_local(folder) else tempfile.TemporaryDirectory()
-        self._writer = SummaryWriter(
+        # Imports PyTorch where there is one, which takes seconds.
+        tensorboardx = importlib.import_module("tensorboardX")
+        self._writer = tensorboardx.SummaryWriter(
             self._copied_from.name if self._copied_from else os.fspath(folder),
             purge_step=after_step + 1,
             flush_secs=10,

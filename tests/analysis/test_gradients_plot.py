@@ -64,12 +64,14 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
 
 def _figures_for_a_page():
-    found, again = plot.figures_of_run("run"), plot.figures_of_run("run")
+    found = plot.figures_of_run("run")
     assert list(found) == OVER_TIME
     for name, figure in found.items():
         with figures.look():
             svg = figures.element(figure, name, "a < b", "about")
-            assert svg == figures.element(again[name], name, "a < b", "about")
+            if name == "density":
+                again = plot.figures_of_run("run")[name]
+                assert svg == figures.element(again, name, "a < b", "about")
         assert svg.startswith("<svg") and f'id="{name}-name">a &lt; b</title>' in svg
         assert re.search(rf"url\(#{name}-", svg)
 

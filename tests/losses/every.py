@@ -166,6 +166,18 @@ def one_of_each(cases):
     return list({case.function: case for case in reversed(cases)}.values())[::-1]
 
 
+def covering(cases):
+    """Return the cases with a form or a setting that no case before them has."""
+    seen, found = set(), []
+    for case in cases:
+        has = {(case.function, case.form)}
+        has |= {(case.function, *map(str, one)) for one in case.settings.items()}
+        if has - seen:
+            found.append(case)
+        seen |= has
+    return found
+
+
 def some(cases):
     """Return the first case of each function, and all of a pointwise and a set loss."""
     forms = (losses.focal, losses.dice)

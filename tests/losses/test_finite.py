@@ -62,10 +62,9 @@ IN_EVERY_TYPE = ("self_adjusting_dice", "asymmetric", "focal_tversky", "ghm")
 
 
 def is_fast(case, dtype):
-    first = case in one_of_each(EVERY)
-    if dtype == "float32":
-        return first or case.form == BINARY
-    return first and (dtype == "float16" or case.function.__name__ in IN_EVERY_TYPE)
+    if dtype not in ("float32", "float16"):
+        return case in one_of_each(EVERY) and case.function.__name__ in IN_EVERY_TYPE
+    return case in one_of_each(EVERY)
 
 
 @pytest.mark.parametrize(

@@ -14,19 +14,19 @@ from dicejax.losses import (
 
 from . import oracle, oracle_pointwise, oracle_sets
 from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, draw
-from .every import LAYOUTS, one_of_each, over
+from .every import LAYOUTS, covering, one_of_each, over
 
 pytestmark = pytest.mark.slow  # as a whole
 
 WITH_CLASSES = [case for case in CASES if case.form != BINARY]
 
 
-# Each takes a compilation: of one case of a loss and form, or with --exhaustive.
+# Each takes a compilation: of one case of a loss, or with --exhaustive of all.
 OF_OTHER_SHAPES = ("soft", "empty", "single_class")
-FIRST = {(case.function, case.form): case.name for case in reversed(CASES)}.values()
+FIRST = {case.name for case in one_of_each(CASES)}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@over(CASES, fast=covering)
 def test_values_are_those_of_the_oracle(case, request):
     every_kind = case.name in FIRST or request.config.getoption("exhaustive")
     for kind in set(case.kinds) - {*(() if every_kind else OF_OTHER_SHAPES)}:

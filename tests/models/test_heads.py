@@ -74,10 +74,13 @@ def outputs(module, hidden, batch, rng=None):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float64"])
 def test_logits_are_at_least_float32(name, dtype):
     head, kinds = HEADS[name]
-    with jax.enable_x64(dtype == "float64"):
+
+    def traced():
         module = make(head, encoder(), dtype)
-        hidden = hidden_states((3, 7, 8), dtype=dtype)
-        found = outputs(module, hidden, PACKED)
+        return outputs(module, hidden_states((3, 7, 8), dtype=dtype), PACKED)
+
+    with jax.enable_x64(dtype == "float64"):
+        found = jax.eval_shape(traced)
         assert set(found) == set(kinds)
         wanted = jnp.float64 if dtype == "float64" else jnp.float32
         assert {x.dtype for x in found.values()} == {jnp.dtype(wanted)}
@@ -95,14 +98,25 @@ def test_packed_sentences_get_the_logits_that_they_get_alone(name):
     with jax.enable_x64(True):
         module = make(head, encoder(), "float64")
         hidden = hidden_states((3, 7, 8))
-        packed = outputs(module, hidden, PACKED)
-        for row, segment in ((0, 1), (0, 2), (1, 1)):
-            own = np.flatnonzero(SEGMENTS[row] == segment)
-            alone = outputs(
-                module,
-                hidden[row : row + 1, own],
-                {"segment_ids": jnp.ones((1, len(own)), jnp.int32)},
-            )
+        segments = {
+            (row, segment): np.flatnonzero(SEGMENTS[row] == segment)
+            for row, segment in ((0, 1), (0, 2), (1, 1))
+        }
+
+        @jax.jit
+        def packed_and_alone(hidden):
+            each = [
+                outputs(
+                    module,
+                    hidden[row : row + 1, own],
+                    {"segment_ids": jnp.ones((1, len(own)), jnp.int32)},
+                )
+                for (row, _), own in segments.items()
+            ]
+            return outputs(module, hidden, PACKED), each
+
+        packed, each = packed_and_alone(hidden)
+        for ((row, segment), own), alone in zip(segments.items(), each, strict=True):
             for output, kind in kinds.items():
                 found = np.asarray(packed[output][row])
                 if kind in ("positions", "sequence"):

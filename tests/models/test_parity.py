@@ -68,7 +68,10 @@ def test_families_equal_pytorch(family, task):
     [
         # One layer, all layers written out, a loop; widths of no power of two.
         {"num_hidden_layers": 1, "hidden_size": 21, "intermediate_size": 13},
-        {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
+        pytest.param(
+            {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
+            marks=pytest.mark.exhaustive,  # two layers are above
+        ),
         {"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2},
         *(
             pytest.param(

@@ -113,11 +113,10 @@ def check(found, wanted, precision):
 @pytest.mark.parametrize(
     ("precision", "ways"),
     [
-        ("float64", [(2, True)]),
         pytest.param("float64", ALL_WAYS, marks=pytest.mark.exhaustive),
         pytest.param("float32", ALL_WAYS, marks=pytest.mark.exhaustive),
     ],
-    ids=["choice", "float64", "float32"],
+    ids=["float64", "float32"],
 )
 def test_micro_batches_give_the_plain_step(plain, precision, ways, tmp_path):
     jobs = [job(precision, parts, one_pass=one_pass) for parts, one_pass in ways]

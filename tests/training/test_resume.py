@@ -149,7 +149,8 @@ def test_another_number_of_devices_resumes_alike(uninterrupted, half, tmp_path):
     out = tmp_path / "moved"
     shutil.copytree(half, out)
     environment = os.environ | {"JAX_NUM_CPU_DEVICES": "4"}
-    moved = command(out, **{"--mesh.fsdp": 2, "--training.micro_batches": 2})
+    moved = {"--mesh.fsdp": 2, "--training.micro_batches": 2}
+    moved = command(out, **moved, **{"--recording.checkpoint_every": 1000})
     done = subprocess.run(moved, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
     for ours, theirs in zip(records(out), records(uninterrupted), strict=True):

@@ -1,5 +1,7 @@
 """One step: the same on eight devices as on one, one program for all alphas."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -24,9 +26,14 @@ from dicejax.training.step import predict_step, train_step
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 
 
+# One for several tests: each other one is another program.
+OPTIMIZER = AdamW(learning_rate=2e-2)
+
+
 @pytest.fixture
 def network(small_bert):
-    return Network(encoder=small_bert, heads=(("tags", TokenHead(classes=5)),))
+    encoder = dataclasses.replace(small_bert, num_hidden_layers=1)
+    return Network(encoder=encoder, heads=(("tags", TokenHead(classes=5)),))
 
 
 @pytest.fixture
@@ -68,11 +75,10 @@ def fresh(network, optimizer, objective_state=()):
     ],
 )
 def test_training_on_one_batch_learns_it(network, batch, objective):
-    optimizer = AdamW(learning_rate=2e-2)
-    state, losses = fresh(network, optimizer, objective.initial_state()), []
+    state, losses = fresh(network, OPTIMIZER, objective.initial_state()), []
     for _ in range(40):
         state, metrics = train_step(
-            state, batch, objective, network=network, optimizer=optimizer
+            state, batch, objective, network=network, optimizer=OPTIMIZER
         )
         losses.append(float(metrics["loss"]))
     assert int(state.step) == 40
@@ -80,13 +86,13 @@ def test_training_on_one_batch_learns_it(network, batch, objective):
 
 
 def test_steps_reproduce_bit_for_bit(network, batch):
-    optimizer = AdamW(learning_rate=1e-2)
+    objective = SelfAdjustingDice()
 
     def run():
-        state = fresh(network, optimizer)
+        state = fresh(network, OPTIMIZER)
         for _ in range(5):
             state, _ = train_step(
-                state, batch, CrossEntropy(), network=network, optimizer=optimizer
+                state, batch, objective, network=network, optimizer=OPTIMIZER
             )
         return jax.device_get(state.params)
 
@@ -94,12 +100,10 @@ def test_steps_reproduce_bit_for_bit(network, batch):
 
 
 def test_a_new_alpha_runs_the_same_program(network, batch):
-    optimizer = AdamW()
-
     def step(alpha):
-        state = fresh(network, optimizer)
+        state = fresh(network, OPTIMIZER)
         objective = SelfAdjustingDice(alpha=alpha)
-        return train_step(state, batch, objective, network=network, optimizer=optimizer)
+        return train_step(state, batch, objective, network=network, optimizer=OPTIMIZER)
 
     first = float(step(0.01)[1]["loss"])
     programs = train_step._cache_size()

@@ -27,7 +27,7 @@ def looked_at(objective, rng=None, batch=None, **options):
     of = looked.network()
     loss = LossOfBatch(network=of, task=Tagging(), objective=objective, rng=rng)
     batch = looked.batch() if batch is None else batch
-    params, outputs = of.init(jax.random.key(0)), (looked.OUTPUT,)
+    params, outputs = jax.jit(of.init)(jax.random.key(0)), (looked.OUTPUT,)
     found = look(
         loss, params, batch, NOTHING, jnp.asarray(looked.PIECES), outputs, **options
     )
@@ -40,7 +40,7 @@ def test_the_heads_get_what_the_step_gives_them(parts):
     found, loss, params, batch = looked_at(
         objective, rng, micro_batches=parts, keep_head_gradients=True
     )
-    wanted = loss.gradient(params, batch).gradients["heads"]
+    wanted = jax.jit(lambda p: loss.gradient(p, batch).gradients["heads"])(params)
     given = found.head_gradients["loss"]
     for ours, theirs in zip(*map(jax.tree.leaves, (given, wanted)), strict=True):
         assert jnp.abs(theirs).max() > 1e-4
