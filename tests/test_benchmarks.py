@@ -34,6 +34,7 @@ PROGRAMS = {
     "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),
     "ranking": ([], "AP, logistic of log-odds"),
+    "verdicts": ([], "valid at all looks"),
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}

@@ -1,0 +1,231 @@
+"""Simulate comparisons with known truth: error rates, power, and seeds spent.
+
+Scores are means over test examples of: true mean + effect of the seed + effect of the
+example, shared by all losses and of the loss + rest. Differences are in units of the
+standard deviation of a seed's effect. For each number of rivals and kind of noise:
+
+- false claims: any verdict of better or worse among rivals without a difference, at any
+  of several looks; and any verdict of practically equal at the margin;
+- power at each look for one rival that differs, next to the paired t test with Holm's
+  correction at a fixed number of seeds;
+- seeds spent by `--until decided`, vs. a fixed number.
+
+usage:    python benchmarks/verdicts.py [--smallest]
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import sys
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import tyro
+from scipy import stats
+
+from dicejax.metrics.significance import (
+    CrossedDifference,
+    holm,
+    moderated,
+    sequential,
+)
+
+LEVEL = 0.05
+FUTILE = 0.2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Sizes of the simulation.
+
+    Args:
+      comparisons: simulated comparisons of each kind.
+      examples: size of the test set.
+      looks: numbers of seeds at which results are looked at.
+      rivals: numbers of losses compared with the baseline.
+      gain: of the rival that differs, for the power.
+      smallest: smoke test with the smallest sizes.
+    """
+
+    comparisons: int = 2000
+    examples: int = 60
+    looks: tuple[int, ...] = (3, 5, 10, 20)
+    rivals: tuple[int, ...] = (1, 4, 10)
+    gain: float = 2.5
+    smallest: bool = False
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Noise:
+    """Noise of the scores.
+
+    Attributes:
+      tails: of seeds' effects: normal, or Student's t with 3 degrees of freedom.
+      spreads: standard deviations of seeds' effects: of the baseline, of the rivals but
+        the last, and of the last.
+      shared: share of a seed's effect that all losses have in common.
+      example: standard error of a loss's mean for new examples.
+    """
+
+    tails: str = "normal"
+    spreads: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    shared: float = 0.0
+    example: float = 0.0
+
+
+NOISES = {
+    "normal": Noise(),
+    "heavy tails": Noise(tails="t"),
+    "the last rival varies 4 times as much": Noise(spreads=(1, 1, 4)),
+    "the baseline varies 3 times as much": Noise(spreads=(3, 1, 1)),
+    "half of it shared by a seed": Noise(shared=0.5),
+    "correlated examples": Noise(example=0.3),
+    "few, correlated examples": Noise(example=1.0),
+}
+
+
+def drawn(
+    rng: np.random.Generator,
+    settings: Settings,
+    noise: Noise,
+    rivals: int,
+    gains: Sequence[float],
+) -> np.ndarray:
+    """Draw differences to the baseline, [rival, seed, example]."""
+    seeds, examples = max(settings.looks), settings.examples
+
+    def effects(*shape: int) -> np.ndarray:
+        if noise.tails == "normal":
+            return rng.normal(size=shape)
+        return rng.standard_t(3, size=shape) / math.sqrt(3)
+
+    spread = np.full((rivals + 1, 1), noise.spreads[1])
+    spread[0], spread[-1] = noise.spreads[0], noise.spreads[2]
+    of_seed = math.sqrt(noise.shared) * effects(1, seeds)
+    of_seed = of_seed + math.sqrt(1 - noise.shared) * effects(rivals + 1, seeds)
+    of_example = rng.normal(size=(rivals + 1, 1, examples))
+    of_example *= noise.example * math.sqrt(examples)
+    rest = rng.normal(size=(rivals + 1, seeds, examples)) * 0.1
+    scores = (spread * of_seed)[..., None] + of_example + rest
+    scores[1:] += np.reshape(gains, (-1, 1, 1))
+    return scores[1:] - scores[0]
+
+
+def crossed(differences: np.ndarray) -> CrossedDifference:
+    """Return the comparison of scores that are means, from [seed, example].
+
+    As `seeds_and_items`, whose jackknife influences are deviations from the mean here.
+    """
+    seeds, examples = differences.shape
+    of_seeds, of_examples = differences.mean(1), differences.mean(0)
+    rest = differences - of_seeds[:, None] - (of_examples - of_examples.mean())
+    rest = np.square(rest).sum() / ((seeds - 1) * (examples - 1) * seeds * examples)
+    alone = of_examples.var(ddof=1) / examples
+    return CrossedDifference(
+        float(of_seeds.mean()),
+        seeds,
+        examples,
+        float(of_seeds.std(ddof=1)) / math.sqrt(seeds),
+        math.sqrt(max(alone - rest, 0)),
+        math.sqrt(alone),
+        freedom=seeds - 1,
+    )
+
+
+def comparisons(
+    settings: Settings, noise: Noise, rivals: int, gains: Sequence[float]
+) -> Iterator[list[list[CrossedDifference]]]:
+    """Yield the differences of simulated comparisons, [look][rival]."""
+    rng = np.random.default_rng([rivals, len(noise.tails)])
+    for _ in range(settings.comparisons):
+        differences = drawn(rng, settings, noise, rivals, gains)
+        yield [
+            [crossed(one[:seeds]) for one in differences] for seeds in settings.looks
+        ]
+
+
+def adjusted(p_values: np.ndarray, looks: Sequence[int]) -> np.ndarray:
+    """Return p-values over looks and rivals, [look, rival], as at each look."""
+    return np.stack(
+        [holm(sequential(p_values[: j + 1], looks[: j + 1])) for j in range(len(looks))]
+    )
+
+
+def claims(found: list[list[CrossedDifference]], looks: Sequence[int]) -> np.ndarray:
+    """Return whether each rival is claimed to differ, [look, rival]."""
+    p_values = [[one.p_value for one in moderated(at_look)] for at_look in found]
+    return adjusted(np.array(p_values), looks) <= LEVEL
+
+
+def equalities(
+    found: list[list[CrossedDifference]], looks: Sequence[int], margin: float
+) -> np.ndarray:
+    """Return whether each rival is claimed to be practically equal, [look, rival]."""
+    p_values = [
+        [one.p_equal(margin) for one in moderated(at_look)] for at_look in found
+    ]
+    return adjusted(np.array(p_values), looks) <= LEVEL
+
+
+def false_claims(settings: Settings, noise: Noise, rivals: int) -> tuple[float, float]:
+    """Return the rates of comparisons with a false difference, or a false equality."""
+    looks = settings.looks
+    nothing = comparisons(settings, noise, rivals, [0.0] * rivals)
+    different = [claims(one, looks).any() for one in nothing]
+    margin = 1.5 * max(noise.spreads) + 3 * noise.example
+    at_margin = comparisons(settings, noise, rivals, [margin] * rivals)
+    equal = [equalities(one, looks, margin).any() for one in at_margin]
+    return float(np.mean(different)), float(np.mean(equal))
+
+
+def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray]:
+    """Return how often the rival that differs is found, by way of testing and look."""
+    gains = [settings.gain, *[0.0] * (rivals - 1)]
+    rates: dict[str, list[np.ndarray]] = {}
+    for found in comparisons(settings, noise, rivals, gains):
+        t_tests, plain, borrowed = [], [], []
+        for at_look in found:
+            t = [abs(one.mean) / one.seed_error for one in at_look]
+            t_tests.append(holm(2 * stats.t.sf(t, at_look[0].seeds - 1))[0])
+            plain.append(holm([one.p_value for one in at_look])[0])
+            borrowed.append(holm([one.p_value for one in moderated(at_look)])[0])
+        for name, p_values in (
+            ("paired t test, fixed seeds", t_tests),
+            ("and test examples", plain),
+            ("and borrowed variances", borrowed),
+        ):
+            rates.setdefault(name, []).append(np.array(p_values) <= LEVEL)
+        over_looks = claims(found, settings.looks)[:, 0]
+        rates.setdefault("and valid at all looks: compare", []).append(over_looks)
+    return {name: np.mean(found, axis=0) for name, found in rates.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Simulate and print."""
+    settings = tyro.cli(Settings, description=__doc__, args=argv)
+    if settings.smallest:
+        settings = dataclasses.replace(
+            settings, comparisons=4, looks=(3, 5), rivals=(2,)
+        )
+    looks = ", ".join(map(str, settings.looks))
+    print(f"false claims (%) over looks at {looks} seeds: different, practically equal")
+    for name, noise in NOISES.items():
+        cells = []
+        for rivals in settings.rivals:
+            different, equal = false_claims(settings, noise, rivals)
+            cells.append(f"{rivals:3}: {100 * different:4.1f} {100 * equal:4.1f}")
+        print(f"  {name:40}{'   '.join(cells)}", flush=True)
+    for rivals in settings.rivals:
+        print(f"power (%) by seeds ({looks}), {rivals} rivals")
+        for name, rates in power(
+            settings, NOISES["correlated examples"], rivals
+        ).items():
+            cells = "".join(f"{100 * rate:6.0f}" for rate in rates)
+            print(f"  {name:40}{cells}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
