@@ -156,6 +156,9 @@ class Compare:
         dl-set tl dsc-eq11 dsc-official. Cross-entropy is always included.
       seeds: runs per loss; 0 with --tune to stop after tuning. Fewer than 3 have no
         verdict. More can be added later: error rates hold over all looks.
+      until: decided = add seeds until each loss is better, worse, practically equal or
+        hopeless.
+      budget: time after which --until begins no further seeds, as 2h or 90m.
       margin: differences within this many points count as practically equal.
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
         and the loss's hyper-parameters that --losses does not set; the first trial
@@ -180,6 +183,8 @@ class Compare:
         arg(metavar="NAME ...", help_behavior_hint="(default: the experiment's)"),
     ] = ()
     seeds: int = 3
+    until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
+    budget: Annotated[str | None, arg(metavar="TIME")] = None
     margin: float = 0.5
     tune: int = 0
     baselines: bool = True
@@ -197,6 +202,8 @@ class Compare:
             self.settings,
             [objective_named(name) for name in self.losses],
             seeds=self.seeds,
+            until=self.until,
+            budget=self.budget,
             margin=self.margin,
             tune=self.tune,
             baselines=self.baselines,

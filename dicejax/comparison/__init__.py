@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import rich.table
 from etils import epath
@@ -29,12 +29,13 @@ from dicejax.comparison.jobs import (
 )
 from dicejax.comparison.statistics import MARGIN, Look, Row, look_of, rows_of
 from dicejax.comparison.table import baseline_name, remarks, table
+from dicejax.comparison.until import Trainer, seconds_of, train_until_decided
 from dicejax.config import Experiment
 from dicejax.errors import Flaw, InputError
 from dicejax.files import write_whole
 from dicejax.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import Verdict
+from dicejax.metrics.significance import MIN_SEEDS, Verdict
 from dicejax.objectives import Objective, WeightedCrossEntropy, name_of
 from dicejax.training.progress import TrainingProgress
 
@@ -69,6 +70,7 @@ class Comparison:
       unfinished: number of runs left to other shards.
       report: path of the HTML page; None without rows.
       margin: differences within it do not matter in practice, as a fraction.
+      ended: why `until` added no further seeds, and how much they would tell.
     """
 
     name: str
@@ -78,6 +80,7 @@ class Comparison:
     unfinished: int = 0
     report: str | None = None
     margin: float = MARGIN
+    ended: str | None = None
 
     @property
     def primary_metric(self) -> str | None:
@@ -101,6 +104,7 @@ class Comparison:
             versus += baseline_name(self.rows[0].loss)
             said.append(f"{versus} (95% CI over seeds and test examples):")
         said += [f"  {line}" for line in remarks(self.rows)]
+        said += [self.ended] if self.ended else []
         return said + tuning.remarks(self.tuned)
 
     def to_json(self) -> dict[str, Any]:
@@ -113,6 +117,8 @@ def compare(
     losses: Sequence[Objective] = (),
     *,
     seeds: int = 3,
+    until: Literal["decided"] | None = None,
+    budget: str | None = None,
     margin: float = 100 * MARGIN,
     tune: int = 0,
     baselines: bool = True,
@@ -132,6 +138,9 @@ def compare(
         always takes part.
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict; more
         can be added later, and p-values stay valid.
+      until: "decided" adds seeds until each loss is better, worse, practically equal
+        or hopeless; see `comparison.until`.
+      budget: time after which `until` begins no further seeds, such as 2h or 90m.
       margin: differences within this many points do not matter in practice.
       tune: trials per loss before the comparison, scored on dev.
       baselines: add cross-entropy with class weights, and cross-entropy with adjusted
@@ -148,6 +157,11 @@ def compare(
     if seeds < (0 if tune else 1):
         raise InputError(f"--seeds is {seeds}; want at least 1")
     share = _share(margin)
+    limit = None if budget is None else seconds_of(budget)
+    if until is None and budget is not None:
+        raise InputError("--budget limits --until decided; add it")
+    if until is not None and (shard is not None or overwrite or not seeds):
+        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
     objectives = tuple(losses) or experiment.compared
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
@@ -160,19 +174,38 @@ def compare(
             jobs, tune, out, shown, overwrite=overwrite, may_train=shard is None
         )
         jobs = tuning.applied(jobs, tuned)
-        if seeds:
-            mine = shard_of(jobs, shard)
-            train_all(mine, shown, overwrite=overwrite)
+
+        def train(chosen: Sequence[Job]) -> None:
+            train_all(chosen, shown, overwrite=overwrite)
             if baselines:
-                score_baselines(mine, shown.say)
-    found = Comparison(
-        name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
-    )
-    if not seeds:
-        return found
-    if shard and (left := unfinished(jobs)):
-        return dataclasses.replace(found, unfinished=left)
-    rows = evaluated(jobs, out, tuning.to_json(tuned), margin=share)
+                score_baselines(chosen, shown.say)
+
+        def evaluate(chosen: Sequence[Job]) -> list[Row]:
+            return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
+
+        found = Comparison(
+            name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
+        )
+        if not seeds:
+            return found
+        if until is None:
+            train(shard_of(jobs, shard))
+            if shard and (left := unfinished(jobs)):
+                return dataclasses.replace(found, unfinished=left)
+            rows = evaluate(jobs)
+        else:
+            trainer = Trainer(
+                jobs=lambda many: tuning.applied(
+                    jobs_of(experiment, objectives, many, out), tuned
+                ),
+                unfinished=unfinished,
+                train=train,
+                evaluate=evaluate,
+            )
+            rows, ended = train_until_decided(
+                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=shown.say
+            )
+            found = dataclasses.replace(found, ended=ended)
     page = report.write(rows, out)
     return dataclasses.replace(found, rows=tuple(rows), report=page)
 

@@ -105,18 +105,24 @@ def seeds_needed(
 
 
 def detectable(
-    difference: CrossedDifference, level: float, *, wanted: float = 0.8
+    difference: CrossedDifference,
+    level: float,
+    *,
+    seeds: int | None = None,
+    wanted: float = 0.8,
 ) -> float:
-    """Compute the smallest true difference that these seeds show with a power.
+    """Compute the smallest true difference that a number of seeds shows with a power.
 
     Args:
       difference: its errors and number of seeds.
       level: of the test at this look.
+      seeds: as many as there are by default.
       wanted: the power.
     """
+    seeds = difference.seeds if seeds is None else seeds
 
     def missing(true: float) -> float:
-        return power(difference, true, difference.seeds, level) - wanted
+        return power(difference, true, seeds, level) - wanted
 
     high = difference.half(level) + difference.seed_error + difference.sentence_error
     if high == 0:

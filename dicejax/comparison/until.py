@@ -1,0 +1,160 @@
+"""Train seeds where they tell most, until each loss is decided or time is up."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from dicejax.comparison.jobs import Job
+from dicejax.comparison.statistics import LEVEL, Row
+from dicejax.errors import InputError, shown
+from dicejax.metrics import significance
+
+LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
+"""Numbers of seeds after which results are looked at."""
+FUTILE = 0.2
+"""A loss whose interval at this level lies below 0 gets no more seeds."""
+DECIDED = ("better", "worse", "practically equal", "identical predictions")
+_UNITS = {"h": 3600, "m": 60, "s": 1}
+
+
+def seconds_of(duration: str) -> float:
+    """Return the seconds of a duration.
+
+    >>> seconds_of("1h30m"), seconds_of("45s")
+    (5400.0, 45.0)
+
+    Raises:
+      InputError: it is not written like that, or is 0.
+    """
+    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", duration)
+    if "".join(number + unit for number, unit in parts) != duration or not parts:
+        raise InputError(f"--budget is {shown(duration)}; want 2h, 90m or 1h30m")
+    found = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not found:
+        raise InputError("--budget is 0; want some time, as 90m")
+    return found
+
+
+def is_settled(row: Row) -> bool:
+    """Return whether more seeds of a loss are unlikely to find it better.
+
+    A decision is one of the verdicts that hold over all looks. Stopping because it is
+    hopeless (an interval at 80 % below 0) is no claim; it can only lose power.
+    """
+    against = row.against
+    if against is None or against.crossed is None:
+        return False
+    if against.verdict.outcome in DECIDED:
+        return True
+    return against.crossed.mean + against.crossed.half(FUTILE) < 0
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Trainer:
+    """Ways to train and evaluate runs of one comparison.
+
+    Attributes:
+      jobs: runs of all losses with a number of seeds.
+      unfinished: number of runs that are not trained.
+      train: train runs, or use them again.
+      evaluate: compare runs, which records a look.
+    """
+
+    jobs: Callable[[int], list[Job]]
+    unfinished: Callable[[Sequence[Job]], int]
+    train: Callable[[Sequence[Job]], None]
+    evaluate: Callable[[Sequence[Job]], list[Row]]
+
+
+def train_until_decided(
+    trainer: Trainer,
+    *,
+    least: int,
+    budget: float | None,
+    say: Callable[[str], None],
+    clock: Callable[[], float] = time.monotonic,
+) -> tuple[list[Row], str]:
+    """Train round after round of seeds for the losses that are not settled.
+
+    The first round has at least 3 seeds and runs whatever the budget. A control never
+    keeps a comparison going. All losses of a round are paired with the baseline seed by
+    seed, so the baseline has as many seeds as the longest of them: with k rivals,
+    sqrt(k) times as many would need unpaired tests, whose error rates do not hold
+    where spreads differ.
+
+    Args:
+      trainer: trains and evaluates runs.
+      least: seeds of the first round.
+      budget: seconds; None without a limit.
+      say: shows a line.
+      clock: seconds.
+
+    Returns:
+      Rows of the last evaluation, and why it ended, in a sentence.
+    """
+    since, settled, a_run = clock(), {}, None
+    rows: list[Row] = []
+    for seeds in [least, *(one for one in LOOKS if one > least)]:
+        every = trainer.jobs(seeds)
+        jobs = [
+            one
+            for one in every
+            if one.seed - every[0].seed < settled.get(one.loss, seeds)
+        ]
+        runs = trainer.unfinished(jobs)
+        waits = runs * a_run if a_run else 0.0
+        if rows and budget is not None and clock() - since + waits > budget:
+            return rows, f"the budget is spent; {_outlook(rows, settled, a_run)}"
+        began = clock()
+        trainer.train(jobs)
+        if runs:
+            a_run = (clock() - began) / runs
+        rows = trainer.evaluate(jobs)
+        for row in rows:
+            if is_settled(row):
+                settled.setdefault(row.loss, seeds)
+        waiting = _open(rows, settled)
+        if not waiting:
+            return rows, "every loss is decided, or hopeless"
+        say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")
+    return rows, f"{LOOKS[-1]} seeds are the last look"
+
+
+def _open(rows: Sequence[Row], settled: Mapping[str, int]) -> list[Row]:
+    return [
+        row
+        for row in rows
+        if row.against and not row.is_control and row.loss not in settled
+    ]
+
+
+def _outlook(
+    rows: Sequence[Row], settled: Mapping[str, int], a_run: float | None
+) -> str:
+    """Say which differences a further hour would show."""
+    waiting = _open(rows, settled)
+    names = ", ".join(row.loss for row in waiting)
+    if not a_run:
+        return f"not decided: {names}"
+    a_seed = a_run * (1 + len(waiting))
+    more = int(3600 / a_seed)
+    if not more:
+        return f"a further seed of {names} takes {a_seed / 60:.0f} minutes"
+    then = []
+    for row in waiting:
+        crossed = row.against.crossed
+        if crossed is None:
+            continue
+        seeds = crossed.seeds + more
+        level = significance.nominal_level([crossed.seeds, seeds], LEVEL / len(waiting))
+        later = significance.detectable(crossed, level, seeds=seeds)
+        then.append(
+            f"{row.loss} ±{100 * later:.1f} (now ±{100 * row.against.detectable:.1f})"
+        )
+    return (
+        f"in a further hour {more} more seeds would show differences of "
+        f"{', '.join(then)} points with a power of 80%"
+    )

@@ -1,0 +1,120 @@
+"""Seeds are added for undecided losses alone, within the budget."""
+
+import numpy as np
+import pytest
+
+from dicejax import comparison
+from dicejax.comparison.jobs import Job, Outcome
+from dicejax.comparison.statistics import look_of, rows_of
+from dicejax.comparison.until import (
+    LOOKS,
+    Trainer,
+    seconds_of,
+    train_until_decided,
+)
+from dicejax.config import Experiment, ScratchEncoder
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import InputError
+from dicejax.objectives import Dice, Focal, SoftF1
+
+EXPERIMENT = Experiment(name="x", data=SyntheticNER(), encoder=ScratchEncoder())
+LOSSES = (Dice(), Focal(), SoftF1())
+SENTENCES = 4000
+
+
+class Runs:
+    """Runs with known skill; a run takes a minute."""
+
+    def __init__(self, skill, spread=0.002):
+        self.skill, self.spread = skill, spread
+        self.now, self.looks, self.trained = 0.0, [], []
+
+    def trainer(self):
+        return Trainer(
+            jobs=lambda n: comparison.jobs_of(EXPERIMENT, LOSSES, n, "runs"),
+            unfinished=lambda jobs: len(self.new(jobs)),
+            train=self.train,
+            evaluate=self.evaluate,
+        )
+
+    def new(self, jobs):
+        return [(j.loss, j.seed) for j in jobs if (j.loss, j.seed) not in self.trained]
+
+    def train(self, jobs):
+        new = self.new(jobs)
+        self.trained += new
+        self.now += 60 * len(new)
+
+    def outcome(self, job):
+        rng = np.random.default_rng([job.seed, len(job.loss)])
+        skill = self.skill[job.loss] + rng.normal() * self.spread
+        right = rng.random(SENTENCES) < skill
+        statistics = np.stack([right, np.ones(SENTENCES)], -1)[:, None]
+        score = {"f1": float(right.mean())}
+        result = {"primary_metric": "f1", "test": score}
+        return Outcome(job.loss, job.seed, "x", "finished", result, statistics)
+
+    def evaluate(self, jobs: list[Job]):
+        rows = rows_of([self.outcome(j) for j in jobs], "ce", looks=self.looks)
+        self.looks.append(look_of(rows))
+        return rows
+
+    def seeds(self):
+        return {
+            loss: sum(1 for one, _ in self.trained if one == loss)
+            for loss in self.skill
+        }
+
+
+def decided(runs, budget=None):
+    said = []
+    rows, ended = train_until_decided(
+        runs.trainer(), least=3, budget=budget, say=said.append, clock=lambda: runs.now
+    )
+    outcomes = {row.loss: row.against.verdict.outcome for row in rows if row.against}
+    return outcomes, ended, said
+
+
+def test_losses_that_are_decided_or_hopeless_get_no_further_seeds():
+    runs = Runs({"ce": 0.8, "dice": 0.5, "focal": 0.83, "soft_f1": 0.797})
+    outcomes, ended, said = decided(runs)
+    assert outcomes["dice"] == "worse" and outcomes["focal"] == "better"
+    seeds = runs.seeds()
+    assert seeds["dice"] == LOOKS[0] < seeds["ce"]
+    assert seeds["ce"] == max(seeds[loss] for loss in ("dice", "focal", "soft_f1"))
+    assert "hopeless" in ended or "last look" in ended
+    assert all("dice" not in line for line in said)
+
+
+def test_the_budget_is_kept_and_the_end_says_how_much_an_hour_tells():
+    runs = Runs({"ce": 0.8, "dice": 0.8, "focal": 0.8, "soft_f1": 0.8}, spread=0.02)
+    outcomes, ended, _ = decided(runs, budget=25 * 60)
+    assert 12 * 60 <= runs.now <= 25 * 60
+    assert set(outcomes.values()) <= {"inconclusive", "worse"}
+    assert ended.startswith("the budget is spent; in a further hour ")
+    assert ended.endswith(" points with a power of 80%")
+
+
+def test_the_first_round_runs_whatever_the_budget():
+    runs = Runs({"ce": 0.8, "dice": 0.8, "focal": 0.8, "soft_f1": 0.8}, spread=0.02)
+    decided(runs, budget=60)
+    assert runs.seeds() == dict.fromkeys(runs.skill, 3)
+
+
+@pytest.mark.parametrize("wrong", ["", "2", "h", "2 h", "1d", "0m", "-3m", "1h x"])
+def test_a_budget_of_another_form_is_refused(wrong):
+    with pytest.raises(InputError, match="--budget is"):
+        seconds_of(wrong)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"budget": "2h"}, "add it"),
+        ({"until": "decided", "shard": "1/2"}, "no --shard"),
+        ({"until": "decided", "overwrite": True}, "no --shard, --overwrite"),
+    ],
+)
+def test_settings_that_contradict_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        comparison.compare(EXPERIMENT, **settings)
