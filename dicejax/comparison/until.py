@@ -16,7 +16,13 @@ LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
 FUTILE = 0.2
 """A loss whose interval at this level lies below 0 gets no more seeds."""
-DECIDED = ("better", "worse", "practically equal", "identical predictions")
+DECIDED = (
+    "better",
+    "worse",
+    "practically equal",
+    "identical predictions",
+    "nothing learnt",
+)
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 
 
@@ -116,6 +122,11 @@ def train_until_decided(
         for row in rows:
             if is_settled(row):
                 settled.setdefault(row.loss, seeds)
+        if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
+            return rows, (
+                "nothing learnt, so further seeds would not help: train longer, raise "
+                "the learning rate, or take a pretrained encoder"
+            )
         waiting = _open(rows, settled)
         if not waiting:
             return rows, "every loss is decided, or hopeless"

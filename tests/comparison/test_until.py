@@ -101,6 +101,14 @@ def test_the_first_round_runs_whatever_the_budget():
     assert runs.seeds() == dict.fromkeys(runs.skill, 3)
 
 
+def test_nothing_learnt_ends_at_once():
+    runs = Runs({"ce": 0.0, "dice": 0.0, "focal": 0.0, "soft_f1": 0.0}, spread=0.0)
+    outcomes, ended, _ = decided(runs)
+    assert set(outcomes.values()) == {"nothing learnt"}
+    assert ended.startswith("nothing learnt, so further seeds would not help")
+    assert runs.seeds() == dict.fromkeys(runs.skill, 3)
+
+
 @pytest.mark.parametrize("wrong", ["", "2", "h", "2 h", "1d", "0m", "-3m", "1h x"])
 def test_a_budget_of_another_form_is_refused(wrong):
     with pytest.raises(InputError, match="--budget is"):
