@@ -109,7 +109,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Measure in turn and print the medians."""
     settings = tyro.cli(Settings, description=__doc__, args=argv)
     if settings.smallest:
-        settings = dataclasses.replace(settings, sentences=128, rounds=1)
+        settings = dataclasses.replace(settings, sentences=64, rounds=1)
     rates: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         data = shortened(settings, Path(folder))

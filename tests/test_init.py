@@ -49,14 +49,6 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     assert any(isinstance(loss, SelfAdjustingDice) for loss in experiment.compared)
 
 
-def test_what_is_written_trains(tmp_path, conll, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    begun(tmp_path / "mine", "ner", conll, "--encoder", "scratch")
-    words = ["train", "mine/experiment.py", "--training.epochs", "1", "--out", "r"]
-    assert run(words) == 0
-    assert (tmp_path / "r" / "result.json").exists()
-
-
 def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

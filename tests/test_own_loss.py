@@ -62,7 +62,7 @@ def test_it_trains_and_its_run_is_read_again(own, capsys):
 @pytest.mark.slow
 def test_it_is_tuned_and_reported(own, capsys):
     argv = ["compare", "own.py", "--losses", "ce", "mine", "--no-baselines", "--out"]
-    assert run([*argv, "runs", "--seeds", "1", "--tune", "2"]) == 0
+    assert run([*argv, "runs", "--seeds", "1", "--tune", "1"]) == 0
     tuning = (own / "runs/tuning.json").read_text()
     assert "objective.floor" in tuning
     assert "mine" in (own / "runs/report.html").read_text()

@@ -24,6 +24,8 @@ from dicejax.analysis.gradients.curves import (
 )
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, by_short_name
 
+from ..kinds import NAMES
+
 
 def f(p, alpha):
     return (1 - p) ** alpha * p
@@ -94,7 +96,7 @@ def test_a_set_is_one_positive_among_negatives():
     np.testing.assert_allclose(values[0], wanted, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(by_short_name()))
+@pytest.mark.parametrize("name", NAMES)
 def test_every_objective_has_a_curve(name):
     values, slopes = evaluate(
         of_objective(by_short_name()[name]()), probabilities(5), [0]

@@ -77,7 +77,7 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
         words = ["--data", str(folder / file), "--overwrite"]
         commands.append(["init", kind, str(tmp_path / "made"), *words])
     problems = []
-    for number in range(1000 if request.config.getoption("exhaustive") else 12):
+    for number in range(1000 if request.config.getoption("exhaustive") else 7):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         (folder / file).write_bytes(whole)

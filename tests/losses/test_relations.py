@@ -14,7 +14,7 @@ from dicejax import losses
 from dicejax.losses import adjust_logits, ghm_state
 
 from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, WEIGHTS, draw
-from .every import EVERY, LAYOUTS, ghm
+from .every import EVERY, LAYOUTS, ghm, over
 
 EXCLUSIVE, SIGMOIDS, MANY = (SOFTMAX, BINARY), (BINARY, MULTI_LABEL), (MULTI_LABEL,)
 ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
@@ -161,7 +161,13 @@ SAME = [
 @pytest.mark.parametrize(
     ("form", "name", "settings", "parent", "own"),
     [
-        pytest.param(form, *rest, id=f"{form}-{rest[0]}-{rest[2]}-{number}")
+        pytest.param(
+            form,
+            *rest,
+            id=f"{form}-{rest[0]}-{rest[2]}-{number}",
+            # By default one form of each relation, each form in turn.
+            marks=[pytest.mark.exhaustive] * (form != forms[number % len(forms)]),
+        )
         for number, (forms, *rest) in enumerate(SAME)
         for form in forms
     ],
@@ -254,7 +260,7 @@ def test_regression_with_one_bin_is_a_smooth_absolute_difference(momentum):
 WITH_SOFT_LABELS = [case for case in EVERY if case.takes_soft]
 
 
-@pytest.mark.parametrize("case", WITH_SOFT_LABELS, ids=lambda case: case.name)
+@over(WITH_SOFT_LABELS)
 def test_integer_labels_are_their_one_hot_probabilities(case):
     logits, labels, where = draw(case.form, seed=1)
     masked = labels == -100

@@ -89,7 +89,9 @@ def test_joint_tagging_scores_borders_and_labels_together():
     assert task.parse("我 喜欢\n", 1).words == ("我", "喜", "欢")
 
 
-@pytest.mark.parametrize("split", ["train", "dev", "test"])
+@pytest.mark.parametrize(
+    "split", [pytest.param("train", marks=pytest.mark.exhaustive), "dev", "test"]
+)
 def test_gold_of_ud_chinese_survives_joint_tagging(data_folder, split):
     sentences = conllu.read(data_folder / "ud_chinese_1.4" / f"{split}.conllu")
     tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")

@@ -123,7 +123,7 @@ QUICKLY = {
     "xla_backend_optimization_level": 0,
     "xla_llvm_disable_expensive_passes": True,
 }
-STATIC = ("network", "mesh", "micro_batches", "one_pass")
+STATIC = ("network", "mesh", "micro_batches", "one_pass", "names")
 
 
 def of_batch(network, objective, state, rng, mesh):
@@ -144,11 +144,12 @@ def as_found(gradient, state):
 
 
 @functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
-def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass):
+def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
     """Return loss and gradients of each kind of objective, one program each."""
     del one_pass
     found = {}
-    for name, each in OBJECTIVES.items():
+    for name in names:
+        each = OBJECTIVES[name]
         loss = of_batch(network, each, each.initial_state(), rng, mesh)
         gradient = loss.gradient(params, batch, micro_batches=micro_batches)
         found[name] = as_found(gradient, gradient.objective_state)
@@ -156,10 +157,11 @@ def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass):
 
 
 @functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
-def together(params, batch, rng, *, network, mesh, micro_batches, one_pass):
+def together(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
     """Return the same in one loop; additive objectives in one pass if asked."""
-    alone = {n: o for n, o in OBJECTIVES.items() if one_pass and o.is_additive}
-    looped = {n: o for n, o in OBJECTIVES.items() if n not in alone}
+    chosen = {name: OBJECTIVES[name] for name in names}
+    alone = {n: o for n, o in chosen.items() if one_pass and o.is_additive}
+    looped = {n: o for n, o in chosen.items() if n not in alone}
     found = {}
     for name, each in alone.items():
         loss = of_batch(network, each, (), rng, mesh)
@@ -205,6 +207,7 @@ def main():
                 mesh=mesh,
                 micro_batches=job["micro_batches"],
                 one_pass=job["one_pass"],
+                names=tuple(job["objectives"]),
             )
             sharded = shardings(params, mesh)["encoder"]["layers"]["query"]["kernel"]
             assert sharded.is_fully_replicated == (
