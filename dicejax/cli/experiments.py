@@ -166,6 +166,8 @@ class Compare:
         no compared run has.
       baselines: also score cheap baselines: cross-entropy with class weights, and
         cross-entropy with logit adjustment or a threshold chosen on dev.
+      resample: draw another training sample for each seed (with --data.max_train), so
+        that verdicts hold for training data of this size and not for one sample.
       shard: train only every N-th run from the I-th on, as I/N, for job arrays that
         share the output directory. Tune first, with --tune N --seeds 0.
       scratch: replace the experiment's encoder with a small, randomly initialized BERT
@@ -188,6 +190,7 @@ class Compare:
     margin: float = 0.5
     tune: int = 0
     baselines: bool = True
+    resample: bool = False
     shard: Annotated[str | None, arg(metavar="I/N")] = None
     scratch: bool = False
     settings: Settings = None
@@ -207,6 +210,7 @@ class Compare:
             margin=self.margin,
             tune=self.tune,
             baselines=self.baselines,
+            resample=self.resample,
             shard=self.shard,
             out=self.out,
             overwrite=self.overwrite,

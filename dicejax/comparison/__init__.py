@@ -21,6 +21,7 @@ from dicejax.comparison.jobs import (
     Job,
     jobs_of,
     outcome_of,
+    require_one_label_set,
     require_one_test_set,
     shard_of,
     train_all,
@@ -122,6 +123,7 @@ def compare(
     margin: float = 100 * MARGIN,
     tune: int = 0,
     baselines: bool = True,
+    resample: bool = False,
     shard: str | None = None,
     out: str | None = None,
     overwrite: bool = False,
@@ -145,6 +147,8 @@ def compare(
       tune: trials per loss before the comparison, scored on dev.
       baselines: add cross-entropy with class weights, and cross-entropy with adjusted
         logits or a tuned threshold.
+      resample: draw another training sample for each seed, so that verdicts hold for
+        training data of this size and kind and not for one sample of it.
       shard: train only every N-th run from the I-th on, written "I/N".
       out: output directory; runs/NAME by default.
       overwrite: train existing runs again.
@@ -167,8 +171,14 @@ def compare(
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
     out = out or f"runs/{experiment.name}"
-    jobs = jobs_of(experiment, objectives, max(seeds, 1), out)
+
+    def jobs_with(many: int) -> list[Job]:
+        return jobs_of(experiment, objectives, many, out, resample=resample)
+
+    jobs = jobs_with(max(seeds, 1))
     shard_of(jobs, shard)  # refuses before anything is trained
+    if resample:
+        require_one_label_set(jobs)
     with progress or TrainingProgress(quiet=True) as shown:
         tuned = tuning.tune(
             jobs, tune, out, shown, overwrite=overwrite, may_train=shard is None
@@ -195,9 +205,7 @@ def compare(
             rows = evaluate(jobs)
         else:
             trainer = Trainer(
-                jobs=lambda many: tuning.applied(
-                    jobs_of(experiment, objectives, many, out), tuned
-                ),
+                jobs=lambda many: tuning.applied(jobs_with(many), tuned),
                 unfinished=unfinished,
                 train=train,
                 evaluate=evaluate,

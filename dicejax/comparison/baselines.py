@@ -95,8 +95,9 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
         if not run.is_finished or run.has_baselines:
             continue
         with locked(run.path):
-            # The data is the same for all seeds, so it is read once.
-            setup = setup or describe(job.experiment, warn=lambda text: None)
+            # Data that is the same for all seeds is read once.
+            if setup is None or setup.experiment.data != job.experiment.data:
+                setup = describe(job.experiment, warn=lambda text: None)
             mesh = job.experiment.mesh.make()
             _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
             found = _Controls(setup, mesh, params).scored()

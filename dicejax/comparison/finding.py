@@ -11,7 +11,7 @@ from etils import epath
 
 from dicejax import config, files
 from dicejax.comparison import tuning
-from dicejax.comparison.jobs import Job
+from dicejax.comparison.jobs import Job, like_seed_of
 from dicejax.errors import InputError
 from dicejax.objectives import names_of
 from dicejax.training.boards import is_local
@@ -114,12 +114,10 @@ def _require_alike(
 ) -> None:
     first = experiments[0]
     for run, experiment in zip(runs[1:], experiments[1:], strict=True):
-        training = dataclasses.replace(experiment.training, seed=first.training.seed)
         alike = dataclasses.replace(
-            experiment,
+            like_seed_of(experiment, first),
             objective=first.objective,
             compared=first.compared,
-            training=training,
         )
         free = "optimizer.learning_rate " if _record(run) else None
         changes = [

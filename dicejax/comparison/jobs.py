@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from etils import epath
 
-from dicejax.config import Experiment
+from dicejax.config import Experiment, ScratchEncoder
 from dicejax.errors import Diverged, InputError, shown
 from dicejax.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
@@ -63,7 +63,12 @@ def with_baselines(
 
 
 def jobs_of(
-    experiment: Experiment, objectives: Sequence[Objective], seeds: int, folder: str
+    experiment: Experiment,
+    objectives: Sequence[Objective],
+    seeds: int,
+    folder: str,
+    *,
+    resample: bool = False,
 ) -> list[Job]:
     """Return the runs of a comparison: all losses of a seed before the next seed.
 
@@ -74,10 +79,14 @@ def jobs_of(
       objectives: losses to compare. Cross-entropy is put first if missing.
       seeds: runs per objective, with the seeds from the experiment's own upwards.
       folder: parent of the run folders, `folder/NAME/seed-N`.
+      resample: draw another training sample for each seed.
 
     Raises:
-      InputError: two objectives have the same name, or no folder can have one's.
+      InputError: two objectives have the same name, no folder can have one's, or the
+        experiment trains on all of its data and is to be resampled.
     """
+    if resample:
+        _require_samples(experiment)
     objectives = with_baselines(objectives)
     names = [file_name(name, "loss") for name in names_of(objectives)]
     first = experiment.training.seed
@@ -85,15 +94,69 @@ def jobs_of(
         Job(
             name,
             dataclasses.replace(
-                experiment,
-                objective=objective,
-                training=dataclasses.replace(experiment.training, seed=seed),
+                _seeded(experiment, seed, resample), objective=objective
             ),
             str(epath.Path(folder) / name / f"seed-{seed}"),
         )
         for seed in range(first, first + seeds)
         for name, objective in zip(names, objectives, strict=True)
     ]
+
+
+def _require_samples(experiment: Experiment) -> None:
+    reason = None
+    if getattr(experiment.data, "max_train", None) is None:
+        reason = "trains on all of its data; add --data.max_train N"
+    elif isinstance(experiment.encoder, ScratchEncoder):
+        reason = (
+            "learns its vocabulary from the sample, which would encode test texts in "
+            "another way for each; name a pretrained encoder"
+        )
+    if reason:
+        raise InputError(
+            f"--resample draws another training sample for each seed, but this "
+            f"experiment {reason}"
+        )
+
+
+def require_one_label_set(jobs: Sequence[Job]) -> None:
+    """Read the training samples, and check that all have the same labels.
+
+    Raises:
+      InputError: one lacks a label, or the data cannot be read.
+    """
+    found: dict[Any, tuple[str, ...]] = {}
+    for job in jobs:
+        data, task = job.experiment.data, job.experiment.task
+        if data in found:
+            continue
+        found[data] = tuple(task.label_names(data.load().train))
+        first = next(iter(found.values()))
+        if missing := sorted(set(first) ^ set(found[data])):
+            raise InputError(
+                f"--resample: samples {jobs[0].seed} and {job.seed} do not both have "
+                f"the label {shown(missing[0])}; raise --data.max_train"
+            )
+
+
+def _seeded(experiment: Experiment, seed: int, resample: bool) -> Experiment:
+    data = experiment.data
+    if resample:
+        data = dataclasses.replace(data, train_sample=seed)
+    training = dataclasses.replace(experiment.training, seed=seed)
+    return dataclasses.replace(experiment, data=data, training=training)
+
+
+def is_resampled(experiment: Experiment) -> bool:
+    """Return whether the training sample is that of the seed."""
+    sample = getattr(experiment.data, "train_sample", None)
+    return sample is not None and sample == experiment.training.seed
+
+
+def like_seed_of(ours: Experiment, other: Experiment) -> Experiment:
+    """Return an experiment with the seed, and the seed's sample, of another."""
+    both = is_resampled(ours) and is_resampled(other)
+    return _seeded(ours, other.training.seed, both)
 
 
 def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:

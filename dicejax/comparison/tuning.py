@@ -17,7 +17,7 @@ from optuna.distributions import FloatDistribution, IntDistribution
 
 from dicejax import files
 from dicejax.comparison import spaces
-from dicejax.comparison.jobs import Job
+from dicejax.comparison.jobs import Job, is_resampled
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
 from dicejax.metrics.scores import heading
@@ -243,7 +243,12 @@ def _of_trial(experiment: Experiment) -> Experiment:
     """Return the experiment with the trials' seed, without Weights & Biases."""
     training = dataclasses.replace(experiment.training, seed=SEED)
     recording = dataclasses.replace(experiment.recording, wandb_project=None)
-    return dataclasses.replace(experiment, training=training, recording=recording)
+    data = experiment.data
+    if is_resampled(experiment):  # of another sample than any run that is compared
+        data = dataclasses.replace(data, train_sample=SEED)
+    return dataclasses.replace(
+        experiment, data=data, training=training, recording=recording
+    )
 
 
 def _trials_of(

@@ -12,6 +12,7 @@ from etils import epath
 from dicejax import config, files
 from dicejax.analysis import paper
 from dicejax.analysis.gradients import plot
+from dicejax.comparison.jobs import is_resampled, like_seed_of
 from dicejax.comparison.report.document import Panel, Picture, Section, TextTable
 from dicejax.comparison.report.material import Material
 from dicejax.comparison.statistics import Row
@@ -273,7 +274,7 @@ def rerun_of(
     return Rerun(
         experiment=experiment,
         command=f"dicejax compare {RERUN} --seeds {seeds[-1] - seeds[0] + 1} "
-        "--out FOLDER",
+        f"{'--resample ' * is_resampled(first)}--out FOLDER",
         facts=tuple(facts.items()),
         differences=tuple(
             f"{loss} has settings of its own: {'; '.join(found)}"
@@ -300,10 +301,9 @@ def _versions(results: Sequence[dict]) -> dict[str, str]:
 def _changes(experiment: Experiment, ours: Experiment) -> list[str]:
     """Return the settings that differ, except loss and seed."""
     alike = dataclasses.replace(
-        ours,
+        like_seed_of(ours, experiment),
         objective=experiment.objective,
         compared=experiment.compared,
-        training=dataclasses.replace(ours.training, seed=experiment.training.seed),
     )
     return config.differences(experiment, alike)
 

@@ -73,6 +73,7 @@ class FileSource(Source):
       max_dev: number of dev examples, drawn at random; None takes all.
       max_test: number of test examples, drawn at random; None takes all.
       sample_seed: seed of held-out splits and samples, not of the training run.
+      train_sample: seed of the sample of train alone; None takes `sample_seed`.
       on_error: "stop" at the first malformed example, or "skip" and report them.
     """
 
@@ -86,6 +87,7 @@ class FileSource(Source):
     max_dev: int | None = None
     max_test: int | None = None
     sample_seed: int = 0
+    train_sample: int | None = None
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
@@ -213,7 +215,10 @@ class FileSource(Source):
         most = getattr(self, f"max_{name}")
         if most is None or most >= len(examples):
             return examples
-        random = np.random.default_rng((self.sample_seed, _SAMPLE, number))
+        seed = self.sample_seed
+        if name == "train" and self.train_sample is not None:
+            seed = self.train_sample
+        random = np.random.default_rng((seed, _SAMPLE, number))
         chosen = np.sort(random.permutation(len(examples))[:most])
         notes.append(f"{name}: {most} of {len(examples)} {self.several} (random)")
         return tuple(examples[place] for place in chosen)
