@@ -25,6 +25,7 @@ import numpy as np
 import tyro
 from scipy import stats
 
+from dicejax.comparison.until import FUTILE, LOOKS
 from dicejax.metrics.significance import (
     CrossedDifference,
     holm,
@@ -33,7 +34,6 @@ from dicejax.metrics.significance import (
 )
 
 LEVEL = 0.05
-FUTILE = 0.2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -202,6 +202,45 @@ def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
     return {name: np.mean(found, axis=0) for name, found in rates.items()}
 
 
+def spent(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray]:
+    """Return runs, found gains and false claims of a fixed number and of `--until`.
+
+    One rival is better by `gain`, half of the others are far worse, as rivals that do
+    not learn, and the rest differ by nothing.
+    """
+    fixed = 10
+    looks = tuple(one for one in LOOKS if one <= 2 * fixed)
+    worse = rivals // 2
+    gains = [settings.gain, *[-8.0] * worse, *[0.0] * (rivals - 1 - worse)]
+    nothing = np.array(gains) == 0
+    settings = dataclasses.replace(settings, looks=tuple(sorted({*looks, fixed})))
+    places = [settings.looks.index(one) for one in looks]
+    found: dict[str, list[tuple[float, float, float]]] = {"ten": [], "until": []}
+    for at_all in comparisons(settings, noise, rivals, gains):
+        at_ten = moderated(at_all[settings.looks.index(fixed)])
+        claimed = holm([one.p_value for one in at_ten]) <= LEVEL
+        runs = fixed * (1 + rivals)
+        found["ten"].append((runs, claimed[0], (claimed & nothing).any()))
+        at_looks = [moderated(at_all[place]) for place in places]
+        different = adjusted(
+            np.array([[one.p_value for one in row] for row in at_looks]), looks
+        )
+        equal = adjusted(
+            np.array([[one.p_equal(0.5) for one in row] for row in at_looks]), looks
+        )
+        hopeless = [
+            [one.mean + one.half(FUTILE) < 0 for one in row] for row in at_looks
+        ]
+        ends = (different <= LEVEL) | (equal <= LEVEL) | np.array(hopeless)
+        ends[-1] = True
+        last = ends.argmax(0)
+        seeds = np.array(looks)[last]
+        claimed = different[last, np.arange(rivals)] <= LEVEL
+        runs = seeds.sum() + seeds.max()
+        found["until"].append((runs, claimed[0], (claimed & nothing).any()))
+    return {name: np.mean(rows, axis=0) for name, rows in found.items()}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate and print."""
     settings = tyro.cli(Settings, description=__doc__, args=argv)
@@ -224,6 +263,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         ).items():
             cells = "".join(f"{100 * rate:6.0f}" for rate in rates)
             print(f"  {name:40}{cells}", flush=True)
+    print("runs, gain found (%) and false claims (%): ten seeds, --until decided")
+    for rivals in settings.rivals:
+        both = spent(settings, NOISES["normal"], rivals)
+        cells = "   ".join(
+            f"{runs:5.0f} {100 * gain:4.0f} {100 * false:4.1f}"
+            for runs, gain, false in both.values()
+        )
+        print(f"  {rivals:2} rivals{'':31}{cells}", flush=True)
     return 0
 
 
