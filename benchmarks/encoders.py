@@ -136,7 +136,7 @@ def our_steps(
     weights = huggingface.read_weights(folder, network)
     optimizer = AdamW()
     state = TrainState.create(
-        jax.device_put(weights.over(network.init(jax.random.key(0)))),
+        jax.device_put(weights.over(jax.jit(network.init)(jax.random.key(0)))),
         optimizer,
         total_steps=1_000_000,
         rng=jax.random.key(1),
@@ -345,7 +345,8 @@ def random_folder(settings: Settings, folder: Path) -> Path:
         intermediate_size=4 * settings.width,
     )
     network = network_of(config)
-    huggingface.write(folder / "model", network, network.init(jax.random.key(0)))
+    params = jax.jit(network.init)(jax.random.key(0))
+    huggingface.write(folder / "model", network, params)
     return folder / "model"
 
 

@@ -58,9 +58,9 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
-    """Draw the same examples in each run; others with --exhaustive."""
+    """Draw the same examples in each run; others, and more, with --exhaustive."""
     if not config.getoption("exhaustive"):
-        hypothesis.settings.register_profile("same", derandomize=True)
+        hypothesis.settings.register_profile("same", derandomize=True, max_examples=30)
         hypothesis.settings.load_profile("same")
 
 

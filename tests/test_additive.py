@@ -152,7 +152,9 @@ def test_micro_batches_add_up_to_the_batch(one, form, request):
                 np.testing.assert_allclose(got[1], gradient, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "form", ["softmax", pytest.param("sigmoid", marks=pytest.mark.exhaustive)]
+)
 @over(OTHERS, additive=False)
 def test_no_counts_make_a_mean_of_the_others(one, form):
     logits, labels, counts = batch(form)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import os
+import sys
 import tempfile
 import uuid
 from collections.abc import Mapping
@@ -48,9 +49,7 @@ class TensorBoard:
     def __init__(self, folder: epath.Path, after_step: int = 0):
         self._folder = folder
         self._copied_from = None if is_local(folder) else tempfile.TemporaryDirectory()
-        # Imports PyTorch where there is one, which takes seconds.
-        tensorboardx = importlib.import_module("tensorboardX")
-        self._writer = tensorboardx.SummaryWriter(
+        self._writer = _tensorboardx().SummaryWriter(
             self._copied_from.name if self._copied_from else os.fspath(folder),
             purge_step=after_step + 1,
             flush_secs=10,
@@ -86,6 +85,18 @@ class TensorBoard:
         self._folder.mkdir(parents=True, exist_ok=True)
         for file in Path(self._copied_from.name).iterdir():
             (self._folder / file.name).write_bytes(file.read_bytes())
+
+
+def _tensorboardx() -> ModuleType:
+    """Import tensorboardX without PyTorch, which would take seconds of each start."""
+    blocked = "torch" not in sys.modules
+    if blocked:
+        sys.modules["torch"] = None  # type: ignore[assignment]
+    try:
+        return importlib.import_module("tensorboardX")
+    finally:
+        if blocked:
+            del sys.modules["torch"]
 
 
 class WeightsAndBiases:

@@ -70,7 +70,7 @@ texts = st.one_of(
     st.text(characters, max_size=30),
     st.lists(st.sampled_from(made.TEXTS), max_size=3).map("".join),
 )
-many = settings(max_examples=80, deadline=None)
+many = settings(deadline=None)
 
 
 def encoded(tokenizer, text):

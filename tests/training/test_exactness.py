@@ -146,12 +146,13 @@ def test_devices_and_processes_give_the_plain_step(
         check(found, plain[precision], precision, objectives)
 
 
-def test_the_mean_of_micro_batches_is_wrong():
+def test_the_mean_of_micro_batches_is_wrong(objectives):
     """Averages fail the same check for all but means over elements."""
     network, batch = exact_worker.network("float32"), exact_worker.batch()
     outputs = jax.jit(network.apply)(jax.jit(network.init)(jax.random.key(3)), batch)
     half = exact_worker.ROWS // 2
-    for name, objective in exact_worker.OBJECTIVES.items():
+    for name in objectives:
+        objective = exact_worker.OBJECTIVES[name]
         loss = LossOfBatch(
             network=network,
             task=None,
