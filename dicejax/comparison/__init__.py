@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
@@ -31,6 +32,7 @@ from dicejax.comparison.jobs import (
 from dicejax.comparison.statistics import MARGIN, Look, Row, look_of, rows_of
 from dicejax.comparison.table import baseline_name, remarks, table
 from dicejax.comparison.until import Trainer, seconds_of, train_until_decided
+from dicejax.comparison.verdict import headline, warnings_of
 from dicejax.config import Experiment
 from dicejax.errors import Flaw, InputError
 from dicejax.files import write_whole
@@ -101,6 +103,8 @@ class Comparison:
         """Return verdicts, failed runs and tuned settings as lines of text."""
         said = []
         if self.primary_metric is not None:
+            said += [headline(self.rows, self.margin), ""]
+            said += [f"warning: {one}" for one in warnings_of(self.rows)]
             versus = f"{heading(self.primary_metric)} vs. "
             versus += baseline_name(self.rows[0].loss)
             said.append(f"{versus} (95% CI over seeds and test examples):")
@@ -214,7 +218,10 @@ def compare(
                 trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=shown.say
             )
             found = dataclasses.replace(found, ended=ended)
-    page = report.write(rows, out)
+    texts = None
+    with contextlib.suppress(InputError):  # finished runs need no data
+        texts = experiment.data.load().test
+    page = report.write(rows, out, margin=share, examples=texts)
     return dataclasses.replace(found, rows=tuple(rows), report=page)
 
 
@@ -251,7 +258,7 @@ def compare_runs(
         )
     out = out or common_folder(paths)
     rows = evaluated(jobs, out, tuning_of(jobs), baseline=baseline, margin=share)
-    page = report.write(rows, out)
+    page = report.write(rows, out, margin=share)
     name = jobs[0].experiment.name
     return Comparison(
         name=name, folder=out, rows=tuple(rows), report=page, margin=share

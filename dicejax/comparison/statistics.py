@@ -64,7 +64,7 @@ class Against:
         if self.crossed is None:
             return "-"
         if self.seeds_needed is None:
-            return "never: the test set is too small"
+            return "never"
         if math.isinf(self.seeds_needed):
             return "> 1,000"
         return f"{self.seeds_needed:,}"
@@ -180,7 +180,18 @@ def rows_of(
         Row(loss, tuple(runs), _summary(runs), against.get(loss), loss in controls)
         for loss, runs in by_loss.items()
     ]
-    return [_with_nothing_learnt(row, rows[0]) for row in rows]
+    return ordered([_with_nothing_learnt(row, rows[0]) for row in rows])
+
+
+def ordered(rows: Sequence[Row]) -> list[Row]:
+    """Return the baseline, the losses from the best to the worst, and the controls."""
+
+    def place(row: Row) -> tuple[bool, bool, float, str]:
+        mean = None if row.against is None else row.against.mean
+        worst = math.inf if mean is None else -mean
+        return row.against is not None, row.is_control, worst, row.loss
+
+    return sorted(rows, key=place)
 
 
 def look_of(rows: Sequence[Row]) -> dict[str, list[int]]:

@@ -32,6 +32,9 @@ class Result:
       best_dev_score: of the best epoch, by the primary metric.
       last_dev_score: of the last epoch.
       skipped: number of skipped steps.
+      seconds: time of the training steps, compilation and evaluation apart.
+      examples: number of examples of each split.
+      parameters: number of trained parameters.
       tokens_per_s: training throughput; it and the next four as
         `throughput.Throughput.values` has them.
       padding_share: share of places without a token.
@@ -56,6 +59,9 @@ class Result:
     best_dev_score: float | None
     last_dev_score: float | None
     skipped: int
+    seconds: float | None = None
+    examples: Mapping[str, int] | None = None
+    parameters: int | None = None
     tokens_per_s: float
     padding_share: float
     wait_share: float

@@ -104,6 +104,13 @@ class Throughput:
         if self._since is None:
             self._since = self._clock()
 
+    @property
+    def seconds(self) -> float:
+        """Time that all counted steps take at the measured rate."""
+        sums = self._sums
+        share = sums.tokens / sums.timed_tokens if sums.timed_tokens else 0.0
+        return sums.seconds * share
+
     def values(self) -> dict[str, float]:
         """Return the figures from the beginning to the last `pause`.
 

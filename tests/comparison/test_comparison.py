@@ -92,7 +92,7 @@ def test_shards_divide_the_jobs(tmp_path):
 
 def test_rows_say_what_the_statistics_say(runs, tmp_path):
     rows = by_loss(comparison.evaluated(runs, str(tmp_path)))
-    assert list(rows) == ["ce", "dice", "focal"]
+    assert list(rows) == ["ce", "focal", "dice"]  # the best first
     assert rows["ce"].against is None
     stacked = {
         loss: np.stack([one.example_statistics for one in row.outcomes])
@@ -137,7 +137,7 @@ def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
     assert rows["dice"].against.seeds == rows["focal"].against.seeds == (0, 1, 3, 4)
     ce_1 = rows["ce"].outcomes[1].score
     assert rows["dice"].against.differences[1] == pytest.approx(-ce_1)
-    ce, dice, focal = comparison.remarks(list(rows.values()))
+    ce, focal, dice = comparison.remarks(list(rows.values()))
     assert ce == "ce: 1 of 5 not finished"
     assert dice.startswith("dice: inconclusive: ") and dice.endswith(
         "; 1 of 5 diverged"

@@ -16,7 +16,7 @@ from dicejax.training.run_folder import Run
 
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
 # What takes no part in the result, such as the speed.
-TIMES = ("tokens_per_s", "wait_share", "memory_gib")
+TIMES = ("tokens_per_s", "wait_share", "memory_gib", "seconds")
 SMALL = {
     "--data.train": 160,
     "--data.dev": 20,

@@ -18,22 +18,39 @@ import numpy as np
 from etils import epath
 
 from dicejax import config, files
-from dicejax.comparison.report import pictures, probabilities, scores, sections
+from dicejax.comparison.report import (
+    context,
+    pictures,
+    probabilities,
+    scores,
+    sections,
+)
 from dicejax.comparison.report.document import Document, Section, markdown, page
+from dicejax.comparison.report.forest import forest
 from dicejax.comparison.report.material import Material, Series, gathered
 from dicejax.comparison.report.pictures import mean_and_band
-from dicejax.comparison.statistics import Row
+from dicejax.comparison.statistics import MARGIN, Row
 from dicejax.comparison.table import baseline_name
+from dicejax.comparison.verdict import headline, warnings_of
 from dicejax.metrics import score_counts
-from dicejax.metrics.scores import heading
 
 __all__ = ["write"]
 
 
-def write(rows: Sequence[Row], folder: str) -> str:
+def write(
+    rows: Sequence[Row],
+    folder: str,
+    *,
+    margin: float = MARGIN,
+    examples: Sequence[Any] | None = None,
+) -> str:
     """Write the report of a comparison, and complete its `comparison.json`.
 
-    Losses are sorted by name, the baseline first.
+    Args:
+      rows: as `rows_of` orders them.
+      folder: output directory.
+      margin: differences within it do not matter in practice.
+      examples: of the test set, to show those whose answers change.
 
     Returns:
       Path of the page.
@@ -42,14 +59,15 @@ def write(rows: Sequence[Row], folder: str) -> str:
       InputError: a run cannot be read, or the folder cannot be written to.
     """
     path = epath.Path(folder)
-    rows = [rows[0], *sorted(rows[1:], key=lambda row: row.loss)]
     materials = gathered(rows)
     runs = [one for row in rows for one in row.outcomes]
     folders = dict.fromkeys(shown(one.folder, path) for one in runs)
     rerun = sections.rerun_of(rows, materials, tuple(folders))
     file = path / "comparison.json"
     known = json.loads(files.read_bytes(file)) if file.exists() else {}
-    document = _document(rows, materials, rerun, known.get("tuning"))
+    document = _document(
+        rows, materials, rerun, known.get("tuning"), margin=margin, examples=examples
+    )
     content = _content(known, rows, materials, document, rerun)
     for run in (run for one in content["losses"].values() for run in one["runs"]):
         run["folder"] = shown(run["folder"], path)
@@ -84,54 +102,67 @@ def _document(
     materials: Sequence[Material],
     rerun: sections.Rerun,
     tuning: Mapping[str, Any] | None,
+    *,
+    margin: float,
+    examples: Sequence[Any] | None,
 ) -> Document:
     metric, baseline = _metric(rows), baseline_name(rows[0].loss)
     own = [m for m in materials if m.experiment is not None]
     parts = [
-        *scores.statistics(rows, metric),
+        scores.table_of(rows, metric),
+        Section(
+            key="classes",
+            title="Classes",
+            tables=tuple(scores.classes(rows)),
+        ),
+        *scores.changed(rows, examples),
+        Section(key="time", title="Training time", tables=tuple(scores.time(rows))),
+        Section(
+            key="frequency",
+            title="Rare and frequent classes",
+            pictures=tuple(pictures.by_class(materials)),
+            folded=True,
+        ),
+        Section(
+            key="runs",
+            title="Every run",
+            pictures=(pictures.strip(rows, metric),),
+            folded=True,
+        ),
         Section(
             key="learning",
             title="Learning curves",
             pictures=tuple(pictures.learning(own, metric)),
+            folded=True,
         ),
         Section(
             key="thresholds",
             title="Precision, recall and thresholds",
             pictures=tuple(probabilities.thresholds(own)),
+            folded=True,
         ),
         Section(
             key="calibration",
             title="Calibration",
             pictures=tuple(probabilities.calibration(own)),
-        ),
-        Section(
-            key="classes",
-            title="Rare and frequent classes",
-            pictures=tuple(pictures.by_class(materials)),
+            folded=True,
         ),
         sections.gradients(rows),
         sections.tuned(tuning),
         *sections.versus_paper(rows, materials, metric),
-        rerun.section,
         scores.reading(baseline),
+        rerun.section,
     ]
     return Document(
         title=f"{rerun.experiment.name}: loss comparison",
-        about=f"{heading(metric)} on the test set, {_counted(materials)} vs. "
-        f"{baseline}: same data order, same initial weights, same budget.",
-        warnings=tuple(scores.warnings_of(rows)),
+        context=context.of(rows, rerun.experiment),
+        losses=context.losses(rows, materials),
+        verdict=headline(rows, margin),
+        forest=forest(rows, metric, margin),
+        warnings=tuple(warnings_of(rows)),
         claims=tuple(scores.claims_of(rows)),
         sections=tuple(one for one in parts if not one.is_empty),
     )
-
-
-def _counted(materials: Sequence[Material]) -> str:
-    losses = sum(m.has_runs for m in materials[1:])
-    others = len(materials) - 1 - losses
-    text = f"{losses} {'loss' if losses == 1 else 'losses'}"
-    if others:
-        text += f" and {others} {'baseline' if others == 1 else 'baselines'}"
-    return text
 
 
 def _content(
@@ -147,6 +178,7 @@ def _content(
         "baseline": rows[0].loss,
         "primary_metric": _metric(rows),
         "losses": {row.loss: row.to_json() for row in rows},
+        "verdict": document.verdict,
         "warnings": list(document.warnings),
         "curves": {m.loss: _curves(m) for m in materials if m.experiment},
         "rerun": {

@@ -69,6 +69,7 @@ class Picture:
       key: legend: classes of the style sheet, with their descriptions.
       panels: the drawings.
       data: numbers drawn; None if they are in a file of the run.
+      repeats_table: whether a table of the report has its numbers.
     """
 
     title: str
@@ -76,11 +77,12 @@ class Picture:
     key: tuple[tuple[str, str], ...] = ()
     panels: tuple[Panel, ...]
     data: TextTable | None
+    repeats_table: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Section:
-    """A section of the report."""
+    """A section of the report; a folded one opens at its heading."""
 
     key: str
     title: str
@@ -89,6 +91,7 @@ class Section:
     tables: tuple[TextTable, ...] = ()
     pictures: tuple[Picture, ...] = ()
     code: tuple[tuple[str, str], ...] = ()
+    folded: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -108,10 +111,24 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Document:
-    """A whole report."""
+    """A whole report.
+
+    Attributes:
+      title: heading.
+      context: data, task, encoder, training, seeds, hardware, by name.
+      losses: each name with a description of the loss.
+      verdict: the outcome in one line.
+      forest: differences to the baseline; None without any.
+      warnings: sentences, the gravest first.
+      claims: verdict on each loss.
+      sections: the rest.
+    """
 
     title: str
-    about: str
+    context: tuple[tuple[str, str], ...]
+    losses: tuple[tuple[str, str], ...]
+    verdict: str
+    forest: Picture | None
     warnings: tuple[str, ...]
     claims: tuple[Claim, ...]
     sections: tuple[Section, ...]
@@ -160,13 +177,16 @@ def breaking(text: str) -> Markup:
 
 def markdown(document: Document) -> str:
     """Return a report as Markdown, with tables in the place of figures."""
-    lines = [f"# {plain(document.title)}", "", plain(document.about), ""]
+    lines = [f"# {plain(document.title)}", "", f"**{plain(document.verdict)}**", ""]
     for warning in document.warnings:
         lines += [f"> **Warning:** {plain(warning)}", ""]
-    lines += ["## Verdict", ""]
     lines += [
-        f"- **{plain(one.loss)}**: {plain(one.sentence)}" for one in document.claims
+        f"- {MARKS[one.outcome]} **{plain(one.loss)}**: {plain(one.sentence)}"
+        for one in document.claims
     ]
+    lines += ["", "## Compared", ""]
+    for name, text in (*document.context, *document.losses):
+        lines.append(f"- **{plain(name)}**: {plain(text)}")
     lines.append("")
     for section in document.sections:
         lines += _section(section)

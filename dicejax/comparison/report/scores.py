@@ -1,70 +1,22 @@
-"""Scores in words and tables: warnings, verdicts, statistics."""
+"""Scores in tables: all scores, classes, changed answers, training time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dicejax.comparison.jobs import Outcome
+import numpy as np
+
 from dicejax.comparison.report.document import Claim, Section, TextTable
-from dicejax.comparison.report.pictures import strip
-from dicejax.comparison.statistics import Row, class_counts, one_class
+from dicejax.comparison.report.texts import described
+from dicejax.comparison.statistics import Row, class_counts
 from dicejax.comparison.table import baseline_name, mean_and_spread
 from dicejax.errors import shown
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import signed
 
-ADVISABLE = 5
-"""Seeds, below which an interval is wide whatever the loss."""
-
-
-def warnings_of(rows: Sequence[Row]) -> list[str]:
-    """Return the warnings to show before any number."""
-    said = []
-    seeds = min(row.summary.n for row in rows)
-    if seeds < 2:
-        said.append(
-            "A loss has fewer than 2 finished seeds and cannot be tested: a single run "
-            "may be better or worse by chance."
-        )
-    elif seeds < ADVISABLE:
-        said.append(
-            f"A loss has only {seeds} finished seeds: confidence intervals are wide, "
-            f"and only large differences can show. Use {ADVISABLE} or more."
-        )
-    runs = sum(len(row.outcomes) for row in rows)
-    for status, consequence in (
-        (
-            "missing",
-            "are not finished and left out of all numbers; the command that started "
-            "the comparison resumes them",
-        ),
-        (
-            "diverged",
-            "diverged and are left out of all means: a loss that diverges is worse "
-            "than its mean",
-        ),
-    ):
-        found = _named(rows, lambda one, status=status: one.status == status)
-        if found:
-            said.append(f"{len(found)} of {runs} runs {consequence}: {_listed(found)}.")
-    alike = _named(rows, lambda one: bool(one.result) and one_class(one.result["test"]))
-    if alike:
-        some = "1 run predicts" if len(alike) == 1 else f"{len(alike)} runs predict"
-        said.append(
-            f"{some} the same class for every test example, so that its scores measure "
-            f"the frequency of that class and nothing else: {_listed(alike)}."
-        )
-    return said
-
-
-def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
-    found = ((row.loss, one) for row in rows for one in row.outcomes)
-    return [f"{loss} seed {one.seed}" for loss, one in found if wanted(one)]
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names)
+MOST_CHANGED = 10
 
 
 def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
@@ -105,76 +57,218 @@ def claims_of(rows: Sequence[Row]) -> list[Claim]:
     ]
 
 
-def statistics(rows: Sequence[Row], primary_metric: str) -> list[Section]:
-    """Return the tables of all losses and the figure of all runs."""
+def table_of(rows: Sequence[Row], primary_metric: str) -> Section:
+    """Return the table of all losses: differences first, then all scores."""
     test = next(one for row in rows for one in row.outcomes if one.result).result[
         "test"
     ]
-    names = [name for name, value in test.items() if isinstance(value, float)]
-    all_scores = TextTable(
-        caption="All scores (%) on the test set: mean ± SD over seeds",
-        columns=("loss", *map(heading, names)),
-        rows=tuple(
-            (row.loss, *(mean_and_spread(row.scores(name)) for name in names))
-            for row in rows
+    others = [
+        name
+        for name, value in test.items()
+        if isinstance(value, float) and name != primary_metric
+    ]
+    columns = {
+        "loss": [row.loss for row in rows],
+        "difference": [_difference(row) for row in rows],
+        "95% CI": [_interval(row) for row in rows],
+        heading(primary_metric): [
+            mean_and_spread(row.scores(primary_metric)) for row in rows
+        ],
+        **{
+            heading(name): [mean_and_spread(row.scores(name)) for row in rows]
+            for name in others
+        },
+        "seeds": [str(row.summary.n) for row in rows],
+        "diverged": [_count(row.summary.diverged) for row in rows],
+        "missing": [_count(row.missing) for row in rows],
+        "p (Holm)": [_p_value(row) for row in rows],
+        "seeds needed": [row.against.needed if row.against else "" for row in rows],
+        "detectable": [_detectable(row) for row in rows],
+    }
+    kept = {
+        name: cells
+        for name, cells in columns.items()
+        if name == "loss" or any(cell not in ("", "-") for cell in cells)
+    }
+    metric = heading(primary_metric)
+    return Section(
+        key="scores",
+        title="Scores",
+        text=all_positive(test),
+        tables=(
+            TextTable(
+                caption=f"Test {metric} (%): difference to "
+                f"{baseline_name(rows[0].loss)}, and mean ± SD of all scores over "
+                "seeds",
+                columns=tuple(kept),
+                rows=tuple(zip(*kept.values(), strict=True)),
+            ),
         ),
     )
+
+
+def _difference(row: Row) -> str:
+    if row.against is None:
+        return "baseline"
+    return "-" if row.against.mean is None else signed(100 * row.against.mean)
+
+
+def _interval(row: Row) -> str:
+    if row.against is None:
+        return ""
+    one = row.against.crossed
+    return f"{signed(100 * one.low)} to {signed(100 * one.high)}" if one else "-"
+
+
+def _p_value(row: Row) -> str:
+    if row.against is None or row.against.p_value is None:
+        return "" if row.against is None else "-"
+    return "< 0.001" if row.against.p_value < 0.001 else f"{row.against.p_value:.3f}"
+
+
+def _detectable(row: Row) -> str:
+    if row.against is None or row.against.detectable is None:
+        return "" if row.against is None else "-"
+    return f"±{100 * row.against.detectable:.2f}"
+
+
+def _count(number: int) -> str:
+    return str(number) if number else "-"
+
+
+def classes(rows: Sequence[Row]) -> list[TextTable]:
+    """Return precision, recall and F1 of each class: baseline and best rival."""
+    rivals = [row for row in rows[1:] if row.against and not row.is_control]
+    both = [row for row in (rows[0], *rivals[:1]) if _of_classes(row)]
+    if not both:
+        return []
+    found = {row.loss: _of_classes(row) for row in both}
+    support = {name: n for by in found.values() for name, (n, _) in by.items()}
+    order = sorted(support, key=lambda name: (-support[name], name))
+    scores = ("precision", "recall", "f1")
+    return [
+        TextTable(
+            caption="Precision, recall and F1 (%) of each class, mean over seeds: "
+            + " vs. ".join(found),
+            columns=(
+                "class",
+                "test examples",
+                *(f"{heading(one)} {loss}" for one in scores for loss in found),
+            ),
+            rows=tuple(
+                (
+                    name,
+                    f"{support[name]:,}",
+                    *(
+                        _mean([run.get(one) for run in found[loss][name][1]])
+                        if name in found[loss]
+                        else "-"
+                        for one in scores
+                        for loss in found
+                    ),
+                )
+                for name in order
+            ),
+        )
+    ]
+
+
+def _of_classes(row: Row) -> dict[str, tuple[int, list[Mapping[str, float]]]]:
+    """Return support and the scores in each run, by class."""
+    found: dict[str, tuple[int, list[Mapping[str, float]]]] = {}
+    for one in row.outcomes:
+        if one.result:
+            for name, scores in one.result["test"].get("per_type", {}).items():
+                found.setdefault(name, (int(scores["support"]), []))[1].append(scores)
+    return found
+
+
+def _mean(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{100 * statistics.fmean(known):.1f}" if known else "-"
+
+
+def changed(rows: Sequence[Row], examples: Sequence[Any] | None) -> list[Section]:
+    """Return the test examples whose answers the best rival changes most often.
+
+    Args:
+      rows: as `rows_of` orders them.
+      examples: of the test set; None where the data was not read.
+    """
+    rivals = [row for row in rows[1:] if row.against and not row.is_control]
+    if not rivals:
+        return []
+    ours, theirs = _right(rivals[0]), _right(rows[0])
+    if ours is None or theirs is None or len(ours[0]) != len(theirs[0]):
+        return []
+    if examples is not None and len(examples) != len(ours[0]):
+        examples = None  # parts of examples are scored
+    gain = ours[0] / ours[1] - theirs[0] / theirs[1]
+    order = sorted(np.flatnonzero(gain), key=lambda n: (-abs(gain[n]), n))
+    if not len(order):
+        return []
+    lines = [
+        (
+            f"{n + 1}",
+            f"{int(theirs[0][n])} of {theirs[1]}",
+            f"{int(ours[0][n])} of {ours[1]}",
+            *(described(examples[n]) if examples is not None else ()),
+        )
+        for n in order[:MOST_CHANGED]
+    ]
+    loss, baseline = rivals[0].loss, rows[0].loss
+    better, worse = int((gain > 0).sum()), int((gain < 0).sum())
+    texts = ("text", "gold") if examples is not None else ()
+    where = "" if examples is not None else " Their texts: the test file."
     return [
         Section(
-            key="scores",
-            title="Scores",
-            text=all_positive(test),
-            tables=(_headline_table(rows, primary_metric), all_scores),
-        ),
-        Section(key="runs", title="Runs", pictures=(strip(rows, primary_metric),)),
+            key="changed",
+            title="Changed answers",
+            text=(
+                f"{loss} is right in more seeds than {baseline} on {better} test "
+                f"examples, and in fewer on {worse}; those that change in most seeds "
+                f"come first.{where}",
+            ),
+            tables=(
+                TextTable(
+                    caption="Seeds in which an example is wholly right",
+                    columns=("test example", baseline, loss, *texts),
+                    rows=tuple(lines),
+                ),
+            ),
+        )
     ]
 
 
-def _headline_table(rows: Sequence[Row], primary_metric: str) -> TextTable:
-    return TextTable(
-        caption=f"Test {heading(primary_metric)} (%), and its difference to "
-        f"{baseline_name(rows[0].loss)} (95% CI over seeds and test examples)",
-        columns=(
-            "loss",
-            "n",
-            "mean",
-            "SD",
-            "median",
-            "min",
-            "max",
-            "diverged",
-            "missing",
-            "difference",
-            "95% CI",
-            "Holm p",
-            "seeds needed",
-        ),
-        rows=tuple((row.loss, *_described(row), *_compared(row)) for row in rows),
-    )
+def _right(row: Row) -> tuple[np.ndarray, int] | None:
+    """Return in how many runs each example is wholly right, and their number."""
+    known = [one.example_statistics for one in row.outcomes if one.result]
+    known = [one for one in known if one is not None]
+    if not known:
+        return None
+    right = [(one[..., 0] == one[..., 1]).all(-1) for one in known]
+    return np.sum(right, axis=0), len(right)
 
 
-def _described(row: Row) -> list[str]:
-    one = row.summary
-    numbers = (one.mean, one.sd, one.median, one.min, one.max)
-    return [str(one.n), *map(_percent, numbers), str(one.diverged), str(row.missing)]
-
-
-def _compared(row: Row) -> list[str]:
-    if row.against is None:
-        return ["baseline", "", "", ""]
-    crossed = row.against.crossed
-    if crossed is None:
-        return ["-", "-", "-", "-"]
+def time(rows: Sequence[Row]) -> list[TextTable]:
+    """Return the training time of each loss; none where runs do not record it."""
+    lines = []
+    for row in rows:
+        runs = [one.result for one in row.outcomes if one.result]
+        runs = [one for one in runs if one.get("seconds") and "control" not in one]
+        if runs:
+            seconds = statistics.fmean(one["seconds"] for one in runs)
+            rate = statistics.fmean(one["tokens_per_s"] for one in runs)
+            lines.append((row.loss, f"{seconds / 60:.1f}", f"{rate:,.0f}"))
+    if not lines:
+        return []
     return [
-        signed(100 * crossed.mean),
-        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
-        "< 0.001" if row.against.p_value < 0.001 else f"{row.against.p_value:.3f}",
-        row.against.needed,
+        TextTable(
+            caption="Training time, mean over seeds, compilation and evaluation apart",
+            columns=("loss", "minutes a run", "tokens/s"),
+            rows=tuple(lines),
+        )
     ]
-
-
-def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.2f}"
 
 
 def reading(baseline: str) -> Section:
@@ -182,6 +276,7 @@ def reading(baseline: str) -> Section:
     return Section(
         key="reading",
         title="How to read this",
+        folded=True,
         text=(
             f"All runs of a seed start from the same weights and see the same data in "
             f"the same order, so each loss is paired with {baseline} seed by seed. Two "
@@ -193,12 +288,14 @@ def reading(baseline: str) -> Section:
             "corrected for the number of losses by Holm's procedure: the chance that "
             "any verdict of this page is wrong where no loss makes a difference is at "
             "most 5%. A confidence interval is that of one loss alone, so it may "
-            "exclude 0 where the verdict is inconclusive.",
+            "exclude 0 where the verdict is inconclusive. Both hold over all looks at "
+            "this comparison: seeds may be added until it is clear.",
             "Inconclusive does not mean that there is no difference. It means that "
             "these runs do not show one; the interval says how large it may be. Seeds "
             "needed is how many would show a difference of the observed size with "
             "power 0.8; it is for planning, not a result, and from few seeds it is "
-            "rough.",
+            "rough; never means that the test set is too small. Detectable is the "
+            "smallest difference that these runs show with power 0.8.",
             "Better and worse hold for this data, this encoder, this budget and these "
             "settings. Other hyper-parameters of a loss, or another learning rate, are "
             "another comparison.",

@@ -35,6 +35,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
     return Section(
         key="tuning",
         title="Tuning",
+        folded=True,
         text=(
             f"Before the comparison each loss had {tuning['trials']} trials of its "
             "learning rate and its hyper-parameters, with a seed that no run here has, "
@@ -90,6 +91,7 @@ def versus_paper(
         Section(
             key="paper",
             title="Ours vs. published scores",
+            folded=True,
             text=(
                 f"Published scores for {dataset}, by the name of the experiment, and "
                 "ours of the same loss. The two are not the same experiment: ours has "
@@ -200,7 +202,9 @@ def gradients(rows: Sequence[Row]) -> Section:
             pictures.append(
                 Picture(title=title, caption=caption, panels=(panel,), data=None)
             )
-    return Section(key="gradients", title="Gradients", pictures=tuple(pictures))
+    return Section(
+        key="gradients", title="Gradients", pictures=tuple(pictures), folded=True
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -227,6 +231,7 @@ class Rerun:
         return Section(
             key="reproduce",
             title="Reproduce",
+            folded=True,
             text=(
                 f"{RERUN}, in the folder of this page, is the experiment with every "
                 "setting and every loss. Paths of data and encoder in it are those of "
@@ -244,7 +249,6 @@ class Rerun:
             code=(
                 ("Command", self.command),
                 ("Folders of the runs", "\n".join(map(visible, self.folders))),
-                ("Experiment", config.to_json(self.experiment)),
             ),
         )
 

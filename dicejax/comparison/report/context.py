@@ -1,0 +1,78 @@
+"""Context of a comparison: data, task, encoder, training, seeds, hardware, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dicejax.comparison.jobs import is_resampled
+from dicejax.comparison.report.material import Material
+from dicejax.comparison.statistics import Row
+from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
+
+CONTROLS = {
+    "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
+    "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
+}
+
+
+def of(rows: Sequence[Row], experiment: Experiment) -> tuple[tuple[str, str], ...]:
+    """Return names and texts of the context; numbers that runs lack are left out."""
+    results = [one.result for row in rows for one in row.outcomes if one.result]
+    first = next(one for one in results if "control" not in one)
+    seeds = sorted({one.seed for row in rows for one in row.outcomes})
+    sizes = first.get("examples") or {}
+    data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
+    data = f"{experiment.name}: {data} examples" if data else experiment.name
+    if is_resampled(experiment):
+        data += ", another training sample for each seed"
+    training = [f"{first['steps']:,} updates"] if "steps" in first else []
+    training += [
+        f"learning rate {experiment.optimizer.learning_rate:g}",
+        f"batches of {experiment.training.batch_size}",
+        experiment.training.precision,
+    ]
+    found = {
+        "Data": data,
+        "Task": type(experiment.task).__name__,
+        "Encoder": _encoder(experiment, first.get("parameters")),
+        "Training": ", ".join(training),
+        "Seeds": f"{len(seeds)} ({seeds[0]} to {seeds[-1]})",
+    }
+    if "device_kind" in first:
+        found["Hardware"] = f"{first['devices']} x {first['device_kind']}"
+    return tuple(found.items())
+
+
+def _encoder(experiment: Experiment, parameters: int | None) -> str:
+    encoder = experiment.encoder
+    if isinstance(encoder, PretrainedEncoder):
+        name = encoder.path.rstrip("/").rpartition("/")[2]
+    elif isinstance(encoder, ScratchEncoder):
+        name = (
+            f"BERT from random weights, {encoder.num_hidden_layers} layers, "
+            f"{encoder.hidden_size} wide"
+        )
+    else:
+        name = type(encoder).__name__
+    if parameters is None:
+        return name
+    size = f"{parameters / 1e6:.1f} million"
+    return f"{name}, {size if parameters >= 1e5 else f'{parameters:,}'} parameters"
+
+
+def losses(
+    rows: Sequence[Row], materials: Sequence[Material]
+) -> tuple[tuple[str, str], ...]:
+    """Return a description of each loss by its name."""
+    known = {m.loss: m.experiment.objective for m in materials if m.experiment}
+    found = []
+    for row in rows:
+        if row.loss in known:
+            text = (type(known[row.loss]).__doc__ or "").partition("\n")[0]
+        else:
+            kind = row.loss.rpartition(" + ")[2]
+            text = CONTROLS.get(kind, "")
+        found.append(
+            (row.loss, f"{text.rstrip('.')} (control)" if row.is_control else text)
+        )
+    return tuple(found)

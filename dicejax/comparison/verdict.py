@@ -1,0 +1,142 @@
+"""The verdict on a whole comparison in one line, and its warnings."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+
+from dicejax.comparison.jobs import Outcome
+from dicejax.comparison.statistics import MARGIN, Row, learnt_nothing, one_class
+from dicejax.comparison.table import baseline_name
+from dicejax.metrics.scores import heading
+from dicejax.metrics.significance import MIN_SEEDS, nominal_level, signed
+from dicejax.metrics.significance.planning import detectable
+
+REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
+
+
+def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
+    """Return the verdict on a comparison in one line.
+
+    Args:
+      rows: as `rows_of` orders them.
+      margin: differences within it do not matter in practice.
+    """
+    baseline, rivals = baseline_name(rows[0].loss), [r for r in rows[1:] if r.against]
+    losses = [row for row in rivals if not row.is_control] or rivals
+    if not losses:
+        return f"Nothing to compare: only {baseline} has run."
+    metric = _metric(rows)
+    outcomes = {row.loss: row.against.verdict.outcome for row in losses}
+    if all(one == "nothing learnt" for one in outcomes.values()):
+        return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
+    tested = [row for row in losses if row.against.crossed is not None]
+    if not tested:
+        seeds = max(len(row.against.seeds) for row in losses)
+        return (
+            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
+            f"{MIN_SEEDS}. Next: the same command with --seeds {max(MIN_SEEDS, 5)}"
+            f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
+        )
+    better = [row for row in tested if outcomes[row.loss] == "better"]
+    if better:
+        best = max(better, key=lambda row: row.against.crossed.mean)
+        low, high = best.against.crossed.low, best.against.crossed.high
+        also = f" {len(better) - 1} more are better too." if len(better) > 1 else ""
+        return (
+            f"Use {best.loss}: {signed(100 * best.against.crossed.mean)} {metric} over "
+            f"{baseline} (95% CI {signed(100 * low)} to {signed(100 * high)}).{also}"
+        )
+    most = max(tested, key=lambda row: row.against.crossed.high)
+    gain = max(most.against.crossed.high, 0.0)
+    if gain <= margin:
+        return (
+            f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
+        )
+    if all(outcomes[row.loss] in ("worse", "identical predictions") for row in tested):
+        return f"Keep {baseline}: no loss is better, and all are worse or the same."
+    return (
+        f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
+        f"{100 * gain:.1f} {metric} ({most.loss}) is still possible.{_next(rows, most)}"
+    )
+
+
+def _next(rows: Sequence[Row], row: Row) -> str:
+    """Say how much five further seeds would show, and the time they take."""
+    crossed, more = row.against.crossed, 5
+    seeds = crossed.seeds + more
+    rivals = [one for one in rows[1:] if one.against and not one.is_control]
+    level = nominal_level([crossed.seeds, seeds], 0.05 / max(len(rivals), 1))
+    if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
+        return " More seeds will not decide it: the test set is too small."
+    shown = 100 * detectable(crossed, level, seeds=seeds)
+    return (
+        f" Next: --seeds {seeds}{_minutes(rows, more, rivals)} would settle "
+        f"differences of {shown:.1f}."
+    )
+
+
+def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
+    """Return the time of further seeds of the baseline and rivals; empty if unknown."""
+    seconds = [
+        one.result["seconds"]
+        for row in rows
+        for one in row.outcomes
+        if one.result and "control" not in one.result and one.result.get("seconds")
+    ]
+    if not seconds:
+        return ""
+    runs = seeds * (1 + len([one for one in rivals if one.outcomes]))
+    minutes = statistics.fmean(seconds) * runs / 60
+    return f" (about {math.ceil(minutes):,} more minutes of training)"
+
+
+def warnings_of(rows: Sequence[Row]) -> list[str]:
+    """Return the warnings to show before any number, the gravest first."""
+    said = []
+    untaught = _named(rows, learnt_nothing)
+    alike = _named(rows, lambda one: bool(one.result) and one_class(one.result["test"]))
+    if untaught:
+        answer = ""
+        if alike:
+            answer = (
+                f" {len(alike)} of them predict the same class for every test example, "
+                "so that their scores measure the frequency of that class."
+            )
+        said.append(
+            f"{len(untaught)} of {_runs(rows)} runs learnt nothing: "
+            f"{', '.join(untaught)}.{answer} To do: {REMEDY}."
+        )
+    for status, consequence in (
+        (
+            "missing",
+            "are not finished and left out of all numbers; the command that started "
+            "the comparison resumes them",
+        ),
+        (
+            "diverged",
+            "diverged: they count as a score of 0 in the verdict, and are left out of "
+            "means",
+        ),
+    ):
+        found = _named(rows, lambda one, status=status: one.status == status)
+        if found:
+            said.append(
+                f"{len(found)} of {_runs(rows)} runs {consequence}: {', '.join(found)}."
+            )
+    return said
+
+
+def _runs(rows: Sequence[Row]) -> int:
+    return sum(len(row.outcomes) for row in rows)
+
+
+def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
+    found = ((row.loss, one) for row in rows for one in row.outcomes)
+    return [f"{loss} seed {one.seed}" for loss, one in found if wanted(one)]
+
+
+def _metric(rows: Sequence[Row]) -> str:
+    found = next(one for row in rows for one in row.outcomes if one.result)
+    return heading(found.result["primary_metric"])

@@ -1,0 +1,133 @@
+"""The verdict in one line, the forest plot, and the examples that changed."""
+
+import numpy as np
+import pytest
+
+from dicejax.comparison.jobs import Outcome
+from dicejax.comparison.report.forest import forest
+from dicejax.comparison.report.scores import changed
+from dicejax.comparison.statistics import rows_of
+from dicejax.comparison.verdict import headline, warnings_of
+from dicejax.data.examples import LabelledText
+
+N = 4000
+
+
+def outcome(loss, seed, right, **more):
+    shares = np.stack([right, np.ones_like(right)], -1)[:, None].astype(float)
+    test = {"f1": float(np.mean(right))}
+    result = {"primary_metric": "f1", "test": test, "seconds": 90.0} | more
+    return Outcome(loss, seed, "x", "finished", result, shares)
+
+
+def compared(skills, seeds=5, spread=0.001, n=N, controls=()):
+    """Return rows of losses that are right with these probabilities."""
+    outcomes = []
+    for place, (loss, skill) in enumerate(skills.items()):
+        for seed in range(seeds):
+            rng = np.random.default_rng([place, seed])
+            chance = skill + spread * rng.normal() if skill else 0.0
+            outcomes.append(outcome(loss, seed, rng.random(n) < chance))
+    return rows_of(outcomes, "ce", controls=controls)
+
+
+def test_the_best_loss_is_named_with_its_gain():
+    rows = compared({"ce": 0.7, "dice": 0.8, "focal": 0.9, "wce": 0.95}, controls="wce")
+    (focal,) = (row for row in rows if row.loss == "focal")
+    said = headline(rows)
+    assert said.startswith(f"Use focal: +{100 * focal.against.mean:.2f} F1 over")
+    assert said.endswith(" 1 more are better too.")
+
+
+def test_where_no_loss_gains_by_the_margin_the_baseline_is_kept():
+    rows = compared({"ce": 0.9, "dice": 0.6, "focal": 0.5})
+    assert headline(rows) == "Keep cross-entropy: nothing beats it by more than 0.0 F1."
+
+
+def test_an_open_comparison_says_how_much_five_more_seeds_tell():
+    rows = compared({"ce": 0.7, "dice": 0.7}, spread=0.02)
+    high = 100 * rows[1].against.crossed.high
+    said = headline(rows)
+    assert said.startswith(
+        "Undecided: no loss is shown to beat cross-entropy; a gain of up to "
+        f"{high:.1f} F1 (dice) is still possible. Next: --seeds 10 (about 15 more "
+        "minutes of training) would settle differences of "  # 10 runs of 90 seconds
+    )
+
+
+def test_two_seeds_name_the_next_command_and_its_minutes():
+    said = headline(compared({"ce": 0.7, "dice": 0.7}, seeds=2))
+    assert said == (
+        "No verdict yet: 2 seeds, and it takes 3. Next: the same command with "
+        "--seeds 5 (about 9 more minutes of training)."
+    )
+
+
+def test_nothing_learnt_is_said_first_and_loudest():
+    rows = compared({"ce": 0.0, "dice": 0.0}, seeds=3)
+    assert headline(rows).startswith("Nothing learnt: this says nothing about the")
+    (warning,) = warnings_of(rows)
+    assert warning.startswith("6 of 6 runs learnt nothing: ce seed 0, ce seed 1")
+    assert "train longer" in warning
+
+
+def test_a_test_set_that_is_too_small_is_not_made_up_for_by_seeds():
+    outcomes = [
+        outcome(loss, seed, np.roll(np.arange(40) % 4 > 0, place))  # of each seed
+        for place, loss in enumerate(("ce", "dice"))
+        for seed in range(5)
+    ]
+    said = headline(rows_of(outcomes, "ce"))
+    assert said.endswith("More seeds will not decide it: the test set is too small.")
+
+
+def test_a_diverged_loss_is_worse_and_named():
+    rows = compared({"ce": 0.7, "dice": 0.7}, seeds=5)
+    outcomes = [one for row in rows for one in row.outcomes]
+    outcomes += [Outcome("gdice", seed, "x", "diverged") for seed in range(5)]
+    rows = rows_of(outcomes, "ce")
+    (gdice,) = (row for row in rows if row.loss == "gdice")
+    assert gdice.against.verdict.outcome == "worse"
+    assert gdice.against.mean == pytest.approx(-np.mean(rows[0].scores("f1")))
+    (warning,) = warnings_of(rows)
+    assert warning.startswith("5 of 15 runs diverged: they count as a score of 0")
+
+
+def test_the_forest_plot_shows_the_intervals_of_the_rows():
+    rows = compared({"ce": 0.7, "a": 0.71, "b": 0.7, "c": 0.2}, controls=("b",))
+    picture = forest(rows, "f1", 0.005)
+    (axes,) = picture.panels[0].figure.axes
+    limit = axes.get_xlim()[1]
+    drawn = [line for line in axes.lines if line.get_linewidth() == 2.5]
+    assert [row.loss for row in rows] == ["ce", "a", "c", "b"]  # controls last
+    for row, line in zip(rows[1:], drawn, strict=True):
+        ends = 100 * row.against.crossed.low, 100 * row.against.crossed.high
+        assert list(line.get_xdata()) == pytest.approx(np.clip(ends, -limit, limit))
+    arrows = [line for line in axes.lines if line.get_marker() in "<>"]
+    assert [line.get_xdata()[0] for line in arrows] == [-limit]
+    band = axes.patches[0].get_x(), axes.patches[0].get_width()
+    assert band == pytest.approx((-0.5, 1.0))
+    assert forest(rows[:1], "f1", 0.005) is None
+
+
+def test_examples_that_change_most_come_first_with_text_and_gold():
+    right = {"ce": [1, 1, 0, 0], "dice": [1, 0, 1, 0]}
+    third = {"ce": [1, 1, 0, 1], "dice": [1, 0, 0, 0]}
+    outcomes = [
+        outcome(loss, seed, np.array((right if seed < 2 else third)[loss]))
+        for loss in right
+        for seed in range(3)
+    ]
+    texts = [LabelledText(f"text {n}", None, "yes", str(n), n) for n in range(4)]
+    rows = rows_of(outcomes, "ce")
+    (section,) = changed(rows, texts)
+    assert section.tables[0].rows == (
+        ("2", "3 of 3", "0 of 3", "text 1", "yes"),
+        ("3", "0 of 3", "2 of 3", "text 2", "yes"),
+        ("4", "1 of 3", "0 of 3", "text 3", "yes"),
+    )
+    assert "on 1 test examples, and in fewer on 2" in section.text[0]
+    (without,) = changed(rows, None)
+    assert without.tables[0].rows[0] == ("2", "3 of 3", "0 of 3")
+    (parts,) = changed(rows, texts[:3])  # other examples than were scored
+    assert parts.tables == without.tables

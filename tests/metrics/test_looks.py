@@ -1,0 +1,172 @@
+"""Looks, borrowed variances and planning vs. simulation, integrals and tables."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from dicejax.metrics.significance import (
+    CrossedDifference,
+    detectable,
+    moderated,
+    nominal_level,
+    power,
+    seeds_needed,
+    sequential,
+)
+
+
+def observed(mean, seed_sd, seeds, item_sd=0.0, rest_sd=0.0):
+    """Return a difference with known errors; deviations are those of one seed's."""
+    return CrossedDifference(
+        mean,
+        seeds,
+        100_000,
+        seed_sd / math.sqrt(seeds),
+        item_sd,
+        math.sqrt(item_sd**2 + rest_sd**2 / seeds),
+        freedom=seeds - 1,
+    )
+
+
+def power_by_integral(seeds, effect, level, item=0.0):
+    """Integrate the normal tails over the distribution of the sample's deviation.
+
+    The seeds' deviation is 1; `item` is the error for new sentences.
+    """
+    freedom = seeds - 1
+    critical = stats.t.isf(level / 2, freedom)
+    error = math.sqrt(1 / seeds + item**2)
+
+    def tails(u):
+        rest = (stats.norm.isf(level / 2) * item) ** 2
+        limit = math.sqrt((critical * u) ** 2 / seeds + rest)
+        found = stats.norm.sf((limit - effect) / error)
+        found += stats.norm.cdf((-limit - effect) / error)
+        return found * stats.chi2.pdf(freedom * u * u, freedom) * 2 * freedom * u
+
+    return integrate.quad(tails, 0, 8, epsabs=1e-12, limit=200)[0]
+
+
+@pytest.mark.parametrize("seeds", [3, 5, 10, 30])
+@pytest.mark.parametrize("effect", [0.1, -0.7, 1.5])
+@pytest.mark.parametrize(("level", "item"), [(0.05, 0.0), (0.01, 0.0), (0.05, 0.3)])
+def test_power_equals_an_integral(seeds, effect, level, item):
+    got = power(observed(0.0, 3.0, seeds, 3 * item), 3 * effect, seeds, level)
+    wanted = power_by_integral(seeds, abs(effect), level, item)
+    assert got == pytest.approx(wanted, abs=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("effect", "seeds", "its_power"),
+    [(0.2, 199, 0.8017), (0.5, 34, 0.8078), (0.8, 15, 0.8213)],
+)
+def test_power_equals_g_power(effect, seeds, its_power):
+    got = power(observed(effect, 1.0, seeds), effect, seeds, 0.05)
+    assert got == pytest.approx(its_power, abs=1e-3)
+
+
+@pytest.mark.parametrize("looks", [[], [3], [3, 5]])
+@pytest.mark.parametrize("effect", [0.4, 1.0, 2.0])
+def test_seeds_needed_is_the_smallest_number(effect, looks):
+    one = observed(effect, 1.0, 5, 0.1)
+    got = seeds_needed(one, looks, comparisons=2)
+    for seeds in (got - 1, got):
+        if seeds > max(looks, default=2):
+            level = nominal_level([*looks, seeds], 0.025)
+            assert (power(one, effect, seeds, level) >= 0.8) == (seeds == got)
+
+
+def test_no_number_of_seeds_makes_up_for_a_small_test_set():
+    # 2.8 errors have a power of 0.8 at 5 %: Phi(2.8 - 1.96).
+    assert seeds_needed(observed(0.027, 0.01, 5, 0.01), []) is None
+    assert 5 < seeds_needed(observed(0.029, 0.01, 5, 0.01), []) < 1000
+    # A look at 5 seeds spends 3 % of it, and leaves 2 %: 2.33 + 0.84 errors.
+    assert seeds_needed(observed(0.031, 0.01, 5, 0.01), [5]) is None
+    assert 5 < seeds_needed(observed(0.033, 0.01, 5, 0.01), [5]) < 1000
+    assert seeds_needed(observed(0.0, 1.0, 5), [5]) is None
+    assert math.isinf(seeds_needed(observed(0.001, 1.0, 5), [5]))
+
+
+def test_the_detectable_difference_has_the_power():
+    one = observed(0.0, 0.02, 5, 0.005)
+    assert power(one, detectable(one, 0.03), 5, 0.03) == pytest.approx(0.8, abs=1e-6)
+    assert detectable(observed(0.0, 0.0, 5), 0.03) == 0
+
+
+# Looks
+
+
+def crossing_rates(looks, level, paths=400_000):
+    """Return how often normal sums first cross at each look, by simulation."""
+    rng = np.random.default_rng(0)
+    steps = np.diff([0, *looks])
+    sums = np.cumsum(rng.normal(size=(paths, len(looks))) * np.sqrt(steps), axis=1)
+    z = np.abs(sums) / np.sqrt(looks)
+    levels = [nominal_level(looks[: j + 1], level) for j in range(len(looks))]
+    crossed = z > stats.norm.isf(np.array(levels) / 2)
+    first = crossed.argmax(1)[crossed.any(1)]
+    return np.bincount(first, minlength=len(looks)) / paths
+
+
+@pytest.mark.parametrize(
+    ("looks", "level"),
+    [([3, 5, 10, 20], 0.05), ([3, 4, 5, 6, 7, 8], 0.2), ([10, 11, 100], 0.05)],
+)
+def test_each_look_spends_its_share(looks, level):
+    shares = np.diff([0, *(1 - 2 / np.array(looks))]) * level
+    four_errors = 4 * np.sqrt(shares / 400_000)
+    assert np.all(np.abs(crossing_rates(looks, level) - shares) <= four_errors)
+
+
+@pytest.mark.parametrize("looks", [[5], [3, 5], [3, 5, 10, 20]])
+@pytest.mark.parametrize("level", [0.3, 0.05, 0.001, 1e-7])
+def test_the_sequential_p_value_is_the_level_that_just_rejects(looks, level):
+    p_values = [1.0] * len(looks)
+    for j in range(len(looks)):
+        at_look = [*p_values]
+        at_look[j] = nominal_level(looks[: j + 1], level)
+        assert sequential(at_look, looks) == pytest.approx(level, rel=2e-3)
+
+
+def test_later_looks_never_raise_a_p_value():
+    p_values = np.random.default_rng(0).random((4, 50)) ** 3
+    looks = [3, 5, 10, 20]
+    found = [sequential(p_values[: j + 1], looks[: j + 1]) for j in range(4)]
+    assert all((b <= a).all() for a, b in itertools.pairwise(found))
+    assert found[0] == pytest.approx(np.minimum(3 * p_values[0], 1), rel=2e-3)
+
+
+# Borrowed variances
+
+
+def test_moderated_variances_by_hand():
+    sds = [0.01, 0.02, 0.03, 0.02, 0.02]  # mean square 4.4e-4, 2 borrowed of 4 + 2
+    got = moderated([observed(0.0, sd, 5) for sd in sds])
+    wanted = [max(sd**2, (2 * 4.4e-4 + 4 * sd**2) / 6) for sd in sds]
+    assert [5 * one.seed_error**2 for one in got] == pytest.approx(wanted)
+    assert {one.freedom for one in got} == {6}
+
+
+def test_one_loss_borrows_nothing_and_two_little():
+    alone = observed(0.0, 0.01, 5)
+    assert moderated([alone]) == [alone]
+    assert [one.freedom for one in moderated([alone, alone])] == [4.5, 4.5]
+    assert moderated([]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: nominal_level([2, 5], 0.05), r"looks are at \[2, 5\] seeds; want 3"),
+        (lambda: sequential([0.1, 0.1], [5, 5]), "which do not grow"),
+        (lambda: sequential([], []), "want 3 or more"),
+    ],
+)
+def test_other_looks_are_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
