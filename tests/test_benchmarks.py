@@ -38,6 +38,8 @@ PROGRAMS = {
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}
+# It runs the command and its rival, each as a process.
+LONG = {"train_tokens"}
 # Not a separate program: the PyTorch side of another.
 RIVALS = {"torch_tagger"}
 
@@ -57,7 +59,13 @@ def test_every_program_is_run():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name in LONG))
+        for name in PROGRAMS
+    ],
+)
 def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, request):
     if name in NEED_TORCH:
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")

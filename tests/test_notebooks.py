@@ -20,7 +20,7 @@ NAMES = (
     "6_to_pytorch",
 )
 # The others use code tested elsewhere; they run with --exhaustive.
-EXECUTED = {"5_own_data_and_loss"}
+EXECUTED = {"1_losses_and_gradients"}
 MOST_BYTES = 400_000
 # Temporary folders, homes, and folders of working copies or environments.
 OF_A_MACHINE = re.compile(

@@ -251,11 +251,12 @@ def test_damaged_archives(write, tmp_path):
             172_601,
             {"LOC": 2_886, "ORG": 1_331, "PER": 1_973},
         ),
-        (
+        pytest.param(
             "msra/train.txt.gz",
             50_658,
             2_169_879,
             {"LOC": 36_517, "ORG": 20_574, "PER": 17_618},
+            marks=pytest.mark.exhaustive,
         ),
     ],
 )

@@ -42,7 +42,9 @@ def lowered(network, batch, length):
     return gradient.lower(params, dict.fromkeys(names, ids), 0)
 
 
-@pytest.mark.parametrize("kind", ["bert", "xlnet"])
+@pytest.mark.parametrize(
+    "kind", [pytest.param("bert", marks=pytest.mark.exhaustive), "xlnet"]
+)
 def test_the_program_does_not_grow_with_depth(kind):
     """Compile time itself is measured by benchmarks/encoders.py."""
     lines = {

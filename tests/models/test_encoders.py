@@ -29,6 +29,15 @@ def config(request, small_bert):
     return XLNET
 
 
+def by_default(model_type):
+    """Parametrize over the kinds of encoders; the other one is exhaustive."""
+    kinds = [
+        pytest.param(kind, marks=[pytest.mark.exhaustive] * (kind != model_type))
+        for kind in ("bert", "xlnet")
+    ]
+    return pytest.mark.parametrize("config", kinds, indirect=True)
+
+
 def sentences(config, lengths, seed=0):
     rng = np.random.default_rng(seed)
     return [
@@ -139,6 +148,7 @@ def gradient(network, params, batch, rng):
     return jax.grad(loss)(params)
 
 
+@by_default("bert")
 def test_remat_changes_no_gradient(config):
     plain, remat = network_of(config), network_of(config, remat=True)
     params = drawn(plain)
@@ -232,6 +242,7 @@ def test_bfloat16_stays_near_float32(config):
     assert np.abs(np.asarray(logits - wanted)).mean() < 0.02
 
 
+@by_default("xlnet")
 def test_float64_gradients_are_those_of_finite_differences(config):
     batch = fill([sentences(config, [9, 7])], WIDTH, LAYOUT)
     network = network_of(config, precision="float64")
