@@ -71,6 +71,8 @@ def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, req
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
     argv, shown = PROGRAMS[name]
     argv = ["--smallest", *argv]
+    if name == "encoders" and not request.config.getoption("exhaustive"):
+        argv += ["--tables", "speed", "memory"]  # each compiles two steps
     if "DATA" in argv:
         argv[-1] = str(request.getfixturevalue("data_folder"))
     if "MODEL" in argv:

@@ -54,7 +54,7 @@ def test_a_damaged_model_folder_ends_in_one_line(
     argv += ["--training.max_length", "16"]
     names = sorted(file.name for file in model.iterdir())
     problems = []
-    for number in range(500 if request.config.getoption("exhaustive") else 15):
+    for number in range(500 if request.config.getoption("exhaustive") else 8):
         restore(model, folder)
         done, name = "nothing", names[number % len(names)]
         if number:

@@ -86,7 +86,9 @@ def test_dropout_falls_where_it_does_in_pytorch(family, task, count):
     assert len(wanted) == count
 
 
-@pytest.mark.parametrize("family", ["bert", "xlnet"])
+@pytest.mark.parametrize(
+    "family", ["bert", pytest.param("xlnet", marks=pytest.mark.exhaustive)]
+)
 def test_each_dropout_by_itself_changes_the_logits(family):
     both, batch = one_layer(family, "TokenClassification")
     plain = np.asarray(our_logits(both, both.params, batch))

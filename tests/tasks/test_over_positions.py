@@ -110,6 +110,7 @@ def test_other_tasks_refuse_it(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_both_are_in_one_table(experiment, tmp_path):
     one = dataclasses.replace(
         experiment, training=dataclasses.replace(experiment.training, epochs=1)
