@@ -10,7 +10,7 @@ from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
 from dicejax.cli import lost
-from dicejax.cli.printing import noting, scores
+from dicejax.cli.printing import noting, print_table, scores
 from dicejax.errors import InputError, first_line
 from dicejax.terminal import show
 
@@ -220,12 +220,7 @@ class Compare:
             show(f"{found.unfinished} runs are left to other shards: the one")
             show("that ends last writes the report")
         if found.rows:
-            shown, room = Console(), None
-            if shown.is_terminal:
-                room = shown.width
-            else:  # a file has no width
-                shown.width = 500
-            shown.print(found.table(room))
+            print_table(found)
         for line in found.lines():
             show(line)
         report = f", report in {found.report}" if found.report else ""

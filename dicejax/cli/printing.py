@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from dicejax.terminal import literal
+
+if TYPE_CHECKING:
+    from dicejax.comparison import Comparison
 
 
 def noting(console: Console) -> Callable[[str], None]:
@@ -25,3 +28,13 @@ def scores(values: Mapping[str, Any], what: str) -> str:
         if isinstance(value, float)
     ]
     return f"{what}: {'  '.join(shown)}"
+
+
+def print_table(found: Comparison) -> None:
+    """Print the scores of a comparison as a table that fits the terminal."""
+    console, room = Console(), None
+    if console.is_terminal:
+        room = console.width
+    else:  # a file has no width
+        console.width = 500
+    console.print(found.table(room))

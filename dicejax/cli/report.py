@@ -8,19 +8,23 @@ from typing import Annotated
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from dicejax.cli.printing import print_table
 from dicejax.cli.runs import ExperimentOfRun
+from dicejax.errors import InputError
 from dicejax.terminal import show
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """Write the comparison report of finished runs.
+    """Write the comparison report of finished runs, or of scores from elsewhere.
 
     The runs must belong to one experiment and differ only in loss and seed. Unfinished
     runs, and seeds that only some losses have, are reported as missing.
 
     Args:
       runs: run folders, or folders that contain runs at any depth.
+      scores: CSV file instead of runs, with columns data, loss, seed, score (points)
+        and optionally example: the same verdicts for anybody's runs.
       out: output directory of report.html, report.md, comparison.json and rerun.py.
       baseline: loss that the others are compared with.
       margin: differences within this many points count as practically equal.
@@ -28,8 +32,9 @@ class Report:
 
     runs: Annotated[
         Positional[tuple[str, ...]],
-        arg(metavar="RUNS", help_behavior_hint="(required)"),
-    ]
+        arg(metavar="RUNS", help_behavior_hint="(required without --scores)"),
+    ] = ()
+    scores: Annotated[str | None, arg(metavar="CSV")] = None
     out: Annotated[
         str | None,
         arg(metavar="FOLDER", help_behavior_hint="(default: the runs' common folder)"),
@@ -40,8 +45,19 @@ class Report:
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
-        from dicejax.comparison import compare_runs
+        from dicejax.comparison import compare_runs, compare_scores
 
+        if self.scores is not None:
+            if self.runs or self.out is None:
+                raise InputError("--scores goes with --out FOLDER and without runs")
+            for one in compare_scores(
+                self.scores, out=self.out, baseline=self.baseline, margin=self.margin
+            ):
+                print_table(one)
+                for line in one.lines():
+                    show(line)
+                show(f"comparison.json, methods.txt and table.tex in {one.folder}")
+            return
         found = compare_runs(
             self.runs, out=self.out, baseline=self.baseline, margin=self.margin
         )

@@ -14,12 +14,13 @@ from typing import Any, Literal
 import rich.table
 from etils import epath
 
-from dicejax.comparison import report, tuning
+from dicejax.comparison import paste, report, scores_file, tuning
 from dicejax.comparison.baselines import baseline_outcomes, score_baselines
 from dicejax.comparison.finding import common_folder, jobs_from, tuning_of
 from dicejax.comparison.jobs import (
     BASELINE,
     Job,
+    Outcome,
     jobs_of,
     outcome_of,
     require_one_label_set,
@@ -34,8 +35,8 @@ from dicejax.comparison.table import baseline_name, remarks, table
 from dicejax.comparison.until import Trainer, seconds_of, train_until_decided
 from dicejax.comparison.verdict import headline, warnings_of
 from dicejax.config import Experiment
-from dicejax.errors import Flaw, InputError
-from dicejax.files import write_whole
+from dicejax.errors import Flaw, InputError, shown
+from dicejax.files import file_name, write_whole
 from dicejax.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import MIN_SEEDS, Verdict
@@ -48,6 +49,7 @@ __all__ = [
     "Comparison",
     "compare",
     "compare_runs",
+    "compare_scores",
     "evaluated",
     "jobs_of",
     "remarks",
@@ -183,16 +185,16 @@ def compare(
     shard_of(jobs, shard)  # refuses before anything is trained
     if resample:
         require_one_label_set(jobs)
-    with progress or TrainingProgress(quiet=True) as shown:
+    with progress or TrainingProgress(quiet=True) as display:
         tuned = tuning.tune(
-            jobs, tune, out, shown, overwrite=overwrite, may_train=shard is None
+            jobs, tune, out, display, overwrite=overwrite, may_train=shard is None
         )
         jobs = tuning.applied(jobs, tuned)
 
         def train(chosen: Sequence[Job]) -> None:
-            train_all(chosen, shown, overwrite=overwrite)
+            train_all(chosen, display, overwrite=overwrite)
             if baselines:
-                score_baselines(chosen, shown.say)
+                score_baselines(chosen, display.say)
 
         def evaluate(chosen: Sequence[Job]) -> list[Row]:
             return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
@@ -215,7 +217,7 @@ def compare(
                 evaluate=evaluate,
             )
             rows, ended = train_until_decided(
-                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=shown.say
+                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=display.say
             )
             found = dataclasses.replace(found, ended=ended)
     texts = None
@@ -265,6 +267,50 @@ def compare_runs(
     )
 
 
+def compare_scores(
+    path: str,
+    *,
+    out: str,
+    baseline: str | None = None,
+    margin: float = 100 * MARGIN,
+) -> list[Comparison]:
+    """Test the differences between scores in a CSV file, one comparison per data set.
+
+    Args:
+      path: CSV file; see `scores_file.outcomes_of`.
+      out: output directory; of several data sets each has a folder in it.
+      baseline: loss that the others are compared with; ce by default.
+      margin: differences within this many points do not matter in practice.
+
+    Raises:
+      InputError: the file cannot be used, a data set has no run of the baseline, or the
+        directory cannot be written to.
+    """
+    share = _share(margin)
+    by_data = scores_file.outcomes_of(path)
+    baseline = baseline or name_of(BASELINE)
+    for data, outcomes in by_data.items():
+        losses = dict.fromkeys(one.loss for one in outcomes)
+        if baseline not in losses:
+            raise InputError(
+                f"{path}: {shown(data)} has no score of {baseline} to compare with; "
+                f"--baseline takes another: {', '.join(losses)}"
+            )
+    folders = {
+        data: str(epath.Path(out) / file_name(data, "data set"))
+        if len(by_data) > 1
+        else out
+        for data in by_data
+    }
+    found = []
+    for data, outcomes in by_data.items():
+        rows = judged(outcomes, folders[data], None, baseline, margin=share)
+        found.append(
+            Comparison(name=data, folder=folders[data], rows=tuple(rows), margin=share)
+        )
+    return found
+
+
 def evaluated(
     jobs: Sequence[Job],
     folder: str,
@@ -288,23 +334,38 @@ def evaluated(
     weighted = {
         j.loss for j in jobs if j.experiment.objective == WeightedCrossEntropy()
     }
+    baseline = baseline or standard
+    controls = sorted((weighted | {one.loss for one in moved}) - {baseline})
+    return judged(
+        [*outcomes, *moved], folder, tuned, baseline, margin=margin, controls=controls
+    )
+
+
+def judged(
+    outcomes: Sequence[Outcome],
+    folder: str,
+    tuned: Mapping[str, Any] | None,
+    baseline: str,
+    *,
+    margin: float,
+    controls: Sequence[str] = (),
+) -> list[Row]:
+    """Compare outcomes, and write `comparison.json` and texts to paste."""
     path = epath.Path(folder)
     looks = _looks(path / FILE)
-    baseline = baseline or standard
-    rows = rows_of(
-        outcomes + moved,
-        baseline,
-        controls=sorted((weighted | {one.loss for one in moved}) - {baseline}),
-        looks=looks,
-        margin=margin,
-    )
+    rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
     now = look_of(rows)
-    if any(
-        len(now[k]) > max((len(x.get(k, ())) for x in looks), default=0) for k in now
-    ):
+    most = {loss: max([len(x.get(loss, ())) for x in looks] or [0]) for loss in now}
+    if any(len(now[loss]) > most[loss] for loss in now):
         looks = [*looks, now]
     content = _content(rows, tuned) | {"margin": margin, "looks": looks}
-    write_whole(path, FILE, json.dumps(content, indent=2) + "\n")
+    texts = {
+        FILE: json.dumps(content, indent=2) + "\n",
+        "methods.txt": paste.methods(rows, margin, looks),
+        "table.tex": paste.latex(rows),
+    }
+    for name, text in texts.items():
+        write_whole(path, name, text)
     return rows
 
 

@@ -101,26 +101,48 @@ def test_the_detectable_difference_has_the_power():
 # Looks
 
 
-def crossing_rates(looks, level, paths=400_000):
-    """Return how often normal sums first cross at each look, by simulation."""
-    rng = np.random.default_rng(0)
-    steps = np.diff([0, *looks])
-    sums = np.cumsum(rng.normal(size=(paths, len(looks))) * np.sqrt(steps), axis=1)
-    z = np.abs(sums) / np.sqrt(looks)
+def first_crossings(p_values, looks, level):
+    """Return how often each look is the first to reject, of p-values [look, path]."""
     levels = [nominal_level(looks[: j + 1], level) for j in range(len(looks))]
-    crossed = z > stats.norm.isf(np.array(levels) / 2)
-    first = crossed.argmax(1)[crossed.any(1)]
-    return np.bincount(first, minlength=len(looks)) / paths
+    rejected = p_values <= np.array(levels)[:, None]
+    first = rejected.argmax(0)[rejected.any(0)]
+    return np.bincount(first, minlength=len(looks)) / p_values.shape[1]
+
+
+LOOKS = [
+    ([3, 5, 10, 20], 0.05),
+    ([3, 4, 5, 6, 7, 8], 0.2),
+    ([10, 11, 100], 0.05),
+]
+
+
+@pytest.mark.parametrize(("looks", "level"), LOOKS)
+def test_each_look_spends_its_share(looks, level):
+    """With normal sums that gain 1 per seed from the third on."""
+    steps = np.diff([0, *np.array(looks) - 2])
+    drawn = np.random.default_rng(0).normal(size=(400_000, len(looks)))
+    sums = np.cumsum(drawn * np.sqrt(steps), axis=1)
+    p_values = 2 * stats.norm.sf(np.abs(sums) / np.sqrt(np.array(looks) - 2)).T
+    shares = np.diff([0, *(1 - 2 / np.array(looks))]) * level
+    four_errors = 4 * np.sqrt(shares / 400_000)
+    found = first_crossings(p_values, looks, level)
+    assert np.all(np.abs(found - shares) <= four_errors)
 
 
 @pytest.mark.parametrize(
-    ("looks", "level"),
-    [([3, 5, 10, 20], 0.05), ([3, 4, 5, 6, 7, 8], 0.2), ([10, 11, 100], 0.05)],
+    ("looks", "level"), [*LOOKS, ([*range(3, 21)], 0.05), ([3, 5, 8, 12, 18], 0.005)]
 )
-def test_each_look_spends_its_share(looks, level):
-    shares = np.diff([0, *(1 - 2 / np.array(looks))]) * level
-    four_errors = 4 * np.sqrt(shares / 400_000)
-    assert np.all(np.abs(crossing_rates(looks, level) - shares) <= four_errors)
+def test_t_tests_reject_at_most_the_level_over_all_looks(looks, level):
+    paths = 100_000
+    drawn = np.random.default_rng(0).normal(size=(paths, looks[-1]))
+    t = [
+        drawn[:, :n].mean(1) / drawn[:, :n].std(1, ddof=1) * math.sqrt(n) for n in looks
+    ]
+    freedom = np.array(looks)[:, None] - 1
+    p_values = 2 * stats.t.sf(np.abs(t), freedom)
+    found = first_crossings(p_values, looks, level).sum()
+    spent = level * (1 - 2 / looks[-1])
+    assert 0.85 * spent <= found <= level + 3 * math.sqrt(level / paths)
 
 
 @pytest.mark.parametrize("looks", [[5], [3, 5], [3, 5, 10, 20]])

@@ -1,0 +1,136 @@
+"""Verdicts on scores from elsewhere, read from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dicejax import files
+from dicejax.comparison.jobs import Outcome
+from dicejax.errors import InputError, shown
+
+COLUMNS = ("data", "loss", "seed", "score")
+EXAMPLE = "example"
+
+
+class _Line(NamedTuple):
+    number: int
+    data: str
+    loss: str
+    seed: int
+    example: str
+    score: float
+
+
+def outcomes_of(path: str) -> dict[str, list[Outcome]]:
+    """Read scores as the outcomes of runs, by data set.
+
+    A row is the score of a run, in points from 0 to 100; with a column `example`, that
+    of one test example, whose mean is the run's score. Without it a run has two
+    examples of the same score, whose chance is nil: the verdict is about this test set.
+
+    Args:
+      path: CSV file with the columns data, loss, seed, score, in any order, and
+        optionally example; others are ignored.
+
+    Raises:
+      InputError: the file cannot be read, a column is missing, a value is no number in
+        its range, a row is there twice, or runs of a data set have other examples.
+    """
+    by_run: dict[tuple[str, str, int], dict[str, _Line]] = {}
+    for line in _lines(path):
+        run = by_run.setdefault((line.data, line.loss, line.seed), {})
+        if line.example in run:
+            first = run[line.example].number
+            raise _refused(path, line.number, f"repeats line {first}", "keep one")
+        run[line.example] = line
+    found: dict[str, list[Outcome]] = {}
+    examples: dict[str, tuple[list[str], tuple[str, str, int]]] = {}
+    for key, run in by_run.items():
+        data, loss, seed = key
+        order, like = examples.setdefault(data, (list(run), key))
+        if set(order) != set(run):
+            raise _of_other_examples(path, run, order, like)
+        scores = np.array([run[name].score / 100 for name in order])
+        if len(scores) == 1:
+            scores = np.repeat(scores, 2)
+        shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
+        result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
+        outcome = Outcome(loss, seed, path, "finished", result, shares)
+        found.setdefault(data, []).append(outcome)
+    return {
+        data: sorted(runs, key=lambda one: (one.loss, one.seed))
+        for data, runs in found.items()
+    }
+
+
+def _lines(path: str) -> Iterator[_Line]:
+    lines = files.lines(path)
+    number, header = next(lines)
+    names = [name.strip() for name in _cells(path, number, header)]
+    for name in COLUMNS:
+        if names.count(name) != 1:
+            what = f"has {names.count(name)} columns named {name}"
+            want = f"name the columns {','.join(COLUMNS)} and perhaps {EXAMPLE}"
+            raise _refused(path, number, what, want)
+    for number, text in lines:
+        if not text.strip():
+            continue
+        cells = _cells(path, number, text)
+        if len(cells) != len(names):
+            what = f"has {len(cells)} fields where the header has {len(names)}"
+            raise _refused(path, number, what, "correct it")
+        yield _line(path, number, dict(zip(names, cells, strict=True)))
+
+
+def _cells(path: str, number: int, text: str) -> list[str]:
+    try:
+        return next(csv.reader([text], strict=True))
+    except csv.Error as error:
+        raise _refused(
+            path, number, f"is no row of CSV ({error})", "correct it"
+        ) from None
+
+
+def _line(path: str, number: int, row: Mapping[str, str]) -> _Line:
+    row = {name: value.strip() for name, value in row.items()}
+    for name in ("data", "loss"):
+        if not row[name]:
+            raise _refused(path, number, f"names no {name}", "add it")
+    try:
+        seed = int(row["seed"])
+    except ValueError:
+        what = f"seed {shown(row['seed'])} is no whole number"
+        raise _refused(path, number, what, "correct it") from None
+    try:
+        score = float(row["score"])
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 100:
+        what = f"score {shown(row['score'])} is no number of points from 0 to 100"
+        raise _refused(path, number, what, "correct it")
+    return _Line(number, row["data"], row["loss"], seed, row.get(EXAMPLE, ""), score)
+
+
+def _refused(path: str, line: int, what: str, do: str) -> InputError:
+    return InputError(f"{path}, line {line}: {what}; {do}")
+
+
+def _of_other_examples(
+    path: str,
+    run: Mapping[str, _Line],
+    order: list[str],
+    like: tuple[str, str, int],
+) -> InputError:
+    line = next(iter(run.values()))
+    missing = [name for name in order if name not in run]
+    more = [name for name in run if name not in order]
+    what = f"no example {shown(missing[0])}" if missing else f"example {shown(more[0])}"
+    return InputError(
+        f"{path}, line {line.number}: {line.loss} seed {line.seed} has {what}, unlike "
+        f"{like[1]} seed {like[2]}; give all runs of {line.data} the same examples"
+    )
