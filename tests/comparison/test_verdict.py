@@ -105,9 +105,19 @@ def test_the_forest_plot_shows_the_intervals_of_the_rows():
         assert list(line.get_xdata()) == pytest.approx(np.clip(ends, -limit, limit))
     arrows = [line for line in axes.lines if line.get_marker() in "<>"]
     assert [line.get_xdata()[0] for line in arrows] == [-limit]
+    assert any(text.get_text().endswith(": worse") for text in axes.texts)
     band = axes.patches[0].get_x(), axes.patches[0].get_width()
     assert band == pytest.approx((-0.5, 1.0))
     assert forest(rows[:1], "f1", 0.005) is None
+
+
+def test_the_forest_plot_has_no_mark_for_a_loss_that_learnt_nothing():
+    rows = compared({"ce": 0.7, "a": 0.72, "b": 0.0})
+    (axes,) = forest(rows, "f1", 0.005).panels[0].figure.axes
+    (learnt,) = [line for line in axes.lines if line.get_marker() == "o"]
+    assert learnt.get_xdata() == pytest.approx([100 * rows[1].against.mean])
+    assert "nothing learnt" in [text.get_text() for text in axes.texts]
+    assert axes.get_xlim()[1] < 70  # its difference does not stretch the axis
 
 
 def test_examples_that_change_most_come_first_with_text_and_gold():

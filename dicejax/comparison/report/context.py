@@ -36,7 +36,7 @@ def of(rows: Sequence[Row], experiment: Experiment) -> tuple[tuple[str, str], ..
         "Task": type(experiment.task).__name__,
         "Encoder": _encoder(experiment, first.get("parameters")),
         "Training": ", ".join(training),
-        "Seeds": f"{len(seeds)} ({seeds[0]} to {seeds[-1]})",
+        "Seeds": f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1",
     }
     if "device_kind" in first:
         found["Hardware"] = f"{first['devices']} x {first['device_kind']}"
@@ -46,7 +46,7 @@ def of(rows: Sequence[Row], experiment: Experiment) -> tuple[tuple[str, str], ..
 def _encoder(experiment: Experiment, parameters: int | None) -> str:
     encoder = experiment.encoder
     if isinstance(encoder, PretrainedEncoder):
-        name = encoder.path.rstrip("/").rpartition("/")[2]
+        name = "/".join(encoder.path.rstrip("/").split("/")[-2:])
     elif isinstance(encoder, ScratchEncoder):
         name = (
             f"BERT from random weights, {encoder.num_hidden_layers} layers, "

@@ -22,7 +22,7 @@ LEFT, RIGHT = 178, 14
 def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture | None:
     """Draw the differences; None without a loss that has one.
 
-    An interval that reaches beyond 2.5 times the median reach ends in an arrow.
+    An interval that reaches beyond 5 times the median reach ends in an arrow.
     """
     from matplotlib.figure import Figure
 
@@ -30,7 +30,8 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
     drawn = [row for row in rows if row.against and row.against.differences]
     if not drawn:
         return None
-    limit = _limit(drawn, margin)
+    learnt = [r for r in drawn if r.against.verdict.outcome != "nothing learnt"]
+    limit = _limit(learnt or drawn, margin)
     names = [wrapped(row.loss, 24) for row in drawn]
     heights = [max(ROW, 15 * len(name) + 8) for name in names]
     height = sum(heights) + 48
@@ -62,13 +63,16 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
                 label = figures.plain(part.strip())
                 axes.text(-0.03, line, label, ha="right", weight=weight, **text)
             _draw(axes, row, y, limit)
+    has_intervals = any(row.against.crossed for row in drawn)
+    what = "mean difference over seeds with its 95% confidence interval"
     return Picture(
         title=f"Difference to {baseline_name(rows[0].loss)}",
-        caption=f"Test {metric}, mean difference over seeds with its 95% confidence "
-        "interval; small ticks are seeds. Right of 0 the loss is better.",
+        caption=f"Test {metric}, {what if has_intervals else 'difference by seed'}; "
+        "small ticks are seeds. Right of 0 the loss is better.",
         key=(
-            ("dot", "mean"),
-            ("mean", "95% CI"),
+            ("dot", "loss"),
+            *([("square", "control")] if any(row.is_control for row in drawn) else []),
+            *([("mean", "95% CI")] if has_intervals else []),
             ("margin", f"within ±{100 * margin:g} points: no difference in practice"),
         ),
         panels=(
@@ -85,12 +89,20 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
 
 
 def _draw(axes, row: Row, y: float, limit: float) -> None:
-    """Draw the interval, the mean and the seeds of a row."""
+    """Draw the interval, the mean and the seeds of a row.
+
+    In words where a loss learnt nothing, or its mean is beyond the axis.
+    """
     against = row.against
     color = figures.BASE if row.is_control else figures.LOSS
+    mean, outcome = 100 * against.mean, against.verdict.outcome
+    side = 1 if mean > 0 else -1
+    place = {"ha": "right" if side > 0 else "left", "va": "center"}
+    if outcome == "nothing learnt":
+        axes.text(0.92 * limit * side, y, outcome, color=figures.SOFT, **place)
+        return
     seeds = [100 * one for one in against.differences if abs(100 * one) <= limit]
     axes.plot(seeds, [y + 9] * len(seeds), "|", markersize=5, **SEED)
-    mean = 100 * against.mean
     if against.crossed is not None:
         ends = [100 * against.crossed.low, 100 * against.crossed.high]
         inside = [min(max(end, -limit), limit) for end in ends]
@@ -98,9 +110,13 @@ def _draw(axes, row: Row, y: float, limit: float) -> None:
         for edge, marker in ((-limit, "<"), (limit, ">")):
             if any(abs(end) > limit and end * edge > 0 for end in ends):
                 axes.plot([edge], [y], marker, color=color, clip_on=False)
-    if abs(mean) <= limit:
-        marker = "s" if row.is_control else "o"
-        axes.plot([mean], [y], marker, color=color, markersize=7)
+    if abs(mean) > limit:
+        text = f"{signed(mean, 1)}: {outcome}"
+        axes.text(0.92 * limit * side, y, text, color=figures.SOFT, **place)
+        return
+    marker = "s" if row.is_control else "o"
+    face = figures.PAGE if row.is_control else color
+    axes.plot([mean], [y], marker, color=color, markerfacecolor=face, markersize=7)
 
 
 def _limit(rows: Sequence[Row], margin: float) -> float:
@@ -112,7 +128,7 @@ def _limit(rows: Sequence[Row], margin: float) -> float:
         if crossed is not None:
             ends = (crossed.low, crossed.high)
         reach.append(100 * max(map(abs, ends)))
-    most = min(max(reach), 2.5 * statistics.median(reach))
+    most = min(max(reach), 5 * statistics.median(reach))
     return max(1.08 * most, 200 * margin, 0.1)
 
 

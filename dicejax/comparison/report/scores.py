@@ -145,20 +145,20 @@ def classes(rows: Sequence[Row]) -> list[TextTable]:
     found = {row.loss: _of_classes(row) for row in both}
     support = {name: n for by in found.values() for name, (n, _) in by.items()}
     order = sorted(support, key=lambda name: (-support[name], name))
-    scores = ("precision", "recall", "f1")
+    runs = [run for by in found.values() for _, of in by.values() for run in of]
+    scores = [k for k in ("f1", "precision", "recall") if any(k in one for one in runs)]
     return [
         TextTable(
-            caption="Precision, recall and F1 (%) of each class, mean over seeds: "
+            caption="Scores (%) of each class on the test set, mean over seeds: "
             + " vs. ".join(found),
             columns=(
                 "class",
-                "test examples",
                 *(f"{heading(one)} {loss}" for one in scores for loss in found),
+                "count in test set",
             ),
             rows=tuple(
                 (
                     name,
-                    f"{support[name]:,}",
                     *(
                         _mean([run.get(one) for run in found[loss][name][1]])
                         if name in found[loss]
@@ -166,6 +166,7 @@ def classes(rows: Sequence[Row]) -> list[TextTable]:
                         for one in scores
                         for loss in found
                     ),
+                    f"{support[name]:,}",
                 )
                 for name in order
             ),
@@ -179,7 +180,8 @@ def _of_classes(row: Row) -> dict[str, tuple[int, list[Mapping[str, float]]]]:
     for one in row.outcomes:
         if one.result:
             for name, scores in one.result["test"].get("per_type", {}).items():
-                found.setdefault(name, (int(scores["support"]), []))[1].append(scores)
+                if support := int(scores.get("support", 0)):
+                    found.setdefault(name, (support, []))[1].append(scores)
     return found
 
 
@@ -219,7 +221,7 @@ def changed(rows: Sequence[Row], examples: Sequence[Any] | None) -> list[Section
     loss, baseline = rivals[0].loss, rows[0].loss
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
     texts = ("text", "gold") if examples is not None else ()
-    where = "" if examples is not None else " Their texts: the test file."
+    where = "" if examples is not None else " Numbers count from 1 in the test set."
     return [
         Section(
             key="changed",
