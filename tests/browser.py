@@ -1,0 +1,139 @@
+"""Headless Chromium, driven by its DevTools protocol over a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+    None,
+)
+_FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe")
+
+
+class Browser:
+    """One page of a browser; it has no network.
+
+    Attributes:
+      errors: messages of the page's console, exceptions and failed requests.
+    """
+
+    def __init__(self, reading: int, writing: int):
+        self._reading, self._writing = reading, writing
+        self._rest, self._number, self._session = b"", 0, None
+        self._events: list[str] = []
+        self.errors: list[str] = []
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method and return its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._writing, json.dumps(message).encode() + b"\0")
+        while True:
+            found = self._next()
+            if found.get("id") == self._number:
+                assert "error" not in found, (method, found)
+                return found["result"]
+
+    def open(self, file: Path, width: int, scheme: str = "light") -> None:
+        """Open a file in a window of a width, in a light or dark scheme."""
+        self.errors.clear()
+        self.call(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=False,
+        )
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.call("Emulation.setEmulatedMedia", media="screen", features=[feature])
+        self._events.clear()
+        self.call("Page.navigate", url=file.as_uri())
+        while "Page.loadEventFired" not in self._events:
+            self._next()
+
+    def evaluate(self, script: str) -> Any:
+        """Return the value of an expression on the page."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def press(self, key: str, code: int) -> None:
+        """Press a key and let it go."""
+        text = {"text": "\r"} if key == "Enter" else {}
+        of = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **of, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **of)
+
+    def _next(self, patience: float = 30) -> dict[str, Any]:
+        """Return the next message, and note events and errors."""
+        end = time.monotonic() + patience
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select(
+                [self._reading], [], [], max(end - time.monotonic(), 0)
+            )
+            part = os.read(self._reading, 1 << 20) if ready else b""
+            assert part, "Chromium says nothing"
+            self._rest += part
+        line, _, self._rest = self._rest.partition(b"\0")
+        found = json.loads(line)
+        method, params = found.get("method"), found.get("params", {})
+        self._events.append(method)
+        if method == "Runtime.exceptionThrown":
+            self.errors.append(params["exceptionDetails"]["text"])
+        elif method == "Runtime.consoleAPICalled" and params["type"] == "error":
+            self.errors.append(str(params["args"]))
+        elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
+            self.errors.append(params["entry"]["text"])
+        elif method == "Network.loadingFailed":
+            self.errors.append(params["errorText"])
+        return found
+
+
+@contextlib.contextmanager
+def started() -> Iterator[Browser]:
+    """Start Chromium, and end it with all it has written."""
+    ours, theirs = os.pipe(), os.pipe()
+    # The protocol's descriptors are 3 and 4; copies above them are in no one's way.
+    reads, writes = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (ours[0], theirs[1]))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen(
+            [
+                "bash",
+                "-c",
+                f'exec "$0" "$@" 3<&{reads} 4>&{writes}',
+                str(CHROMIUM),
+                *_FLAGS,
+                f"--user-data-dir={folder}",
+            ],
+            pass_fds=(reads, writes),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for fd in (ours[0], theirs[1], reads, writes):
+            os.close(fd)
+        try:
+            yield Browser(theirs[0], ours[1])
+        finally:
+            process.terminate()
+            process.wait(timeout=30)
+            os.close(theirs[0])
+            os.close(ours[1])
