@@ -15,4 +15,9 @@ _FORMULA = re.compile(
 def on_page_content(html: str, **rest: Any) -> str:
     """Replace what arithmatex has marked. MkDocs calls it with each page's HTML."""
     del rest
-    return _FORMULA.sub(lambda found: convert(unescape(found["tex"])), html)
+    return _FORMULA.sub(_mathml, html)
+
+
+def _mathml(found: re.Match[str]) -> str:
+    display = "block" if found["tag"] == "div" else "inline"
+    return convert(unescape(found["tex"]), display=display)

@@ -23,7 +23,7 @@ _FLAGS = ("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pip
 
 
 class Browser:
-    """One page of a browser; it has no network.
+    """One page of a browser.
 
     Attributes:
       errors: messages of the page's console, exceptions and failed requests.
@@ -53,22 +53,22 @@ class Browser:
                 assert "error" not in found, (method, found)
                 return found["result"]
 
-    def open(self, file: Path, width: int, scheme: str = "light") -> None:
-        """Open a file in a window of a width, in a light or dark scheme."""
+    def open(self, page: Path | str, width: int, scheme: str = "light") -> None:
+        """Open a file or an address, in a window of a width and a colour scheme."""
         self.errors.clear()
-        self.call(
-            "Emulation.setDeviceMetricsOverride",
-            width=width,
-            height=900,
-            deviceScaleFactor=1,
-            mobile=False,
-        )
+        self.resize(width)
         feature = {"name": "prefers-color-scheme", "value": scheme}
         self.call("Emulation.setEmulatedMedia", media="screen", features=[feature])
         self._events.clear()
-        self.call("Page.navigate", url=file.as_uri())
+        url = page if isinstance(page, str) else page.as_uri()
+        self.call("Page.navigate", url=url)
         while "Page.loadEventFired" not in self._events:
             self._next()
+
+    def resize(self, width: int) -> None:
+        """Give the window a width."""
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1}
+        self.call("Emulation.setDeviceMetricsOverride", **size, mobile=False)
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression on the page."""

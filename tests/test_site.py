@@ -1,12 +1,16 @@
 """The site builds without a warning, its links resolve, and it needs no network."""
 
+import contextlib
 import dataclasses
+import functools
 import importlib.util
 import os
 import re
 import subprocess
 import sys
+import threading
 from html.parser import HTMLParser
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -14,6 +18,8 @@ import pytest
 
 from dicejax import losses, objectives, tasks
 from dicejax.data import sources
+
+from .browser import CHROMIUM, started
 
 ROOT = Path(__file__).parents[1]
 READ_ON_ITS_OWN = (
@@ -104,6 +110,43 @@ def test_nothing_is_fetched_from_elsewhere(site):
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", file.read_text())
 
 
+@contextlib.contextmanager
+def served(folder):
+    """The address of a folder; from disk a browser has no search."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+    handler.func.log_message = lambda *_: None
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+@pytest.mark.parametrize(
+    "pages",
+    [
+        ("index.html", "losses.html", "api/losses.html"),  # wide tables, wide formulas
+        pytest.param(None, marks=pytest.mark.exhaustive, id="all"),
+    ],
+)
+def test_pages_fit_a_browser_and_fail_at_nothing(site, pages):
+    (folder,) = {file.parent for file in site if file.name == "404.html"}
+    found = {}
+    with served(folder) as address, started() as browser:
+        for path in pages or [file.relative_to(folder).as_posix() for file in site]:
+            browser.open(f"{address}/{path}", 1280)
+            for width in (1280, 500):
+                browser.resize(width)
+                wide = browser.evaluate(
+                    "document.documentElement.scrollWidth"
+                    " - document.documentElement.clientWidth"
+                )
+                if wide > 0 or browser.errors:
+                    found[path, width] = (wide, *browser.errors)
+    assert found == {}
+
+
 @pytest.mark.slow
 def test_every_public_name_has_its_entry(site):
     anchors = {name for page in site.values() for name in page.anchors}
@@ -153,3 +196,6 @@ def test_formulas_become_mathml():
     assert made.startswith('<p>is <math xmlns="http://www.w3.org/1998/Math/MathML"')
     assert "<mo>&lt;</mo>" in made or "<mo>&#x0003C;</mo>" in made
     assert "<msub>" in made and made.endswith("</math> so</p>")
+    assert 'display="inline"' in made
+    html = '<div class="arithmatex">\\[a\\]</div>'  # on a line of its own
+    assert 'display="block"' in module("formulas").on_page_content(html)
