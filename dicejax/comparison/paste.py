@@ -35,7 +35,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
         f"We compared {len(rivals)} losses with {baseline} by {metric} on the test "
         f"set ({examples:,} examples), over {seeds} seeds. Runs of a loss and of "
         f"{baseline} were paired by seed, with seeds crossed with examples: the "
-        "variance of the mean difference is that of the two-way random effects model, from "
+        "variance of the mean difference is that of a two-way random effects model, by "
         "jackknife influences of examples (Owen, 2007), each part with Student's "
         "quantile of its own degrees of freedom; seed variances were moderated across "
         "losses by at most 2 degrees of freedom (after Smyth, 2004). Results were "
