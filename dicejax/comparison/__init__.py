@@ -359,6 +359,7 @@ def judged(
     if any(len(now[loss]) > most[loss] for loss in now):
         looks = [*looks, now]
     content = _content(rows, tuned) | {"margin": margin, "looks": looks}
+    content |= {"changed": kept} if (kept := _changed(path / FILE)) else {}
     texts = {
         FILE: json.dumps(content, indent=2) + "\n",
         "methods.txt": paste.methods(rows, margin, looks),
@@ -381,6 +382,16 @@ def _looks(file: epath.Path) -> list[Look]:
             }
             for look in field(read(file), "looks", list, [])
         ]
+    except Flaw as flaw:
+        raise flaw.at(file, flaw.line) from None
+
+
+def _changed(file: epath.Path) -> dict[str, Any]:
+    """Read the texts of an earlier report, as `report` reads no data."""
+    if not file.exists():
+        return {}
+    try:
+        return field(read(file), "changed", dict, {})
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
 

@@ -11,10 +11,12 @@ from dicejax import comparison, config
 from dicejax.cli import run
 from dicejax.comparison import report
 from dicejax.comparison.finding import jobs_from
+from dicejax.data.examples import Sentence
 from dicejax.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal
+from dicejax.training.run_folder import Run
 
-from .made_runs import EXPERIMENT, made
+from .made_runs import EXPERIMENT, SENTENCES, made
 
 LOSSES = (Focal(), Dice())
 FILES = ("report.html", "report.md", "comparison.json", "rerun.py")
@@ -42,6 +44,26 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
     assert run(["report", *parts]) == 0
     assert {name: (folder / name).read_bytes() for name in FILES} == before
     assert f"report in {folder}/report.html" in capsys.readouterr().out
+
+
+def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
+    jobs = made(tmp_path, LOSSES, 1)
+    texts = [Sentence((f"word-{n}",), (), n) for n in range(SENTENCES)]
+    rows = comparison.evaluated(jobs, str(tmp_path))
+    report.write(rows, str(tmp_path), examples=texts)
+    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    assert b"word-" in before["report.html"]
+    assert run(["report", str(tmp_path)]) == 0  # which reads no data
+    assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+    for job in jobs:
+        folder = Run(epath.Path(job.folder))
+        folder.write_result(folder.result() | {"test_data": 54321})
+    assert run(["report", str(tmp_path)]) == 0
+    assert "word-" not in (tmp_path / "report.html").read_text()
+    damaged = json.loads(before["comparison.json"])
+    damaged["changed"] = {"test_data": 54321, "texts": {"1": [1, None], "2": "x"}}
+    (tmp_path / "comparison.json").write_text(json.dumps(damaged))
+    assert run(["report", str(tmp_path)]) == 0
 
 
 def test_compare_returns_what_the_command_writes(tmp_path):

@@ -141,3 +141,7 @@ def test_examples_that_change_most_come_first_with_text_and_gold():
     assert without.tables[0].rows[0] == ("2", "3 of 3", "0 of 3")
     (parts,) = changed(rows, texts[:3])  # other examples than were scored
     assert parts.tables == without.tables
+    kept = {row[0]: row[3:] for row in section.tables[0].rows}
+    assert changed(rows, None, kept) == [section]  # of an earlier report
+    (less,) = changed(rows, None, {"2": ("text 1", "yes")})
+    assert less.tables == without.tables

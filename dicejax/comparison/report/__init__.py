@@ -5,7 +5,7 @@ report.md         the same in text, with tables in the place of figures
 comparison.json   the same for programs
 rerun.py          the experiment that trains all of it again
 
-The same runs give the same bytes: there are no dates or times.
+The same runs give the same bytes: there are no dates.
 """
 
 from __future__ import annotations
@@ -65,10 +65,20 @@ def write(
     rerun = sections.rerun_of(rows, materials, tuple(folders))
     file = path / "comparison.json"
     known = json.loads(files.read_bytes(file)) if file.exists() else {}
+    earlier = known.pop("changed", {})
+    test_data = _first_result(rows).get("test_data")
     document = _document(
-        rows, materials, rerun, known.get("tuning"), margin=margin, examples=examples
+        rows,
+        materials,
+        rerun,
+        known.get("tuning"),
+        margin=margin,
+        examples=examples,
+        kept=_texts(earlier) if earlier.get("test_data") == test_data else {},
     )
     content = _content(known, rows, materials, document, rerun)
+    if shown_texts := _texts_shown(document):
+        content["changed"] = {"test_data": test_data, "texts": shown_texts}
     for run in (run for one in content["losses"].values() for run in one["runs"]):
         run["folder"] = shown(run["folder"], path)
     texts = {
@@ -93,8 +103,29 @@ def shown(folder: str, report: epath.Path) -> str:
 
 
 def _metric(rows: Sequence[Row]) -> str:
-    found = next(one for row in rows for one in row.outcomes if one.result)
-    return found.result["primary_metric"]
+    return _first_result(rows)["primary_metric"]
+
+
+def _first_result(rows: Sequence[Row]) -> Mapping[str, Any]:
+    results = (one.result for row in rows for one in row.outcomes)
+    return next(one for one in results if one)
+
+
+def _texts(earlier: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return texts and gold answers by number, as `_texts_shown` has written them."""
+    texts = earlier.get("texts")
+    return {
+        number: pair
+        for number, pair in (texts if isinstance(texts, dict) else {}).items()
+        if isinstance(pair, list) and [type(one) for one in pair] == [str, str]
+    }
+
+
+def _texts_shown(document: Document) -> dict[str, tuple[str, ...]]:
+    tables = [
+        t for one in document.sections if one.key == "changed" for t in one.tables
+    ]
+    return {row[0]: row[3:] for table in tables for row in table.rows if row[3:]}
 
 
 def _document(
@@ -105,6 +136,7 @@ def _document(
     *,
     margin: float,
     examples: Sequence[Any] | None,
+    kept: Mapping[str, Sequence[str]],
 ) -> Document:
     metric, baseline = _metric(rows), baseline_name(rows[0].loss)
     own = [m for m in materials if m.experiment is not None]
@@ -115,7 +147,7 @@ def _document(
             title="Classes",
             tables=tuple(scores.classes(rows)),
         ),
-        *scores.changed(rows, examples),
+        *scores.changed(rows, examples, kept),
         Section(key="time", title="Training time", tables=tuple(scores.time(rows))),
         Section(
             key="frequency",

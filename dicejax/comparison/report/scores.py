@@ -190,12 +190,17 @@ def _mean(values: Sequence[float | None]) -> str:
     return f"{100 * statistics.fmean(known):.1f}" if known else "-"
 
 
-def changed(rows: Sequence[Row], examples: Sequence[Any] | None) -> list[Section]:
+def changed(
+    rows: Sequence[Row],
+    examples: Sequence[Any] | None,
+    kept: Mapping[str, Sequence[str]] = {},
+) -> list[Section]:
     """Return the test examples whose answers the best rival changes most often.
 
     Args:
       rows: as `rows_of` orders them.
       examples: of the test set; None where the data was not read.
+      kept: texts and gold answers of an earlier report, by number.
     """
     rivals = [row for row in rows[1:] if row.against and not row.is_control]
     if not rivals:
@@ -209,19 +214,23 @@ def changed(rows: Sequence[Row], examples: Sequence[Any] | None) -> list[Section
     order = sorted(np.flatnonzero(gain), key=lambda n: (-abs(gain[n]), n))
     if not len(order):
         return []
+    numbers = [int(n) for n in order[:MOST_CHANGED]]
+    if examples is not None:
+        kept = {f"{n + 1}": described(examples[n]) for n in numbers}
+    has_texts = all(f"{n + 1}" in kept for n in numbers)
     lines = [
         (
             f"{n + 1}",
             f"{int(theirs[0][n])} of {theirs[1]}",
             f"{int(ours[0][n])} of {ours[1]}",
-            *(described(examples[n]) if examples is not None else ()),
+            *(kept[f"{n + 1}"] if has_texts else ()),
         )
-        for n in order[:MOST_CHANGED]
+        for n in numbers
     ]
     loss, baseline = rivals[0].loss, rows[0].loss
     better, worse = int((gain > 0).sum()), int((gain < 0).sum())
-    texts = ("text", "gold") if examples is not None else ()
-    where = "" if examples is not None else " Numbers count from 1 in the test set."
+    texts = ("text", "gold") if has_texts else ()
+    where = "" if has_texts else " Numbers count from 1 in the test set."
     return [
         Section(
             key="changed",
