@@ -44,7 +44,7 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
     where f is `spent`; the result is 2 Phi(-c_j). It is applied to p-values of t tests
     (the significance level approach). Of S_j - 2, not S_j, since t statistics of few
     seeds depend on one another less than normal ones: in simulations of t tests all
-    looks together then reject 4.5 to 4.9 %, where it was 5.0 to 5.7 %. Test examples
+    looks together then reject 3.8 to 4.9 %, where it was 4.7 to 5.7 %. Test examples
     that all looks share make looks more alike, which lowers the chance that any of
     them is wrong.
 
