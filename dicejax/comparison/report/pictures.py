@@ -44,27 +44,28 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
         {one.seed: 100 * one.score for one in row.outcomes if one.result}
         for row in rows
     ]
-    names = [wrapped(row.loss) for row in rows]
-    lines = [len(name) for name in names]
-    height = 24 * len(rows) + 14 * sum(lines) + 46
+    names = [wrapped(row.loss, 22) for row in rows]
+    heights = [max(28, 14 * len(name) + 8) for name in names]
+    height = sum(heights) + 46
     with figures.look(settings=SETTINGS):
         figure = Figure(figsize=(STRIP_WIDTH / 72, height / 72))
-        axes = figure.add_axes((0.02, 40 / height, 0.96, 1 - 42 / height))
-        # A row's names stand above its marks; 1 unit is a pixel.
-        places = [24 * (n + 1) + 14 * sum(lines[: n + 1]) - 8 for n in range(len(rows))]
-        axes.set_ylim(height - 42, 0)
+        axes = figure.add_axes((0.31, 42 / height, 0.5, 1 - 46 / height))
+        # Names and means are outside, level with the marks; 1 unit is a pixel.
+        places = [sum(heights[:n]) + heights[n] / 2 for n in range(len(rows))]
+        axes.set_ylim(sum(heights), 0)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(f"Test {metric} (%)")
         axes.grid(axis="x")
         axes.set_axisbelow(True)
         for n, (row, name, here) in enumerate(zip(rows, names, scores, strict=True)):
-            text = {"transform": axes.get_yaxis_transform(), "va": "bottom"}
-            for k, part in enumerate(reversed(name)):
-                y = places[n] - 9 - 14 * k
-                axes.text(0, y, figures.plain(part), weight="bold", **text)
+            text = {"transform": axes.get_yaxis_transform(), "va": "center"}
+            for k, part in enumerate(name):
+                y = places[n] + 14 * (k - (len(name) - 1) / 2)
+                label = figures.plain(part.strip())
+                axes.text(-0.04, y, label, ha="right", weight="bold", **text)
             spread = mean_and_spread(row.scores(primary_metric))
-            axes.text(1, places[n] - 9, spread, ha="right", color=figures.SOFT, **text)
+            axes.text(1.04, places[n], spread, color=figures.SOFT, **text)
             below = scores[n + 1] if n + 1 < len(rows) else {}
             for seed in here.keys() & below.keys():
                 x = (here[seed], below[seed])
@@ -83,7 +84,7 @@ def strip(rows: Sequence[Row], primary_metric: str) -> Picture:
                 axes.plot((mean, mean), ends, color=figures.TEXT, linewidth=3)
         if scores[0]:
             mean = statistics.fmean(scores[0].values())
-            axes.vlines(mean, places[0], height - 42, zorder=0, **BASELINE)
+            axes.vlines(mean, places[0], sum(heights), zorder=0, **BASELINE)
     seeds = sorted({seed for here in scores for seed in here})
     return Picture(
         title="Every run",
