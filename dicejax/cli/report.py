@@ -25,6 +25,8 @@ class Report:
       runs: run folders, or folders that contain runs at any depth.
       scores: CSV file instead of runs, with columns data, loss, seed, score (points)
         and optionally example: the same verdicts for anybody's runs.
+      across: combine finished comparisons of several data sets, named by their folders,
+        in one statement on each loss.
       out: output directory of report.html, report.md, comparison.json and rerun.py.
       baseline: loss that the others are compared with.
       margin: differences within this many points count as practically equal.
@@ -35,6 +37,7 @@ class Report:
         arg(metavar="RUNS", help_behavior_hint="(required without --scores)"),
     ] = ()
     scores: Annotated[str | None, arg(metavar="CSV")] = None
+    across: bool = False
     out: Annotated[
         str | None,
         arg(metavar="FOLDER", help_behavior_hint="(default: the runs' common folder)"),
@@ -57,6 +60,13 @@ class Report:
                 for line in one.lines():
                     show(line)
                 show(f"comparison.json, methods.txt and table.tex in {one.folder}")
+            return
+        if self.across:
+            from dicejax.comparison.several import lines, several
+
+            baseline, made = several(self.runs, self.out)
+            for line in lines(baseline, made, len(self.runs)):
+                show(line)
             return
         found = compare_runs(
             self.runs, out=self.out, baseline=self.baseline, margin=self.margin

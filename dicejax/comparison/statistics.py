@@ -36,7 +36,8 @@ class Against:
         None for fewer than 3 seeds, as all that follows.
       randomisation: p-value over test examples, for these runs.
       p_value: of `crossed`, valid over all looks, adjusted for the number of losses.
-      p_equal: the same of the difference being within the margin.
+      p_alone: the same, not adjusted for the number of losses.
+      p_equal: as `p_value`, of the difference being within the margin.
       seeds_needed: number of seeds to show the observed difference with power 0.8; None
         where no number suffices, infinite above 1,000.
       detectable: smallest difference that these runs show with power 0.8.
@@ -48,6 +49,7 @@ class Against:
     crossed: CrossedDifference | None
     randomisation: float | None
     p_value: float | None
+    p_alone: float | None
     p_equal: float | None
     seeds_needed: int | float | None
     detectable: float | None
@@ -259,12 +261,12 @@ def _compared(
                 crossed[loss].append(seen.get(loss))
     tested = [loss for loss, schedule in schedules.items() if schedule]
     comparisons = len(tested) + others
+    over_looks = {
+        loss: _over_looks(crossed[loss], schedules[loss], margin) for loss in tested
+    }
     adjusted = [
         significance.holm([*values, *[1.0] * others])
-        for values in zip(
-            *(_over_looks(crossed[loss], schedules[loss], margin) for loss in tested),
-            strict=True,
-        )
+        for values in zip(*over_looks.values(), strict=True)
     ] or [np.ones(0)] * 2
     found = {loss: _unjudged(family[loss], metric) for loss in family}
     for loss, p_value, p_equal in zip(tested, *adjusted[:2], strict=False):
@@ -282,6 +284,7 @@ def _compared(
                 *family[loss].stacked(now[loss])
             ),
             p_value=float(p_value),
+            p_alone=over_looks[loss][0],
             p_equal=float(p_equal),
             seeds_needed=significance.seeds_needed(
                 last, at_looks, comparisons=comparisons, level=LEVEL
@@ -344,7 +347,8 @@ def _unjudged(pairs: _Pairs, metric: str) -> Against:
     else:
         sentence = "no seed in common with the baseline"
     verdict = Verdict("no verdict", sentence)
-    return Against(seeds, differences, None, None, None, None, None, None, verdict)
+    nothing = [None] * 7
+    return Against(seeds, differences, *nothing, verdict)
 
 
 def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
