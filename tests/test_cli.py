@@ -381,7 +381,7 @@ def test_a_reader_that_has_had_enough_is_no_error():
         [sys.executable, "-c", code, "compare", "--help"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"DICEJAX_HUGE_PAGES": "0"},
+        env=os.environ | {"DICEJAX_HUGE_PAGES": "0", "PYTHONUNBUFFERED": ""},
     )
     process.stdout.close()  # before anything is printed
     assert process.stderr.read() == b""

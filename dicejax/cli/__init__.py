@@ -70,8 +70,10 @@ def main() -> None:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):  # its encoding may lack a letter
                 stream.reconfigure(errors="backslashreplace")
-        status = run(sys.argv[1:])
-        sys.stdout.flush()
+        try:
+            status = run(sys.argv[1:])
+        finally:  # after help too, which ends in SystemExit
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader has closed the pipe, as `head` does
         # The rest would be written, and fail again, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
