@@ -12,6 +12,7 @@ import numpy as np
 from etils import epath
 from scipy import stats
 
+from dicejax.comparison.statistics import LEVEL
 from dicejax.comparison.table import baseline_name
 from dicejax.errors import Flaw, InputError
 from dicejax.files import write_whole
@@ -20,7 +21,6 @@ from dicejax.metrics.significance import holm, signed
 from dicejax.metrics.significance.several import AcrossSets, across_sets, holds_on
 
 FILE = "several.json"
-LEVEL = 0.05
 
 
 @dataclasses.dataclass(frozen=True)

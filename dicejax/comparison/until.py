@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from dicejax.comparison.jobs import Job
 from dicejax.comparison.statistics import LEVEL, Row
+from dicejax.comparison.verdict import REMEDY
 from dicejax.errors import InputError, shown
 from dicejax.metrics import significance
 
@@ -123,10 +124,7 @@ def train_until_decided(
             if is_settled(row):
                 settled.setdefault(row.loss, seeds)
         if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
-            return rows, (
-                "nothing learnt, so further seeds would not help: train longer, raise "
-                "the learning rate, or take a pretrained encoder"
-            )
+            return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
         waiting = _open(rows, settled)
         if not waiting:
             return rows, "every loss is decided, or hopeless"

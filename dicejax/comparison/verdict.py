@@ -7,7 +7,13 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.statistics import MARGIN, Row, learnt_nothing, one_class
+from dicejax.comparison.statistics import (
+    LEVEL,
+    MARGIN,
+    Row,
+    learnt_nothing,
+    one_class,
+)
 from dicejax.comparison.table import baseline_name
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import MIN_SEEDS, nominal_level, signed
@@ -67,7 +73,7 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     crossed, more = row.against.crossed, 5
     seeds = crossed.seeds + more
     rivals = [one for one in rows[1:] if one.against and not one.is_control]
-    level = nominal_level([crossed.seeds, seeds], 0.05 / max(len(rivals), 1))
+    level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
     if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         return " More seeds will not decide it: the test set is too small."
     shown = 100 * detectable(crossed, level, seeds=seeds)

@@ -69,7 +69,6 @@ class Picture:
       key: legend: classes of the style sheet, with their descriptions.
       panels: the drawings.
       data: numbers drawn; None if they are in a file of the run.
-      repeats_table: whether a table of the report has its numbers.
     """
 
     title: str
@@ -77,7 +76,6 @@ class Picture:
     key: tuple[tuple[str, str], ...] = ()
     panels: tuple[Panel, ...]
     data: TextTable | None
-    repeats_table: bool = False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

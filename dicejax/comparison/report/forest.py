@@ -84,7 +84,6 @@ def forest(rows: Sequence[Row], primary_metric: str, margin: float) -> Picture |
             ),
         ),
         data=None,
-        repeats_table=True,
     )
 
 
