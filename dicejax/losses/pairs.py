@@ -12,7 +12,7 @@ from jax import Array
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.elements import Elements
 from dicejax.losses.probabilities import log_probabilities
-from dicejax.losses.ranking import flattened, gathered, unsorted
+from dicejax.losses.ranking import flattened, gathered
 
 Surrogate = Literal["squared_hinge", "logistic"]
 Scores = Literal["probability", "log_odds"]
@@ -55,46 +55,48 @@ def over_positives(
       groups: 1 for negatives, 2 for positives too.
     """
     require_integers(elements)
-    y = elements.targets
     softmax = elements.form == "softmax"
     where = elements.where[..., None] if softmax else elements.where
-    # Shaped like the logits: an element is a positive of one class, or of none.
-    negative = jnp.where(where, 1 - y, 0)
     log_p, log_q = log_probabilities(elements)
     score = jnp.exp(log_p) if scores == "probability" else log_p - log_q
-    own, is_positive, is_negative = (
-        flattened(one, axes) for one in (score, y, negative)
-    )
-    others = gathered(own, axis_name)
-    # Outside of all control flow: of a hyper-parameter used in a branch that only some
-    # devices take, the gradient would wait for the others for ever.
-    if surrogate == "logistic":
-        own, others = scale * own, scale * others
-    else:
-        others += margin
-    weights = [gathered(one, axis_name) for one in (is_negative, is_positive)[:groups]]
-    sets, size = own.shape[:-1], others.shape[-1]
+    # A positive is 1, a negative 0, and a masked element -1, in a byte: as floats these
+    # would take more memory than the scores. Shaped like the logits: an element is a
+    # positive of one class, or of none.
+    label = jnp.where(where, elements.targets, -1).astype(jnp.int8)
+    own = flattened(score, axes), flattened(label, axes)
+    sets, dtype = own[0].shape[:-1], own[0].dtype
+    gather = () if axis_name is None else (gathered(one, axis_name) for one in own)
+    pairs = *own, *gather
+    size = pairs[-1].shape[-1]
+    # One for each set, so that its gradient is summed outside of all control flow: of a
+    # hyper-parameter used in a branch that only some devices take, it would wait for
+    # the others for ever.
+    setting = jnp.asarray(scale if surrogate == "logistic" else margin, dtype)
+    settings = jnp.broadcast_to(setting, (math.prod(sets),))
 
     def of_set(arrays: tuple[Array, ...]) -> Array:
-        own, is_positive, others, *weights = arrays
-        pairs = own, is_positive, others, jnp.stack(weights)
-        sums = (_in_blocks if surrogate == "logistic" else _by_sorting)(*pairs)
-        return jnp.sum(jnp.where(is_positive > 0, of_positive(*sums), 0))
+        setting, own, label, *gathered = arrays
+        others, their_label = gathered or (own, label)
+        if surrogate == "logistic":
+            own, others, total = setting * own, setting * others, _in_blocks
+        else:
+            others, total = others + setting, _by_sorting
+        is_positive = label == 1
+        weights = jnp.stack([their_label == kind for kind in (0, 1)[:groups]])
+        sums = total(own, is_positive, others, weights.astype(dtype))
+        return jnp.sum(jnp.where(is_positive, of_positive(*sums), 0))
 
     # Many small sets at a time, large ones one by one: then the memory is that of one,
     # and blocks of pairs without a positive are skipped.
     at_once = AT_ONCE // max(size**2 if surrogate == "logistic" else size, 1)
-    arrays = (own, is_positive, others, *weights)
+    flat = (one.reshape(math.prod(sets), one.shape[-1]) for one in pairs)
     summed = jax.lax.map(
         jax.checkpoint(of_set),
-        tuple(one.reshape(math.prod(sets), one.shape[-1]) for one in arrays),
+        (settings, *flat),
         batch_size=at_once if at_once > 1 else None,
     )
-    found = (
-        summed.reshape(sets),
-        jnp.sum(is_positive, axis=-1),
-        jnp.sum(is_negative, axis=-1),
-    )
+    count = [jnp.sum(own[1] == kind, axis=-1, dtype=dtype) for kind in (1, 0)]
+    found = (summed.reshape(sets), *count)
     return Totals(*(found if axis_name is None else jax.lax.psum(found, axis_name)))
 
 
@@ -107,7 +109,7 @@ def _by_sorting(own: Array, is_positive: Array, others: Array, weights: Array) -
     # Own scores are in the order, but weigh nothing.
     weights = jnp.pad(weights, [(0, 0), (size, 0)])
     sums = _from_above(2, keys[order], weights[:, order])
-    return unsorted(sums, jnp.broadcast_to(order, sums.shape))[:, :size]
+    return _unsorted(sums, order, size)
 
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(0,))
@@ -156,7 +158,9 @@ def _in_blocks(
     Positives come first, as do others that weigh something, so that blocks of neither
     are skipped.
     """
-    rows, order = _blocks(jnp.stack([own, is_positive]), is_positive > 0, block[0])
+    rows, order = _blocks(
+        jnp.stack([own, is_positive.astype(own.dtype)]), is_positive, block[0]
+    )
     columns = jnp.concatenate([others[None], weights])
     columns, _ = _blocks(columns, jnp.any(weights > 0, axis=0), block[1])
 
@@ -181,7 +185,13 @@ def _in_blocks(
 
     sums = jax.lax.map(of_rows, rows)  # [blocks, K, B]
     sums = jnp.moveaxis(sums, 1, 0).reshape(len(weights), -1)[:, : own.shape[-1]]
-    return unsorted(sums, jnp.broadcast_to(order, sums.shape))
+    return _unsorted(sums, order, own.shape[-1])
+
+
+def _unsorted(sums: Array, order: Array, size: int) -> Array:
+    """Undo the sort of sums `[K, S]` by order `[S]`; return the first `size` places."""
+    nothing = jnp.zeros_like(sums, shape=(len(sums), size))
+    return nothing.at[:, order].set(sums, mode="drop", unique_indices=True)
 
 
 def _blocks(arrays: Array, used: Array, block: int) -> tuple[Array, Array]:

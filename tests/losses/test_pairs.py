@@ -137,7 +137,7 @@ def test_sums_in_blocks_are_those_over_all_pairs(block):
     weights = np.stack([1 - labels, labels]).astype(float)
 
     def in_blocks(own, others):
-        sums = pairs._in_blocks(own, labels * 1.0, others, weights, block)
+        sums = pairs._in_blocks(own, labels == 1, others, weights, block)
         return jnp.where(labels == 1, jnp.sin(sums), 0).sum()
 
     def at_once(own, others):
