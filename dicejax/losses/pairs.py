@@ -78,12 +78,13 @@ def over_positives(
         setting, own, label, *gathered = arrays
         others, their_label = gathered or (own, label)
         if surrogate == "logistic":
-            own, others, total = setting * own, setting * others, _in_blocks
+            own, others = setting * own, setting * others
         else:
-            others, total = others + setting, _by_sorting
+            others += setting
         is_positive = label == 1
         weights = jnp.stack([their_label == kind for kind in (0, 1)[:groups]])
-        sums = total(own, is_positive, others, weights.astype(dtype))
+        found = own, is_positive, others, weights.astype(dtype)
+        sums = (_in_blocks if surrogate == "logistic" else _by_sorting)(*found)
         return jnp.sum(jnp.where(is_positive, of_positive(*sums), 0))
 
     # Many small sets at a time, large ones one by one: then the memory is that of one,
