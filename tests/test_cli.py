@@ -319,39 +319,6 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
-    [
-        ("", "any of 27 losses beats cross-entropy"),
-        ("train", "override the experiment's loss"),
-        ("train mine.py --loss dsc", "--objective.alpha FLOAT"),
-        ("plan mine.py --optimizer lion", "--optimizer.learning_rate FLOAT"),
-        ("evaluate", "--split"),
-        ("predict", "one or more examples"),
-        ("compare", "runs per loss"),
-        ("report", "--baseline"),
-        ("profile", "how imbalanced a data set is"),
-    ],
-)
-def test_help_lists_what_a_command_takes(project, capsys, words, wanted):
-    with pytest.raises(SystemExit) as stop:
-        run([*words.split(), "--help"])
-    assert stop.value.code == 0
-    assert wanted in capsys.readouterr().out
-
-
-@pytest.mark.parametrize("words", ["--version", "--help", "train --help"])
-def test_help_imports_nothing_that_takes_long(words):
-    code = (
-        "import sys\nfrom dicejax.cli import run\n"
-        "try: run(sys.argv[1:])\nexcept SystemExit: pass\n"
-        "print([m for m in ('jax', 'numpy', 'absl') if m in sys.modules])"
-    )
-    argv = [sys.executable, "-c", code, *words.split()]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
-
-
-@pytest.mark.parametrize(
     ("words", "said"),
     [
         ("--rule lion", "--rule is now --optimizer"),

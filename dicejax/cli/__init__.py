@@ -23,6 +23,7 @@ from rich.console import Console
 from dicejax import DESCRIPTION, __version__
 from dicejax.cli import lost
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
+from dicejax.cli.help import brief, epilog
 from dicejax.cli.init import Init
 from dicejax.cli.report import Report
 from dicejax.cli.restart import use_huge_pages
@@ -43,6 +44,9 @@ COMMANDS = {
     "plot": Plot,
 }
 
+ALL = ("--help-all", "--help_all")
+HELP = ("-h", "--help", *ALL)
+
 # Flags of earlier versions; those of the experiment are in `config.RENAMED`.
 RENAMED = {
     "--rule": "is now --optimizer",
@@ -61,7 +65,7 @@ class Command(Protocol):
 
 def main() -> None:
     """Run the command line of this process."""
-    if not {"-h", "--help", "--version"} & set(sys.argv):
+    if not {*HELP, "--version"} & set(sys.argv):
         use_huge_pages()
         from dicejax.cli.quiet import quieten
 
@@ -143,21 +147,42 @@ def parse(argv: Sequence[str]) -> Command:
             for name, command in COMMANDS.items()
         )
         kinds = Union[commands]  # noqa: UP007 - made at run time
-        return _tyro(kinds, list(argv), prog="dicejax", description=DESCRIPTION)
+        return _tyro(kinds, list(argv), "", description=DESCRIPTION)
     _refuse(RENAMED, words)
     command: Any = COMMANDS[name]
-    if command in (Train, Compare, Profile, Plan):
+    tiers = command in (Train, Compare, Profile, Plan)
+    if tiers:
         command = _with_settings(name, command, words)
-    return _tyro(command, words, prog=f"dicejax {name}")
+    return _tyro(command, words, name, tiers=tiers)
 
 
 def _about(command: type) -> str:
     return (command.__doc__ or "").partition("\n")[0]
 
 
-def _tyro(kind: Any, words: list[str], **options: Any) -> Any:
-    how = (tyro.conf.AvoidSubcommands,)
-    return tyro.cli(kind, args=words, use_underscores=True, config=how, **options)
+def _tyro(
+    kind: Any, words: list[str], name: str, *, tiers: bool = False, **options: Any
+) -> Any:
+    """Parse the words of a command; its help ends with examples."""
+    # With settings among the flags, tyro's usage leaves the file out.
+    files = [word for word in words if tiers and word.endswith(".py")]
+    if os.environ.get("NO_COLOR"):
+        tyro._experimental_options["ansi_codes"] = False
+    is_all = bool({*ALL} & {*words})
+    words = ["--help" if word in ALL else word for word in words]
+    try:
+        return tyro.cli(
+            kind,
+            args=words,
+            prog=" ".join(["dicejax", *filter(None, [name]), *files[:1]]),
+            use_underscores=True,
+            config=(tyro.conf.AvoidSubcommands,),
+            **options,
+        )
+    except SystemExit as stop:
+        if stop.code in (None, 0) and {*HELP} & {*words}:
+            print(epilog(name, tiers=tiers and not is_all))
+        raise
 
 
 def _refuse(renamed: dict[str, str], words: list[str]) -> None:
@@ -177,9 +202,10 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     first.add_argument("--scratch", action="store_true")
     chosen, rest = first.parse_known_args(words)
     files = [word for word in rest if word.endswith(".py")]
+    is_brief = bool({"-h", "--help"} & set(rest))
     if not files:
-        if {"-h", "--help"} & set(rest):
-            return command
+        if is_brief or {*ALL} & set(rest):
+            return brief(command, None) if is_brief else command
         given = [word for word in rest[:1] if not word.startswith("-")]
         named = f"{given[0]} is none" if given else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
@@ -198,6 +224,9 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
+    if is_brief:
+        groups = {"objective": chosen.loss, "optimizer": chosen.optimizer}
+        return brief(command, settings, tuple(one for one in groups if groups[one]))
     flags = Annotated[config.Experiment, tyro.conf.arg(name="")]
     return dataclasses.make_dataclass(
         command.__name__,

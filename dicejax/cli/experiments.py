@@ -18,7 +18,7 @@ ExperimentFile = Annotated[
     Positional[str],
     arg(
         metavar="EXPERIMENT.py",
-        help="experiment file; with it, --help lists its settings, which are flags too",
+        help="experiment file; its settings are flags too: --help after it",
     ),
 ]
 OutputFolder = Annotated[str | None, arg(metavar="FOLDER")]
@@ -120,11 +120,14 @@ class Train:
     def __call__(self, console: Console) -> None:
         """Train."""
         self.processes.join()
+        from dicejax.training import outline
         from dicejax.training.processes import is_main_process
         from dicejax.training.progress import TrainingProgress
         from dicejax.training.train import train
 
-        with TrainingProgress(console, quiet=not is_main_process()) as progress:
+        progress = TrainingProgress(console, quiet=not is_main_process())
+        progress.say(outline.settings(self.settings))
+        with progress:
             result = train(
                 self.settings, self.out, overwrite=self.overwrite, progress=progress
             )

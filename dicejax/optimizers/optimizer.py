@@ -51,7 +51,7 @@ class Optimizer(abc.ABC):
     heads. A subclass gives the rule; LAMB scales its decay too.
 
     Args:
-      learning_rate: the highest one, reached at the end of the warm-up.
+      learning_rate: peak learning rate, at the end of the warm-up.
       warmup: share of all steps over which the learning rate rises.
       schedule: decay after the warm-up; see `schedules`.
       power: exponent of the polynomial schedule.

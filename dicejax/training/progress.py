@@ -19,9 +19,10 @@ from dicejax.metrics.scores import heading
 from dicejax.terminal import literal
 
 NARROW = 112
-"""In a window of fewer columns there is no bar, and only the time left."""
+"""In a window of fewer columns the bar is short, and of the times only the one left is
+shown: all of a line fits 80 columns."""
 
-NAME_WIDTH = {False: 24, True: 16}
+NAME_WIDTH = {False: 24, True: 14}
 """Longer names of runs are shortened, more so where it is narrow; lines above the bars
 have them whole."""
 
@@ -41,12 +42,12 @@ class TrainingProgress:
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):
         self.console = Console(quiet=True) if quiet else console or Console(stderr=True)
-        narrow = self.console.width < NARROW
+        self._narrow = narrow = self.console.width < NARROW
         self._name_width = NAME_WIDTH[narrow]
         more = [] if narrow else [TimeElapsedColumn(), TextColumn("left")]
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
-            *([] if narrow else [BarColumn(bar_width=12)]),
+            BarColumn(bar_width=7 if narrow else 12),
             MofNCompleteColumn(),
             # Wraps where there is no room for all of it.
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=False)),
@@ -103,8 +104,9 @@ class TrainingProgress:
           wait_share: share of time spent waiting for batches; shown above 5 %.
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
+        dev = "" if self._narrow else "dev "
         status = (
-            f"loss {loss:.4f}  dev {heading(primary_metric)} {percent}  "
+            f"loss {loss:.4f}  {dev}{heading(primary_metric)} {percent}  "
             f"{tokens_per_s:,.0f} tokens/s"
         )
         if wait_share > WAITS_WORTH_TELLING:
@@ -121,11 +123,15 @@ class TrainingProgress:
         """Print a line above the bars."""
         self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
 
-    def note(self, text: str) -> None:
-        """Print a remark once."""
+    def say_once(self, text: str) -> None:
+        """Print a line that several runs may share."""
         if text not in self._noted:
             self._noted.add(text)
-            self.say(f"note: {text}")
+            self.say(text)
+
+    def note(self, text: str) -> None:
+        """Print a remark once."""
+        self.say_once(f"note: {text}")
 
 
 def _within(name: str, width: int) -> str:

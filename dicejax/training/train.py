@@ -11,6 +11,7 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
 from dicejax.files import file_name
 from dicejax.objectives import name_of
+from dicejax.training import outline
 from dicejax.training.boards import require_wandb
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.lock import locked
@@ -91,6 +92,10 @@ def _train(
     state, loop = restore_or_initialize(
         setup, run, checkpoints, mesh, len(batches), progress
     )
+    parameters = sum(x.size for x in jax.tree.leaves(state.params))
+    device_kind = mesh.devices.flat[0].device_kind
+    sizes, devices = setup.data.corpus.sizes, f"{mesh.size} x {device_kind}"
+    progress.say_once(outline.sizes(sizes, len(batches), parameters, devices))
 
     # Steps: batch, update, log, evaluate, checkpoint.
     objective, settings = replicate(setup.objective, mesh), setup.step_settings(mesh)
@@ -159,11 +164,11 @@ def _train(
             skipped=loop.skipped,
             seconds=round(meter.seconds, 1),
             examples=setup.data.corpus.sizes,
-            parameters=sum(x.size for x in jax.tree.leaves(state.params)),
+            parameters=parameters,
             **speed,
             share_filled=round(batches.share_filled, 4),
             devices=mesh.size,
-            device_kind=mesh.devices.flat[0].device_kind,
+            device_kind=device_kind,
             versions=versions(),
             primary_metric=experiment.task.primary_metric,
             **tested,

@@ -293,7 +293,7 @@ def test_the_command_line_explains_every_setting(rule, capsys):
     with pytest.raises(SystemExit):
         tyro.cli(rule, args=["--help"])
     shown = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    for words in ("the highest one, reached at the end", "are scaled down to this"):
+    for words in ("peak learning rate, at the end", "are scaled down to this"):
         assert words in shown
 
 

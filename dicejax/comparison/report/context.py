@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dicejax.comparison.jobs import is_resampled
 from dicejax.comparison.report.material import Material
 from dicejax.comparison.statistics import Row
-from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
+from dicejax.config import Experiment
+from dicejax.training.outline import encoder_name
 
 CONTROLS = {
     "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
@@ -34,30 +35,13 @@ def of(rows: Sequence[Row], experiment: Experiment) -> tuple[tuple[str, str], ..
     found = {
         "Data": data,
         "Task": type(experiment.task).__name__,
-        "Encoder": _encoder(experiment, first.get("parameters")),
+        "Encoder": encoder_name(experiment.encoder, first.get("parameters")),
         "Training": ", ".join(training),
         "Seeds": f"{len(seeds)} ({seeds[0]} to {seeds[-1]})" if seeds[1:] else "1",
     }
     if "device_kind" in first:
         found["Hardware"] = f"{first['devices']} x {first['device_kind']}"
     return tuple(found.items())
-
-
-def _encoder(experiment: Experiment, parameters: int | None) -> str:
-    encoder = experiment.encoder
-    if isinstance(encoder, PretrainedEncoder):
-        name = "/".join(encoder.path.rstrip("/").split("/")[-2:])
-    elif isinstance(encoder, ScratchEncoder):
-        name = (
-            f"BERT from random weights, {encoder.num_hidden_layers} layers, "
-            f"{encoder.hidden_size} wide"
-        )
-    else:
-        name = type(encoder).__name__
-    if parameters is None:
-        return name
-    size = f"{parameters / 1e6:.1f} million"
-    return f"{name}, {size if parameters >= 1e5 else f'{parameters:,}'} parameters"
 
 
 def losses(

@@ -1,0 +1,108 @@
+"""Help of the command line, and what it keeps from the terminal."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from dicejax.cli import parse, run
+from dicejax.cli.help import EXAMPLES
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("", "any of 27 losses beats cross-entropy"),
+        ("train", "override the experiment's loss"),
+        ("train mine.py --loss dsc", "--objective.alpha FLOAT"),
+        ("plan mine.py --optimizer lion", "--optimizer.learning_rate FLOAT"),
+        ("evaluate", "--split"),
+        ("predict", "one or more examples"),
+        ("compare", "runs per loss"),
+        ("report", "--baseline"),
+        ("profile", "how imbalanced a data set is"),
+    ],
+)
+def test_help_lists_what_a_command_takes(project, capsys, words, wanted):
+    with pytest.raises(SystemExit) as stop:
+        run([*words.split(), "--help"])
+    assert stop.value.code == 0
+    assert wanted in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", ["train", "train mine.py", "compare mine.py"])
+def test_help_all_lists_what_help_leaves_out(project, capsys, words):
+    listed = []
+    for flag in ("--help", "--help-all", "--help_all"):
+        with pytest.raises(SystemExit) as stop:
+            run([*words.split(), flag])
+        assert stop.value.code == 0
+        shown = capsys.readouterr().out
+        listed.append(set(re.findall(r"^\W+ (--[\w.]+)", shown, re.MULTILINE)))
+        assert "examples:\n  dicejax " in shown
+        assert ("--help-all" in shown) == (flag == "--help")
+    brief, whole, same = listed
+    assert brief < whole == same
+    if "mine.py" in words:
+        assert {"--data.dir", "--training.epochs"} < brief and len(brief) <= 18
+        assert {"--mesh.fsdp", "--training.remat"} < whole - brief
+
+
+def test_examples_of_help_can_be_parsed(request, monkeypatch):
+    monkeypatch.chdir(request.config.rootpath)
+    for name, lines in EXAMPLES.items():
+        for line in lines:
+            program, command, *words = shlex.split(line)
+            assert program == "dicejax" and name in ("", command)
+            parse(
+                [
+                    command,
+                    *(
+                        "experiments/ner/conll03.py" if w == "mine.py" else w
+                        for w in words
+                    ),
+                ]
+            )
+
+
+def test_usage_errors_heed_no_color():
+    code = (
+        "import sys\nsys.stdout.isatty = lambda: True\n"
+        "from dicejax.cli import run\nrun(['export', '--no_such_flag'])"
+    )
+    env = os.environ | {"TERM": "xterm"}
+    env.pop("NO_COLOR", None)
+    for more, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
+        argv = [sys.executable, "-c", code]
+        done = subprocess.run(argv, capture_output=True, text=True, env=env | more)
+        assert done.returncode == 2 and "Missing" in done.stderr
+        assert ("\x1b[" in done.stderr) == coloured
+
+
+def test_a_slow_compile_of_xla_is_not_reported():
+    # Folded when it is compiled, in more than the second after which XLA logs an error.
+    code = (
+        "from dicejax.cli.quiet import quieten\nquieten()\nfrom jax import jit, lax\n"
+        "ones = lambda: lax.iota('float32', 2000)\n"
+        "add = lambda x: lax.reduce_window(x, 0., lax.add, (2000,), (1,), 'SAME')\n"
+        "jit(lambda: add(ones())).lower().compile()"
+    )
+    env = {k: v for k, v in os.environ.items() if k != "TF_CPP_MIN_LOG_LEVEL"}
+    argv = [sys.executable, "-c", code]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env)
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("words", ["--version", "--help", "train --help"])
+def test_help_imports_nothing_that_takes_long(words):
+    code = (
+        "import sys\nfrom dicejax.cli import run\n"
+        "try: run(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "print([m for m in ('jax', 'numpy', 'absl') if m in sys.modules])"
+    )
+    argv = [sys.executable, "-c", code, *words.split()]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
