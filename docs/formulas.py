@@ -5,6 +5,9 @@ from typing import Any
 from xml.sax.saxutils import unescape
 
 from latex2mathml.converter import convert
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.postprocessors import Postprocessor
 
 _FORMULA = re.compile(
     r'<(?P<tag>span|div) class="arithmatex">\\[(\[](?P<tex>.*?)\\[)\]]</(?P=tag)>',
@@ -12,12 +15,27 @@ _FORMULA = re.compile(
 )
 
 
-def on_page_content(html: str, **rest: Any) -> str:
-    """Replace what arithmatex has marked. MkDocs calls it with each page's HTML."""
-    del rest
-    return _FORMULA.sub(_mathml, html)
+class Formulas(Postprocessor):
+    """Replace what arithmatex has marked, of pages and of docstrings alike."""
+
+    def run(self, text: str) -> str:
+        """Return the HTML with MathML for TeX."""
+        return _FORMULA.sub(_mathml, text)
 
 
 def _mathml(found: re.Match[str]) -> str:
     display = "block" if found["tag"] == "div" else "inline"
     return convert(unescape(found["tex"]), display=display)
+
+
+class FormulaExtension(Extension):
+    """Register the postprocessor."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        """Run after all others: they restore what was set aside."""
+        md.postprocessors.register(Formulas(md), "formulas", priority=-10)
+
+
+def makeExtension(**settings: Any) -> FormulaExtension:  # noqa: N802
+    """Return the extension, for Python-Markdown."""
+    return FormulaExtension(**settings)

@@ -1,6 +1,7 @@
-"""Tables and lists of the site that follow from the registry of losses.
+"""Sections, tables and lists of the site that follow from the registry of losses.
 
-A page holds a marker such as `<!-- losses -->`; MkDocs replaces it when it builds.
+A page holds a marker such as `<!-- losses -->` on a line of its own; this extension of
+Python-Markdown replaces it.
 """
 
 import dataclasses
@@ -9,20 +10,15 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
 from dicejax.comparison.spaces import declared_ranges
 from dicejax.losses.declaration import REGISTRY, Declaration, Range
 from dicejax.objectives import PRESETS, by_short_name
 
 _DRAWN = {"linear": "", "log": ", log", "log from 1": ", log of 1 - value"}
-
-
-def on_page_markdown(markdown: str, **rest: Any) -> str:
-    """Fill the markers of a page. MkDocs calls it with each page's text."""
-    del rest
-    for marker, rows in MARKERS.items():
-        if marker in markdown:
-            markdown = markdown.replace(marker, "\n".join(rows()))
-    return markdown
 
 
 def losses() -> Iterator[str]:
@@ -139,3 +135,28 @@ MARKERS = {
     "<!-- functions of the batch -->": functions("batch", "stateful"),
     "<!-- functions of sets -->": functions("set"),
 }
+
+
+class Markers(Preprocessor):
+    """Fill the markers of a page."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines with what belongs in place of each marker."""
+        filled: list[str] = []
+        for line in lines:
+            made = MARKERS[line]() if line in MARKERS else [line]
+            filled += "\n".join(made).split("\n")
+        return filled
+
+
+class RegistryExtension(Extension):
+    """Register the preprocessor."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        """Run before comments and fenced code are set aside."""
+        md.preprocessors.register(Markers(md), "registry", priority=28)
+
+
+def makeExtension(**settings: Any) -> RegistryExtension:  # noqa: N802
+    """Return the extension, for Python-Markdown."""
+    return RegistryExtension(**settings)

@@ -1,0 +1,1 @@
+"""Markdown extensions of the site: `python -m mkdocs` finds them in the repository."""
