@@ -14,39 +14,93 @@ from markdown import Markdown
 from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
+from dicejax import losses
 from dicejax.comparison.spaces import declared_ranges
-from dicejax.losses.declaration import REGISTRY, Declaration, Range
+from dicejax.losses import class_weights
+from dicejax.losses.declaration import REGISTRY, Range
 from dicejax.objectives import PRESETS, by_short_name
 
 _DRAWN = {"linear": "", "log": ", log", "log from 1": ", log of 1 - value"}
 
 
-def losses() -> Iterator[str]:
-    """Yield the table of losses: what their docstrings say, shortened."""
-    yield from _row("loss", "kind", "formula", "use it", "pitfalls", "source")
+KINDS = {
+    "pointwise": "one value per element",
+    "batch": "one value per element, which depends on the batch",
+    "stateful": "one value per element, and a state for the next call",
+    "set": "one value per class and set",
+}
+# No losses of a classifier, or parts of one.
+_BESIDE = (
+    losses.adjust_logits,
+    losses.ghm_regression,
+    losses.hard_negative_mask,
+    class_weights.log_ratio,
+    class_weights.inverse,
+    class_weights.inverse_square_root,
+    class_weights.effective_number,
+)
+
+
+def contents() -> Iterator[str]:
+    """Yield a list of the losses of each kind, with links to their sections."""
+    for kind, meaning in KINDS.items():
+        names = [
+            f"[`{name}`](#{name})"
+            for name in (
+                one.function.__name__ for one in REGISTRY.values() if one.kind == kind
+            )
+        ]
+        yield f"- **{kind.capitalize()}**, {meaning}: {', '.join(names)}"
+
+
+def sections() -> Iterator[str]:
+    """Yield a section per loss: what its docstring says of use, formula, pitfalls."""
     for declared in REGISTRY.values():
-        name, short = declared.function.__name__, declared.short_name
-        linked = f"[`{name}`](api/losses.md#{_path(declared)})"
-        linked += "" if short == name else f", `{short}`"
-        yield _cells(linked, declared.kind, *described(declared))
+        meaning = f"{declared.kind.capitalize()}, `--losses {declared.short_name}`"
+        yield from _section(declared.function, meaning)
 
 
-def described(declared: Declaration) -> tuple[str, str, str, str]:
-    """Return formula, use, pitfalls and source of a loss, from its docstring."""
-    text = inspect.getdoc(declared.function) or ""
+def beside() -> Iterator[str]:
+    """Yield a section per function that is no loss of a classifier."""
+    for function in _BESIDE:
+        yield from _section(function, "")
+
+
+def _section(function: Callable[..., Any], kind: str) -> Iterator[str]:
+    use, formula, pitfalls, source = described(function)
+    reference = f"[API](api/losses.md#{_path(function)})"
+    yield f"### `{function.__name__}` {{ #{function.__name__} }}\n"
+    yield f"Use it {use}\n"
+    yield f"$$\n{formula}\n$$\n"
+    yield f"**Pitfalls:** {pitfalls}\n"
+    if source:
+        yield f"**Source:** {source}\n"
+    yield f"{kind} · {reference}\n" if kind else f"{reference}\n"
+
+
+def described(function: Callable[..., Any]) -> tuple[str, str, str, str]:
+    """Return use, formula, pitfalls and source of a loss, from its docstring."""
+    text = inspect.getdoc(function) or ""
     formula = re.search(r"\.\. math::(.*?)\n\n", text, re.DOTALL)
-    found = [_paragraph(text, one) for one in ("Use it ", "Pitfalls: ", "Source: ")]
-    linked = re.sub(r"\((https?://\S+)\)", r"([link](\1))", found.pop())
-    tex = " ".join(formula[1].split()).replace("|", r"\vert ") if formula else ""
+    tex = " ".join(formula[1].split()) if formula else ""
     if "&" in tex:
         tex = rf"\begin{{aligned}} {tex} \end{{aligned}}"
-    return (f"${tex}$" if tex else "", *found, linked)
+    use, pitfalls, source = (
+        _paragraph(text, one) for one in ("Use it ", "Pitfalls: ", "Source: ")
+    )
+    return use, tex, pitfalls, re.sub(r"\((https?://\S+)\)", _named_link, source)
 
 
 def _paragraph(text: str, start: str) -> str:
     found = re.search(rf"^{start}(.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
     words = " ".join(found[1].split()) if found else ""
-    return re.sub(r":math:`([^`]+)`", r"$\1$", words).replace("|", r"\vert ")
+    return re.sub(r":math:`([^`]+)`", r"$\1$", words)
+
+
+def _named_link(found: re.Match[str]) -> str:
+    host, _, path = found[1].partition("://")[2].partition("/")
+    number = path.removeprefix("abs/")
+    return f"([{f'arXiv {number}' if host == 'arxiv.org' else host}]({found[1]}))"
 
 
 def objectives() -> Iterator[str]:
@@ -108,13 +162,13 @@ def functions(*kinds: str) -> Callable[[], Iterator[str]]:
     def lines() -> Iterator[str]:
         for declared in REGISTRY.values():
             if declared.kind in kinds:
-                yield f"::: {_path(declared)}\n"
+                yield f"::: {_path(declared.function)}\n"
 
     return lines
 
 
-def _path(declared: Declaration) -> str:
-    return f"{declared.function.__module__}.{declared.function.__name__}"
+def _path(function: Callable[..., Any]) -> str:
+    return f"{function.__module__}.{function.__name__}"
 
 
 def _row(*titles: str) -> Iterator[str]:
@@ -127,7 +181,9 @@ def _cells(*cells: str) -> str:
 
 
 MARKERS = {
-    "<!-- losses -->": losses,
+    "<!-- losses -->": contents,
+    "<!-- a section per loss -->": sections,
+    "<!-- a section per function beside losses -->": beside,
     "<!-- objectives -->": objectives,
     "<!-- presets -->": presets,
     "<!-- ranges -->": ranges,

@@ -20,6 +20,11 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
 
     With K = 1 it is lg(n / n_t), 0 for a class that holds all elements.
 
+    Use it for the paper's weighted cross-entropy; it is gentle with the rarest classes.
+
+    Pitfalls: With K = 1 a class of nearly all elements weighs nearly 0. The mean weight
+    is not 1.
+
     Args:
       counts: non-negative numbers `[..., C]`; n is their sum.
       k: K, at least 1, below which weights could be negative.
@@ -48,6 +53,11 @@ def inverse(counts: Array) -> Array:
 
     .. math:: w_t = \frac{n}{C n_t}
 
+    Use it when each class is to have the same total weight.
+
+    Pitfalls: Of two classes one with 1 element in 10,000 weighs 5,000: that element
+    dominates its batch.
+
     Args:
       counts: non-negative numbers `[..., C]`; n is their sum.
 
@@ -70,6 +80,10 @@ def inverse_square_root(counts: Array) -> Array:
     r"""Return weights by the inverse square root of frequency, milder than `inverse`.
 
     .. math:: w_t \propto \frac{1}{\sqrt{n_t}}, \qquad \sum_t n_t w_t = n
+
+    Use it as a compromise between no weights and `inverse`.
+
+    Pitfalls: Weights still differ 100-fold for counts of 10,000 and 1.
 
     Args:
       counts: non-negative numbers `[..., C]`; n is their sum.
@@ -94,6 +108,11 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
     r"""Return class-balanced weights: the inverse effective number of examples.
 
     .. math:: w_t \propto \frac{1 - \beta}{1 - \beta^{n_t}}, \qquad \sum_t w_t = C
+
+    Use it where further examples of a frequent class add little.
+
+    Pitfalls: :math:`\beta` must suit the counts: at 0.999 counts of 10,000 and
+    1,000,000 weigh the same. It needs counts, not shares.
 
     Args:
       counts: non-negative numbers `[..., C]`.

@@ -148,6 +148,11 @@ def ghm_regression(
 
     with d = prediction - target and the densities of `ghm`.
 
+    Use it for regression with outliers.
+
+    Pitfalls: :math:`\mu` is in units of the target: where most errors are far above it,
+    all share the last bin and nothing is harmonised. Tiny batches as for `ghm`.
+
     Args:
       predictions: finite floats `[...]`.
       targets: floats `[...]`.

@@ -81,6 +81,11 @@ def adjust_logits(
     For a model trained with plain cross-entropy; its argmax then favours no class. In
     the binary and the multi-label form: :math:`z - \tau \log(n_1 / n_0)`.
 
+    Use it for the effect of `logit_adjusted` without training again.
+
+    Pitfalls: A model trained with class weights or with `logit_adjusted` is adjusted
+    twice. A count of 0 is refused.
+
     Args:
       logits: floats `[..., C]`, or `[...]` in the binary form.
       class_counts: positive floats `[C]`: how often each class occurs; `[2]` in the
