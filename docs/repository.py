@@ -1,0 +1,121 @@
+"""Pages of the site that are files of the repository: README, results, notebooks.
+
+A page holds a marker such as `<!-- RESULTS.md -->` or `<!-- README.md until Features -->`
+on a line of its own; this extension of Python-Markdown replaces it. Links are rewritten:
+what is on the site is linked there, what is not is named.
+"""
+
+import html
+import json
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from markdown import Markdown
+from markdown.extensions import Extension
+from markdown.preprocessors import Preprocessor
+
+ROOT = Path(__file__).parents[1]
+# Files of the repository, and the pages below docs/ that show them.
+PAGES = {
+    "README.md": "index.md",
+    "RESULTS.md": "results.md",
+    "benchmarks/README.md": "benchmarks.md",
+    "experiments/README.md": "experiments.md",
+    "notebooks/README.md": "notebooks/index.md",
+    **{
+        f"notebooks/{one.name}": f"notebooks/{one.stem}.md"
+        for one in sorted((ROOT / "notebooks").glob("*.ipynb"))
+    },
+}
+
+MARKER = re.compile(r"<!-- (?P<file>\S+\.(?:md|ipynb))(?: until (?P<heading>.+))? -->")
+_FENCED = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
+_REMOTE_IMAGE = re.compile(r"!\[([^\]]*)\]\(https?://[^)\s]+\)")
+_LINK = re.compile(r"\[(?P<text>[^\[\]]*)\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+class Files(Preprocessor):
+    """Put files of the repository in place of their markers."""
+
+    def run(self, lines: list[str]) -> list[str]:
+        """Return the lines with the files that are named."""
+        return [new for line in lines for new in self._replaced(line)]
+
+    def _replaced(self, line: str) -> list[str]:
+        found = MARKER.fullmatch(line)
+        if not found:
+            return [line]
+        file = found["file"]
+        text = (ROOT / file).read_text(encoding="utf-8")
+        if file.endswith(".ipynb"):
+            return "\n\n".join(self._cells(json.loads(text), file)).split("\n")
+        if found["heading"]:
+            text, ended, _ = text.partition(f"\n## {found['heading']}\n")
+            assert ended, f"{file} has no heading {found['heading']!r}"
+        return with_links(text, file).split("\n")
+
+    def _cells(self, notebook: dict[str, Any], file: str) -> Iterator[str]:
+        """Yield the cells of a notebook and their outputs."""
+        heading = ""
+        for cell in notebook["cells"]:
+            source = "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                heading = [heading, *_HEADING.findall(source)][-1]
+                yield with_links(source, file)
+            elif cell["cell_type"] == "code":
+                yield f"```python\n{source}\n```"
+                for output in cell["outputs"]:
+                    yield self._output(output, f"Figure: {heading}")
+
+    def _output(self, output: dict[str, Any], description: str) -> str:
+        if output["output_type"] == "stream":
+            return f"```text\n{''.join(output['text']).rstrip()}\n```"
+        data = output["data"]
+        if "image/png" in data:
+            # Set aside: it is no text in which to look for Markdown.
+            picture = "".join(data["image/png"].split())
+            return self.md.htmlStash.store(
+                f'<p><img alt="{html.escape(description)}" '
+                f'src="data:image/png;base64,{picture}"></p>'
+            )
+        return f"```text\n{''.join(data['text/plain']).rstrip()}\n```"
+
+
+def with_links(text: str, file: str) -> str:
+    """Return the text of a file with links that are right on its page."""
+
+    def linked(found: re.Match[str]) -> str:
+        path, hash_, anchor = found["target"].partition("#")
+        if not path or "://" in path:
+            return found[0]
+        named = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
+        page = PAGES.get(named)
+        if page is None and named.startswith("docs/"):
+            page = named.removeprefix("docs/")
+        if page is None:
+            return f"{found['text']} (`{named}`)"
+        here = posixpath.dirname(PAGES[file]) or "."
+        return f"[{found['text']}]({posixpath.relpath(page, here)}{hash_}{anchor})"
+
+    parts = _FENCED.split(text)
+    for place in range(0, len(parts), 2):  # between the fences
+        plain = _REMOTE_IMAGE.sub(r"\1", parts[place])  # nothing is fetched
+        parts[place] = _LINK.sub(linked, plain)
+    return "".join(parts)
+
+
+class RepositoryExtension(Extension):
+    """Register the preprocessor."""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+        """Run before comments and fenced code are set aside."""
+        md.preprocessors.register(Files(md), "repository", priority=29)
+
+
+def makeExtension(**settings: Any) -> RepositoryExtension:  # noqa: N802
+    """Return the extension, for Python-Markdown."""
+    return RepositoryExtension(**settings)
