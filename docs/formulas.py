@@ -31,11 +31,11 @@ def _mathml(found: re.Match[str]) -> str:
 class FormulaExtension(Extension):
     """Register the postprocessor."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         """Run after all others: they restore what was set aside."""
         md.postprocessors.register(Formulas(md), "formulas", priority=-10)
 
 
-def makeExtension(**settings: Any) -> FormulaExtension:  # noqa: N802
+def makeExtension(**settings: Any) -> FormulaExtension:
     """Return the extension, for Python-Markdown."""
     return FormulaExtension(**settings)

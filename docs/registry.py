@@ -44,20 +44,18 @@ _BESIDE = (
 def contents() -> Iterator[str]:
     """Yield a list of the losses of each kind, with links to their sections."""
     for kind, meaning in KINDS.items():
-        names = [
-            f"[`{name}`](#{name})"
-            for name in (
-                one.function.__name__ for one in REGISTRY.values() if one.kind == kind
-            )
-        ]
-        yield f"- **{kind.capitalize()}**, {meaning}: {', '.join(names)}"
+        names = [one.function.__name__ for one in REGISTRY.values() if one.kind == kind]
+        linked = ", ".join(f"[`{name}`](#{name})" for name in names)
+        yield f"- **{kind.capitalize()}**, {meaning}: {linked}"
 
 
 def sections() -> Iterator[str]:
-    """Yield a section per loss: what its docstring says of use, formula, pitfalls."""
-    for declared in REGISTRY.values():
-        meaning = f"{declared.kind.capitalize()}, `--losses {declared.short_name}`"
-        yield from _section(declared.function, meaning)
+    """Yield a section per loss: use, formula, pitfalls and source of its docstring."""
+    for kind in KINDS:
+        for one in REGISTRY.values():
+            if one.kind == kind:
+                meaning = f"{kind.capitalize()}, `--losses {one.short_name}`"
+                yield from _section(one.function, meaning)
 
 
 def beside() -> Iterator[str]:
@@ -208,11 +206,11 @@ class Markers(Preprocessor):
 class RegistryExtension(Extension):
     """Register the preprocessor."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         """Run before comments and fenced code are set aside."""
         md.preprocessors.register(Markers(md), "registry", priority=28)
 
 
-def makeExtension(**settings: Any) -> RegistryExtension:  # noqa: N802
+def makeExtension(**settings: Any) -> RegistryExtension:
     """Return the extension, for Python-Markdown."""
     return RegistryExtension(**settings)

@@ -1,8 +1,9 @@
 """Pages of the site that are files of the repository: README, results, notebooks.
 
-A page holds a marker such as `<!-- RESULTS.md -->` or `<!-- README.md until Features -->`
-on a line of its own; this extension of Python-Markdown replaces it. Links are rewritten:
-what is on the site is linked there, what is not is named.
+A page holds a marker such as `<!-- RESULTS.md -->` or
+`<!-- README.md until Features -->` on a line of its own; this extension of
+Python-Markdown replaces it. Links lead to the pages of the site; files that are not on
+the site are named without a link.
 """
 
 import html
@@ -111,11 +112,11 @@ def with_links(text: str, file: str) -> str:
 class RepositoryExtension(Extension):
     """Register the preprocessor."""
 
-    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802
+    def extendMarkdown(self, md: Markdown) -> None:
         """Run before comments and fenced code are set aside."""
         md.preprocessors.register(Files(md), "repository", priority=29)
 
 
-def makeExtension(**settings: Any) -> RepositoryExtension:  # noqa: N802
+def makeExtension(**settings: Any) -> RepositoryExtension:
     """Return the extension, for Python-Markdown."""
     return RepositoryExtension(**settings)

