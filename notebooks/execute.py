@@ -1,13 +1,15 @@
 """Executes the notebooks in place, so that they are committed with their outputs.
 
-    python notebooks/execute.py [--small] [NOTEBOOK ...]
+    python notebooks/execute.py [--small | --badges] [NOTEBOOK ...]
 
 `--small` takes the values that the settings name behind `# small:`, and writes nothing.
+`--badges` executes nothing: it writes the links to Colab for the `url` in setup.cfg.
 """
 
 from __future__ import annotations
 
 import argparse
+import configparser
 import os
 import re
 import tempfile
@@ -19,6 +21,8 @@ from nbformat import NotebookNode
 
 HERE = Path(__file__).parent
 NOTEBOOKS = tuple(sorted(HERE.glob("*.ipynb")))
+_COLAB = "https://colab.research.google.com"
+_BADGE = re.compile(r"^\[!\[Open in Colab\].*$", re.MULTILINE)
 _SMALL = re.compile(r"^(\w+ = ).*?  # small: (.+)$", re.MULTILINE)
 
 
@@ -43,6 +47,37 @@ def make_small(notebook: NotebookNode) -> None:
     """Set the settings to what a quick look takes."""
     cell = settings_of(notebook)
     cell.source = _SMALL.sub(r"\1\2", cell.source)
+
+
+def project_url() -> str:
+    """Return the address of the project in setup.cfg, or an empty string."""
+    found = configparser.ConfigParser()
+    found.read(HERE.parent / "setup.cfg", encoding="utf-8")
+    return found["metadata"].get("url", "")
+
+
+def badge(path: Path, url: str) -> str:
+    """Return the line that opens a notebook in Colab.
+
+    Args:
+      path: the notebook.
+      url: the project on GitHub. Without one the badge opens Colab's list of the
+        notebooks of an account, in which readers choose their copy.
+    """
+    target = f"{_COLAB}/github"
+    if url.startswith("https://github.com/"):
+        repository = url.removeprefix("https://github.com/").removesuffix(".git")
+        target += f"/{repository.strip('/')}/blob/main/notebooks/{path.name}"
+    picture = f"{_COLAB}/assets/colab-badge.svg"
+    return f"[![Open in Colab]({picture})]({target}) ([how](README.md#in-colab))"
+
+
+def set_badge(notebook: NotebookNode, path: Path) -> None:
+    """Write the link to Colab below the title."""
+    title = notebook.cells[0]
+    line = badge(path, project_url())
+    title.source, count = _BADGE.subn(lambda _: line, title.source)
+    assert count == 1, f"{path}: no badge below the title"
 
 
 def execute(notebook: NotebookNode, folder: str) -> None:
@@ -78,16 +113,19 @@ def main() -> None:
     """Execute the notebooks that the command line names, or all."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--small", action="store_true", help="quick, writes nothing")
+    parser.add_argument("--badges", action="store_true", help="executes nothing")
     parser.add_argument("notebooks", nargs="*", type=Path, default=NOTEBOOKS)
     asked = parser.parse_args()
     for path in asked.notebooks:
         notebook = load(path)
         if asked.small:
             make_small(notebook)
-        with tempfile.TemporaryDirectory() as folder:
-            execute(notebook, folder)
+        if not asked.badges:
+            with tempfile.TemporaryDirectory() as folder:
+                execute(notebook, folder)
         if not asked.small:
             clean(notebook)
+            set_badge(notebook, path)
             path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
         print(path)
 

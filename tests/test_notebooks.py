@@ -158,6 +158,17 @@ def test_small_settings_are_other_values_of_the_same_names(name):
     assert [key for key in changed if key.isupper()]
 
 
+@every
+def test_the_badge_opens_colab(name):
+    path = FOLDER / f"{name}.ipynb"
+    lines = committed(name).cells[0].source.splitlines()
+    assert execute.badge(path, execute.project_url()) in lines
+    colab = "](https://colab.research.google.com/github"
+    assert f"{colab}) (" in execute.badge(path, "")  # a list to choose from
+    direct = f"{colab}/me/mine/blob/main/notebooks/{name}.ipynb) ("
+    assert direct in execute.badge(path, "https://github.com/me/mine.git")
+
+
 def test_a_statement_that_does_not_hold_fails(tmp_path):
     notebook = committed("2_imbalance")
     notebook.cells = notebook.cells[:3]
