@@ -25,7 +25,10 @@ class Formulas(Postprocessor):
 
 def _mathml(found: re.Match[str]) -> str:
     display = "block" if found["tag"] == "div" else "inline"
-    return convert(unescape(found["tex"]), display=display)
+    tex = unescape(found["tex"])
+    if "&" in tex and r"\begin" not in tex:  # lines that are aligned
+        tex = rf"\begin{{align*}}{tex}\end{{align*}}"
+    return convert(tex, display=display)
 
 
 class FormulaExtension(Extension):

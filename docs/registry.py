@@ -81,8 +81,6 @@ def described(function: Callable[..., Any]) -> tuple[str, str, str, str]:
     text = inspect.getdoc(function) or ""
     formula = re.search(r"\.\. math::(.*?)\n\n", text, re.DOTALL)
     tex = " ".join(formula[1].split()) if formula else ""
-    if "&" in tex:
-        tex = rf"\begin{{aligned}} {tex} \end{{aligned}}"
     use, pitfalls, source = (
         _paragraph(text, one) for one in ("Use it ", "Pitfalls: ", "Source: ")
     )

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def test_one_description_and_version_everywhere():
-    for file in ("setup.cfg", "mkdocs.yml", "README.md", "docs/index.md"):
+    for file in ("setup.cfg", "mkdocs.yml", "README.md"):
         assert dicejax.DESCRIPTION in (ROOT / file).read_text(), file
     citation = (ROOT / "CITATION.cff").read_text()
     assert dicejax.DESCRIPTION in re.sub(r"\s+", " ", citation)

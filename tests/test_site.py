@@ -109,11 +109,14 @@ def test_every_page_is_in_the_navigation_and_no_formula_is_left(site):
     home = site[folder / "index.html"]
     linked = {(folder / link.partition("#")[0]).resolve() for link in home.links}
     assert {file for file in site if file.name != "404.html"} <= linked
+    titles = set()
     for file in site:
         text = file.read_text(encoding="utf-8")
+        titles.add(re.search("<title>(.*?)</title>", text)[1])
         assert 'class="arithmatex"' not in text, file
         assert ".. math::" not in text, file
         assert "<blockquote>" not in text, file  # what a bare doctest becomes
+    assert len(titles) >= len(site) - 1  # each its own; that of 404.html is the home's
     assert (folder / "losses.html").read_text(encoding="utf-8").count("<math") > 60
 
 
@@ -156,6 +159,8 @@ def test_formulas_become_mathml():
     assert 'display="inline"' in made
     made = rendered("$$\na\n$$", "formulas")  # on a line of its own
     assert 'display="block"' in made and "arithmatex" not in made
+    made = rendered("$$\na &= b \\\\ c &= d\n$$", "formulas")  # aligned
+    assert made.count("<mtr>") == 2 and "&" not in re.sub(r"&#?\w+;", "", made)
 
 
 def test_links_of_the_repository_become_those_of_the_site():
