@@ -146,6 +146,26 @@ def curve(counts: np.ndarray) -> ThresholdCurve:
     return ThresholdCurve(thresholds, above.sum(axis=0), above[1], int(of_all[1].sum()))
 
 
+def calibration_error(counts: np.ndarray) -> float:
+    """Return the expected calibration error of elements predicted to be of a class.
+
+    Those have a probability over one half; 15 bins. Over all elements the error is
+    small whatever the model, as most elements are surely not of most classes.
+
+    >>> counts = np.zeros((1, 2, BINS), int)
+    >>> counts[0, 0, 0], counts[0, :, -1] = 98, 1
+    >>> round(reliability(counts).expected_error, 3)
+    0.01
+    >>> round(calibration_error(counts), 3)
+    0.5
+
+    Args:
+      counts: int `[C, 2, BINS]`, as `count_scores` gives them.
+    """
+    predicted = np.where(np.arange(BINS) >= BINS // 2, counts, 0)
+    return reliability(predicted).expected_error
+
+
 def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
     """Compare probabilities with how often they come true, each class against the rest.
 

@@ -10,6 +10,7 @@ from dicejax.metrics.score_counts import (
     BINS,
     LIMIT,
     WIDTH,
+    calibration_error,
     count_scores,
     curve,
     reliability,
@@ -98,6 +99,14 @@ def test_calibrated_scores_have_little_error_and_sharpened_ones_much():
         bars = reliability(np.asarray(counts))
         errors[factor] = bars.expected_error
         assert errors[factor] == pytest.approx(direct / 20_000, abs=2e-3)
+
+        # Of predictions alone, from probabilities of the middles of the counts' bins.
+        middle = expit((np.floor(factor * z / WIDTH) + 0.5) * WIDTH)
+        bins = [(middle > 0.5) & ((middle * 15).astype(int) == b) for b in range(15)]
+        gaps = [b.sum() * abs((labels - middle)[b].mean()) for b in bins if b.any()]
+        assert calibration_error(np.asarray(counts)) == pytest.approx(
+            sum(gaps) / (middle > 0.5).sum(), abs=1e-4
+        )
     assert errors[1.0] < 0.01 < 0.1 < errors[3.0]
     assert bars.count == 20_000
 

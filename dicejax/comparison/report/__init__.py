@@ -257,7 +257,7 @@ def _scores(counts: np.ndarray) -> dict[str, Any]:
     return {
         "average_precision": found.average_precision,
         "f1_at_default": found.f1_at(probabilities.THRESHOLD),
-        "calibration_error": diagram.expected_error,
+        "calibration_error": score_counts.calibration_error(counts),
         "threshold": found.thresholds[kept].tolist(),
         "precision": found.precision[kept].tolist(),
         "recall": found.recall[kept].tolist(),

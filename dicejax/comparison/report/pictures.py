@@ -149,8 +149,8 @@ def learning(materials: Sequence[Material], primary_metric: str) -> list[Picture
         found.append(
             Picture(
                 title="Training loss",
-                caption="Training loss by training step. Each loss has a scale of its "
-                "own, so heights cannot be compared.",
+                caption="Training loss by training step, logarithmic. Each loss has a "
+                "scale of its own, so heights cannot be compared.",
                 key=(MEAN_KEY, BAND_KEY),
                 panels=_learning(of_loss, "Training loss", None),
                 data=table,
@@ -187,8 +187,12 @@ def _learning(
     panels = []
     for loss, (steps, mean, sd) in found.items():
         panel, axes = new_panel(loss, f"final {mean[-1]:.4g}", "Training step", y)
+        low = mean - sd
+        if baseline is None and mean.min() > 0:  # falls by orders of magnitude
+            axes.set_yscale("log")
+            low = np.maximum(low, mean.min() / 2)
         axes.fill_between(
-            steps, mean - sd, mean + sd, color=figures.LOSS, alpha=0.2, linewidth=0
+            steps, low, mean + sd, color=figures.LOSS, alpha=0.2, linewidth=0
         )
         if baseline in found and baseline != loss:
             axes.plot(found[baseline][0], found[baseline][1], **BASELINE)

@@ -134,15 +134,15 @@ def calibration(materials: Sequence[Material]) -> list[Picture]:
             loss: score_counts.reliability(_sum(c)) for loss, c in counted.items()
         }
         errors = {
-            loss: f"{100 * one.expected_error:.2f}" for loss, one in diagrams.items()
+            loss: f"{100 * score_counts.calibration_error(_sum(one)):.2f}"
+            for loss, one in counted.items()
         }
         found.append(
             Picture(
                 title=f"Calibration{output}",
                 caption="Frequency of a class by its predicted probability, on the "
                 "test set. Larger marks stand for more elements. ECE: expected "
-                "calibration error (%), 15 bins; it is small where most elements are "
-                "surely not of a class.",
+                "calibration error (%) of elements predicted to be of a class.",
                 key=(
                     ("dot", "this loss"),
                     ("square", "baseline"),
@@ -155,7 +155,7 @@ def calibration(materials: Sequence[Material]) -> list[Picture]:
                     f"Expected calibration error (%) on the test set{output}",
                     counted,
                     errors,
-                    lambda one: 100 * score_counts.reliability(one).expected_error,
+                    lambda one: 100 * score_counts.calibration_error(one),
                 ),
             )
         )
