@@ -204,14 +204,19 @@ FOREIGN = "docs/coming-from.md"
 
 def test_flags_in_sentences_are_flags_of_a_command(capsys):
     known = {"exhaustive", "dist", "durations"}  # pytest's
-    known |= {"smallest", "xla_backend_optimization_level"}
+    known |= {
+        "help_all",
+        "tyro_print_completion",
+        "smallest",
+        "xla_backend_optimization_level",
+    }
     known |= {"xla_cpu_multi_thread_eigen"}
     files = "quickstart ner/conll03 ner/conll03_mrc qa/squad1 paraphrase/mrpc"
     helped = [
-        ["train", f"{ROOT}/experiments/{name}.py", "--help"]
+        ["train", f"{ROOT}/experiments/{name}.py", "--help-all"]
         for name in (*files.split(), "ablations/qqp_imbalance")
     ]
-    helped += [[command, "--help"] for command in COMMANDS]
+    helped += [[command, "--help-all"] for command in COMMANDS]
     for words in helped:
         with pytest.raises(SystemExit):
             run(words)

@@ -51,9 +51,11 @@ def test_the_plan_is_what_the_kernel_counts(flags):
 
 
 def test_a_mesh_divides_what_it_should():
-    alone, _ = planned(**{"--mesh.data": 1})
+    sizes = {"--encoder.hidden_size": 128, "--encoder.intermediate_size": 512}
+    sizes["--encoder.num_hidden_layers"] = 2
+    alone, _ = planned(**{"--mesh.data": 1}, **sizes)
     mesh = {"--mesh.data": 2, "--mesh.fsdp": 2, "--mesh.tensor": 2}
-    divided, said = planned(**mesh)
+    divided, said = planned(**mesh, **sizes)
     assert divided["mesh"] == {"data": 2, "fsdp": 2, "tensor": 2}
     # Biases and norms lie on every device, and so do indivisible dimensions.
     share = divided["parameters"] / alone["parameters"]
