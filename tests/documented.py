@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 import doctest
+import importlib.util
 import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import jax
 import numpy as np
@@ -88,6 +90,14 @@ class Block:
     language: str
     title: str | None
     text: str
+
+
+def script(path: Path) -> ModuleType:
+    """Import a Python file that is in no package on the path."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def blocks(page: str) -> list[Block]:

@@ -1,6 +1,5 @@
 """The docs agree with the package."""
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -12,16 +11,10 @@ from dicejax.losses.declaration import REGISTRY
 from dicejax.models.huggingface.names import FAMILIES
 from dicejax.objectives import by_short_name
 
+from .documented import script
+
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE = DOCS / "losses.md"
-
-
-def script(path):
-    """Import a Python file of the docs."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_every_loss_has_a_full_section():

@@ -1,17 +1,14 @@
 """The forest plot of the README shows the numbers of RESULTS.md."""
 
-import importlib.util
 import re
 
-from .documented import ROOT
+from .documented import ROOT, script
 
 FIGURES = ROOT / "docs" / "figures"
 
 
 def test_the_figure_shows_the_table():
-    spec = importlib.util.spec_from_file_location("results", FIGURES / "results.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = script(FIGURES / "results.py")
     page = (ROOT / "RESULTS.md").read_text()
     found = module.rows(page)
     lines = page.partition("\n## CoNLL-2003")[2].partition("\n## ")[0].splitlines()

@@ -1,10 +1,8 @@
 """The site builds without a warning, its links resolve, and it needs no network."""
 
 import dataclasses
-import importlib.util
 import re
 from html.parser import HTMLParser
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import markdown
@@ -14,7 +12,8 @@ import dicejax
 from dicejax import losses, objectives, tasks
 from dicejax.data import sources
 
-ROOT = Path(__file__).parents[1]
+from .documented import ROOT, script
+
 READ_ON_ITS_OWN = (
     "README.md",
     "CONTRIBUTING.md",
@@ -56,11 +55,7 @@ def site(site_folder):
 
 
 def module(name):
-    """A Python file of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+    return script(ROOT / "docs" / f"{name}.py")
 
 
 @pytest.mark.slow

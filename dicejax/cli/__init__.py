@@ -23,7 +23,7 @@ from rich.console import Console
 from dicejax import DESCRIPTION, __version__
 from dicejax.cli import lost
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
-from dicejax.cli.help import brief, epilog
+from dicejax.cli.help import brief, epilog, with_fields
 from dicejax.cli.init import Init
 from dicejax.cli.report import Report
 from dicejax.cli.restart import use_huge_pages
@@ -204,8 +204,10 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
     if not files:
-        if is_brief or {*ALL} & set(rest):
-            return brief(command, None) if is_brief else command
+        if is_brief:
+            return brief(command, None)
+        if {*ALL} & set(rest):
+            return command
         given = [word for word in rest[:1] if not word.startswith("-")]
         named = f"{given[0]} is none" if given else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
@@ -227,12 +229,5 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     if is_brief:
         groups = {"objective": chosen.loss, "optimizer": chosen.optimizer}
         return brief(command, settings, tuple(one for one in groups if groups[one]))
-    flags = Annotated[config.Experiment, tyro.conf.arg(name="")]
-    return dataclasses.make_dataclass(
-        command.__name__,
-        [("settings", flags, settings)],
-        bases=(command,),
-        frozen=True,
-        kw_only=True,
-        namespace={"__doc__": command.__doc__},
-    )
+    flags: Any = Annotated[config.Experiment, tyro.conf.arg(name="")]
+    return with_fields(command, [("settings", flags, settings)])

@@ -78,7 +78,7 @@ def brief(command: type, settings: Any, chosen: tuple[str, ...] = ()) -> type:
         short = _short(settings, chosen)
         flags: Any = Annotated[type(short), arg(name="")]
         fields.append(("settings", flags, short))
-    return _dataclass(command, fields, bases=(command,))
+    return with_fields(command, fields)
 
 
 def epilog(name: str, *, tiers: bool) -> str:
@@ -96,11 +96,11 @@ def _short(settings: Any, chosen: tuple[str, ...]) -> Any:
     groups: list[tuple[str, Any, Any]] = []
     for group in dataclasses.fields(settings):
         value = getattr(settings, group.name)
-        names = [one.removeprefix(f"{group.name}.") for one in SETTINGS]
-        names = [one for one in names if hasattr(value, one)]
+        split = (one.split(".") for one in SETTINGS)
+        names = [one for of, one in split if of == group.name and hasattr(value, one)]
         if group.name in chosen:
             groups.append((group.name, type(value), value))
-        elif dataclasses.is_dataclass(value) and names:
+        elif names:
             leaves = _leaves(value, names)
             # No subclass: tables of encoders, sources and optimizers would list it.
             kind = _dataclass(type(value), leaves)
@@ -120,6 +120,11 @@ def _leaves(value: Any, names: list[str]) -> list[tuple[str, Any, Any]]:
         (name, Annotated[hints[name], arg(help=told[name])], getattr(value, name))
         for name in names
     ]
+
+
+def with_fields(command: type, fields: list[tuple[str, Any, Any]]) -> type:
+    """Return a command with other fields: name, annotation and default of each."""
+    return _dataclass(command, fields, bases=(command,))
 
 
 def _dataclass(

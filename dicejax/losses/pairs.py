@@ -63,11 +63,11 @@ def over_positives(
     # would take more memory than the scores. Shaped like the logits: an element is a
     # positive of one class, or of none.
     label = jnp.where(where, elements.targets, -1).astype(jnp.int8)
-    own = flattened(score, axes), flattened(label, axes)
-    sets, dtype = own[0].shape[:-1], own[0].dtype
-    gather = () if axis_name is None else (gathered(one, axis_name) for one in own)
-    pairs = *own, *gather
-    size = pairs[-1].shape[-1]
+    score, label = flattened(score, axes), flattened(label, axes)
+    arrays = [score, label]
+    if axis_name is not None:
+        arrays += [gathered(one, axis_name) for one in arrays]
+    sets, dtype, size = score.shape[:-1], score.dtype, arrays[-1].shape[-1]
     # One for each set, so that its gradient is summed outside of all control flow: of a
     # hyper-parameter used in a branch that only some devices take, it would wait for
     # the others for ever.
@@ -75,8 +75,8 @@ def over_positives(
     settings = jnp.broadcast_to(setting, (math.prod(sets),))
 
     def of_set(arrays: tuple[Array, ...]) -> Array:
-        setting, own, label, *gathered = arrays
-        others, their_label = gathered or (own, label)
+        setting, own, label, *of_others = arrays
+        others, their_label = of_others or (own, label)
         if surrogate == "logistic":
             own, others = setting * own, setting * others
         else:
@@ -90,13 +90,13 @@ def over_positives(
     # Many small sets at a time, large ones one by one: then the memory is that of one,
     # and blocks of pairs without a positive are skipped.
     at_once = AT_ONCE // max(size**2 if surrogate == "logistic" else size, 1)
-    flat = (one.reshape(math.prod(sets), one.shape[-1]) for one in pairs)
+    flat = (one.reshape(math.prod(sets), one.shape[-1]) for one in arrays)
     summed = jax.lax.map(
         jax.checkpoint(of_set),
         (settings, *flat),
         batch_size=at_once if at_once > 1 else None,
     )
-    count = [jnp.sum(own[1] == kind, axis=-1, dtype=dtype) for kind in (1, 0)]
+    count = [jnp.sum(label == kind, axis=-1, dtype=dtype) for kind in (1, 0)]
     found = (summed.reshape(sets), *count)
     return Totals(*(found if axis_name is None else jax.lax.psum(found, axis_name)))
 

@@ -26,12 +26,11 @@ def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:
         name = type(encoder).__name__
     if parameters is None:
         return name
-    size = f"{parameters / 1e6:.1f} million"
-    return f"{name}, {size if parameters >= 1e5 else f'{parameters:,}'} parameters"
+    return f"{name}, {_count(parameters, ' million')} parameters"
 
 
 def settings(experiment: Experiment) -> str:
-    """Return what a run trains.
+    """Return the settings of a run, those that matter most.
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> settings(Experiment(name="mine", data=SyntheticNER()))  # doctest: +ELLIPSIS
@@ -53,5 +52,11 @@ def sizes(examples: dict[str, int], steps: int, parameters: int, devices: str) -
     '14,041 train, 3,453 test examples; 882 updates of 108.3M parameters, 8 x TPU v4'
     """
     counts = ", ".join(f"{n:,} {split}" for split, n in examples.items())
-    size = f"{parameters / 1e6:.1f}M" if parameters >= 1e5 else f"{parameters:,}"
+    size = _count(parameters, "M")
     return f"{counts} examples; {steps:,} updates of {size} parameters, {devices}"
+
+
+def _count(parameters: int, million: str) -> str:
+    return (
+        f"{parameters / 1e6:.1f}{million}" if parameters >= 1e5 else f"{parameters:,}"
+    )

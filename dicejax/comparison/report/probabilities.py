@@ -130,12 +130,11 @@ def calibration(materials: Sequence[Material]) -> list[Picture]:
     """Draw reliability diagrams, by output."""
     baseline, found = materials[0].loss, []
     for output, counted in _by_output(materials).items():
-        diagrams = {
-            loss: score_counts.reliability(_sum(c)) for loss, c in counted.items()
-        }
+        pooled = {loss: _sum(counts) for loss, counts in counted.items()}
+        diagrams = {loss: score_counts.reliability(one) for loss, one in pooled.items()}
         errors = {
-            loss: f"{100 * score_counts.calibration_error(_sum(one)):.2f}"
-            for loss, one in counted.items()
+            loss: f"{100 * score_counts.calibration_error(one):.2f}"
+            for loss, one in pooled.items()
         }
         found.append(
             Picture(
