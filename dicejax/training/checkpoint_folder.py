@@ -76,10 +76,7 @@ class Record:
           InputError: it cannot be read.
         """
         with _reading(place):
-            try:
-                check_regular(place / RECORD)
-            except InputError as error:
-                raise Damaged(f"{RECORD} is not a regular file") from error
+            _check_regular(place / RECORD, RECORD)
             content = (place / RECORD).read_bytes()
         fingerprint, _, text = content.partition(b"\n")
         if fingerprint != _digest(text):
@@ -112,6 +109,7 @@ class Record:
                         continue
                     if name not in found:
                         raise Damaged(f"{name} is missing")
+                    _check_regular(found[name], name)
                     if _fingerprint(found[name]) != fingerprint:
                         raise Damaged(f"{name} does not match its fingerprint")
 
@@ -239,6 +237,14 @@ def _files(folder: epath.Path, name: str) -> Iterator[tuple[str, epath.Path]]:
             yield from _files(place, inner)
         elif place.is_file():
             yield inner, place
+
+
+def _check_regular(file: epath.Path, name: str) -> None:
+    """Raise Damaged for a pipe or a device, which a reader would wait on forever."""
+    try:
+        check_regular(file)
+    except InputError as error:
+        raise Damaged(f"{name} is not a regular file") from error
 
 
 def _fingerprint(file: epath.Path) -> str:

@@ -78,7 +78,8 @@ class Run:
 
         Raises:
           InputError: the folder holds a run of another experiment and `overwrite` is
-            not set, or holds something that is no run.
+            not set, or holds something that is no run; or a file of the run has
+            changed.
         """
         run = cls(epath.Path(path))
         if not run.path.exists():
@@ -100,6 +101,8 @@ class Run:
                 f"{path}: holds {state} run of other settings: {'; '.join(changes)}; "
                 "name another folder with --out, or replace it with --overwrite"
             )
+        for name in (LABELS, ENCODER, tokenize.FILE):  # later commands read them
+            run._read(name)
         return dataclasses.replace(run, continues=True)
 
     @classmethod

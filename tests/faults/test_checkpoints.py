@@ -22,7 +22,7 @@ from dicejax.training.checkpoint import Checkpoints, restore_params
 from dicejax.training.sharding import placed
 from dicejax.training.state import TrainState
 
-from .commands import tiny
+from .commands import limited, tiny
 from .mutations import PLACES
 
 NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
@@ -192,14 +192,15 @@ def test_a_flipped_bit_in_the_notes_falls_back(tmp_path, state_at):
 
 
 @pytest.mark.parametrize("put", ["pipe", "link to a device", "folder"])
-def test_a_record_that_is_no_file_falls_back(tmp_path, state_at, put):
+@pytest.mark.parametrize("name", ["record", "params/manifest.ocdbt"])
+def test_what_is_no_file_is_damage_and_not_waited_for(tmp_path, state_at, name, put):
     saved(tmp_path, state_at, [0.1, 0.2])
-    record = tmp_path / "2" / "record"
-    record.unlink()
-    PLACES[put](record)
-    state, _, warnings = restored(tmp_path, state_at)
+    (tmp_path / "2" / name).unlink()
+    PLACES[put](tmp_path / "2" / name)
+    with limited(seconds=60, memory=8 << 30):
+        state, _, warnings = restored(tmp_path, state_at)
     same(state, state_at(1))
-    assert "2: damaged: record is not a regular file" in warnings[0]
+    assert f"2: damaged: {name} is " in warnings[0]
 
 
 def test_damaged_arrays_of_a_finished_run_end_in_one_line(tmp_path, network, state_at):
