@@ -17,7 +17,9 @@ from dicejax.cli import run
 from .commands import called, end, tiny
 from .mutations import mutate, restore
 
-COMMANDS = ("evaluate", "predict", "report", "export", "train")
+COMMANDS = ("evaluate", "predict", "report", "export", "train", "resume")
+MUTATIONS = 1000  # of each file, with --exhaustive
+FEW = 50  # of files that the command does not read, and where it trains
 DRAWN = re.compile(r"[0-9a-f]{32}|tfevents\S*")
 
 
@@ -56,12 +58,13 @@ def command(name: str, out: Path) -> list[str]:
         "report": ["report", str(out), "--out", made],
         "export": ["export", str(out), made],
         "train": tiny(out),
+        "resume": tiny(out),
     }[name]
 
 
 def outcome(name: str, out: Path, output: str) -> object:
     """Return everything that a command gave."""
-    if name == "train":
+    if name in ("train", "resume"):
         return end(out)
     made = out.parent / "made"
     return output, {
@@ -87,35 +90,39 @@ def test_a_damaged_run_ends_in_one_line_or_as_before(
     name, finished, unfinished, tmp_path, request, capsys
 ):
     exhaustive = request.config.getoption("exhaustive")
-    source = unfinished if name == "train" else finished
+    source = unfinished if name == "resume" else finished
     out, wanted, problems = tmp_path / "run", [], []
 
-    def attempt() -> str:
-        """Run the command; return the problem, if it has one."""
+    def attempt() -> tuple[bool, str]:
+        """Run the command; return whether the damage had effect, and the problem."""
         found = called(command(name, out), capsys)
         if found.problem or found.status == 2:
-            return found.problem
+            return True, found.problem
         given = outcome(name, out, found.output)
         wanted.append(given)
-        if given == wanted[0]:
-            return ""
         step = path.parts[1] if path.parts[0] == "checkpoints" else None
         told = path.name in found.errors or f"checkpoints/{step}" in found.errors
-        return "" if told else "differs silently"
+        same = given == wanted[0]
+        return told or not same, "" if told or same else "differs silently"
 
     kinds = kinds_of_files(source)
     path = Path("intact")
     restore(source.parent, tmp_path)
-    assert not attempt() and wanted
+    assert not any(attempt()) and wanted
     tried = list(kinds)
     if not exhaustive:  # a second of time each
         tried = tried[COMMANDS.index(name) :: 2 * len(COMMANDS)]
     for kind in tried:
-        for number in range(200 if exhaustive else 1):
+        noticed = False
+        for number in range(MUTATIONS if exhaustive else 1):
+            if number == FEW and (name == "resume" or not noticed):
+                break
             rng = random.Random(f"{name} {kind} {number}")
             restore(source.parent, tmp_path)
             path = rng.choice(kinds[kind])
             done = mutate(out / path, rng)
-            if problem := attempt():
+            effect, problem = attempt()
+            noticed |= effect
+            if problem:
                 problems.append(f"{number}, {path}, {done}: {problem}")
     assert not problems, f"{len(problems)}: " + "\n".join(problems)
