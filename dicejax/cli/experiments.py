@@ -166,13 +166,15 @@ class Compare:
       tune: tuning trials per loss, cross-entropy included: they vary the learning rate
         and the loss's hyper-parameters that --losses does not set; the first trial
         uses the given settings. Trials are scored on dev and use seed 1000000, which
-        no compared run has.
+        no compared run has. With --resample each seed S has trials of its own, with
+        seed and sample 1000000 + S.
       baselines: also score cheap baselines: cross-entropy with class weights, and
         cross-entropy with logit adjustment or a threshold chosen on dev.
       resample: draw another training sample for each seed (with --data.max_train), so
         that verdicts hold for training data of this size and not for one sample.
       shard: train only every N-th run from the I-th on, as I/N, for job arrays that
-        share the output directory. Tune first, with --tune N --seeds 0.
+        share the output directory. Tune first, with --tune N --seeds 0; with
+        --resample each shard tunes its own runs.
       scratch: replace the experiment's encoder with a small, randomly initialized BERT
         and a vocabulary learned from the data.
     """

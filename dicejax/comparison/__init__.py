@@ -150,7 +150,8 @@ def compare(
         or hopeless; see `comparison.until`.
       budget: time after which `until` begins no further seeds, such as 2h or 90m.
       margin: differences within this many points do not matter in practice.
-      tune: trials per loss before the comparison, scored on dev.
+      tune: trials per loss before the comparison, scored on dev; per loss and seed with
+        `resample`.
       baselines: add cross-entropy with class weights, and cross-entropy with adjusted
         logits or a tuned threshold.
       resample: draw another training sample for each seed, so that verdicts hold for
@@ -176,22 +177,46 @@ def compare(
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
+    if resample and not seeds:
+        raise InputError(
+            "--seeds 0 with --resample: each seed has trials of its own; name the "
+            "seeds; with --shard each process tunes those of its runs"
+        )
     out = out or f"runs/{experiment.name}"
 
     def jobs_with(many: int) -> list[Job]:
-        return jobs_of(experiment, objectives, many, out, resample=resample)
+        made = jobs_of(experiment, objectives, many, out, resample=resample)
+        if resample:
+            trials = [
+                dataclasses.replace(job, experiment=tuning.of_trial(job.experiment))
+                for job in made
+            ]
+            require_one_label_set([*made, *(trials if tune else ())])
+        return made
 
     jobs = jobs_with(max(seeds, 1))
-    shard_of(jobs, shard)  # refuses before anything is trained
-    if resample:
-        require_one_label_set(jobs)
+    own = shard_of(jobs, shard)  # refuses before anything is trained
+    shares_trials = resample and shard is not None
+    tuned: list[tuning.Tuned] = []
     with progress or TrainingProgress(quiet=True) as display:
-        tuned = tuning.tune(
-            jobs, tune, out, display, overwrite=overwrite, may_train=shard is None
-        )
-        jobs = tuning.applied(jobs, tuned)
+
+        def with_trials(
+            chosen: Sequence[Job], *, is_part: bool = False, overwrite: bool = overwrite
+        ) -> list[Job]:
+            tuned[:] = tuning.tune(
+                chosen,
+                tune,
+                out,
+                display,
+                overwrite=overwrite,
+                may_train=shard is None or resample,
+                known=tuned,
+                is_part=is_part,
+            )
+            return tuning.applied(chosen, tuned)
 
         def train(chosen: Sequence[Job]) -> None:
+            chosen = with_trials(chosen, is_part=shares_trials)
             train_all(chosen, display, overwrite=overwrite)
             if baselines:
                 score_baselines(chosen, display.say)
@@ -199,27 +224,28 @@ def compare(
         def evaluate(chosen: Sequence[Job]) -> list[Row]:
             return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
 
+        if not shares_trials:
+            with_trials(jobs)
         found = Comparison(
             name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
         )
         if not seeds:
             return found
+        ended = None
         if until is None:
-            train(shard_of(jobs, shard))
+            train(own)
             if shard and (left := unfinished(jobs)):
-                return dataclasses.replace(found, unfinished=left)
+                return dataclasses.replace(found, tuned=tuple(tuned), unfinished=left)
+            with_trials(jobs, overwrite=False)  # those of the other shards
             rows = evaluate(jobs)
         else:
             trainer = Trainer(
-                jobs=lambda many: tuning.applied(jobs_with(many), tuned),
-                unfinished=unfinished,
-                train=train,
-                evaluate=evaluate,
+                jobs=jobs_with, unfinished=unfinished, train=train, evaluate=evaluate
             )
             rows, ended = train_until_decided(
                 trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=display.say
             )
-            found = dataclasses.replace(found, ended=ended)
+        found = dataclasses.replace(found, tuned=tuple(tuned), ended=ended)
     texts = None
     with contextlib.suppress(InputError):  # finished runs need no data
         texts = experiment.data.load().test

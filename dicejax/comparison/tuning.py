@@ -1,14 +1,16 @@
 """Equal tuning: the same number of trials per loss, scored on dev only.
 
 A trial is a run in `FOLDER/tuning/LOSS/trial-K`, whose checkpoints are deleted once it
-is scored. Results and chosen settings are in `FOLDER/tuning.json`.
+is scored. Results and chosen settings are in `FOLDER/tuning.json`. Where each seed has
+a training sample of its own, it is tuned on its own too:
+`FOLDER/tuning/LOSS/seed-S/trial-K`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import optuna
@@ -30,7 +32,10 @@ FILE = "tuning.json"
 TRIALS = "tuning"
 """The folder of the trials, next to the file."""
 SEED = 1_000_000
-"""The seed of all trials, far from those of a comparison, which begin at 0."""
+"""The seed of all trials, far from those of a comparison, which begin at 0.
+
+With a sample for each seed, trials for seed S have seed and sample `SEED + S`.
+"""
 
 _FIRST_AT_RANDOM = 4
 """So many trials say too little for the sampler to build on."""
@@ -58,17 +63,24 @@ class Trial:
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
-    """The trials of one loss.
+    """The trials of one loss, or of one with one seed.
 
     Attributes:
       loss: name of the loss.
       experiment: experiment with the given settings, those of the first trial.
       trials: trials in order.
+      seed: seed of the runs that take the settings; None for all.
     """
 
     loss: str
     experiment: Experiment
     trials: tuple[Trial, ...]
+    seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the loss, with the seed if there is one."""
+        return _name(self.loss, self.seed)
 
     @property
     def chosen(self) -> int:
@@ -104,12 +116,15 @@ def tune(
     *,
     overwrite: bool = False,
     may_train: bool = True,
+    known: Sequence[Tuned] = (),
+    is_part: bool = False,
 ) -> list[Tuned]:
     """Choose the settings of each loss, and write `folder/tuning.json`.
 
     Each loss gets the same number of trials: the first with its given settings, the
     next random, the rest from the tree-structured Parzen estimator. Proposals depend on
-    the scores so far alone, so an interrupted tuning resumes exactly.
+    the scores so far alone, so an interrupted tuning resumes exactly. Runs that have a
+    training sample for each seed are tuned seed by seed.
 
     Args:
       jobs: runs of the comparison, with given settings.
@@ -118,9 +133,11 @@ def tune(
       progress: shows progress.
       overwrite: repeat existing trials.
       may_train: whether missing trials may be run.
+      known: results of earlier calls.
+      is_part: other processes tune the rest of the runs; nothing is written.
 
     Returns:
-      Trials of each loss; empty without tuning.
+      Trials of each loss, in the order of the runs; empty without tuning.
 
     Raises:
       InputError: a folder holds a trial of other settings, or untuned runs of the
@@ -134,37 +151,43 @@ def tune(
         _require_untuned(folder, overwrite=overwrite)
         return []
     overwrite = overwrite and may_train
-    given: dict[str, Experiment] = {}
-    for job in jobs:
-        given.setdefault(job.loss, job.experiment)
-    if any(job.seed == SEED for job in jobs):
+    if any(job.seed >= SEED for job in jobs):
         raise InputError(
-            f"seed {SEED} is that of the trials and cannot be one of the comparison; "
+            f"seeds from {SEED} on are those of trials and cannot be in a comparison; "
             "choose another --training.seed"
         )
-    for loss, experiment in given.items():
-        places = [_place(folder, loss, number) for number in range(trials)]
-        Run.create(places[0], _of_trial(experiment), overwrite=overwrite)
+    done = {(one.loss, one.seed): one for one in known}
+    given: dict[_Study, Experiment] = {}
+    for job in jobs:
+        if _study_of(job) not in done:
+            given.setdefault(_study_of(job), job.experiment)
+    for study, experiment in given.items():
+        places = [_place(folder, study, number) for number in range(trials)]
+        Run.create(places[0], of_trial(experiment), overwrite=overwrite)
         if all(map(_is_over, places)):
             continue
         if not may_train:
             raise InputError(
-                f"{folder}: {loss} has no {trials} finished trials, and --shard makes "
-                f"none; give --tune {trials} --seeds 0 first, without --shard"
+                f"{folder}: {_name(*study)} has no {trials} finished trials, and "
+                f"--shard makes none; give --tune {trials} --seeds 0 first, without "
+                "--shard"
             )
         if not overwrite:
-            _require_no_runs(loss, jobs)
+            _require_no_runs(job for job in jobs if _study_of(job) == study)
     overall = progress.begin("all trials", len(given) * trials, status="")
-    found = []
-    for loss, experiment in given.items():
+    for study, experiment in given.items():
         made = []
-        for trial in _trials_of(loss, experiment, trials, folder, progress, overwrite):
+        for trial in _trials_of(study, experiment, trials, folder, progress, overwrite):
             made.append(trial)
             progress.advance(overall)
-        found.append(Tuned(loss, experiment, tuple(made)))
+        loss, seed = study
+        done[study] = Tuned(loss, experiment, tuple(made), seed)
     progress.end(overall)
-    text = json.dumps(to_json(found), indent=2) + "\n"
-    files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
+    order = dict.fromkeys(map(_study_of, jobs))  # that of the trials varies by shard
+    found = [done[study] for study in {**order, **dict.fromkeys(done)}]
+    if not is_part:
+        text = json.dumps(to_json(found), indent=2) + "\n"
+        files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
     return found
 
 
@@ -179,10 +202,13 @@ def read(folder: epath.Path) -> dict[str, Any]:
 
 def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
     """Return the runs of a comparison with the chosen settings."""
-    values = {one.loss: one.trials[one.chosen].values for one in found}
+    chosen = {(one.loss, one.seed): one.trials[one.chosen].values for one in found}
     return [
         dataclasses.replace(
-            job, experiment=spaces.with_values(job.experiment, values.get(job.loss, {}))
+            job,
+            experiment=spaces.with_values(
+                job.experiment, chosen.get(_study_of(job), {})
+            ),
         )
         for job in jobs
     ]
@@ -197,7 +223,7 @@ def to_json(found: Sequence[Tuned]) -> dict[str, Any] | None:
         "seed": SEED,
         "split": "dev",
         "primary_metric": found[0].experiment.task.primary_metric,
-        "losses": {one.loss: one.to_json() for one in found},
+        "losses": {one.name: one.to_json() for one in found},
     }
 
 
@@ -205,8 +231,9 @@ def remarks(found: Sequence[Tuned]) -> list[str]:
     """Return a line per loss on its chosen settings, below one on the metric."""
     if not found:
         return []
-    primary_metric = f"chosen on dev, of {len(found[0].trials)} trials for each loss:"
-    return [primary_metric, *(f"  {one.loss}: {_said(one)}" for one in found)]
+    each = "each loss" if found[0].seed is None else "each loss and seed"
+    primary_metric = f"chosen on dev, of {len(found[0].trials)} trials for {each}:"
+    return [primary_metric, *(f"  {one.name}: {_said(one)}" for one in found)]
 
 
 def _require_untuned(folder: str, *, overwrite: bool) -> None:
@@ -221,17 +248,33 @@ def _require_untuned(folder: str, *, overwrite: bool) -> None:
         )
 
 
-def _require_no_runs(loss: str, jobs: Sequence[Job]) -> None:
+def _require_no_runs(jobs: Iterable[Job]) -> None:
     for job in jobs:
-        if job.loss == loss and epath.Path(job.folder).exists():
+        if epath.Path(job.folder).exists():
             raise InputError(
                 f"{job.folder}: was trained before the tuning is done; name another "
                 "folder with --out, or replace it with --overwrite"
             )
 
 
-def _place(folder: str, loss: str, number: int) -> str:
-    return str(epath.Path(folder) / TRIALS / loss / f"trial-{number}")
+_Study = tuple[str, int | None]
+"""A loss, and the seed of the runs that take its settings; None for all."""
+
+
+def _study_of(job: Job) -> _Study:
+    return job.loss, job.seed if is_resampled(job.experiment) else None
+
+
+def _name(loss: str, seed: int | None) -> str:
+    return loss if seed is None else f"{loss} seed {seed}"
+
+
+def _place(folder: str, study: _Study, number: int) -> str:
+    loss, seed = study
+    place = epath.Path(folder) / TRIALS / loss
+    if seed is not None:
+        place /= f"seed-{seed}"
+    return str(place / f"trial-{number}")
 
 
 def _is_over(place: str) -> bool:
@@ -239,20 +282,21 @@ def _is_over(place: str) -> bool:
     return run.is_finished or run.diverged() is not None
 
 
-def _of_trial(experiment: Experiment) -> Experiment:
+def of_trial(experiment: Experiment) -> Experiment:
     """Return the experiment with the trials' seed, without Weights & Biases."""
-    training = dataclasses.replace(experiment.training, seed=SEED)
-    recording = dataclasses.replace(experiment.recording, wandb_project=None)
-    data = experiment.data
+    seed, data = SEED, experiment.data
     if is_resampled(experiment):  # of another sample than any run that is compared
-        data = dataclasses.replace(data, train_sample=SEED)
+        seed += experiment.training.seed
+        data = dataclasses.replace(data, train_sample=seed)
+    training = dataclasses.replace(experiment.training, seed=seed)
+    recording = dataclasses.replace(experiment.recording, wandb_project=None)
     return dataclasses.replace(
         experiment, data=data, training=training, recording=recording
     )
 
 
 def _trials_of(
-    loss: str,
+    study: _Study,
     given: Experiment,
     trials: int,
     folder: str,
@@ -260,9 +304,10 @@ def _trials_of(
     overwrite: bool,
 ) -> Iterator[Trial]:
     """Yield the trials of a loss one by one."""
+    name, seed = _name(*study), study[1] or 0
     ranges = spaces.ranges_of(given)
     if list(ranges) == [spaces.LEARNING_RATE]:
-        progress.say(f"{loss}: has only the learning rate to tune")
+        progress.say(f"{name}: has only the learning rate to tune")
     drawn_from = {
         path: (IntDistribution if one.whole else FloatDistribution)(
             *one.drawn, log=one.scale != "linear"
@@ -270,17 +315,17 @@ def _trials_of(
         for path, one in ranges.items()
     }
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=0, n_startup_trials=_FIRST_AT_RANDOM)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_AT_RANDOM)
+    search = optuna.create_study(direction="maximize", sampler=sampler)
     for number in range(trials):
         asked, values = None, spaces.given_values(given)
         if number:
-            asked = study.ask(drawn_from)
+            asked = search.ask(drawn_from)
             values = spaces.drawn_values(given, asked.params)
-        experiment = _of_trial(spaces.with_values(given, values))
-        place = _place(folder, loss, number)
+        experiment = of_trial(spaces.with_values(given, values))
+        place = _place(folder, study, number)
         run = Run.create(place, experiment, overwrite=overwrite)
-        said = f"{loss} trial-{number}, {number + 1} of {trials}"
+        said = f"{name} trial-{number}, {number + 1} of {trials}"
         if run.continues and _is_over(place):
             said += f", used again from {place}"
         else:
@@ -295,10 +340,10 @@ def _trials_of(
         dev = run.result()["best_dev_score"] if run.is_finished else None
         trial = Trial(values, dev)
         if asked is not None:
-            study.tell(asked, trial.score)
+            search.tell(asked, trial.score)
         else:
             params = {path: one.to_drawn(values[path]) for path, one in ranges.items()}
-            study.add_trial(
+            search.add_trial(
                 optuna.trial.create_trial(
                     value=trial.score, params=params, distributions=drawn_from
                 )

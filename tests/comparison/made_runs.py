@@ -49,9 +49,7 @@ def made(
 def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
     """Write the folder of one run."""
     run = Run(epath.Path(job.folder))
-    run.path.mkdir(parents=True)
-    write_checked(run.path, "experiment.json", config.to_json(job.experiment))
-    write_checked(run.path, "labels.json", json.dumps(list(labels)))
+    write_setup(run, job.experiment, labels)
     shares = sentences(rng, skill)
     run.write_statistics(shares)
     run.write_score_counts({"tags": counts(rng, skill, len(labels))})
@@ -75,6 +73,18 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
             "test": {"f1": f1, "macro_f1": f1 / 2, "per_type": per_type},
         }
     )
+
+
+def write_setup(run, experiment, labels=LABELS) -> None:
+    """Write the files that a run has from its beginning."""
+    run.path.mkdir(parents=True, exist_ok=True)
+    for name, content in {
+        "experiment.json": config.to_json(experiment),
+        "labels.json": json.dumps(list(labels)),
+        "encoder.json": "{}",
+        "tokenizer.json": "{}",
+    }.items():
+        write_checked(run.path, name, content)
 
 
 def sentences(rng, skill) -> np.ndarray:

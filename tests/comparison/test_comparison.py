@@ -9,21 +9,20 @@ import pytest
 from etils import epath
 
 from dicejax import comparison, config
-from dicejax.comparison.finding import jobs_from
 from dicejax.comparison.jobs import (
     Job,
     outcome_of,
-    require_one_label_set,
     require_one_test_set,
 )
 from dicejax.comparison.statistics import rows_of
-from dicejax.data.sources import ConllFiles, LabelFirstFiles, SyntheticNER
+from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.files import write_checked
 from dicejax.metrics import significance
 from dicejax.objectives import CrossEntropy, Dice, Focal
-from dicejax.tasks import Classification
 from dicejax.training.run_folder import Run
+
+from .made_runs import write_setup
 
 EXPERIMENT = config.Experiment(
     name="some", data=SyntheticNER(), encoder=config.ScratchEncoder()
@@ -283,8 +282,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
         tried.append(experiment.objective.short_name)
         if experiment.objective.short_name == "dice":
             run = Run(epath.Path(out))
-            run.path.mkdir(parents=True)
-            write_checked(run.path, "experiment.json", config.to_json(experiment))
+            write_setup(run, experiment)
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
         return types.SimpleNamespace(best_step=1)
@@ -298,59 +296,6 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
     comparison.train_all(found, Silent())
     assert tried == ["ce", "dice", "focal", "ce", "focal"]
     assert any("diverged before" in text for text in said)
-
-
-CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
-
-
-def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (tmp_path / name).write_text(text + "\n")
-    data = LabelFirstFiles(dir=str(tmp_path), **settings)
-    pretrained = config.PretrainedEncoder(path="none")
-    of = config.Experiment(
-        name="x", data=data, encoder=pretrained, task=Classification()
-    )
-    return comparison.jobs_of(of, (Dice(),), seeds, str(tmp_path), resample=True)
-
-
-def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
-    found = resampled(tmp_path, max_train=20)
-    samples = {job: job.experiment.data.load() for job in found}
-    texts = {(j.loss, j.seed): corpus.train for j, corpus in samples.items()}
-    for seed in range(3):
-        assert texts["ce", seed] == texts["dice", seed]
-    assert texts["ce", 0] != texts["ce", 1] != texts["ce", 2]
-    assert len({corpus.test for corpus in samples.values()}) == 1
-    assert len({corpus.dev for corpus in samples.values()}) == 1
-    require_one_label_set(found)
-    # Reported from their folders, they are one comparison.
-    for job in found:
-        write_checked(
-            epath.Path(job.folder), "experiment.json", config.to_json(job.experiment)
-        )
-    assert jobs_from([str(tmp_path)]) == sorted(found, key=lambda j: (j.loss, j.seed))
-
-
-def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
-    rare = CLASSES + "\nc text c"
-    with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
-        require_one_label_set(resampled(tmp_path, rare, seeds=30, max_train=60))
-
-
-@pytest.mark.parametrize(
-    ("of", "message"),
-    [
-        (EXPERIMENT, "trains on all of its data; add --data.max_train N"),
-        (
-            dataclasses.replace(EXPERIMENT, data=ConllFiles(dir="x", max_train=5)),
-            "learns its vocabulary from the sample",
-        ),
-    ],
-)
-def test_what_cannot_be_resampled_is_refused(of, message):
-    with pytest.raises(InputError, match=message):
-        comparison.jobs_of(of, (Dice(),), 3, "x", resample=True)
 
 
 def test_a_job_knows_its_seed():

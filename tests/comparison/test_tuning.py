@@ -19,6 +19,7 @@ from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
 
 from ..small_project import fails
+from .made_runs import write_setup
 
 EXPERIMENT = config.Experiment(
     name="some", data=SyntheticNER(), optimizer=AdamW(learning_rate=1e-3)
@@ -65,9 +66,8 @@ class Training:
             raise KeyboardInterrupt
         self.made.append(experiment)
         assert not run.continues
-        run.path.mkdir(parents=True, exist_ok=True)
+        write_setup(run, experiment)
         run.checkpoints.mkdir(exist_ok=True)
-        write_checked(run.path, "experiment.json", config.to_json(experiment))
         if self.diverges(experiment):
             run.write_diverged("no finite loss")
             raise Diverged("no finite loss")
@@ -295,7 +295,7 @@ def test_what_cannot_be_tuned_is_refused(tmp_path, training):
     seeds = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
     of_seed = dataclasses.replace(EXPERIMENT, training=seeds)
     found = jobs(tmp_path, experiment=of_seed)
-    with pytest.raises(InputError, match="seed 1000000 is that of the trials"):
+    with pytest.raises(InputError, match="seeds from 1000000 on are those of trials"):
         tuning.tune(found, 2, str(tmp_path), QUIET)
     assert not training.made
 

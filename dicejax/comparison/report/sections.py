@@ -37,18 +37,17 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
         title="Tuning",
         folded=True,
         text=(
-            f"Before the comparison each loss had {tuning['trials']} trials of its "
-            "learning rate and its hyper-parameters, with a seed that no run here has, "
-            "and the best on dev was chosen. The test set was not used. Gains on dev "
-            "are of one seed, chosen as the best of many: they are no result.",
+            f"Before the comparison each loss or seed below had {tuning['trials']} "
+            "trials of learning rate and hyper-parameters, with a seed that no run "
+            "here has, and the best on dev was chosen. The test set was not used. "
+            "Gains on dev are of one seed, chosen as the best of many: they are no result.",
         ),
         tables=(
             TextTable(
                 caption=f"Chosen settings and their {metric} (%)",
                 columns=("loss", "chosen", metric, f"{metric} as given", "diverged"),
                 rows=tuple(
-                    (loss, *_tuned_cells(one))
-                    for loss, one in sorted(tuning["losses"].items())
+                    (loss, *_tuned_cells(one)) for loss, one in tuning["losses"].items()
                 ),
             ),
         ),

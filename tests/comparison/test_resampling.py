@@ -1,0 +1,173 @@
+"""With `--resample` each seed has a training sample, and trials, of its own."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from etils import epath
+
+from dicejax import comparison, config
+from dicejax.comparison import tuning
+from dicejax.comparison.finding import jobs_from
+from dicejax.comparison.jobs import require_one_label_set
+from dicejax.data.sources import ConllFiles, LabelFirstFiles
+from dicejax.errors import InputError
+from dicejax.files import write_checked
+from dicejax.objectives import Dice, Focal
+from dicejax.tasks import Classification
+
+from .made_runs import EXPERIMENT
+from .made_runs import write as write_run
+from .test_tuning import Training
+
+CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
+
+
+def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (tmp_path / name).write_text(text + "\n")
+    data = LabelFirstFiles(dir=str(tmp_path), **settings)
+    pretrained = config.PretrainedEncoder(path="none")
+    of = config.Experiment(
+        name="x", data=data, encoder=pretrained, task=Classification()
+    )
+    return comparison.jobs_of(of, (Dice(),), seeds, str(tmp_path), resample=True)
+
+
+def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
+    found = resampled(tmp_path, max_train=20)
+    samples = {job: job.experiment.data.load() for job in found}
+    texts = {(j.loss, j.seed): corpus.train for j, corpus in samples.items()}
+    for seed in range(3):
+        assert texts["ce", seed] == texts["dice", seed]
+    assert texts["ce", 0] != texts["ce", 1] != texts["ce", 2]
+    assert len({corpus.test for corpus in samples.values()}) == 1
+    assert len({corpus.dev for corpus in samples.values()}) == 1
+    require_one_label_set(found)
+    # Reported from their folders, they are one comparison.
+    for job in found:
+        write_checked(
+            epath.Path(job.folder), "experiment.json", config.to_json(job.experiment)
+        )
+    assert jobs_from([str(tmp_path)]) == sorted(found, key=lambda j: (j.loss, j.seed))
+
+
+def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
+    rare = CLASSES + "\nc text c"
+    with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
+        require_one_label_set(resampled(tmp_path, rare, seeds=30, max_train=60))
+
+
+@pytest.mark.parametrize(
+    ("of", "message"),
+    [
+        (EXPERIMENT, "trains on all of its data; add --data.max_train N"),
+        (
+            dataclasses.replace(EXPERIMENT, data=ConllFiles(dir="x", max_train=5)),
+            "learns its vocabulary from the sample",
+        ),
+    ],
+)
+def test_what_cannot_be_resampled_is_refused(of, message):
+    with pytest.raises(InputError, match=message):
+        comparison.jobs_of(of, (Dice(),), 3, "x", resample=True)
+
+
+@pytest.fixture
+def training(monkeypatch):
+    """Replace the training of trials and of runs."""
+    made = Training()
+    monkeypatch.setattr(tuning, "train", made)
+
+    def train_all(jobs, *_, **__):
+        for job in jobs:
+            if not epath.Path(job.folder).exists():
+                write_run(job, np.random.default_rng(job.seed), 0.7)
+
+    monkeypatch.setattr(comparison, "train_all", train_all)
+    return made
+
+
+SENTENCE = "Ann{n} B-PER\nin O\nRome B-LOC\n"
+
+
+def compare(folder, tmp_path, **options):
+    text = "\n".join(SENTENCE.format(n=n) for n in range(60))
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (tmp_path / name).write_text(text)
+    of = config.Experiment(
+        name="x",
+        data=ConllFiles(dir=str(tmp_path), max_train=40),
+        encoder=config.PretrainedEncoder(path="none"),
+    )
+    options = {"seeds": 3, "tune": 4, "baselines": False, "resample": True} | options
+    return comparison.compare(of, (Focal(),), out=str(tmp_path / folder), **options)
+
+
+def test_each_seed_is_tuned_on_a_sample_of_its_own(tmp_path, training):
+    found = compare("out", tmp_path)
+    assert [one.name for one in found.tuned] == [
+        f"{loss} seed {seed}" for seed in range(3) for loss in ("ce", "focal")
+    ]
+    seeds = [tuning.SEED + seed for seed in range(3) for _ in range(2 * 4)]
+    assert [one.training.seed for one in training.made] == seeds
+    assert [one.data.train_sample for one in training.made] == seeds
+    written = json.loads((tmp_path / "out/tuning.json").read_text())["losses"]
+    assert list(written) == [one.name for one in found.tuned]
+    # Each run has the settings that its own trials found best.
+    runs = {(job.loss, job.seed): job for job in jobs_from([str(tmp_path / "out")])}
+    assert len(runs) == 6
+    for one in found.tuned:
+        of_run = runs[one.loss, one.seed].experiment
+        of_trials = [
+            made
+            for made in training.made
+            if made.training.seed == tuning.SEED + one.seed
+            and type(made.objective) is type(of_run.objective)
+        ]
+        assert len(of_trials) == 4
+        best = max(of_trials, key=Training.score)
+        assert of_run.objective == best.objective
+        assert of_run.optimizer == best.optimizer
+        assert of_run.training.seed == of_run.data.train_sample == one.seed
+    assert len({job.experiment.optimizer for job in runs.values()}) > 3
+    again = comparison.compare_runs([str(tmp_path / "out")])
+    assert again.verdicts == found.verdicts
+    assert "focal seed 2" in (tmp_path / "out/report.md").read_text()
+
+
+def test_shards_tune_their_own_seeds_and_the_last_one_reports(tmp_path, training):
+    whole = compare("whole", tmp_path)
+    trials = len(training.made)
+    for part in (1, 2, 3):
+        assert not (tmp_path / "parts/tuning.json").exists()
+        found = compare("parts", tmp_path, shard=f"{part}/3")
+        assert len(training.made) == trials + part * trials // 3
+        assert found.unfinished == 6 - 2 * part
+    files = [tmp_path / out / "tuning.json" for out in ("whole", "parts")]
+    assert files[0].read_text() == files[1].read_text()
+    assert found.tuned == whole.tuned and found.verdicts == whole.verdicts
+
+
+def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
+    monkeypatch.setattr("dicejax.comparison.until.LOOKS", (3, 5))
+    found = compare("out", tmp_path, until="decided")
+    seeds = {one.seed for one in found.tuned}
+    assert seeds >= {0, 1, 2} and len(training.made) == 4 * len(found.tuned)
+    more = compare("out", tmp_path, seeds=max(seeds) + 2)
+    assert len(more.tuned) > len(found.tuned)
+    assert len(training.made) == 4 * len(more.tuned)  # no trial twice
+    assert all(one in more.tuned for one in found.tuned)
+
+
+def test_a_sample_of_the_trials_that_lacks_a_label_is_named(tmp_path, training):
+    (of, *_) = resampled(tmp_path, CLASSES + "\nc text c", max_train=100)
+    with pytest.raises(InputError, match=r"samples 0 and 10000\d\d do not both have"):
+        comparison.compare(of.experiment, resample=True, tune=2, out=str(tmp_path))
+
+
+def test_tuning_alone_has_no_seeds_to_tune_for(tmp_path, training):
+    with pytest.raises(InputError, match="--seeds 0 with --resample: each seed has"):
+        compare("out", tmp_path, seeds=0)
+    assert not training.made and not (tmp_path / "out").exists()
