@@ -67,20 +67,22 @@ class Skipped:
 
 
 def check_label(label: str, known: Collection[str] | None) -> None:
-    """Raise if a label is not in a list.
+    """Raise if a label is empty or not in a list.
 
     >>> check_label("NOUN", ["NOUN", "VERB"])
     >>> check_label("whatever", None)
 
     Args:
       label: as the file has it.
-      known: allowed labels; None allows any.
+      known: allowed labels; None allows any but the empty one.
 
     Raises:
       Flaw: the label is not among them.
     """
-    if known is None or label in known:
+    if label in known if known is not None else label:
         return
+    if known is None:
+        raise Flaw("the label is empty", "name one")
     raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, known))
 
 

@@ -93,6 +93,8 @@ def test_missing_fields_and_repeated_ids(write, refusal):
     for name in ITEM:
         item = {key: value for key, value in ITEM.items() if key != name}
         assert f"has no '{name}'; " in refusal(read, write([item]))
+    message = refusal(read, write([ITEM | {"entity_label": ""}]))
+    assert message.endswith("the label is empty; name one")
     message = refusal(read, write([ITEM, ITEM]))
     assert message.startswith(": item 1 (qas_id '0.1'): the id comes a second time;")
 
