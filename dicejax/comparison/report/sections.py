@@ -40,7 +40,7 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
             f"Before the comparison each loss or seed below had {tuning['trials']} "
             "trials of learning rate and hyper-parameters, with a seed that no run "
             "here has, and the best on dev was chosen. The test set was not used. "
-            "Gains on dev are of one seed, chosen as the best of many: they are no result.",
+            "Gains on dev are of one seed, chosen as the best of many, and no result.",
         ),
         tables=(
             TextTable(
