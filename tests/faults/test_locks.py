@@ -13,9 +13,10 @@ from etils import epath
 
 from dicejax import config
 from dicejax.errors import InputError
-from dicejax.files import write_checked
 from dicejax.training.lock import locked
+from dicejax.training.run_folder import Run
 
+from ..comparison.made_runs import write_setup
 from ..small_project import fails
 
 HOLD = """
@@ -68,7 +69,7 @@ def test_of_two_processes_at_once_one_locks_and_is_named(project, pair, capsys):
     fails(capsys, train, who, what)
     assert not (project / "run").exists()
     run = epath.Path("run")
-    write_checked(run, "experiment.json", config.to_json(config.load("mine.py")))
+    write_setup(Run(run), config.load("mine.py"))
     fails(capsys, train, who, what)
     fails(capsys, [*train, "--overwrite"], who, what)
     assert (project / "run" / "experiment.json").exists()
