@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from jax.sharding import AxisType, Mesh
+from jax.sharding import PartitionSpec as P
 
 from dicejax.errors import InputError
 
@@ -78,6 +81,26 @@ class MeshShape:
 def batch_parts(mesh: Mesh) -> int:
     """Return the number of parts into which the rows of a batch are split."""
     return math.prod(mesh.shape[name] for name in BATCH_AXES)
+
+
+def in_use(mesh: Mesh | None) -> contextlib.AbstractContextManager[Any]:
+    """Trace under `jit` with a mesh that layers can name the axes of; None: without."""
+    if mesh is None:
+        return contextlib.nullcontext()
+    return jax.sharding.use_abstract_mesh(mesh.abstract_mesh)
+
+
+def pin_rows(x: jax.Array) -> jax.Array:
+    """Keep `[B, ...]` split by rows over the mesh that is `in_use`.
+
+    Without this the compiler follows the parameters: where the width of a matrix is
+    split over `fsdp`, it splits the width of the hidden states instead of their rows,
+    and each device holds all rows.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
+    axes = tuple(name for name in BATCH_AXES if types.get(name) == AxisType.Auto)
+    return jax.lax.with_sharding_constraint(x, P(axes)) if axes else x
 
 
 def _advice(devices: int, shared: int) -> str:

@@ -14,7 +14,7 @@ BOTTOM = {"errors", "files", "json_text", "terminal"}
 ALLOWED = {
     "losses": set(),
     "objectives": {"losses"},
-    "models": set(),
+    "models": {"mesh"},
     "data": set(),
     "metrics": {"data"},
     "tasks": {"data", "models", "metrics"},

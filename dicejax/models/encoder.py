@@ -14,6 +14,7 @@ from flax import nnx
 from jax import Array, lax
 
 from dicejax.errors import shown
+from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.settings import Scale, Size, check_fields
 
@@ -244,7 +245,7 @@ def scan(
 
     def body(x: Array, scanned) -> tuple[Array, Array]:
         layer, part = scanned
-        return step(nnx.merge(graph, layer), x, part), x
+        return pin_rows(step(nnx.merge(graph, layer), x, part)), x
 
     # Written-out layers run faster where that leaves no loop: the weights' gradients
     # need no copy into a stacked array. A loop of several layers a turn has that copy,
@@ -253,4 +254,4 @@ def scan(
     unroll = depth if depth <= MAX_UNROLLED_LAYERS and not remat else 1
     if remat:
         body = jax.checkpoint(body, prevent_cse=False)
-    return lax.scan(body, x, (parameters, per_layer), unroll=unroll)
+    return lax.scan(body, pin_rows(x), (parameters, per_layer), unroll=unroll)

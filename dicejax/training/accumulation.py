@@ -15,14 +15,16 @@ beforehand, each micro-batch contributes its share at once.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
+from dicejax.mesh import in_use
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
@@ -118,7 +120,8 @@ class LossOfBatch:
         if self.mesh is None:
             return self._gradient(params, batch, micro_batches, scale, one_pass)
         params = tables_gathered(params, self.mesh)
-        found = self._gradient(params, batch, micro_batches, scale, one_pass)
+        with in_use(self.mesh):
+            found = self._gradient(params, batch, micro_batches, scale, one_pass)
         gradients = tables_gathered(found.gradients, self.mesh)
         return dataclasses.replace(found, gradients=gradients)
 
@@ -143,10 +146,11 @@ class LossOfBatch:
         """Return the logits of the whole batch by name, computed in parts."""
         if self.mesh is not None:
             params = tables_gathered(params, self.mesh)
-        if micro_batches == 1:
-            return self._outputs(params, batch, _row_numbers(batch))
-        parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)
-        return _joined(lax.map(lambda part: self._outputs(params, *part), parts))
+        with in_use(self.mesh):
+            if micro_batches == 1:
+                return self._outputs(params, batch, _row_numbers(batch))
+            parts = _cut((dict(batch), _row_numbers(batch)), micro_batches)
+            return _joined(lax.map(lambda part: self._outputs(params, *part), parts))
 
     def of_outputs(self, outputs: Mapping[str, Array], batch: Batch) -> Array:
         """Return the loss of logits by name."""
@@ -194,13 +198,13 @@ class LossOfBatch:
         of_outputs = jax.grad(self._of_outputs, has_aux=True)
         cotangents, (value, state) = of_outputs(_joined(outputs), batch, scale)
 
-        def add(total: Params, both: Any) -> tuple[Params, None]:
+        def back(params: Params, both: Any) -> Params:
             part, cotangent = both
             _, backward = jax.vjp(lambda params: self._outputs(params, *part), params)
-            return _sum(total, backward(cotangent)[0]), None
+            return backward(cotangent)[0]
 
         cotangents = _cut(cotangents, len(parts[1]))
-        gradients, _ = lax.scan(add, _zeros(params), (parts, cotangents))
+        gradients = self._added_up(back, params, (parts, cotangents))
         return Gradient(value, gradients, state)
 
     def _in_one_pass(
@@ -215,14 +219,39 @@ class LossOfBatch:
             value = self.objective.contribution(*inputs, elements, self.progress)
             return scale * value, value
 
-        def add(total: Any, part: Any) -> tuple[Any, None]:
-            gradients, value = jax.grad(contribution, has_aux=True)(params, part)
-            return _sum(total, (value, gradients)), None
-
-        first = jax.tree.map(lambda x: x[0], parts)
-        value = jax.eval_shape(contribution, params, first)[1]
-        (loss, gradients), _ = lax.scan(add, _zeros((value, params)), parts)
+        of_part = jax.grad(contribution, has_aux=True)
+        gradients, loss = self._added_up(of_part, params, parts)
         return Gradient(loss, gradients, self.objective_state)
+
+    def _added_up(
+        self, of_part: Callable[[Params, Any], Any], params: Params, parts: Any
+    ) -> Any:
+        """Add up a function of parameters and micro-batch over the micro-batches.
+
+        Each index of the `data` axis adds up what its own rows give, and the sums are
+        reduced once: the compiler would reduce each micro-batch's.
+        """
+
+        def total(params: Params, parts: Any) -> Any:
+            def add(total: Any, part: Any) -> tuple[Any, None]:
+                return _sum(total, of_part(params, part)), None
+
+            first = jax.tree.map(lambda x: x[0], parts)
+            zeros = _zeros(jax.eval_shape(of_part, params, first))
+            return lax.scan(add, zeros, parts)[0]
+
+        def reduced(params: Params, parts: Any) -> Any:
+            return lax.psum(total(params, parts), "data")
+
+        if self.mesh is None or self.mesh.shape["data"] == 1:
+            return total(params, parts)
+        return jax.shard_map(
+            reduced,
+            in_specs=(P(), P(None, "data")),
+            out_specs=P(),
+            axis_names={"data"},
+            check_vma=False,
+        )(params, parts)
 
 
 def _row_numbers(batch: Batch) -> Array:

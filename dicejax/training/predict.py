@@ -127,6 +127,7 @@ class Predictor:
         settings = {
             "network": self.network,
             "task": self.task,
+            "mesh": self.mesh,
             "counted": tuple(one for one in targets if one[1].kind != "positions"),
         }
         here = rows_here(batches.rows, self.mesh)

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.sharding import Mesh
 
+from dicejax.mesh import in_use
 from dicejax.metrics.score_counts import count_scores
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
@@ -97,7 +98,7 @@ def train_step(
     return state, metrics
 
 
-@functools.partial(jax.jit, static_argnames=("network", "task", "counted"))
+@functools.partial(jax.jit, static_argnames=("network", "task", "counted", "mesh"))
 def predict_step(
     params: Params,
     batch: Batch,
@@ -106,6 +107,7 @@ def predict_step(
     network: Network,
     task: Task,
     counted: tuple[tuple[str, Target], ...] = (),
+    mesh: Mesh | None = None,
 ) -> tuple[list[Predicted], dict[str, Array]]:
     """Return the parts of a batch's logits that decoding needs.
 
@@ -116,12 +118,14 @@ def predict_step(
       network: the architecture.
       task: prepares the decoding.
       counted: outputs whose scores are counted, each with its target.
+      mesh: devices over which parameters are split.
 
     Returns:
       The prepared outputs for each of the shifts; and int `[C, 2, BINS]` counts of
       scores by output, as `metrics.score_counts` has them, of the logits as they are.
     """
-    outputs = network.apply(params, batch)
+    with in_use(mesh):
+        outputs = network.apply(params, batch)
     predicted = [
         task.predicted(
             {name: x + shift.get(name, 0.0) for name, x in outputs.items()}, batch
