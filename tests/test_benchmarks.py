@@ -38,8 +38,8 @@ PROGRAMS = {
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}
-# It runs the command and its rival, each as a process.
-LONG = {"train_tokens"}
+# They train in several processes.
+LONG = {"accumulation", "train_tokens"}
 # Not a separate program: the PyTorch side of another.
 RIVALS = {"torch_tagger"}
 

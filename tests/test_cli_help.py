@@ -82,6 +82,7 @@ def test_usage_errors_heed_no_color():
         assert ("\x1b[" in done.stderr) == coloured
 
 
+@pytest.mark.exhaustive  # it takes a slow compile
 def test_a_slow_compile_of_xla_is_not_reported():
     # Folded when it is compiled, in more than the second after which XLA logs an error.
     code = (

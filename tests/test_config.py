@@ -117,7 +117,7 @@ def test_a_run_with_a_class_of_an_experiment_file_wants_that_file(tmp_path):
     with pytest.raises(InputError, match=r"no class is called 'OfThisFile'.*\$.data"):
         config.from_json(text)
     with config.classes_of(file):
-        gc.collect()  # a class goes when nothing holds it
+        gc.collect(1)  # a new class goes when nothing holds it
         found = config.from_json(text)
     assert found.data.train == 7 and type(found.data).__name__ == "OfThisFile"
     assert config.to_json(found) == text

@@ -315,7 +315,7 @@ def test_bad_numbers_end_in_one_line(project, capsys, argv, part):
     assert not (project / "runs").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive  # tests/test_own_loss.py tunes by default
 def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 

@@ -188,6 +188,7 @@ def test_an_error_of_reading_a_checkpoint_deletes_nothing(
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive  # by default the replays above stand for a process
 def test_a_process_killed_at_a_rename_resumes_alike(recorded, tmp_path):
     checkpoint = tmp_path / "run/checkpoints/6.orbax-checkpoint-tmp"
     traced = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null"]
