@@ -60,5 +60,5 @@ def attend(
         scores += bias
     scores = jnp.where(mask, scores, jnp.finfo(scores.dtype).min)
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
-    weights = dropout(weights, dropout_rate, rng)
+    weights = dropout(weights, dropout_rate, rng, axis=-1)
     return matmul(weights, value).astype(value.dtype).swapaxes(1, 2)

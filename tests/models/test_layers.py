@@ -3,10 +3,8 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from flax import nnx
 
-from dicejax.models.dropout import dropout
 from dicejax.models.layers import Dense, LayerNorm, matmul
 
 
@@ -42,24 +40,3 @@ def test_layer_norm_against_its_formula():
     norm = LayerNorm(16, epsilon=1e-6, dtype=jnp.float32)
     wanted = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-6)
     np.testing.assert_allclose(norm(jnp.asarray(x, jnp.float32)), wanted, atol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(1000, 100), (1000, 101)])
-@pytest.mark.parametrize("rate", [0.1, 0.5])
-def test_dropout_drops_its_rate_and_keeps_the_mean(shape, rate):
-    out = np.asarray(dropout(jnp.ones(shape), rate, jax.random.key(3)))
-    share = (out == 0).mean()
-    spread = np.sqrt(rate * (1 - rate) / out.size)
-    assert abs(share - rate) < 5 * spread
-    np.testing.assert_allclose(out[out != 0], 1 / (1 - rate), rtol=1e-4)
-
-
-def test_dropout_decisions_are_independent_between_the_halves_of_a_word():
-    out = np.asarray(dropout(jnp.ones((4000, 2)), 0.5, jax.random.key(0))) != 0
-    together = (out[:, 0] & out[:, 1]).mean()
-    assert abs(together - 0.25) < 5 * np.sqrt(0.25 * 0.75 / 4000)
-
-
-def test_dropout_without_a_key_is_the_identity():
-    x = jnp.arange(6.0)
-    assert dropout(x, 0.5, None) is x

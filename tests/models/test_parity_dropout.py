@@ -59,7 +59,7 @@ def places(both, batch):
     """Return the size and the rate of every dropout of ours, in turn."""
     found = []
 
-    def noted(x, rate, key):
+    def noted(x, rate, key, axis=1):
         if key is not None and rate > 0:
             found.append((x.size, rate))
         return x
@@ -95,10 +95,11 @@ def test_each_dropout_by_itself_changes_the_logits(family):
     for place in range(len(places(both, batch))):
         turns = iter(range(100))
 
-        def only_here(x, rate, key, place=place, turns=turns):
+        def only_here(x, rate, key, axis=1, place=place, turns=turns):
             if key is None or rate == 0:
                 return x
-            return dropout(x, rate, key if next(turns) == place else None)
+            key = key if next(turns) == place else None
+            return dropout(x, rate, key, axis=axis)
 
         with replaced(only_here):
             got = our_logits(both, both.params, batch, jax.random.key(3))

@@ -1,0 +1,117 @@
+"""Dropout: its rate, its scale, and which bits decide for which element."""
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.models.dropout import DropoutKeys, dropout, keep_below, kept, key_words
+
+KEYS = jax.random.split(jax.random.key(5), 3)
+
+
+def threefry(key, counter):
+    """Compute Threefry-2x32 of 13 rounds in Python's integers."""
+    low = 2**32 - 1
+    keys = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
+    x, y = ((c + k) & low for c, k in zip(counter, key, strict=True))
+    for number, by in zip(
+        range(13), itertools.cycle((13, 15, 26, 6, 17, 29, 16, 24)), strict=False
+    ):
+        x = (x + y) & low
+        y = x ^ ((y << by | y >> 32 - by) & low)
+        if number % 4 == 3:
+            turn = number // 4 + 1
+            x = (x + keys[turn % 3]) & low
+            y = (y + keys[(turn + 1) % 3] + turn) & low
+    return x, y
+
+
+def decided(key, shape, axis, place):
+    """Return the 16 bits that decide for one element of a row."""
+    quarter, along = divmod(place[axis], -(-shape[axis] // 4))
+    other = 0
+    for number, size in enumerate(shape):
+        if number != axis:
+            other = other * size + place[number]
+    word = threefry(key, (along, other))[quarter // 2]
+    return word >> 16 if quarter % 2 else word & 0xFFFF
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((2, 3, 8), 2), ((8, 3), 0), ((5, 6), 0), ((7,), 0)]
+)
+def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis):
+    threshold = 40_000
+    found = np.asarray(kept(KEYS, threshold, shape, axis))
+    for row, key in enumerate(np.asarray(key_words(KEYS)).tolist()):
+        for place in np.ndindex(*shape):
+            wanted = decided(key, shape, axis, place) < threshold
+            assert found[row][place] == wanted
+
+
+@pytest.mark.parametrize("shape", [(1000, 100), (1000, 101), (8, 125, 100)])
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_dropout_drops_its_rate_and_keeps_the_mean(shape, rate):
+    out = np.asarray(dropout(jnp.ones(shape), rate, jax.random.key(3)))
+    share = (out == 0).mean()
+    spread = np.sqrt(rate * (1 - rate) / out.size)
+    assert abs(share - rate) < 5 * spread
+    np.testing.assert_allclose(out[out != 0], 1 / (1 - rate), rtol=1e-4)
+
+
+@pytest.mark.parametrize("rate", [1e-9, 1 / 65536, 0.1, 0.5, 1 - 1e-9])
+def test_the_scale_is_that_of_the_exact_rate(rate):
+    keep = keep_below(rate) / 65536
+    assert abs(keep - (1 - rate)) <= 1 / 65536
+    out = np.asarray(dropout(jnp.ones((500, 4)), rate, jax.random.key(0)), np.float64)
+    np.testing.assert_allclose(out[out != 0], 1 / keep, rtol=1e-6)
+
+
+def test_decisions_are_independent_of_those_nearby():
+    # The four quarters of an axis share a block; neighbours have neighbouring counters.
+    shape = (4, 64, 64)
+    dropped = np.asarray(kept(KEYS, 2**15, shape, 2), float) - 0.5
+    error = 0.25 / np.sqrt(dropped.size)
+    assert abs(dropped.mean()) < 5 * 0.5 / np.sqrt(dropped.size)
+    shifts = [(0, 0, 0, by) for by in (1, 2, 16, 32, 48)]
+    shifts += [(0, 0, 1, 0), (0, 0, 1, 16), (0, 1, 0, 0), (1, 0, 0, 0), (1, 1, 1, 1)]
+    for shift in shifts:
+        moved = np.roll(dropped, shift, axis=(0, 1, 2, 3))
+        assert abs((moved * dropped).mean()) < 5 * error, shift
+
+
+def test_bits_are_uniform():
+    # Shares below 15 thresholds, of 1,600 blocks each in four quarters.
+    drawn = np.stack([kept(KEYS, 4096 * n, (400, 4, 4), 0) for n in range(1, 16)])
+    share = drawn.reshape(15, 3, 4, -1).mean(-1)
+    wanted = np.arange(1, 16)[:, None, None] / 16
+    error = np.sqrt(wanted * (1 - wanted) / 1600)
+    # One of 180 is five standard errors off once in 10,000 draws.
+    assert (np.abs(share - wanted) < 5 * error).all()
+
+
+def test_rows_draw_by_their_key_alone():
+    x = jnp.ones((3, 8, 5))
+    keys = DropoutKeys(KEYS, KEYS[0])
+    whole = dropout(x, 0.4, keys)
+    turned = dropout(x[::-1], 0.4, DropoutKeys(KEYS[::-1], KEYS[0]))
+    np.testing.assert_array_equal(turned[::-1], whole)
+    np.testing.assert_array_equal(dropout(x[1], 0.4, KEYS[1], axis=0), whole[1])
+    assert not (whole[0] == whole[1]).all()
+
+
+def test_raw_keys_and_other_generators_draw_too():
+    x = jnp.ones((2, 40))
+    raw = dropout(x, 0.5, jax.random.PRNGKey(7))
+    np.testing.assert_array_equal(raw, dropout(x, 0.5, jax.random.key(7)))
+    other = DropoutKeys.of(jax.random.key(7, impl="rbg"), jnp.arange(2))
+    out = dropout(x, 0.5, other)
+    assert 0 < (out == 0).mean() < 1
+
+
+def test_dropout_without_a_key_is_the_identity():
+    x = jnp.arange(6.0)
+    assert dropout(x, 0.5, None) is x
