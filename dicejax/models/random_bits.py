@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 ROUNDS = 13
-"""Threefry-2x32 passes all tests of BigCrush from 13 rounds on (Salmon et al., 2011)."""
+"""Threefry-2x32 passes BigCrush from 13 rounds on (Salmon et al., 2011)."""
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = np.uint32(0x1BD11BDA)
