@@ -17,7 +17,7 @@ from jax import Array
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, Embedding, LayerNorm
+from dicejax.models.layers import Dense, Embedding, LayerNorm, add_and_norm
 from dicejax.models.settings import Activation, Epsilon, Rate, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
@@ -202,13 +202,10 @@ class BertLayer(nnx.Module):
             rng=keys[0],
         ).reshape(x.shape)
         update = self.attention_output(context)
-        x = self.attention_norm(
-            x + dropout(update, config.hidden_dropout_prob, keys[1])
-        )
+        rate = config.hidden_dropout_prob
+        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
-        return self.output_norm(
-            x + dropout(update, config.hidden_dropout_prob, keys[2])
-        )
+        return add_and_norm(self.output_norm, x, update, rate, keys[2])
 
 
 class Bert(Encoder):

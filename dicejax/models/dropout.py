@@ -10,8 +10,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
 
 from dicejax.models.random_bits import sixteen_bits, threefry2x32
+
+DRAW = "dropout"
+"""The name by which `jax.checkpoint` knows what was drawn."""
 
 
 @jax.tree_util.register_dataclass
@@ -80,6 +84,7 @@ def dropout(
         mask = kept(keys.rows, threshold, x.shape[1:], axis % x.ndim - 1)
     else:
         mask = kept(keys[None], threshold, x.shape, axis % x.ndim)[0]
+    mask = checkpoint_name(mask, DRAW)
     return jnp.where(mask, x * (65536 / threshold), 0).astype(x.dtype)
 
 

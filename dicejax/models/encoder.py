@@ -16,6 +16,7 @@ from jax import Array, lax
 from dicejax.errors import shown
 from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
+from dicejax.models.layers import recomputed
 from dicejax.models.settings import Scale, Size, check_fields
 
 
@@ -26,7 +27,7 @@ def _wide(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
         least = jnp.promote_types(x.dtype, jnp.float32)
         return activation(x.astype(least)).astype(x.dtype)
 
-    return wide
+    return recomputed(wide)  # stores its input alone, in the narrow type
 
 
 ACTIVATIONS = {

@@ -6,10 +6,14 @@ normalisation is always computed in float32.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
+
+from dicejax.models.dropout import DRAW, DropoutKeys, dropout
 
 
 def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
@@ -123,6 +127,27 @@ class LayerNorm(nnx.Module):
         variance = jnp.square(centred).mean(-1, keepdims=True)
         out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
         return (out + self.bias[...]).astype(self.dtype)
+
+
+def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:
+    """Compute a function again in the backward pass instead of storing what it takes.
+
+    For chains of pointwise operations, which cost a device less than the memory they
+    are stored in. Random draws are stored: one byte for each is less than its cost.
+    """
+    stored = jax.checkpoint_policies.save_only_these_names(DRAW)
+    return jax.checkpoint(function, prevent_cse=False, policy=stored)
+
+
+def add_and_norm(
+    norm: LayerNorm, x: Array, update: Array, rate: float, rng: DropoutKeys | None
+) -> Array:
+    """Drop out an update of the hidden states, add it and normalise the sum."""
+
+    def added(x: Array, update: Array) -> Array:
+        return norm(x + dropout(update, rate, rng))
+
+    return recomputed(added)(x, update)
 
 
 class Embedding(nnx.Module):

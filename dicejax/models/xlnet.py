@@ -18,7 +18,14 @@ from jax import Array
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, Embedding, LayerNorm, matmul, normal
+from dicejax.models.layers import (
+    Dense,
+    Embedding,
+    LayerNorm,
+    add_and_norm,
+    matmul,
+    normal,
+)
 from dicejax.models.settings import Activation, Between, Epsilon, Rate, Size, TokenId
 
 ClampedLength = Annotated[int, Between(-1, 2**31 - 1)]
@@ -173,10 +180,10 @@ class XLNetLayer(nnx.Module):
             attended.reshape(-1, kernel.shape[0]), kernel.astype(self.dtype)
         )
         update = update.astype(self.dtype).reshape(x.shape)
-        x = self.attention_norm(x + dropout(update, rate, keys[1]))
+        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         inner = ACTIVATIONS[config.ff_activation](self.intermediate(x))
         update = self.output(dropout(inner, rate, keys[2]))
-        return self.output_norm(x + dropout(update, rate, keys[3]))
+        return add_and_norm(self.output_norm, x, update, rate, keys[3])
 
     def _project(self, x: Array, kernel: nnx.Param) -> Array:
         """Multiply `[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
