@@ -19,7 +19,7 @@ import jax
 import tyro
 
 from dicejax import config
-from dicejax.training.plan import plan, simulate
+from dicejax.planning.memory import plan, simulate
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch
 from dicejax.training.step import train_step
@@ -71,7 +71,7 @@ def main(argv: Sequence[str]) -> None:
     )
     simulate(experiment)
     planned = plan(experiment, warn=lambda text: print(text, file=sys.stderr))
-    bytes_planned = planned.total * jax.device_count()
+    bytes_planned = planned.peak * jax.device_count()
     added = really_added(experiment, 1 if smallest else STEPS)
     print(
         json.dumps(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+
 from rich.text import Text
 
 from dicejax.errors import visible
@@ -19,3 +24,20 @@ def literal(text: str) -> Text:
     '[red]\\x1b[0m'
     """
     return Text(visible(text, keep="\n"))
+
+
+@contextlib.contextmanager
+def hushed() -> Iterator[None]:
+    """Drop what libraries write to standard error past Python, such as logs.
+
+    Their errors are raised as exceptions.
+    """
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

@@ -77,8 +77,10 @@ SHELL = {"|", ";", ">", ">>", "<", "&"}
 
 # Commands that are parsed even where the others of the page are run.
 PARSED = {
+    "--topology": "wants a compiler that is a wheel of its own: "
+    "tests/planning/test_compiled.py runs it where that is installed",
     "--processes.coordinator": "waits for a second process: two are run by "
-    "tests/training/test_processes.py"
+    "tests/training/test_processes.py",
 }
 
 
@@ -194,11 +196,11 @@ def perform(words: list[str], where: str, train: bool = True) -> None:
 def check_installs(words: list[str], told: str) -> None:
     """Check that the extras of an installation exist; nothing is installed."""
     assert words[0] == "-e", told
-    named = re.fullmatch(r"\.(?:\[([\w,]+)\])?", words[1])
+    named = re.fullmatch(r"\.(?:\[([\w,-]+)\])?", words[1])
     assert named and len(words) == 2, told
     setup = (ROOT / "setup.cfg").read_text()
     options = setup.partition("[options.extras_require]")[2].partition("\n[")[0]
-    extras = set(re.findall(r"^(\w+) =", options, re.MULTILINE))
+    extras = set(re.findall(r"^([\w-]+) =", options, re.MULTILINE))
     assert set((named[1] or "test").split(",")) <= extras, told
 
 

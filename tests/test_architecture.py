@@ -40,6 +40,7 @@ ALLOWED = {
         "objectives",
         "tasks",
     },
+    "planning": {"config", "mesh", "models", "objectives", "training"},
     "comparison": {
         "analysis",
         "config",

@@ -33,6 +33,7 @@ PROGRAMS = {
     "input": (["DATA"], "pairs, MRPC"),
     "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),
+    "planned_steps": ([], "all-reduce"),
     "ranking": ([], "AP, logistic of log-odds"),
     "verdicts": ([], "valid at all looks"),
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
@@ -67,6 +68,8 @@ def test_every_program_is_run():
     ],
 )
 def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, request):
+    if name == "planned_steps":
+        pytest.importorskip("libtpu", reason="plan-tpu: pip install -e '.[plan-tpu]'")
     if name in NEED_TORCH:
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
     argv, shown = PROGRAMS[name]

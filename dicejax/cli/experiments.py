@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from rich.console import Console
@@ -280,13 +281,20 @@ class Profile:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """Estimate memory per device before training.
+    """Estimate memory, collectives and time of a step before training.
 
-    Compiles the training step without running it; reads the data and no weights. If
-    there are fewer devices than --mesh.data, --mesh.fsdp and --mesh.tensor ask for,
-    they are simulated on the CPU.
+    Compiles the training step without running it; reads the data and no weights. With
+    --topology it is compiled for TPUs or GPUs that this machine lacks, and what does
+    not fit ends in settings that do. Else, if there are fewer devices than --mesh.data,
+    --mesh.fsdp and --mesh.tensor ask for, they are simulated on the CPU, for memory
+    alone.
 
     Args:
+      topology: devices to compile for, as KIND:SIZE. TPUs: v4:2x2x1, v5e:4x4,
+        v5p:2x2x1, v6e:2x2, tpu7x:2x2x1 (pip install 'dicejax[plan-tpu]'); GPUs of one
+        host: h100:8, h200:8, a100:8 (pip install 'dicejax[plan-gpu]').
+      find: try meshes, micro-batches and --training.remat for the topology, and list
+        those that fit, fastest bound first.
       json: print one JSON object instead of a table.
       loss: override the experiment's loss, using its default settings.
       optimizer: override the experiment's optimizer, using its default settings
@@ -296,6 +304,8 @@ class Plan:
     """
 
     file: ExperimentFile
+    topology: Annotated[str | None, arg(metavar="KIND:SIZE")] = None
+    find: bool = False
     json: bool = False
     loss: Name = None
     optimizer: Name = None
@@ -304,7 +314,12 @@ class Plan:
 
     def __call__(self, console: Console) -> None:
         """Compile and print."""
-        from dicejax.training.plan import plan, shown, simulate
+        if self.topology is not None:
+            self._for_topology(self.topology, noting(console))
+            return
+        if self.find:
+            raise InputError("plan: --find wants --topology, the devices to plan for")
+        from dicejax.planning.memory import plan, shown, simulate
 
         simulate(self.settings)
         found = plan(self.settings, noting(console))
@@ -313,3 +328,23 @@ class Plan:
             return
         for name, value in shown(found):
             show(f"{name:24} {value}")
+
+    def _for_topology(self, name: str, note: Callable[[str], None]) -> None:
+        """Compile for devices that are not there."""
+        from dicejax.planning import search, step, topologies
+
+        topology = topologies.named(name)
+        topologies.need_compiler(topology.device.platform)
+        topologies.without_devices()
+        if self.find:
+            found = search.find(self.settings, topology, note)
+            show(search.to_json(found) if self.json else search.table(found))
+            return
+        planned = search.plan(self.settings, topology, note)
+        if self.json:
+            show(search.to_json(planned))
+            return
+        for label, value in step.lines(planned.step):
+            show(f"{label:24} {value}")
+        if planned.remedy:
+            show(planned.remedy)

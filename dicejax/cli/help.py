@@ -54,7 +54,11 @@ EXAMPLES = {
         "dicejax predict runs/first --file texts.txt --json",
     ],
     "profile": ["dicejax profile mine.py --out profile"],
-    "plan": ["dicejax plan mine.py --mesh.fsdp 8 --training.micro_batches 4"],
+    "plan": [
+        "dicejax plan mine.py --mesh.fsdp 8 --training.micro_batches 4",
+        "dicejax plan mine.py --topology v5e:4x4 --mesh.fsdp 16",
+        "dicejax plan mine.py --topology h100:8 --find",
+    ],
     "export": ["dicejax export runs/first model"],
     "plot": ["dicejax plot runs/first"],
 }

@@ -13,8 +13,10 @@ from jax.sharding import Mesh
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import AXES, MeshShape
+from dicejax.objectives import Objective
 from dicejax.training.setup import Setup, describe
 from dicejax.training.sharding import by_rows, placed
+from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 
@@ -30,7 +32,7 @@ class MemoryPlan:
       optimizer: the part of the optimizer state, an average of weights included.
       batch: the part of a batch.
       temporary: activations, gradients and other intermediate values.
-      total: at the peak; the state after a step takes the place of that before it.
+      peak: most at once; the state after a step takes the place of that before it.
     """
 
     mesh: dict[str, int]
@@ -40,7 +42,7 @@ class MemoryPlan:
     optimizer: int
     batch: int
     temporary: int
-    total: int
+    peak: int
 
 
 def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
@@ -63,27 +65,69 @@ def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
 
 def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
     """Estimate the memory of a run's step by compiling it for a mesh."""
-    batches, objective = setup.batches(mesh), setup.objective
-    state = placed(setup.abstract_state(), mesh)
-    rows = by_rows(mesh)
-    batch = {
-        name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
-        for name, array in batches[0].arrays.items()
-    }
-    memory = _compiled(setup, mesh, state, batch, objective).memory_analysis()
-    width = batch["input_ids"].shape[1]
-    params = _bytes_per_device(state.params)
-    kept = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    step = Step.of(setup, mesh)
+    compiled = step.lower().compile()
+    rows, width = step.batch["input_ids"].shape
     return MemoryPlan(
         mesh=dict(mesh.shape),
-        rows=batches.rows,
+        rows=rows,
         max_length=width,
-        parameters=params,
-        optimizer=_bytes_per_device(state) - params,
-        batch=_bytes_per_device(batch),
-        temporary=memory.temp_size_in_bytes,
-        total=memory.argument_size_in_bytes + memory.temp_size_in_bytes + kept,
+        **step.held(),
+        temporary=compiled.memory_analysis().temp_size_in_bytes,
+        peak=peak_bytes(compiled),
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step before it is compiled: shapes of its inputs, and its settings.
+
+    Attributes:
+      state: shapes of the training state, with shardings.
+      batch: the same of a batch's arrays, by name.
+      objective: as `train_step` takes it.
+      settings: its static arguments, `mesh` among them.
+    """
+
+    state: TrainState
+    batch: dict[str, jax.ShapeDtypeStruct]
+    objective: Objective
+    settings: dict[str, Any]
+
+    @classmethod
+    def of(cls, setup: Setup, mesh: Mesh) -> Step:
+        """Return a run's first step.
+
+        Raises:
+          InputError: the batch does not divide over the mesh.
+        """
+        rows = by_rows(mesh)
+        batch = {
+            name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
+            for name, array in setup.batches(mesh)[0].arrays.items()
+        }
+        state = placed(setup.abstract_state(), mesh)
+        return cls(state, batch, setup.objective, setup.step_settings(mesh))
+
+    def lower(self) -> jax.stages.Lowered:
+        """Trace it."""
+        return train_step.lower(self.state, self.batch, self.objective, **self.settings)
+
+    def held(self) -> dict[str, int]:
+        """Return the bytes of the inputs on each device."""
+        params = _bytes_per_device(self.state.params)
+        return {
+            "parameters": params,
+            "optimizer": _bytes_per_device(self.state) - params,
+            "batch": _bytes_per_device(self.batch),
+        }
+
+
+def peak_bytes(compiled: jax.stages.Compiled) -> int:
+    """Return the bytes on each device at the peak of a compiled step."""
+    memory = compiled.memory_analysis()
+    kept = memory.output_size_in_bytes - memory.alias_size_in_bytes
+    return memory.argument_size_in_bytes + memory.temp_size_in_bytes + kept
 
 
 def simulate(experiment: Experiment) -> None:
@@ -118,13 +162,6 @@ def _named(shape: MeshShape) -> int:
     return math.prod((shape.data or 1, shape.fsdp, shape.tensor))
 
 
-def _compiled(
-    setup: Setup, mesh: Mesh, state: Any, batch: Any, objective: Any
-) -> jax.stages.Compiled:
-    settings = setup.step_settings(mesh)
-    return train_step.lower(state, batch, objective, **settings).compile()
-
-
 def _bytes_per_device(tree: Any) -> int:
     """Add up the bytes of arrays on one device."""
     total = 0
@@ -144,7 +181,7 @@ def shown(found: MemoryPlan) -> list[tuple[str, str]]:
         "optimizer": found.optimizer,
         "batch": found.batch,
         "activations, gradients": found.temporary,
-        "at the peak": found.total,
+        "at the peak": found.peak,
     }
     return [
         ("mesh", axes),

@@ -1,0 +1,155 @@
+"""Steps of BERT-large and XLNet-large on TPUs and GPUs, compiled without one.
+
+Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
+no data is read. Each step is named by its model, its topology, the lengths of the
+mesh's axes data, fsdp and tensor, and the rows per device; `remat` and `xK` for K
+micro-batches may follow; several names make several rows. Needs the extras plan-tpu
+and plan-gpu.
+
+usage:    python benchmarks/planned_steps.py [--smallest] [MODEL/TOPOLOGY/D,F,T/ROWS]
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+
+from dicejax.errors import InputError
+from dicejax.mesh import MeshShape, batch_parts
+from dicejax.models.bert import BertConfig
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+from dicejax.models.xlnet import XLNetConfig
+from dicejax.objectives import SelfAdjustingDice
+from dicejax.optimizers import AdamW
+from dicejax.planning import topologies
+from dicejax.planning.memory import Step
+from dicejax.planning.step import StepPlan, planned
+from dicejax.training.sharding import by_rows, placed
+from dicejax.training.state import abstract_state
+
+MODELS: dict[str, EncoderConfig] = {
+    "bert-large": BertConfig(
+        vocab_size=28996,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
+    ),
+    "xlnet-large": XLNetConfig(
+        vocab_size=32000, d_model=1024, n_layer=24, n_head=16, d_inner=4096
+    ),
+    "tiny": BertConfig(
+        vocab_size=512,
+        hidden_size=128,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=256,
+    ),
+}
+LENGTH = 512
+STEPS = (
+    "bert-large/v5e:1x1/1,1,1/4",
+    "bert-large/v5e:1x1/1,1,1/8/remat",
+    "bert-large/v5e:4x4/16,1,1/2",
+    "bert-large/v5e:4x4/1,16,1/8",
+    "bert-large/v5e:4x4/1,16,1/1",
+    "bert-large/v5e:4x4/4,1,4/8",
+    "bert-large/v5p:2x2x1/4,1,1/8",
+    "bert-large/v6e:1x1/1,1,1/8",
+    "bert-large/h100:8/8,1,1/8",
+    "bert-large/h100:8/1,8,1/4",
+    "bert-large/h100:8/2,1,4/8",
+    "xlnet-large/v5e:4x4/16,1,1/2",
+    "xlnet-large/v5e:4x4/1,16,1/1",
+    "xlnet-large/v5e:4x4/4,1,4/8",
+)
+COLUMNS = (
+    "step",
+    "peak GiB",
+    "GB moved",
+    "GB reduced and gathered",
+    "GB sent",
+    "M cycles",
+    "utilisation by cycles",
+    "compiled in s",
+)
+
+
+def plan(name: str) -> StepPlan:
+    """Compile the step of a name.
+
+    Raises:
+      InputError: the topology is unknown, or its compiler is missing.
+    """
+    model, topology_name, axes, per_device, *options = name.split("/")
+    topology = topologies.named(topology_name)
+    data, fsdp, tensor = map(int, axes.split(","))
+    mesh = MeshShape(data=data, fsdp=fsdp, tensor=tensor).make(topology.devices())
+    network = Network(
+        encoder=MODELS[model],
+        heads=(("tags", TokenHead(classes=9)),),
+        precision="bfloat16",
+        remat="remat" in options,
+    )
+    objective = SelfAdjustingDice().bind_outputs(("tags",))
+    rows = int(per_device) * batch_parts(mesh)
+    integers = jax.ShapeDtypeStruct((rows, LENGTH), jnp.int32, sharding=by_rows(mesh))
+    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
+    micro = [int(word[1:]) for word in options if word.startswith("x")]
+    step = Step(
+        placed(abstract_state(network, AdamW(), objective), mesh),
+        dict.fromkeys(names, integers),
+        objective,
+        {
+            "network": network,
+            "optimizer": AdamW(),
+            "micro_batches": micro[0] if micro else 1,
+            "mesh": mesh,
+        },
+    )
+    return planned(step, topology)
+
+
+def row(name: str, found: StepPlan) -> str:
+    """Format a plan as a row of a Markdown table."""
+    cells = [name, f"{found.peak / 2**30:.2f}" + ("" if found.fits else ", too much")]
+    if found.collectives is None or found.bytes_moved is None:
+        cells += [""] * 5
+    else:
+        kinds = found.collectives.items()
+        arrays = ", ".join(f"{x['bytes'] / 1e9:.2f} {kind}" for kind, x in kinds)
+        cells += [
+            f"{found.bytes_moved / 1e9:.1f}",
+            arrays,
+            f"{sum(x['wire'] for _, x in kinds) / 1e9:.2f}",
+            f"{found.cycles / 1e6:.1f}" if found.cycles else "",
+            f"{found.utilisation['cycles']:.1%}" if found.cycles else "",
+        ]
+    return "| " + " | ".join([*cells, f"{found.compile_seconds:.0f}"]) + " |"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Print a table, each row as soon as its step is compiled."""
+    names = [word for word in argv if word != "--smallest"]
+    if "--smallest" in argv:
+        names = ["tiny/v5e:2x2/2,2,1/1"]
+    topologies.without_devices()
+    print(f"| {' | '.join(COLUMNS)} |")
+    print("|" + " --- |" * len(COLUMNS))
+    for name in names or STEPS:
+        try:
+            print(row(name, plan(name)), flush=True)
+        except InputError as error:
+            print(f"planned_steps.py: {error}", file=sys.stderr)
+            return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""What a training step takes, from its compiled program: memory, collectives, time."""

@@ -1,0 +1,244 @@
+"""Accelerators that a step can be compiled for without one, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental import topologies
+
+from dicejax.errors import InputError, first_line, hint, shown
+from dicejax.terminal import hushed
+from dicejax.training.hardware import peak_flops
+
+# Read once, when libtpu is loaded. Without them it asks Google Cloud what machine this
+# is, logs that it cannot tell, and allows one process of a machine to load it.
+_LIBTPU = {
+    "TPU_SKIP_MDS_QUERY": "1",
+    "TPU_WORKER_HOSTNAMES": "localhost",
+    "TPU_ACCELERATOR_TYPE": "v5litepod-16",
+    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
+}
+_COMPILERS = {
+    "tpu": ("plan-tpu", ["libtpu"]),
+    "cuda": ("plan-gpu", ["jax_cuda12_plugin", "jax_cuda13_plugin"]),
+}
+_FRACTION = "XLA_PYTHON_CLIENT_MEM_FRACTION"
+
+
+@dataclasses.dataclass(frozen=True)
+class Device:
+    """A kind of accelerator.
+
+    Attributes:
+      name: short, such as `v5e`.
+      platform: `tpu` or `cuda`.
+      kind: as `jax.Device.device_kind` has it.
+      memory: bytes that a program can use: TPUs keep some of theirs, and of a GPU JAX
+        takes all only where told so, see `usable`.
+      bandwidth: bytes per second between chip and memory.
+      wire: bytes per second that it can send to others: on all links of a TPU, or
+        NVLink's in one direction.
+      clock: cycles per second. A TPU's is its peak by the operations per cycle.
+      dimensions: numbers in a topology's size: 2 for `4x4`, 1 for a count.
+      chips: largest number of chips connected like this.
+      options: for TPUs what libtpu is given, for GPUs XLA's description of the device.
+      source: of the figures; the memory of TPUs is the compiler's limit.
+    """
+
+    name: str
+    platform: str
+    kind: str
+    memory: int
+    bandwidth: float
+    wire: float
+    clock: float
+    dimensions: int
+    chips: int
+    options: Mapping[str, Any]
+    source: str
+
+    @property
+    def flops(self) -> float:
+        """Peak operations per second in bfloat16.
+
+        >>> DEVICES["v5e"].flops
+        197000000000000.0
+        """
+        peak = peak_flops(self.kind)
+        assert peak is not None, self.kind
+        return peak
+
+    @property
+    def usable(self) -> int:
+        """Bytes that the arrays of a step may take.
+
+        On a GPU JAX takes three quarters of the memory, or the share that the
+        environment's XLA_PYTHON_CLIENT_MEM_FRACTION names.
+
+        Raises:
+          InputError: the environment names no share.
+        """
+        if self.platform != "cuda":
+            return self.memory
+        text = os.environ.get(_FRACTION, "0.75")
+        try:
+            share = float(text)
+        except ValueError:
+            share = math.nan
+        if not 0 < share <= 1:
+            raise InputError(
+                f"{_FRACTION} is {shown(text)}; want more than 0, at most 1"
+            )
+        return int(share * self.memory)
+
+
+def _devices() -> dict[str, Device]:
+    text = Path(__file__).with_name("topologies.json").read_text()
+    return {name: Device(name=name, **row) for name, row in json.loads(text).items()}
+
+
+DEVICES = _devices()
+"""The known accelerators by name."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Topology:
+    """Some accelerators, connected.
+
+    Attributes:
+      device: their kind.
+      size: length of each dimension; for GPUs their number.
+    """
+
+    device: Device
+    size: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.device.name}:{'x'.join(map(str, self.size))}"
+
+    def devices(self) -> list[jax.Device]:
+        """Return the devices, for which programs can be compiled but not run.
+
+        Raises:
+          InputError: the compiler is not installed, or does not know the topology.
+        """
+        need_compiler(self.device.platform)
+        try:
+            with hushed():
+                made = topologies.get_topology_desc(**self._description())
+        except (RuntimeError, NotImplementedError) as error:
+            raise InputError(f"topology {self}: {first_line(error)}") from error
+        return list(made.devices)
+
+    def _description(self) -> dict[str, Any]:
+        device = self.device
+        if device.platform == "cuda":
+            [count] = self.size
+            return {
+                "platform": "cuda",
+                "topology_name": "",
+                "target_config": protobuf_text(device.options),
+                "topology": f"1x1x{count}",  # slices, hosts, devices of a host
+            }
+        whole_hosts = not any(length % 2 for length in self.size[:2])
+        bounds = {} if whole_hosts else {"chips_per_host_bounds": [1, 1, 1]}
+        return {
+            "platform": "tpu",
+            "topology_name": str(self),
+            **device.options,
+            **bounds,
+        }
+
+
+def named(name: str) -> Topology:
+    """Return the topology of a name such as `v5e:4x4` or `h100:8`.
+
+    >>> named("h100:8").size, str(named("v5p:2x2x1"))
+    ((8,), 'v5p:2x2x1')
+
+    Raises:
+      InputError: there is none of this name.
+    """
+    kind, _, size = name.partition(":")
+    if kind not in DEVICES:
+        raise InputError(
+            f"topology {shown(name)} is unknown; known: {', '.join(examples())}"
+            f"{hint(kind, DEVICES)}"
+        )
+    device = DEVICES[kind]
+    if not re.fullmatch(r"[1-9]\d{0,4}(x[1-9]\d{0,4})*", size):
+        raise InputError(f"topology {shown(name)} has no size; {_want(device)}")
+    lengths = tuple(map(int, size.split("x")))
+    if len(lengths) != device.dimensions:
+        raise InputError(f"topology {shown(name)} has the wrong size; {_want(device)}")
+    if math.prod(lengths) > device.chips:
+        raise InputError(
+            f"topology {name} has {math.prod(lengths)} chips; "
+            f"at most {device.chips} {kind} are connected"
+        )
+    return Topology(device, lengths)
+
+
+def examples() -> list[str]:
+    """Return a name of a topology of each kind of device.
+
+    >>> examples()[:2]
+    ['v4:2x2x1', 'v5e:4x4']
+    """
+    sizes = {1: "8", 2: "4x4", 3: "2x2x1"}
+    return [f"{name}:{sizes[device.dimensions]}" for name, device in DEVICES.items()]
+
+
+def _want(device: Device) -> str:
+    words = {1: "a number of devices", 2: "two lengths", 3: "three lengths"}
+    [like] = [one for one in examples() if one.startswith(f"{device.name}:")]
+    return f"want {words[device.dimensions]}, as in {like}"
+
+
+def need_compiler(platform: str) -> None:
+    """Check that a platform's compiler is installed.
+
+    Raises:
+      InputError: it is not.
+    """
+    extra, packages = _COMPILERS[platform]
+    if not any(map(importlib.util.find_spec, packages)):
+        raise InputError(
+            f"the compiler for this topology is missing: pip install 'dicejax[{extra}]'"
+        )
+
+
+def without_devices() -> None:
+    """Let JAX use the CPU alone, before it is used, and quieten the compilers.
+
+    Devices that the machine has are left alone: a run may be using them.
+    """
+    os.environ.update(_LIBTPU)
+    os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    jax.config.update("jax_platforms", "cpu")
+    with hushed():
+        jax.devices()
+
+
+def protobuf_text(fields: Mapping[str, Any]) -> str:
+    r"""Write a message in protobuf's text format.
+
+    >>> protobuf_text({"a": {"b": 1}, "c": "d"})
+    'a {\nb: 1\n}\nc: "d"'
+    """
+    lines = []
+    for name, value in fields.items():
+        if isinstance(value, Mapping):
+            lines.append(f"{name} {{\n{protobuf_text(value)}\n}}")
+        else:
+            lines.append(f"{name}: {json.dumps(value)}")
+    return "\n".join(lines)

@@ -1,0 +1,172 @@
+"""Steps compiled for TPUs and GPUs that are not there."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from dicejax.cli import run
+from dicejax.mesh import MeshShape
+from dicejax.models.bert import BertConfig
+from dicejax.models.heads import TokenHead
+from dicejax.models.network import Network
+from dicejax.objectives import SelfAdjustingDice
+from dicejax.optimizers import AdamW
+from dicejax.planning import topologies
+from dicejax.planning.memory import Step
+from dicejax.planning.step import bytes_needed, planned
+from dicejax.planning.topologies import named
+from dicejax.training.sharding import by_rows, placed
+from dicejax.training.state import abstract_state
+from dicejax.training.throughput import flops_per_token
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = str(ROOT / "experiments/quickstart.py")
+ROWS, LENGTH, CLASSES = 8, 64, 3
+CONFIG = BertConfig(
+    vocab_size=512,
+    hidden_size=128,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=256,
+)
+tpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is None,
+    reason="plan-tpu: pip install -e '.[plan-tpu]'",
+)
+gpu = pytest.mark.skipif(
+    not any(map(importlib.util.find_spec, ["jax_cuda12_plugin", "jax_cuda13_plugin"])),
+    reason="plan-gpu: pip install -e '.[plan-gpu]'",
+)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch):
+    for name, value in topologies._LIBTPU.items():
+        monkeypatch.setenv(name, value)
+
+
+def step_plan(name, **mesh):
+    topology = named(name)
+    mesh = MeshShape(**mesh).make(topology.devices())
+    network = Network(
+        encoder=CONFIG,
+        heads=(("tags", TokenHead(classes=CLASSES)),),
+        precision="bfloat16",
+    )
+    objective = SelfAdjustingDice().bind_outputs(("tags",))
+    integers = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=by_rows(mesh))
+    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
+    step = Step(
+        placed(abstract_state(network, AdamW(), objective), mesh),
+        dict.fromkeys(names, integers),
+        objective,
+        {"network": network, "optimizer": AdamW(), "mesh": mesh},
+    )
+    return planned(step, topology)
+
+
+def flops_of_a_device():
+    """6 x parameters x tokens, attention and the head, of a fourth of the rows."""
+    per_token = flops_per_token(CONFIG, LENGTH) + 6 * CONFIG.hidden_size * CLASSES
+    return per_token * ROWS * LENGTH / 4
+
+
+@tpu
+def test_the_step_does_the_operations_of_its_parameters():
+    found = step_plan("v5e:2x2", data=2, fsdp=2)
+    assert found.flops == flops_of_a_device()
+    assert found.fits and found.peak < found.memory
+    assert found.peak >= found.parameters + found.optimizer + found.batch
+    assert found.cycles > found.flops / 2**17  # at 2**17 operations per cycle
+    assert set(found.collectives) >= {"all-reduce", "all-gather"}
+    assert 0 < found.utilisation["cycles"] <= found.utilisation["bound"] <= 1
+    assert max(found.seconds.values()) == found.bound
+
+
+@tpu
+def test_a_program_that_does_not_fit_says_how_much_it_needs():
+    devices = named("v5e:2x2").devices()
+    everywhere = NamedSharding(MeshShape().make(devices), P())
+    size = 2**36  # bytes of the argument, and of the result
+    large = jax.ShapeDtypeStruct((size // 4,), jnp.float32, sharding=everywhere)
+    with pytest.raises(jax.errors.JaxRuntimeError) as error:
+        jax.jit(lambda x: x + 1).lower(large).compile()
+    assert 2 * size <= bytes_needed(str(error.value)) < 2.1 * size
+
+
+@tpu
+def test_single_chips_and_pairs_of_cores_are_devices():
+    for name, count in [("v5e:1x1", 1), ("v4:2x2x1", 4), ("tpu7x:2x2x1", 8)]:
+        devices = named(name).devices()
+        assert len(devices) == count
+        assert devices[0].device_kind == named(name).device.kind
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("v5e:2x2", marks=tpu), pytest.param("h100:4", marks=gpu)],
+)
+def test_the_command_prints_json_and_nothing_else(name):
+    words = [
+        *("plan", QUICKSTART, "--topology", name, "--json", "--mesh.fsdp", "4"),
+        *("--encoder.num_hidden_layers", "1", "--encoder.hidden_size", "128"),
+        *("--encoder.intermediate_size", "512", "--encoder.num_attention_heads", "2"),
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", "from dicejax.cli import main; main()", *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+    )
+    values = json.loads(done.stdout)
+    assert done.stderr == ""
+    assert values["mesh"] == {"data": 1, "fsdp": 4, "tensor": 1}
+    assert values["parameters"] < values["peak"] < values["memory"]
+    assert values["collectives"]["all-gather"]["bytes"] > 0
+    assert values["remedy"] is None
+    assert ("cycles" in values["seconds"]) == (name == "v5e:2x2")
+    # 6 x parameters x tokens of the layer's products, and attention; the head is 1%.
+    tokens = values["rows"] * values["max_length"] / 4
+    layer = 12 * 128**2 + 2 * 128 * values["max_length"]
+    assert values["flops"] == pytest.approx(6 * tokens * layer, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["--topology", "v5:4x4"], "topology 'v5:4x4' is unknown; known: v4:2x2x1"),
+        (["--topology", "v5e"], "has no size"),
+        (["--find"], "plan: --find wants --topology"),
+    ],
+)
+def test_wrong_words_are_reported_in_one_line(words, said, capsys):
+    assert run(["plan", QUICKSTART, *words]) == 2
+    stderr = capsys.readouterr().err
+    assert said in stderr
+    assert len(stderr.splitlines()) == 1
+
+
+def test_a_missing_wheel_is_reported_in_one_line(monkeypatch, capsys):
+    monkeypatch.setitem(topologies._COMPILERS, "tpu", ("plan-tpu", ["no_such_wheel"]))
+    assert run(["plan", QUICKSTART, "--topology", "v5e:2x2"]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert line.endswith("pip install 'dicejax[plan-tpu]'")
+
+
+@tpu
+def test_a_mesh_that_does_not_multiply_to_the_devices_is_refused(capsys):
+    words = ["--topology", "v5e:2x2", "--mesh.data", "3"]
+    assert run(["plan", QUICKSTART, *words]) == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "takes 3 devices and there are 4" in line

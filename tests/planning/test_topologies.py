@@ -1,0 +1,72 @@
+"""Names of topologies, their figures, and what is said of those that cannot be."""
+
+import math
+
+import pytest
+
+from dicejax.errors import InputError
+from dicejax.planning import topologies
+from dicejax.planning.topologies import DEVICES, named, protobuf_text
+
+
+@pytest.mark.parametrize("name", topologies.examples())
+def test_each_example_is_known(name):
+    topology = named(name)
+    assert str(topology) == name
+    device = topology.device
+    assert device.flops > device.bandwidth > device.wire > 0
+    assert device.memory > 2**33
+    assert device.source
+
+
+@pytest.mark.parametrize("name", ["v4", "v5e", "v5p", "v6e", "tpu7x"])
+def test_a_tpu_does_a_power_of_two_of_operations_per_cycle(name):
+    per_cycle = math.log2(DEVICES[name].flops / DEVICES[name].clock)
+    assert per_cycle == pytest.approx(round(per_cycle), abs=0.01)
+
+
+@pytest.mark.parametrize(
+    "name, said",
+    [
+        ("v5:4x4", "topology 'v5:4x4' is unknown; known: v4:2x2x1, v5e:4x4"),
+        ("", "is unknown"),
+        ("v5e", "has no size; want two lengths, as in v5e:4x4"),
+        ("v5e:", "has no size"),
+        ("v5e:0x4", "has no size"),
+        ("v5e:4x4x4", "has the wrong size; want two lengths"),
+        ("v5p:4x4", "want three lengths, as in v5p:2x2x1"),
+        ("h100:2x4", "want a number of devices, as in h100:8"),
+        ("v5e:32x32", "1024 chips; at most 256 v5e are connected"),
+        ("h100:9", "at most 8 h100"),
+    ],
+)
+def test_a_wrong_name_is_refused_in_one_line(name, said):
+    with pytest.raises(InputError) as error:
+        named(name)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("platform, extra", [("tpu", "plan-tpu"), ("cuda", "plan-gpu")])
+def test_a_missing_compiler_names_its_extra(platform, extra, monkeypatch):
+    monkeypatch.setitem(topologies._COMPILERS, platform, (extra, ["no_such_wheel"]))
+    with pytest.raises(InputError, match=rf"pip install 'dicejax\[{extra}\]'"):
+        topologies.need_compiler(platform)
+
+
+def test_jax_takes_three_quarters_of_a_gpu_unless_told(monkeypatch):
+    device = DEVICES["h100"]
+    monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
+    assert device.usable == int(0.75 * device.memory)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", ".9")
+    assert device.usable == int(0.9 * device.memory)
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_MEM_FRACTION", "much")
+    with pytest.raises(InputError, match="want more than 0"):
+        _ = device.usable
+    assert DEVICES["v5e"].usable == DEVICES["v5e"].memory
+
+
+def test_a_description_is_protobuf_text():
+    text = protobuf_text(DEVICES["h100"].options)
+    assert text.startswith("gpu_device_info {\ncuda_compute_capability {\nmajor: 9\n}")
+    assert 'device_description_str: "NVIDIA H100 80GB HBM3"' in text
