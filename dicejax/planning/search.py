@@ -344,12 +344,14 @@ def table(found: Found) -> str:
     """Format the settings that fit as lines, and how many were tried."""
     lines = []
     if found.fitting:
-        lines.append(f"{'ms at least':>11}  {'GiB':>7}  {'MB sent':>9}  settings")
+        lines.append(
+            f"{'ms at least':>11}  {'rows':>6}  {'GiB':>7}  {'MB sent':>9}  settings"
+        )
     for one, step in found.fitting:
         sent = sum(sums["wire"] for sums in (step.collectives or {}).values())
         lines.append(
-            f"{1e3 * (step.bound or 0):11,.2f}  {step.peak / _GIB:7,.2f}  "
-            f"{sent / 1e6:9,.1f}  {one.flags()}"
+            f"{1e3 * (step.bound or 0):11,.2f}  {step.rows:6}  "
+            f"{step.peak / _GIB:7,.2f}  {sent / 1e6:9,.1f}  {one.flags()}"
         )
     tried = len(found.fitting) + len(found.failing)
     total = f"{len(found.fitting)} of {tried} settings tried fit"

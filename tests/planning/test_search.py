@@ -128,7 +128,7 @@ def test_the_fastest_that_fits_comes_first():
     ]
     assert len(said) == 7 and said[0].endswith("30.00 GiB, does not fit")
     table = search.table(found).splitlines()
-    assert table[1].split()[:3] == ["16.00", "12.00", "3.0"]
+    assert table[1].split()[:4] == ["16.00", "16", "12.00", "3.0"]
     assert table[-1] == "4 of 7 settings tried fit"
     values = json.loads(search.to_json(found))
     assert values["fitting"][0]["peak"] == 12 * GIB
