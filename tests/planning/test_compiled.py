@@ -114,7 +114,10 @@ def test_single_chips_and_pairs_of_cores_are_devices():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [pytest.param("v5e:2x2", marks=tpu), pytest.param("h100:4", marks=gpu)],
+    [
+        pytest.param("v5e:2x2", marks=tpu),
+        pytest.param("h100:4", marks=[gpu, pytest.mark.exhaustive]),
+    ],
 )
 def test_the_command_prints_json_and_nothing_else(name):
     words = [
