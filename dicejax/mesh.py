@@ -97,10 +97,28 @@ def pin_rows(x: jax.Array) -> jax.Array:
     split over `fsdp`, it splits the width of the hidden states instead of their rows,
     and each device holds all rows.
     """
-    mesh = jax.sharding.get_abstract_mesh()
-    types = dict(zip(mesh.axis_names, mesh.axis_types, strict=True))
-    axes = tuple(name for name in BATCH_AXES if types.get(name) == AxisType.Auto)
+    axes = tuple(name for name in automatic_axes() if name in BATCH_AXES)
     return jax.lax.with_sharding_constraint(x, P(axes)) if axes else x
+
+
+def automatic_axes() -> dict[str, int]:
+    """Return the axes, with their sizes, over which the compiler splits arrays.
+
+    They are those of the mesh that is `in_use`, without those of a `shard_map` around.
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    types = zip(mesh.axis_names, mesh.axis_types, strict=True)
+    return {name: mesh.shape[name] for name, kind in types if kind == AxisType.Auto}
+
+
+def platform() -> str:
+    """Return the platform that is compiled for: of the mesh `in_use`, or the default.
+
+    >>> platform()
+    'cpu'
+    """
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return jax.default_backend() if device is None else device.platform
 
 
 def _advice(devices: int, shared: int) -> str:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
+from jax.sharding import PartitionSpec as P
 
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.mesh import BATCH_AXES, automatic_axes, platform
+from dicejax.models import attention_tpu
+from dicejax.models.dropout import DropoutKeys, dropout, keep_below, key_words
 from dicejax.models.layers import matmul
+
+HEAD_AXIS = "tensor"
 
 
 def segment_mask(segment_ids: Array) -> Array:
@@ -27,19 +34,24 @@ def attend(
     query: Array,
     key: Array,
     value: Array,
-    mask: Array,
+    mask: Array | None = None,
     *,
+    segment_ids: Array | None = None,
     bias: Array | None = None,
     dropout_rate: float = 0.0,
     rng: DropoutKeys | None = None,
 ) -> Array:
     """Compute scaled dot-product attention with a softmax in at least float32.
 
+    TPUs run `attention_tpu` for packed rows that fit it: by `segment_ids`, without
+    bias. It drops the same weights.
+
     Args:
       query: `[B, T, N, H]`.
       key: `[B, S, N, H]`.
       value: `[B, S, N, H]`.
       mask: bool, broadcastable to `[B, N, T, S]`; true where a position may be seen.
+      segment_ids: int `[B, T]`, instead of a mask: see `segment_mask`.
       bias: added to the scaled scores; broadcastable to `[B, N, T, S]`.
       dropout_rate: share of the attention weights set to zero.
       rng: keys for dropout; None switches dropout off.
@@ -47,6 +59,10 @@ def attend(
     Returns:
       `[B, T, N, H]` in the type of `value`.
     """
+    if mask is None:
+        if bias is None and runs_on_tpu(query.shape, query.dtype):
+            return _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
+        mask = segment_mask(segment_ids)
     undropped = rng is None or dropout_rate == 0.0
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
         return jax.nn.dot_product_attention(query, key, value, bias, mask)
@@ -62,3 +78,59 @@ def attend(
     weights = jax.nn.softmax(scores, axis=-1).astype(value.dtype)
     weights = dropout(weights, dropout_rate, rng, axis=-1)
     return matmul(weights, value).astype(value.dtype).swapaxes(1, 2)
+
+
+def runs_on_tpu(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
+    """Whether attention of `[B, T, N, H]` within segments runs as the TPU's kernel.
+
+    The compiler does not split kernels over devices: the mesh has to be `in_use`, and
+    to divide the rows and the heads.
+    """
+    if platform() != "tpu":
+        return False
+    mesh, axes = jax.sharding.get_abstract_mesh(), automatic_axes()
+    if mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
+        return False
+    rows, length, heads, width = shape
+    parts = math.prod(axes.get(name, 1) for name in BATCH_AXES)
+    heads_here, odd = divmod(heads, axes.get(HEAD_AXIS, 1))
+    if rows % parts or odd or axes.keys() - {*BATCH_AXES, HEAD_AXIS}:
+        return False
+    return attention_tpu.fits(length, heads_here, width, dtype)
+
+
+def _on_tpu(
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array,
+    rate: float,
+    rng: DropoutKeys | None,
+) -> Array:
+    """Run the kernel on each device's rows and heads."""
+    undropped = rng is None or rate == 0.0
+    form = attention_tpu.Form(query.shape[-1], None if undropped else keep_below(rate))
+    rows, _, heads, width = query.shape
+    words = jnp.zeros((rows, 2), jnp.uint32) if undropped else key_words(rng.rows)
+    axes = automatic_axes()
+    split = HEAD_AXIS in axes
+
+    def here(segment_ids: Array, words: Array, *arrays: Array) -> Array:
+        first = lax.axis_index(HEAD_AXIS) * arrays[0].shape[-1] // width if split else 0
+        heads = jnp.full((len(words), 1), first, jnp.uint32)
+        draws = jnp.concatenate([words, heads], axis=1)
+        return attention_tpu.attention(*arrays, segment_ids, draws, form)
+
+    if axes:
+        batch = P(tuple(name for name in BATCH_AXES if name in axes))
+        of_heads = P(*batch, None, HEAD_AXIS if split else None)
+        here = jax.shard_map(
+            here,
+            in_specs=(batch, batch, *(of_heads,) * 3),
+            out_specs=of_heads,
+            axis_names=set(axes),
+            check_vma=False,
+        )
+    # Heads side by side, as the products leave them: nothing is transposed.
+    flat = (x.reshape(*x.shape[:2], heads * width) for x in (query, key, value))
+    return here(segment_ids, words, *flat).reshape(query.shape)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.attention import attend, segment_mask
+from dicejax.models.attention import attend
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import Dense, Embedding, LayerNorm, add_and_norm
@@ -184,8 +184,8 @@ class BertLayer(nnx.Module):
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.config = config
 
-    def __call__(self, x: Array, mask: Array, rng: DropoutKeys | None) -> Array:
-        """Transform `[B, T, D]`; `mask` as `attention.segment_mask` gives it."""
+    def __call__(self, x: Array, segment_ids: Array, rng: DropoutKeys | None) -> Array:
+        """Transform `[B, T, D]`; attention stays within segments."""
         config = self.config
         keys = (None,) * 3 if rng is None else rng.split(3)
         heads = (config.num_attention_heads, -1)
@@ -197,7 +197,7 @@ class BertLayer(nnx.Module):
             query,
             key,
             value,
-            mask,
+            segment_ids=segment_ids,
             dropout_rate=config.attention_probs_dropout_prob,
             rng=keys[0],
         ).reshape(x.shape)
@@ -224,9 +224,8 @@ class Bert(Encoder):
         depth = self.config.depth
         keys = None if rng is None else rng.split(depth + 1)
         first = None if keys is None else keys[depth]
-        mask = segment_mask(segment_ids)
         return self.through_layers(
             self.embeddings(input_ids, position_ids, token_type_ids, first),
-            lambda layer, x, key: layer(x, mask, key),
+            lambda layer, x, key: layer(x, segment_ids, key),
             None if keys is None else keys[:depth],
         )

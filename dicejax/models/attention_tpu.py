@@ -1,0 +1,262 @@
+"""Attention of short packed rows as one TPU kernel, dropout of the weights inside.
+
+Scores, weights and random bits stay in the core's fast memory; the backward pass
+computes them again. A program has one row and as many heads as fill 128 lanes. Scores
+are kept transposed, `[keys, queries]`: sums over keys then run over sublanes, the four
+quarters that share draws are whole tiles, and no product transposes a large operand.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.experimental import pallas as pl
+from jax.experimental.pallas import tpu as pltpu
+
+from dicejax.models.random_bits import sixteen_bits, threefry2x32
+
+LANES = 128
+QUERIES = 128
+"""Queries per turn of the loop: as many as keep a row's scores near the registers."""
+LARGEST = 256 * 2**10
+"""Bytes of a program's queries: the backward pass of more takes over 16 MiB."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """What is known of the attention when it is traced.
+
+    Attributes:
+      width: of a head.
+      threshold: 16-bit number below which weights are kept; None: no dropout.
+    """
+
+    width: int
+    threshold: int | None
+
+    @property
+    def scale(self) -> float:
+        """Factor of the scores."""
+        return self.width**-0.5
+
+    @property
+    def heads(self) -> int:
+        """Heads of a program."""
+        return self.lanes // self.width
+
+    @property
+    def lanes(self) -> int:
+        """Width of a program's heads, side by side."""
+        return max(LANES, self.width)
+
+
+def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
+    """Whether the kernel takes rows of this length with these heads.
+
+    Up to 1,024 tokens in bfloat16 and 512 in float32, by the 128; heads whose widths
+    fill 128 lanes, or one of 256 at half the length.
+
+    >>> fits(1024, 16, 64, jnp.dtype("bfloat16"))
+    True
+    >>> fits(100, 16, 64, jnp.dtype("bfloat16"))
+    False
+    """
+    lanes = max(LANES, width)
+    return (
+        dtype in (jnp.bfloat16, jnp.float32)
+        and length % QUERIES == 0
+        and 0 < length * lanes * dtype.itemsize <= LARGEST
+        and lanes % width == 0
+        and lanes % LANES == 0
+        and heads * width % lanes == 0
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    segment_ids: Array,
+    draws: Array,
+    form: Form,
+) -> Array:
+    """Compute attention within segments: `softmax(q k^T / sqrt(H)) v` for each head.
+
+    Args:
+      query: `[B, T, N * H]`, for sizes that `fits` allows.
+      key: `[B, T, N * H]`.
+      value: `[B, T, N * H]`.
+      segment_ids: int `[B, T]`.
+      draws: uint32 `[B, 3]`: the two words of a row's key, and the number of the first
+        head, which is not 0 where heads are split over devices.
+      form: of the attention.
+
+    Returns:
+      `[B, T, N * H]`.
+    """
+    return _call(_forward, form, segment_ids, draws, (query, key, value), 1)[0]
+
+
+def _attention_fwd(query, key, value, segment_ids, draws, form):
+    out = attention(query, key, value, segment_ids, draws, form)
+    return out, (query, key, value, segment_ids, draws)
+
+
+def _attention_bwd(form, residuals, cotangent):
+    query, key, value, segment_ids, draws = residuals
+    arrays = (query, key, value, cotangent)
+    return *_call(_backward, form, segment_ids, draws, arrays, 3), None, None
+
+
+attention.defvjp(_attention_fwd, _attention_bwd)
+
+
+def _call(kernel, form, segment_ids, draws, arrays, results):
+    """Run a kernel over rows and groups of heads."""
+    rows, length, width = arrays[0].shape
+    block = pl.BlockSpec((1, length, form.lanes), lambda row, group: (row, 0, group))
+    of_row = pl.BlockSpec((1, 1, length), lambda row, group: (row, 0, 0))
+    scores = rows * length * length
+    products = len(arrays) + results - 2  # 2 forward, 5 backward
+    return pl.pallas_call(
+        functools.partial(kernel, form=form),
+        grid=(rows, width // form.lanes),
+        in_specs=[
+            pl.BlockSpec(memory_space=pltpu.SMEM),
+            of_row,
+            *(block for _ in arrays),
+        ],
+        out_specs=[block] * results,
+        out_shape=[jax.ShapeDtypeStruct(x.shape, x.dtype) for x in arrays[:results]],
+        compiler_params=pltpu.CompilerParams(
+            dimension_semantics=("parallel", "parallel")
+        ),
+        cost_estimate=pl.CostEstimate(
+            flops=2 * products * scores * width,
+            transcendentals=scores * (width // form.width),
+            bytes_accessed=(len(arrays) + results) * arrays[0].nbytes,
+        ),
+        name=f"attention{kernel.__name__}",
+    )(draws.reshape(-1), segment_ids.astype(jnp.int32)[:, None], *arrays)
+
+
+def _forward(draws, segments, query, key, value, out, *, form):
+    program = _Program(draws, segments, form)
+    keys, values = key[0], value[0]
+
+    def block(start):
+        here = pl.ds(start, QUERIES)
+        queries = query[0, here]
+        total = jnp.zeros((form.lanes, QUERIES), jnp.float32)
+        for head in range(form.heads):
+            weights, norm = program.weights(keys, program.alone(queries, head), start)
+            kept = program.dropped(weights, head, start).astype(values.dtype)
+            part = _product(values, kept, (0, 0)) * (program.boost / norm)
+            total += program.alone(part, head, axis=0)
+        out[0, here] = total.T.astype(out.dtype)
+
+    program.over_queries(block)
+
+
+def _backward(
+    draws, segments, query, key, value, out_bar, query_bar, key_bar, value_bar, *, form
+):
+    program = _Program(draws, segments, form)
+    keys, values = key[0], value[0]
+
+    # Constant factors, `boost` of the kept weights and `scale` of the scores, are left
+    # to the sums.
+    def block(start, sums):
+        here = pl.ds(start, QUERIES)
+        queries, bars = query[0, here], out_bar[0, here]
+        keys_sum, values_sum = sums
+        queries_sum = jnp.zeros((form.lanes, QUERIES), jnp.float32)
+        for head in range(form.heads):
+            own, own_bars = (program.alone(x, head) for x in (queries, bars))
+            weights, norm = program.weights(keys, own, start)
+            weights = weights / norm
+            kept = program.dropped(weights, head, start).astype(values.dtype)
+            values_sum += _product(kept, own_bars, (1, 0))
+            slope = _product(values, own_bars, (1, 1))
+            slope = program.dropped(slope, head, start)
+            slope = weights * (slope - (weights * slope).sum(0, keepdims=True))
+            slope = slope.astype(keys.dtype)
+            keys_sum += _product(slope, own, (1, 0))
+            part = _product(keys, slope, (0, 0))
+            queries_sum += program.alone(part, head, axis=0)
+        factor = program.boost * form.scale
+        query_bar[0, here] = (queries_sum * factor).T.astype(query_bar.dtype)
+        return keys_sum, values_sum
+
+    zeros = jnp.zeros(keys.shape, jnp.float32)
+    keys_sum, values_sum = program.over_queries(block, (zeros, zeros))
+    key_bar[0] = (keys_sum * (program.boost * form.scale)).astype(key_bar.dtype)
+    value_bar[0] = (values_sum * program.boost).astype(value_bar.dtype)
+
+
+class _Program:
+    """A row and a group of heads: what forward and backward pass share."""
+
+    def __init__(self, draws, segments, form):
+        row, group = pl.program_id(0), pl.program_id(1)
+        first, second, head = (draws[3 * row + place] for place in range(3))
+        self.key = first, second
+        self.first_head = head + (group * form.heads).astype(jnp.uint32)
+        self.form = form
+        self.segments = segments
+        self.length = segments.shape[2]
+        # As a column, in every lane.
+        of_keys = jnp.broadcast_to(segments[0], (QUERIES, self.length))
+        self.segments_of_keys = of_keys.T
+        self.boost = 1.0 if form.threshold is None else 65536 / form.threshold
+
+    def over_queries(self, block, carried=None):
+        """Fold a function of a block's start and the last block's result."""
+
+        def turn(number, carried):
+            start = pl.multiple_of(number * QUERIES, QUERIES)
+            return block(start, carried) if carried is not None else block(start)
+
+        return lax.fori_loop(0, self.length // QUERIES, turn, carried)
+
+    def alone(self, x, head, axis=1):
+        """Set the lanes of other heads to zero, so that products are of one head."""
+        if self.form.heads == 1:
+            return x
+        place = lax.broadcasted_iota(jnp.int32, x.shape, axis) - head * self.form.width
+        own = (place >= 0) & (place < self.form.width)
+        return jnp.where(own, x, jnp.zeros_like(x))
+
+    def weights(self, keys, queries, start):
+        """Return weights of a head `[T, Q]` before division by their sum `[1, Q]`."""
+        scores = _product(keys, queries, (1, 1)) * self.form.scale
+        of_queries = self.segments[0, :, pl.ds(start, QUERIES)]
+        seen = self.segments_of_keys == of_queries
+        scores = jnp.where(seen, scores, np.finfo(np.float32).min)
+        weights = jnp.exp(scores - scores.max(0, keepdims=True))
+        return weights, weights.sum(0, keepdims=True)
+
+    def dropped(self, weights, head, start):
+        """Set the weights to zero that `dropout.kept` drops; not yet scaled."""
+        if self.form.threshold is None:
+            return weights
+        shape = (self.length // 4, QUERIES)
+        of_head = self.first_head + np.uint32(head)
+        first = of_head * np.uint32(self.length) + start.astype(jnp.uint32)
+        counter = (
+            lax.broadcasted_iota(jnp.uint32, shape, 0),
+            lax.broadcasted_iota(jnp.uint32, shape, 1) + first,
+        )
+        bits = jnp.concatenate(sixteen_bits(threefry2x32(self.key, counter)))
+        return jnp.where(bits < np.uint32(self.form.threshold), weights, 0.0)
+
+
+def _product(a, b, contract):
+    dims = (((contract[0],), (contract[1],)), ((), ()))
+    return lax.dot_general(a, b, dims, preferred_element_type=jnp.float32)
