@@ -141,8 +141,11 @@ def test_the_command_prints_json_and_nothing_else(name):
     assert ("cycles" in values["seconds"]) == (name == "v5e:2x2")
     # 6 x parameters x tokens of the layer's products, and attention; the head is 1%.
     tokens = values["rows"] * values["max_length"] / 4
-    layer = 12 * 128**2 + 2 * 128 * values["max_length"]
-    assert values["flops"] == pytest.approx(6 * tokens * layer, rel=0.02)
+    product = 128 * values["max_length"]
+    layer = 6 * (12 * 128**2 + 2 * product)
+    # The TPU's kernel computes the scores again in the backward pass.
+    layer += 2 * product if name == "v5e:2x2" else 0
+    assert values["flops"] == pytest.approx(tokens * layer, rel=0.02)
 
 
 @pytest.mark.parametrize(
