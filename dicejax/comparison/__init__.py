@@ -190,8 +190,9 @@ def compare(
             trials = [
                 dataclasses.replace(job, experiment=tuning.of_trial(job.experiment))
                 for job in made
+                if tune
             ]
-            require_one_label_set([*made, *(trials if tune else ())])
+            require_one_label_set([*made, *trials])
         return made
 
     jobs = jobs_with(max(seeds, 1))
@@ -200,9 +201,9 @@ def compare(
     tuned: list[tuning.Tuned] = []
     with progress or TrainingProgress(quiet=True) as display:
 
-        def with_trials(
+        def tune_for(
             chosen: Sequence[Job], *, is_part: bool = False, overwrite: bool = overwrite
-        ) -> list[Job]:
+        ) -> None:
             tuned[:] = tuning.tune(
                 chosen,
                 tune,
@@ -213,10 +214,11 @@ def compare(
                 known=tuned,
                 is_part=is_part,
             )
-            return tuning.applied(chosen, tuned)
 
         def train(chosen: Sequence[Job]) -> None:
-            chosen = with_trials(chosen, is_part=shares_trials)
+            if resample:
+                tune_for(chosen, is_part=shares_trials)
+            chosen = tuning.applied(chosen, tuned)
             train_all(chosen, display, overwrite=overwrite)
             if baselines:
                 score_baselines(chosen, display.say)
@@ -224,8 +226,8 @@ def compare(
         def evaluate(chosen: Sequence[Job]) -> list[Row]:
             return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
 
-        if not shares_trials:
-            with_trials(jobs)
+        if not resample:
+            tune_for(jobs)
         found = Comparison(
             name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
         )
@@ -236,7 +238,8 @@ def compare(
             train(own)
             if shard and (left := unfinished(jobs)):
                 return dataclasses.replace(found, tuned=tuple(tuned), unfinished=left)
-            with_trials(jobs, overwrite=False)  # those of the other shards
+            if shares_trials:
+                tune_for(jobs, overwrite=False)  # those of the other shards
             rows = evaluate(jobs)
         else:
             trainer = Trainer(

@@ -24,9 +24,13 @@ from .test_tuning import Training
 CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
 
 
-def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
+def write_splits(tmp_path, text):
     for name in ("train.txt", "dev.txt", "test.txt"):
         (tmp_path / name).write_text(text + "\n")
+
+
+def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
+    write_splits(tmp_path, text)
     data = LabelFirstFiles(dir=str(tmp_path), **settings)
     pretrained = config.PretrainedEncoder(path="none")
     of = config.Experiment(
@@ -93,9 +97,7 @@ SENTENCE = "Ann{n} B-PER\nin O\nRome B-LOC\n"
 
 
 def compare(folder, tmp_path, **options):
-    text = "\n".join(SENTENCE.format(n=n) for n in range(60))
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (tmp_path / name).write_text(text)
+    write_splits(tmp_path, "\n".join(SENTENCE.format(n=n) for n in range(60)))
     of = config.Experiment(
         name="x",
         data=ConllFiles(dir=str(tmp_path), max_train=40),
@@ -148,6 +150,18 @@ def test_shards_tune_their_own_seeds_and_the_last_one_reports(tmp_path, training
     files = [tmp_path / out / "tuning.json" for out in ("whole", "parts")]
     assert files[0].read_text() == files[1].read_text()
     assert found.tuned == whole.tuned and found.verdicts == whole.verdicts
+
+
+def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
+    compare("out", tmp_path, resample=False, seeds=0)
+    file = tmp_path / "out/tuning.json"
+    written = file.read_text()
+    assert list(json.loads(written)["losses"]) == ["ce", "focal"]
+    # The runs of the second of three shards begin with focal loss.
+    found = compare("out", tmp_path, resample=False, shard="2/3")
+    assert found.unfinished == 4
+    assert [one.name for one in found.tuned] == ["ce", "focal"]
+    assert file.read_text() == written
 
 
 def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
