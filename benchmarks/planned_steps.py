@@ -15,9 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-import jax
-import jax.numpy as jnp
-
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
 from dicejax.models.bert import BertConfig
@@ -26,12 +23,9 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import SelfAdjustingDice
-from dicejax.optimizers import AdamW
 from dicejax.planning import topologies
 from dicejax.planning.memory import Step
 from dicejax.planning.step import StepPlan, planned
-from dicejax.training.sharding import by_rows, placed
-from dicejax.training.state import abstract_state
 
 MODELS: dict[str, EncoderConfig] = {
     "bert-large": BertConfig(
@@ -97,21 +91,14 @@ def plan(name: str) -> StepPlan:
         precision="bfloat16",
         remat="remat" in options,
     )
-    objective = SelfAdjustingDice().bind_outputs(("tags",))
-    rows = int(per_device) * batch_parts(mesh)
-    integers = jax.ShapeDtypeStruct((rows, LENGTH), jnp.int32, sharding=by_rows(mesh))
-    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
     micro = [int(word[1:]) for word in options if word.startswith("x")]
-    step = Step(
-        placed(abstract_state(network, AdamW(), objective), mesh),
-        dict.fromkeys(names, integers),
-        objective,
-        {
-            "network": network,
-            "optimizer": AdamW(),
-            "micro_batches": micro[0] if micro else 1,
-            "mesh": mesh,
-        },
+    step = Step.of_network(
+        network,
+        SelfAdjustingDice(),
+        mesh,
+        rows=int(per_device) * batch_parts(mesh),
+        length=LENGTH,
+        micro_batches=micro[0] if micro else 1,
     )
     return planned(step, topology)
 

@@ -40,7 +40,7 @@ ALLOWED = {
         "objectives",
         "tasks",
     },
-    "planning": {"config", "mesh", "models", "objectives", "training"},
+    "planning": {"config", "mesh", "models", "objectives", "optimizers", "training"},
     "comparison": {
         "analysis",
         "config",

@@ -8,15 +8,18 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import AXES, MeshShape
+from dicejax.models.network import Network
 from dicejax.objectives import Objective
+from dicejax.optimizers import AdamW
 from dicejax.training.setup import Setup, describe
 from dicejax.training.sharding import by_rows, placed
-from dicejax.training.state import TrainState
+from dicejax.training.state import TrainState, abstract_state
 from dicejax.training.step import train_step
 
 
@@ -109,6 +112,39 @@ class Step:
         state = placed(setup.abstract_state(), mesh)
         return cls(state, batch, setup.objective, setup.step_settings(mesh))
 
+    @classmethod
+    def of_network(
+        cls,
+        network: Network,
+        objective: Objective,
+        mesh: Mesh,
+        *,
+        rows: int,
+        length: int,
+        micro_batches: int = 1,
+    ) -> Step:
+        """Return a step with AdamW, without data.
+
+        Args:
+          network: with one head, `tags`.
+          objective: its loss.
+          mesh: the devices.
+          rows: of a batch.
+          length: tokens per row.
+          micro_batches: of the step.
+        """
+        optimizer, objective = AdamW(), objective.bind_outputs(("tags",))
+        ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_rows(mesh))
+        names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
+        settings = {
+            "network": network,
+            "optimizer": optimizer,
+            "micro_batches": micro_batches,
+            "mesh": mesh,
+        }
+        state = placed(abstract_state(network, optimizer, objective), mesh)
+        return cls(state, dict.fromkeys(names, ids), objective, settings)
+
     def lower(self) -> jax.stages.Lowered:
         """Trace it."""
         return train_step.lower(self.state, self.batch, self.objective, **self.settings)
@@ -166,7 +202,7 @@ def _bytes_per_device(tree: Any) -> int:
     """Add up the bytes of arrays on one device."""
     total = 0
     for leaf in jax.tree.leaves(tree):
-        if jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             continue  # a few bytes
         shape = leaf.sharding.shard_shape(leaf.shape)
         total += math.prod(shape) * leaf.dtype.itemsize

@@ -19,13 +19,10 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import SelfAdjustingDice
-from dicejax.optimizers import AdamW
 from dicejax.planning import topologies
 from dicejax.planning.memory import Step
 from dicejax.planning.step import bytes_needed, planned
 from dicejax.planning.topologies import named
-from dicejax.training.sharding import by_rows, placed
-from dicejax.training.state import abstract_state
 from dicejax.training.throughput import flops_per_token
 
 ROOT = Path(__file__).parents[2]
@@ -62,15 +59,8 @@ def step_plan(name, **mesh):
         heads=(("tags", TokenHead(classes=CLASSES)),),
         precision="bfloat16",
     )
-    objective = SelfAdjustingDice().bind_outputs(("tags",))
-    integers = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=by_rows(mesh))
-    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
-    step = Step(
-        placed(abstract_state(network, AdamW(), objective), mesh),
-        dict.fromkeys(names, integers),
-        objective,
-        {"network": network, "optimizer": AdamW(), "mesh": mesh},
-    )
+    objective = SelfAdjustingDice()
+    step = Step.of_network(network, objective, mesh, rows=ROWS, length=LENGTH)
     return planned(step, topology)
 
 

@@ -8,31 +8,25 @@ import importlib.util
 import json
 import math
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
 
-import jax
-import jax.numpy as jnp
 import pytest
-from jax.experimental import topologies
 
 from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
-from dicejax.optimizers import AdamW
-from dicejax.training.sharding import by_rows, placed
-from dicejax.training.state import abstract_state
-from dicejax.training.step import train_step
+from dicejax.planning import hlo, topologies
+from dicejax.planning.memory import Step
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         importlib.util.find_spec("libtpu") is None,
-        reason="libtpu compiles for TPUs: pip install libtpu",
+        reason="plan-tpu: pip install -e '.[plan-tpu]'",
     ),
 ]
 # A prime tells dimensions apart: no other has a factor of 11.
@@ -43,19 +37,12 @@ JOBS = {
     "micro-batches, dsc": ("dsc", {"data": 4}, 3),
     "micro-batches, ce": ("ce", {"data": 4}, 3),
 }
-TPU = {
-    "TPU_SKIP_MDS_QUERY": "1",
-    "TPU_WORKER_HOSTNAMES": "localhost",
-    "TPU_ACCELERATOR_TYPE": "v5litepod-4",
-    "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
-}
 OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
 
 
 def compiled(objective, mesh, micro_batches):
-    """Return the optimised HLO text of a step."""
-    chips = topologies.get_topology_desc(platform="tpu", topology_name="v5e:2x2")
-    mesh = MeshShape(**mesh).make(chips.devices)
+    """Return the program of a step."""
+    mesh = MeshShape(**mesh).make(topologies.named("v5e:2x2").devices())
     config = BertConfig(
         vocab_size=96,
         hidden_size=WIDTH,
@@ -65,45 +52,31 @@ def compiled(objective, mesh, micro_batches):
     )
     heads = (("tags", TokenHead(classes=3)),)
     network = Network(encoder=config, heads=heads, precision="bfloat16")
-    objective = OBJECTIVES[objective].bind_outputs(("tags",))
-    state = placed(abstract_state(network, AdamW(), objective), mesh)
-    names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
-    ints = jax.ShapeDtypeStruct((ROWS, LENGTH), jnp.int32, sharding=by_rows(mesh))
-    settings = {"network": network, "optimizer": AdamW(), "mesh": mesh}
-    lowered = train_step.lower(
-        state,
-        dict.fromkeys(names, ints),
-        objective,
+    step = Step.of_network(
+        network,
+        OBJECTIVES[objective],
+        mesh,
+        rows=ROWS,
+        length=LENGTH,
         micro_batches=micro_batches,
-        **settings,
     )
-    return lowered.compile().as_text()
+    return hlo.parse(step.lower().compile().as_text())
 
 
-def shapes_of(text):
-    """Return the shapes of all floating-point arrays in a text."""
-    return [
-        [int(size) for size in dims.split(",")]
-        for dims in re.findall(r"\b(?:f32|bf16)\[([\d,]+)\]", text)
-    ]
-
-
-def reduced_in(text):
-    """Return the numbers that a text's all-reduces send."""
-    results = re.findall(r" = (.*?) all-reduce(?:-start)?\(", text)
-    return sum(math.prod(shape) for one in results for shape in shapes_of(one))
-
-
-def summary(text):
-    loops, entry = text.split("\nENTRY ")
-    return {
-        "shapes": shapes_of(text),
-        "in loops": reduced_in(loops),
-        "once": reduced_in(entry),
-    }
+def summary(module):
+    """Return the shapes of all results, and the numbers that all-reduces send."""
+    shapes, sent = [], {True: 0, False: 0}
+    for name, computation in module.computations.items():
+        for one in computation.values():
+            found = [x.dims for x in one.shapes if x.dtype in ("f32", "bf16")]
+            shapes += found
+            if one.op in ("all-reduce", "all-reduce-start"):
+                sent[name == module.entry] += sum(map(math.prod, found))
+    return {"shapes": shapes, "in loops": sent[False], "once": sent[True]}
 
 
 if __name__ == "__main__":
+    topologies.without_devices()
     print(json.dumps({name: summary(compiled(*job)) for name, job in JOBS.items()}))
 
 
@@ -116,7 +89,7 @@ def steps():
         text=True,
         check=True,
         cwd=root,
-        env=os.environ | TPU | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
     )
     return json.loads(done.stdout.splitlines()[-1])
 
