@@ -29,7 +29,7 @@ LARGEST = 256 * 2**10
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """What is known of the attention when it is traced.
+    """Static settings of the kernel.
 
     Attributes:
       width: of a head.

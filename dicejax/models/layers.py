@@ -130,10 +130,10 @@ class LayerNorm(nnx.Module):
 
 
 def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:
-    """Compute a function again in the backward pass instead of storing what it takes.
+    """Recompute a function in the backward pass: its inputs and draws alone are stored.
 
-    For chains of pointwise operations, which cost a device less than the memory they
-    are stored in. Random draws are stored: one byte for each is less than its cost.
+    For chains of pointwise operations, which take a device less time than to store and
+    read their results. Drawing again would take more: a draw is stored in one byte.
     """
     stored = jax.checkpoint_policies.save_only_these_names(DRAW)
     return jax.checkpoint(function, prevent_cse=False, policy=stored)

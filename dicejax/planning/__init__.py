@@ -1,1 +1,1 @@
-"""What a training step takes, from its compiled program: memory, collectives, time."""
+"""Memory, collectives and time of a training step, from its compiled program."""

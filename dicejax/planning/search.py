@@ -90,7 +90,7 @@ class Planned:
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class SearchResult:
     """Plans of several settings.
 
     Attributes:
@@ -212,7 +212,7 @@ def _remedy(step: StepPlan, fitting: dict[str, int]) -> str:
 
 def find(
     experiment: Experiment, topology: Topology, note: Note, most: int = MOST
-) -> Found:
+) -> SearchResult:
     """Try meshes; where one does not fit, with remat or more micro-batches.
 
     What fits is not tried with remat or micro-batches, which only take time then.
@@ -249,7 +249,7 @@ def try_all(
     compiled: Compiled,
     note: Note,
     most: int = MOST,
-) -> Found:
+) -> SearchResult:
     """Try meshes, and those that do not fit with remat and with micro-batches.
 
     Args:
@@ -277,7 +277,7 @@ def try_all(
             if fits and group[0] == mesh:
                 break
     fitting.sort(key=lambda pair: _bound_per_row(pair[1]))
-    return Found(tuple(fitting), tuple(failing), skipped)
+    return SearchResult(tuple(fitting), tuple(failing), skipped)
 
 
 def _stages(mesh: Settings, rows: int) -> list[list[Settings]]:
@@ -340,7 +340,7 @@ def _result(one: Settings, step: StepPlan) -> str:
     return f"{one.flags()}: {said}"
 
 
-def table(found: Found) -> str:
+def table(found: SearchResult) -> str:
     """Format the settings that fit as lines, and how many were tried."""
     lines = []
     if found.fitting:
@@ -359,7 +359,7 @@ def table(found: Found) -> str:
     return "\n".join(lines)
 
 
-def to_json(found: Planned | Found) -> str:
+def to_json(found: Planned | SearchResult) -> str:
     """Write plans as one JSON object."""
     if isinstance(found, Planned):
         values = dataclasses.asdict(found.step)

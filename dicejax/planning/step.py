@@ -27,7 +27,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepPlan:
-    """What a step takes on each device; bytes, seconds, operations.
+    """Memory, operations and time of a step on each device, in bytes and seconds.
 
     Attributes:
       topology: the devices, such as `v5e:4x4`.
@@ -39,7 +39,7 @@ class StepPlan:
       rows: of a batch.
       max_length: places per row.
       peak: most memory that is in use at once.
-      memory: what the step may use.
+      memory: most that the step may use.
       fits: whether it does with this.
       parameters: the part of the parameters that a device holds.
       optimizer: the part of the optimizer's state.

@@ -243,9 +243,9 @@ class LossOfBatch:
         def reduced(params: Params, parts: Any) -> Any:
             return lax.psum(total(params, parts), "data")
 
-        sizes = {"data": 1, "tensor": 1} | dict(self.mesh.shape if self.mesh else {})
-        # XLA of jaxlib 0.12 aborts where axes are left to it beside fsdp.
-        if sizes["data"] == 1 or sizes["tensor"] > 1:
+        if self.mesh is None or self.mesh.shape["data"] == 1:
+            return total(params, parts)
+        if self.mesh.shape["tensor"] > 1:  # XLA of jaxlib 0.12 aborts on it
             return total(params, parts)
         return jax.shard_map(
             reduced,

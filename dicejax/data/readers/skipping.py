@@ -77,13 +77,13 @@ def check_label(label: str, known: Collection[str] | None) -> None:
       known: allowed labels; None allows any but the empty one.
 
     Raises:
-      Flaw: the label is not among them.
+      Flaw: the label is not allowed.
     """
-    if label in known if known is not None else label:
-        return
     if known is None:
-        raise Flaw("the label is empty", "name one")
-    raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, known))
+        if not label:
+            raise Flaw("the label is empty", "name one")
+    elif label not in known:
+        raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, known))
 
 
 def did_you_mean(name: str, known: Collection[str]) -> str:
