@@ -183,16 +183,12 @@ def together(params, batch, rng, *, network, mesh, micro_batches, one_pass, name
     return found
 
 
-def main():
-    port, processes, index, devices, jobs, out = sys.argv[1:]
-    jax.config.update("jax_num_cpu_devices", int(devices))
-    jax.config.update("jax_enable_x64", True)
-    if int(processes) > 1:
-        jax.distributed.initialize(f"127.0.0.1:{port}", int(processes), int(index))
-    assert jax.device_count() == int(processes) * int(devices)
-    results, drawn = {}, jax.jit(network("float64").init)(jax.random.key(3))
-    drawn = jax.tree.map(np.asarray, drawn)
-    for job in json.loads(jobs):
+def results_of(jobs):
+    """Return the arrays of all jobs by their names, on the devices of all processes."""
+    with jax.enable_x64(True):
+        drawn = jax.jit(network("float64").init)(jax.random.key(3))
+    results, drawn = {}, jax.tree.map(np.asarray, drawn)
+    for job in jobs:
         net = network(job["precision"])
         dtype = jnp.dtype(job["precision"])
         mesh = MeshShape(**job["mesh"]).make()
@@ -217,6 +213,17 @@ def main():
         for path, leaf in jax.tree_util.tree_leaves_with_path(found):
             name = jax.tree_util.keystr(path, simple=True, separator="/")
             results[f"{job['name']}:{name}"] = np.asarray(leaf)
+    return results
+
+
+def main():
+    port, processes, index, devices, jobs, out = sys.argv[1:]
+    jax.config.update("jax_num_cpu_devices", int(devices))
+    jax.config.update("jax_enable_x64", True)
+    if int(processes) > 1:
+        jax.distributed.initialize(f"127.0.0.1:{port}", int(processes), int(index))
+    assert jax.device_count() == int(processes) * int(devices)
+    results = results_of(json.loads(jobs))
     if int(index) == 0:
         np.savez(out, **results)
 

@@ -1,5 +1,7 @@
 """Sums over gradient elements vs. NumPy."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -24,6 +26,15 @@ TAGS = Groups.of(Target("classes", ("O", "PER", "LOC"), has_negative=True))
 POINTERS = Groups.of(Target("multi_label", ("start", "end")))
 
 
+@functools.partial(jax.jit, static_argnums=3)
+def measured(logits, labels, gradient, groups):
+    """Return the sums over the elements of a batch."""
+    return measure(elements_of(logits, labels, gradient, groups), groups)
+
+
+GRADIENT = jax.jit(jax.grad(CrossEntropy().loss))
+
+
 def batch(kind, seed=0):
     """Return logits, partly masked labels, and cross-entropy's gradient."""
     rng = np.random.default_rng(seed)
@@ -31,9 +42,7 @@ def batch(kind, seed=0):
     shape = logits.shape[:-1] if kind == "tags" else logits.shape
     labels = rng.integers(0, logits.shape[-1], shape)
     labels[rng.random(shape) < 0.3] = -100
-    loss = CrossEntropy().loss
-    gradient = jax.grad(loss)(jnp.asarray(logits, jnp.float32), labels)
-    return logits, labels, gradient
+    return logits, labels, GRADIENT(jnp.asarray(logits, jnp.float32), labels)
 
 
 def in_numpy(kind, logits, labels):
@@ -54,7 +63,7 @@ def in_numpy(kind, logits, labels):
 @pytest.mark.parametrize(("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)])
 def test_sums_are_those_of_numpy(kind, groups):
     logits, labels, gradient = batch(kind)
-    found = measure(elements_of(jnp.asarray(logits), labels, gradient, groups), groups)
+    found = measured(logits, labels, gradient, groups)
     hardness, norm, group = in_numpy(kind, logits, labels)
     assert len(hardness) > 20
     for number in range(3):
@@ -82,12 +91,10 @@ def test_sums_are_those_of_numpy(kind, groups):
 def test_the_norm_of_a_mean_of_cross_entropies_is_alike_on_any_batch():
     # N in the definition: twice the elements, the same mean of norms.
     logits, labels, gradient = batch("tags")
-    once = measure(elements_of(jnp.asarray(logits), labels, gradient, TAGS), TAGS)
+    once = measured(logits, labels, gradient, TAGS)
     twice = [np.concatenate([x, x]) for x in (logits, labels)]
-    gradient = jax.grad(CrossEntropy().loss)(
-        jnp.asarray(twice[0], jnp.float32), twice[1]
-    )
-    found = measure(elements_of(jnp.asarray(twice[0]), twice[1], gradient, TAGS), TAGS)
+    gradient = GRADIENT(jnp.asarray(twice[0], jnp.float32), twice[1])
+    found = measured(*twice, gradient, TAGS)
     np.testing.assert_allclose(found.gradient_norm, 2 * once.gradient_norm, rtol=1e-5)
 
 
@@ -95,7 +102,7 @@ def test_what_has_no_label_takes_no_part_whatever_is_there():
     logits, labels, gradient = batch("tags")
     spoilt = np.where((labels < 0)[..., None], np.nan, np.asarray(gradient))
     for wrong in (spoilt, gradient):
-        found = measure(elements_of(jnp.asarray(logits), labels, wrong, TAGS), TAGS)
+        found = measured(logits, labels, wrong, TAGS)
         assert found.count.sum() == (labels >= 0).sum()
         assert jnp.isfinite(found.gradient_norm).all() and found.not_finite == 0
 
@@ -112,7 +119,7 @@ def test_dead_saturated_and_infinite_elements_are_counted_and_told():
     hardness = jnp.array([0.9995] * 5 + [0.4, 0.6])
     group = jnp.array([1, 1, 1, 1, 1, 0, 0])
     elements = GradientElements(group, jnp.ones(7, bool), hardness, norm)
-    found = measure(elements, TAGS)
+    found = jax.jit(measure, static_argnums=1)(elements, TAGS)
     assert found.hard.tolist() == [1, 5, 0]
     assert found.dead.tolist() == [1, 4, 0]  # non-finite values count as 0
     assert found.saturated.tolist() == [0, 5, 0]

@@ -28,10 +28,12 @@ def looked_at(objective, rng=None, batch=None, **options):
     loss = LossOfBatch(network=of, task=Tagging(), objective=objective, rng=rng)
     batch = looked.batch() if batch is None else batch
     params, outputs = jax.jit(of.init)(jax.random.key(0)), (looked.OUTPUT,)
-    found = look(
-        loss, params, batch, NOTHING, jnp.asarray(looked.PIECES), outputs, **options
-    )
-    return found["tags"], loss, params, batch
+
+    @jax.jit
+    def seen(params, batch, pieces):
+        return look(loss, params, batch, NOTHING, pieces, outputs, **options)["tags"]
+
+    return seen(params, batch, looked.PIECES), loss, params, batch
 
 
 @pytest.mark.parametrize("parts", [1, 4])
