@@ -1,6 +1,7 @@
 """Objectives that are sums over micro-batches, and those that are not."""
 
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -54,22 +55,26 @@ OTHERS = {
 }
 
 
-def over(chosen, additive):
-    """Parametrize over these; every other loss is behind --exhaustive."""
-    rest = {n: o for n, o in PLAIN.items() if o.is_additive == additive}
-    return pytest.mark.parametrize(
-        "one",
-        [
-            *(pytest.param(o, id=n) for n, o in chosen.items()),
-            *(
-                pytest.param(o, id=f"{n}, plain", marks=pytest.mark.exhaustive)
-                for n, o in rest.items()
-            ),
-        ],
-    )
-
-
 FORMS = ("softmax", "sigmoid")
+
+
+def over(chosen, additive, fast=FORMS):
+    """Parametrize over objectives and forms of labels.
+
+    By default each of the chosen takes the next of the fast forms, in turn; the other
+    forms, and every other loss, are behind --exhaustive.
+    """
+    found, turns = [], itertools.cycle(fast)
+    for name, one in chosen.items():
+        turn = next(turns)
+        for form in FORMS:
+            marks = [pytest.mark.exhaustive] * (form != turn)
+            found.append(pytest.param(one, form, id=f"{name}-{form}", marks=marks))
+    rest = {n: o for n, o in PLAIN.items() if o.is_additive == additive}
+    for (name, one), form in itertools.product(rest.items(), FORMS):
+        shown, marks = f"{name}, plain-{form}", pytest.mark.exhaustive
+        found.append(pytest.param(one, form, id=shown, marks=marks))
+    return pytest.mark.parametrize(("one", "form"), found)
 
 
 def batch(form, dtype=np.float64, seed=0):
@@ -133,7 +138,6 @@ def test_pointwise_losses_are_additive_and_no_others():
     assert not any(one.is_additive for one in OTHERS.values())
 
 
-@pytest.mark.parametrize("form", FORMS)
 @over(ADDING, additive=True)
 def test_micro_batches_add_up_to_the_batch(one, form, request):
     ways = [(np.float64, 1e-12, (4,))]
@@ -152,10 +156,7 @@ def test_micro_batches_add_up_to_the_batch(one, form, request):
                 np.testing.assert_allclose(got[1], gradient, rtol=0, atol=atol)
 
 
-@pytest.mark.parametrize(
-    "form", ["softmax", pytest.param("sigmoid", marks=pytest.mark.exhaustive)]
-)
-@over(OTHERS, additive=False)
+@over(OTHERS, additive=False, fast=("softmax",))
 def test_no_counts_make_a_mean_of_the_others(one, form):
     logits, labels, counts = batch(form)
     fitted, seen = one.with_class_counts(counts), labels != -100
@@ -172,7 +173,6 @@ def test_no_counts_make_a_mean_of_the_others(one, form):
         assert off > 1e-2 * np.abs(gradient).max()
 
 
-@pytest.mark.parametrize("form", FORMS)
 @over(ADDING, additive=True)
 def test_a_micro_batch_without_labels_adds_nothing(one, form):
     logits, labels, counts = batch(form, np.float32)
@@ -212,7 +212,7 @@ def two_outputs():
 CE_AND_FOCAL = {"first": CrossEntropy(output="start"), "then": Focal(output="end")}
 
 
-@pytest.mark.parametrize("number", [2, 4])
+@pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.exhaustive), 4])
 @pytest.mark.parametrize(
     "objective",
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dicejax import config
-from dicejax.cli import run
+from dicejax.cli import parse, run
 from dicejax.objectives import by_short_name
 
 from .small_project import EXPERIMENT
@@ -50,23 +50,29 @@ def test_it_appears_in_help_with_its_documentation(own, capsys):
     assert "(default: 0.05)" in said and "--objective.steep" in said
 
 
-def test_it_trains_and_its_run_is_read_again(own, capsys):
+def test_its_settings_are_recorded_and_read_again(own):
     argv = ["train", "own.py", "--loss", "mine:steep=false", "--objective.floor", "0.1"]
-    assert run([*argv, "--out", "run"]) == 0
-    recorded = json.loads((own / "run/experiment.json").read_text())["objective"]
+    text = config.to_json(parse(argv).settings)
+    recorded = json.loads(text)["objective"]
     assert recorded == {"type": "Floored", "output": None, "floor": 0.1, "steep": False}
-    assert run(["evaluate", "run", "--experiment", "own.py"]) == 0
-    assert "F1" in capsys.readouterr().out
+    assert config.from_json(text).objective == by_short_name()["mine"](
+        floor=0.1, steep=False
+    )
 
 
 @pytest.mark.slow
-def test_it_is_tuned_and_reported(own, capsys):
-    argv = ["compare", "own.py", "--losses", "ce", "mine", "--no-baselines", "--out"]
-    assert run([*argv, "runs", "--seeds", "1", "--tune", "1"]) == 0
+def test_it_trains_is_tuned_reported_and_read_again(own, capsys):
+    argv = ["compare", "own.py", "--losses", "mine", "--no-baselines", "--out", "runs"]
+    assert run([*argv, "--seeds", "1", "--tune", "1"]) == 0
     tuning = (own / "runs/tuning.json").read_text()
     assert "objective.floor" in tuning
     assert "mine" in (own / "runs/report.html").read_text()
     assert "mine" in capsys.readouterr().out
+    (folder,) = [file.parent for file in own.glob("runs/mine/**/result.json")]
+    recorded = json.loads((folder / "experiment.json").read_text())["objective"]
+    assert recorded["type"] == "Floored" and recorded["steep"] is True
+    assert run(["evaluate", str(folder), "--experiment", "own.py"]) == 0
+    assert "F1" in capsys.readouterr().out
 
 
 def test_it_has_a_hessian(own):

@@ -68,19 +68,20 @@ def test_an_installed_wheel_trains_compares_and_reports(tmp_path):
         (project / "data").mkdir(parents=True, exist_ok=True)
         (project / "data" / name).write_text(CORPUS * 8)
     (project / "mine.py").write_text(EXPERIMENT.format(folder="data"))
+    init = ["init", "ner", "begun", "--data", "data"]
+    done(tmp_path / "alone/bin/dicejax", *init, cwd=project)
+    assert (project / "begun/experiment.py").exists()
+
     short = ["--training.epochs", "1"]
-    command = [tmp_path / "alone/bin/dicejax", "train", "mine.py", *short]
-    done(*command, "--out", "alone", cwd=project)
-    assert (project / "alone/result.json").exists()
     losses = ["--losses", "ce", "dice", "--seeds", "1", "--no-baselines"]
     commands = [
+        ["train", "mine.py", *short, "--out", "alone"],
         ["compare", "mine.py", *short, *losses],
         ["report", "runs/small", "--out", "again"],
-        ["init", "ner", "begun", "--data", "data"],
     ]
     where = done(python, "-c", ONE_AFTER_ANOTHER, json.dumps(commands), cwd=project)
     assert where.startswith(str(packages))
+    assert (project / "alone/result.json").exists()
     page = (project / "runs/small/report.html").read_text()
     assert "<style>" in page and "dice" in page
     assert (project / "again/report.md").exists()
-    assert (project / "begun/experiment.py").exists()

@@ -64,7 +64,11 @@ def test_settings_equal_pytorch(settings):
     compare(compute_ours(both, batch), compute_theirs(both, batch), UNMOVED)
 
 
-@pytest.mark.parametrize("settings", [{}, {"clamp_len": 4}], ids=str)
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param({}, marks=pytest.mark.exhaustive), {"clamp_len": 4}],
+    ids=str,
+)
 def test_looking_back_alone_equals_pytorch(settings):
     both = pair(configured("xlnet", attn_type="uni", **settings), TOKENS)
     # With a mask for more than one row PyTorch fails here.
