@@ -11,20 +11,15 @@ import contextvars
 import dataclasses
 import functools
 import json
-import operator
 import re
 import runpy
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import cattrs
-from cattrs.strategies import (
-    configure_tagged_union,
-    configure_union_passthrough,
-    include_subclasses,
-)
+from cattrs.strategies import configure_tagged_union, configure_union_passthrough
 
 from dicejax import json_text, objectives
 from dicejax.data import synonyms
@@ -430,20 +425,31 @@ def _converter_of(
     losses: tuple[type, ...], classes: tuple[type, ...]
 ) -> cattrs.Converter:
     converter = cattrs.Converter(forbid_extra_keys=True)
-    tagged = functools.partial(configure_tagged_union, tag_name="type")
     configure_union_passthrough(str | int | None, converter)
-    include_subclasses(Objective, converter, losses, union_strategy=tagged)
+    _open(Objective, losses, converter)
     for kind in _OPEN:
-        include_subclasses(kind, converter, union_strategy=tagged)
-    own = [cls for cls in classes if issubclass(cls, EncoderConfig)]
-    encoders: Any = PretrainedEncoder | ScratchEncoder
-    encoders = functools.reduce(operator.or_, own, encoders)
-    tagged(encoders, converter)
-    converter.register_structure_hook(
-        AnyEncoder, lambda content, _: converter.structure(content, encoders)
-    )
-    converter.register_unstructure_hook(
-        AnyEncoder, lambda encoder: converter.unstructure(encoder, encoders)
-    )
-    tagged(synonyms.Synonyms, converter)
+        _open(kind, [cls for cls in classes if issubclass(cls, kind)], converter)
+    own = (cls for cls in classes if issubclass(cls, EncoderConfig))
+    _open(AnyEncoder, (PretrainedEncoder, ScratchEncoder, *own), converter)
+    configure_tagged_union(synonyms.Synonyms, converter, tag_name="type")
     return converter
+
+
+def _open(kind: Any, classes: Iterable[type], converter: cattrs.Converter) -> None:
+    """Let a field of a type hold any of these classes, named under "type" in JSON.
+
+    Not cattrs' `include_subclasses`, which makes the code for all classes at once and
+    collects garbage: a second of each start.
+    """
+    known = {cls.__name__: cls for cls in classes}
+
+    def structured(content: Any, _: Any) -> Any:
+        fields = dict(content)
+        return converter.structure(fields, known[fields.pop("type")])
+
+    def unstructured(value: Any) -> dict[str, Any]:
+        cls = known[type(value).__name__]
+        return {**converter.unstructure(value, cls), "type": cls.__name__}
+
+    converter.register_structure_hook_func(lambda one: one == kind, structured)
+    converter.register_unstructure_hook_func(lambda one: one == kind, unstructured)

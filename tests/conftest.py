@@ -37,7 +37,6 @@ if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
-import cattrs.strategies._subclasses  # noqa: E402
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
@@ -49,10 +48,6 @@ from dicejax.models.bert import BertConfig  # noqa: E402
 from dicejax.objectives import CLASSES  # noqa: E402
 
 from .small_project import CORPUS, EXPERIMENT  # noqa: E402
-
-# cattrs collects all garbage for each of its unions of subclasses, for classes with
-# slots, which dicejax has none of: 2 seconds each in a process that has traced much.
-cattrs.strategies._subclasses.collect = lambda: None
 
 
 def pytest_addoption(parser):

@@ -3,15 +3,15 @@
 import collections
 import dataclasses
 
-import cattrs
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
 import tyro
-from cattrs.strategies import configure_tagged_union, include_subclasses
 
+from dicejax.config import Experiment, from_json, to_json
+from dicejax.data.sources import SyntheticNER
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
@@ -21,7 +21,6 @@ from dicejax.optimizers import (
     Adafactor,
     AdamW,
     Lion,
-    Optimizer,
     by_short_name,
     decay_mask,
     per_layer,
@@ -279,10 +278,8 @@ def test_settings_survive_json_and_the_command_line(rule):
     optimizer = rule(
         schedule="one_cycle", head_learning_rate=1e-3, freeze_embeddings=True
     )
-    converter = cattrs.Converter(forbid_extra_keys=True)
-    include_subclasses(Optimizer, converter, union_strategy=configure_tagged_union)
-    data = converter.unstructure(optimizer, Optimizer)
-    assert converter.structure(data, Optimizer) == optimizer
+    experiment = Experiment(name="n", data=SyntheticNER(), optimizer=optimizer)
+    assert from_json(to_json(experiment)).optimizer == optimizer
     given = ["--schedule", "one_cycle", "--head-learning-rate", "1e-3"]
     assert tyro.cli(rule, args=[*given, "--freeze-embeddings"]) == optimizer
     assert tyro.cli(rule, args=[]) == rule()
