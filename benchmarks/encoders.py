@@ -39,6 +39,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
+from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy
 from dicejax.optimizers import AdamW
@@ -104,7 +105,7 @@ def batch_of(config: EncoderConfig, rows: int, length: int) -> dict[str, np.ndar
 
 
 def network_of(
-    config: EncoderConfig, precision: str = "float32", remat: bool = False
+    config: EncoderConfig, precision: str = "float32", remat: Remat = "none"
 ) -> Network:
     """Return the encoder with a token head."""
     heads = (("tags", TokenHead(classes=CLASSES)),)
@@ -315,7 +316,7 @@ def memory(settings: Settings) -> list[dict[str, Any]]:
     made = list(architectures(depth).items())
     for name, config in made[:1] if settings.smallest else made:
         sizes = []
-        for remat in (False, True):
+        for remat in ("none", "layer"):
             program = lowered(network_of(config, remat=remat), *shape).compile()
             sizes.append(program.memory_analysis().temp_size_in_bytes / 2**20)
         plain, less = sizes

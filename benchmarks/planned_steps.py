@@ -2,9 +2,9 @@
 
 Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
 no data is read. Each step is named by its model, its topology, the lengths of the
-mesh's axes data, fsdp and tensor, and the rows per device; `remat` and `xK` for K
-micro-batches may follow; several names make several rows. Needs the extras plan-tpu
-and plan-gpu.
+mesh's axes data, fsdp and tensor, and the rows per device; a policy of recomputation
+(`attention`, `layer`) and `xK` for K micro-batches may follow; several names make
+several rows. Needs the extras plan-tpu and plan-gpu.
 
 usage:    python benchmarks/planned_steps.py [--smallest] [MODEL/TOPOLOGY/D,F,T/ROWS]
 measured: see benchmarks/README.md
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import get_args
 
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
@@ -21,6 +22,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
+from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.planning import topologies
@@ -49,7 +51,7 @@ MODELS: dict[str, EncoderConfig] = {
 LENGTH = 512
 STEPS = (
     "bert-large/v5e:1x1/1,1,1/4",
-    "bert-large/v5e:1x1/1,1,1/8/remat",
+    "bert-large/v5e:1x1/1,1,1/8/layer",
     "bert-large/v5e:4x4/16,1,1/2",
     "bert-large/v5e:4x4/1,16,1/8",
     "bert-large/v5e:4x4/1,16,1/1",
@@ -89,7 +91,7 @@ def plan(name: str) -> StepPlan:
         encoder=MODELS[model],
         heads=(("tags", TokenHead(classes=9)),),
         precision="bfloat16",
-        remat="remat" in options,
+        remat=next((one for one in get_args(Remat) if one in options), "none"),
     )
     micro = [int(word[1:]) for word in options if word.startswith("x")]
     step = Step.of_network(

@@ -30,7 +30,7 @@ from dicejax.errors import Flaw, InputError
 from dicejax.files import file_name
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.settings import Rate, Size, check_fields
+from dicejax.models.settings import Rate, Remat, Size, check_fields
 from dicejax.objectives import CrossEntropy, Objective, SelfAdjustingDice
 from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
@@ -112,7 +112,8 @@ class Training:
         are those of the whole batch, for every loss.
       precision: type of activations and matrix products; parameters are float32. The
         loss is scaled for float16.
-      remat: recompute layers in the backward pass, which saves memory and costs time.
+      remat: what the backward pass recomputes, which saves memory and costs time:
+        attention's scores and weights, or each layer as a whole.
       max_consecutive_skips: a step whose loss or gradient is not finite is skipped;
         after this many in a row the run stops and saves the batch.
       seed: seed of initial weights, data order and dropout; the same seed gives the
@@ -128,22 +129,15 @@ class Training:
     buckets: int = 8
     micro_batches: int = 1
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    remat: bool = False
+    remat: Remat = "none"
     max_consecutive_skips: int = 20
     seed: int = 0
     log_every: int = 20
 
     def __post_init__(self) -> None:
-        least = {
-            "epochs": 1,
-            "batch_size": 1,
-            "rows_per_update": 1,
-            "max_length": 3,
-            "buckets": 1,
-            "micro_batches": 1,
-            "max_consecutive_skips": 1,
-            "log_every": 1,
-        }
+        counts = ("epochs", "batch_size", "rows_per_update", "buckets", "micro_batches")
+        counts += ("max_consecutive_skips", "log_every")
+        least = dict.fromkeys(counts, 1) | {"max_length": 3}
         _check_at_least(self, least)
 
 

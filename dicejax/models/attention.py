@@ -11,9 +11,8 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes, platform
-from dicejax.models import attention_tpu
 from dicejax.models.dropout import DropoutKeys, dropout, keep_below, key_words
-from dicejax.models.layers import matmul
+from dicejax.models.layers import PRODUCT, matmul
 
 HEAD_AXIS = "tensor"
 
@@ -62,7 +61,9 @@ def attend(
     """
     if mask is None:
         if bias is None and runs_on_tpu(query.shape, query.dtype):
-            return _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
+            out = _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
+            # Small, and all that running the kernel forward again would give.
+            return checkpoint_name(out, PRODUCT)
         mask = segment_mask(segment_ids)
     undropped = rng is None or dropout_rate == 0.0
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):

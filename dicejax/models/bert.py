@@ -16,9 +16,10 @@ from jax import Array
 
 from dicejax.models.attention import attend
 from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, Embedding, LayerNorm, add_and_norm
-from dicejax.models.settings import Activation, Epsilon, Rate, Size, TokenId
+from dicejax.models.layers import Dense, LayerNorm, add_and_norm
+from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
 
@@ -111,7 +112,7 @@ class BertConfig(EncoderConfig):
             self, **{name: rate for name, rate in given.items() if rate is not None}
         )
 
-    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> Bert:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
         """Make the module with initial parameters."""
         return Bert(
             self, BertEmbeddings, BertLayer, dtype=dtype, remat=remat, rngs=rngs
@@ -133,7 +134,8 @@ class BertEmbeddings(nnx.Module):
     def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, scale = config.embedding_width, config.initializer_range
         for name, entries in config.tables.items():
-            setattr(self, name, Embedding(entries, width, scale=scale, rngs=rngs))
+            table = Embedding(entries, width, dtype=dtype, scale=scale, rngs=rngs)
+            setattr(self, name, table)
         self.norm = LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
         self.projection = (
             Dense(width, config.hidden_size, dtype=dtype, scale=scale, rngs=rngs)

@@ -16,8 +16,8 @@ from jax import Array, lax
 from dicejax.errors import shown
 from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
-from dicejax.models.layers import recomputed
-from dicejax.models.settings import Scale, Size, check_fields
+from dicejax.models.layers import PRODUCT, recomputed
+from dicejax.models.settings import Remat, Scale, Size, check_fields
 
 
 def _wide(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
@@ -105,7 +105,7 @@ class EncoderConfig(abc.ABC):
         """Number of layers."""
 
     @abc.abstractmethod
-    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> nnx.Module:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> nnx.Module:
         """Build the module with initial parameters; called as `Encoder`."""
 
     @property
@@ -151,7 +151,7 @@ class Encoder(nnx.Module):
       embeddings: class of the module in front of the layers.
       layer: class of the module that is stacked.
       dtype: type of the activations; parameters are float32.
-      remat: recompute layers in the backward pass, storing only their inputs.
+      remat: what the backward pass recomputes, see `scan`.
       rngs: source of the initial parameters.
     """
 
@@ -162,7 +162,7 @@ class Encoder(nnx.Module):
         layer: type[nnx.Module],
         *,
         dtype: jnp.dtype,
-        remat: bool,
+        remat: Remat,
         rngs: nnx.Rngs,
     ):
         self.embeddings = embeddings(config, dtype=dtype, rngs=rngs)
@@ -225,7 +225,7 @@ def scan(
     per_layer: Any,
     *,
     depth: int,
-    remat: bool,
+    remat: Remat,
 ) -> tuple[Array, Array]:
     """Apply stacked layers in sequence.
 
@@ -237,7 +237,9 @@ def scan(
       step: from a layer, its input and its part of `per_layer` to its output.
       per_layer: a pytree of arrays with a leading axis of length `depth`.
       depth: number of layers.
-      remat: recompute layers in the backward pass, storing only their inputs.
+      remat: what the backward pass recomputes. "none": pointwise operations alone.
+        "attention": all but products of hidden states and weights. "layer": all; only
+        the inputs of layers are stored.
 
     Returns:
       The last layer's output, and the inputs of all layers `[L, B, T, D]`.
@@ -252,7 +254,10 @@ def scan(
     # need no copy into a stacked array. A loop of several layers a turn has that copy,
     # and a second one. Recomputing needs the loop: in one turn the compiler is free to
     # run all that is recomputed before any of it is used, or to find that it has it.
-    unroll = depth if depth <= MAX_UNROLLED_LAYERS and not remat else 1
-    if remat:
+    unroll = depth if depth <= MAX_UNROLLED_LAYERS and remat == "none" else 1
+    if remat == "layer":
         body = jax.checkpoint(body, prevent_cse=False)
+    elif remat == "attention":
+        products = jax.checkpoint_policies.save_only_these_names(PRODUCT)
+        body = jax.checkpoint(body, prevent_cse=False, policy=products)
     return lax.scan(body, pin_rows(x), (parameters, per_layer), unroll=unroll)

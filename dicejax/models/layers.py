@@ -1,4 +1,4 @@
-"""Layers of all encoders: dense, layer normalisation, embedding.
+"""Layers of all encoders: dense and layer normalisation.
 
 Parameters are float32; `dtype` is the type of matrix products and activations. Layer
 normalisation is always computed in float32.
@@ -12,8 +12,12 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
+from jax.ad_checkpoint import checkpoint_name
 
 from dicejax.models.dropout import DRAW, DropoutKeys, dropout
+
+PRODUCT = "product"
+"""The name by which `jax.checkpoint` knows products of hidden states and weights."""
 
 
 def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
@@ -49,10 +53,30 @@ class Dense(nnx.Module):
 
     def __call__(self, x: Array) -> Array:
         """Map `[..., in]` to `[..., out]`."""
-        rows = x.reshape(-1, x.shape[-1]).astype(self.dtype)
-        product = matmul(rows, self.kernel[...].astype(self.dtype))
-        out = (product + self.bias[...]).astype(self.dtype)
-        return out.reshape(*x.shape[:-1], out.shape[-1])
+        return project(x, self.kernel[...], self.dtype, self.bias[...])
+
+
+def project(
+    x: Array, kernel: Array, dtype: jnp.dtype, bias: Array | None = None
+) -> Array:
+    """Compute `x @ kernel + bias` in a type, accumulated in float32.
+
+    Args:
+      x: `[..., D]`.
+      kernel: `[D, ...]`.
+      dtype: of the operands and of the result.
+      bias: `[...]`, as the kernel without its first axis.
+
+    Returns:
+      The axes of `x` but the last, then those of the kernel but the first.
+    """
+    width, *out = kernel.shape
+    rows = x.reshape(-1, width).astype(dtype)
+    product = matmul(rows, kernel.reshape(width, -1).astype(dtype))
+    if bias is not None:
+        product += bias.reshape(-1)
+    product = checkpoint_name(product.astype(dtype), PRODUCT)
+    return product.reshape(*x.shape[:-1], *out)
 
 
 @jax.custom_vjp
@@ -148,14 +172,3 @@ def add_and_norm(
         return norm(x + dropout(update, rate, rng))
 
     return recomputed(added)(x, update)
-
-
-class Embedding(nnx.Module):
-    """A table of vectors looked up by id; an id out of range is clipped."""
-
-    def __init__(self, entries: int, features: int, *, scale: float, rngs: nnx.Rngs):
-        self.table = nnx.Param(normal(rngs.params(), (entries, features), scale))
-
-    def __call__(self, ids: Array) -> Array:
-        """Look up int `[...]`: `[..., D]`."""
-        return self.table[...].at[ids].get(mode="clip")

@@ -18,6 +18,7 @@ from dicejax.errors import InputError
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import Head, output_names
+from dicejax.models.settings import Remat
 
 Params = dict[str, Any]
 
@@ -31,7 +32,8 @@ class Network:
       heads: pairs of a name and a head.
       precision: type of activations and matrix products: "float32", "bfloat16", or
         "float64" where 64-bit types are switched on.
-      remat: recompute layers in the backward pass to save memory.
+      remat: what the backward pass recomputes to save memory: "none", "attention"
+        scores and weights, or each "layer".
 
     Raises:
       ValueError: two heads give logits of the same name.
@@ -52,7 +54,7 @@ class Network:
     encoder: EncoderConfig
     heads: tuple[tuple[str, Head], ...]
     precision: str = "float32"
-    remat: bool = False
+    remat: Remat = "none"
 
     def __post_init__(self):
         output_names(self.heads)  # raises where two would have one name

@@ -43,6 +43,9 @@ Rate = Annotated[float, Between(0, 1, below=True)]
 Scale = Annotated[float, Between(0, 1000)]
 Epsilon = Annotated[float, Between(1e-30, 1)]
 Activation = Literal["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh"]
+Remat = Literal["none", "attention", "layer"]
+"""What the backward pass recomputes: nothing, scores and weights of attention and what
+is cheap, or whole layers."""
 
 _NAMES: dict[Any, str] = {
     bool: "true or false",

@@ -17,16 +17,24 @@ from jax import Array
 
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
 from dicejax.models.layers import (
     Dense,
-    Embedding,
     LayerNorm,
     add_and_norm,
-    matmul,
     normal,
+    project,
 )
-from dicejax.models.settings import Activation, Between, Epsilon, Rate, Size, TokenId
+from dicejax.models.settings import (
+    Activation,
+    Between,
+    Epsilon,
+    Rate,
+    Remat,
+    Size,
+    TokenId,
+)
 
 ClampedLength = Annotated[int, Between(-1, 2**31 - 1)]
 
@@ -106,7 +114,7 @@ class XLNetConfig(EncoderConfig):
             )
         return dataclasses.replace(self, dropout=given.pop()) if given else self
 
-    def build(self, *, dtype: jnp.dtype, remat: bool, rngs: nnx.Rngs) -> XLNet:
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
         return XLNet(
             self, XLNetEmbeddings, XLNetLayer, dtype=dtype, remat=remat, rngs=rngs
@@ -118,13 +126,14 @@ class XLNetEmbeddings(nnx.Module):
 
     def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, scale = config.d_model, config.initializer_range
-        self.word = Embedding(config.vocab_size, width, scale=scale, rngs=rngs)
+        self.word = Embedding(
+            config.vocab_size, width, dtype=dtype, scale=scale, rngs=rngs
+        )
         self.mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
-        self.dtype = dtype
 
     def __call__(self, input_ids: Array) -> Array:
         """Embed int `[B, T]` ids: `[B, T, D]`."""
-        return self.word(input_ids).astype(self.dtype)
+        return self.word(input_ids)
 
 
 class XLNetLayer(nnx.Module):
@@ -176,10 +185,7 @@ class XLNetLayer(nnx.Module):
             rng=keys[0],
         )
         kernel = self.attention_output[...].reshape(x.shape[-1], -1).T
-        update = matmul(
-            attended.reshape(-1, kernel.shape[0]), kernel.astype(self.dtype)
-        )
-        update = update.astype(self.dtype).reshape(x.shape)
+        update = project(attended.reshape(x.shape), kernel, self.dtype)
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         inner = ACTIVATIONS[config.ff_activation](self.intermediate(x))
         update = self.output(dropout(inner, rate, keys[2]))
@@ -187,10 +193,7 @@ class XLNetLayer(nnx.Module):
 
     def _project(self, x: Array, kernel: nnx.Param) -> Array:
         """Multiply `[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
-        width, *heads = kernel.shape
-        rows = x.reshape(-1, width).astype(self.dtype)
-        product = matmul(rows, kernel[...].reshape(width, -1).astype(self.dtype))
-        return product.astype(self.dtype).reshape(*x.shape[:-1], *heads)
+        return project(x, kernel[...], self.dtype)
 
     def _bias(self, query: Array, context: RowContext) -> Array:
         """Compute the bias of positions and segments: `[B, N, T, T]`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import typing
 from collections.abc import Callable, Iterable, Sequence
 
 from dicejax.config import Experiment
@@ -12,6 +13,7 @@ from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.planning.memory import Step
 from dicejax.planning.step import StepPlan, amount, plan_step
@@ -34,27 +36,28 @@ class Settings:
       fsdp: likewise.
       tensor: likewise.
       micro_batches: of each update.
-      remat: whether activations are recomputed.
+      remat: what the backward pass recomputes.
     """
 
     data: int
     fsdp: int = 1
     tensor: int = 1
     micro_batches: int = 1
-    remat: bool = False
+    remat: Remat = "none"
 
     def flags(self) -> str:
         """Return them as the command line takes them.
 
-        >>> Settings(4, tensor=2, remat=True).flags()
-        '--mesh.data 4 --mesh.tensor 2 --training.remat'
+        >>> Settings(4, tensor=2, remat="layer").flags()
+        '--mesh.data 4 --mesh.tensor 2 --training.remat layer'
         """
         words = [f"--mesh.data {self.data}"]
         words += [f"--mesh.fsdp {self.fsdp}"] * (self.fsdp > 1)
         words += [f"--mesh.tensor {self.tensor}"] * (self.tensor > 1)
         if self.micro_batches > 1:
             words.append(f"--training.micro_batches {self.micro_batches}")
-        words += ["--training.remat"] * self.remat
+        if self.remat != "none":
+            words.append(f"--training.remat {self.remat}")
         return " ".join(words)
 
     def of(self, setup: Setup) -> Setup:
@@ -164,27 +167,39 @@ def remedies(now: Settings, rows: int) -> tuple[list[list[Settings]], list[Setti
     >>> single, together = remedies(Settings(data=4), rows=2)
     >>> for group in [*single, together]:
     ...     print([one.flags() for one in group])
-    ['--mesh.data 4 --training.remat']
+    ['--mesh.data 4 --training.remat attention', '--mesh.data 4 --training.remat layer']
     ['--mesh.data 1 --mesh.fsdp 4']
     ['--mesh.data 4 --training.micro_batches 2']
-    ['--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 2 --training.remat']
+    ['--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 2 --training.remat layer']
 
     Args:
       now: settings that do not fit.
       rows: of a batch on each device.
     """
-    remat = dataclasses.replace(now, remat=True)
     sharded = dataclasses.replace(now, data=1, fsdp=now.data * now.fsdp)
     # `rows` are those of all micro-batches.
     counts = [n for n in doubled(1, rows) if n > now.micro_batches]
     micro = [dataclasses.replace(now, micro_batches=count) for count in counts]
     most = max([*counts, now.micro_batches])
-    together = dataclasses.replace(sharded, micro_batches=most, remat=True)
+    together = dataclasses.replace(sharded, micro_batches=most, remat="layer")
     single = [
-        group for group in ([remat], [sharded], micro) if group and group != [now]
+        group
+        for group in (with_remat(now), [sharded], micro)
+        if group and group != [now]
     ]
     known = [now, *(one for group in single for one in group)]
     return single, [] if together in known else [together]
+
+
+def with_remat(now: Settings) -> list[Settings]:
+    """Return settings that recompute more, the cheapest first.
+
+    >>> [one.remat for one in with_remat(Settings(4, remat="attention"))]
+    ['layer']
+    """
+    policies = typing.get_args(Remat)
+    more = policies[policies.index(now.remat) + 1 :]
+    return [dataclasses.replace(now, remat=policy) for policy in more]
 
 
 def doubled(first: int, last: int) -> list[int]:
@@ -285,7 +300,7 @@ def _stages(mesh: Settings, rows: int) -> list[list[Settings]]:
     counts = doubled(1, rows)[1:]
     return [
         [mesh],
-        [dataclasses.replace(mesh, remat=True)],
+        with_remat(mesh),
         [dataclasses.replace(mesh, micro_batches=count) for count in counts],
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 import jax
 
 from dicejax.errors import InputError, first_line
+from dicejax.models.settings import Remat
 from dicejax.planning.cost import Cost, cost
 from dicejax.planning.memory import Step, peak_bytes
 from dicejax.planning.topologies import Topology
@@ -35,7 +36,7 @@ class StepPlan:
       device_kind: as `jax.Device.device_kind` has it.
       mesh: length of each axis.
       micro_batches: of each update.
-      remat: whether activations are recomputed.
+      remat: what the backward pass recomputes.
       rows: of a batch.
       max_length: places per row.
       peak: most memory that is in use at once.
@@ -61,7 +62,7 @@ class StepPlan:
     device_kind: str
     mesh: dict[str, int]
     micro_batches: int
-    remat: bool
+    remat: Remat
     rows: int
     max_length: int
     peak: int
@@ -196,7 +197,10 @@ def lines(found: StepPlan) -> list[tuple[str, str]]:
     settings = f"{axes}, {_count(found.micro_batches, 'micro-batch')}"
     shown = [
         ("devices", f"{found.devices} x {found.device_kind}"),
-        ("mesh", settings + (", remat" if found.remat else "")),
+        (
+            "mesh",
+            settings + (f", remat {found.remat}" if found.remat != "none" else ""),
+        ),
         ("batch of", f"{found.rows} rows of {found.max_length} tokens"),
         *(
             (name, amount(value))

@@ -29,7 +29,6 @@ from dicejax.models.dropout import DropoutKeys
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.sharding import tables_gathered
 from dicejax.training.state import TrainState
 
 Batch = Mapping[str, Array]
@@ -117,13 +116,8 @@ class LossOfBatch:
         if one_pass and not self.is_additive:
             name = self.objective.short_name
             raise ValueError(f"objective {name} is not a mean over labelled elements")
-        if self.mesh is None:
-            return self._gradient(params, batch, micro_batches, scale, one_pass)
-        params = tables_gathered(params, self.mesh)
         with in_use(self.mesh):
-            found = self._gradient(params, batch, micro_batches, scale, one_pass)
-        gradients = tables_gathered(found.gradients, self.mesh)
-        return dataclasses.replace(found, gradients=gradients)
+            return self._gradient(params, batch, micro_batches, scale, one_pass)
 
     def _gradient(
         self,
@@ -144,8 +138,6 @@ class LossOfBatch:
         self, params: Params, batch: Batch, *, micro_batches: int = 1
     ) -> dict[str, Array]:
         """Return the logits of the whole batch by name, computed in parts."""
-        if self.mesh is not None:
-            params = tables_gathered(params, self.mesh)
         with in_use(self.mesh):
             if micro_batches == 1:
                 return self._outputs(params, batch, _row_numbers(batch))

@@ -16,13 +16,13 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES
+from dicejax.models.embedding import TABLE_AXES
 
 # The last parts of a parameter's path, and the mesh axis of each of its dimensions. The
 # first rule with as many dimensions counts; others are replicated.
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
-    (r"word/table", ("tensor", "fsdp")),
-    (r"(position|token_type)/table", (None, "fsdp")),
+    (r"(word|position|token_type)/table", TABLE_AXES),
     # BERT, and XLNet's feed-forward blocks: out of the width, then back into it.
     (r"layers/(query|key|value|intermediate)/kernel", (None, "fsdp", "tensor")),
     (r"layers/(query|key|value|intermediate)/bias", (None, "tensor")),
@@ -53,27 +53,6 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
         ),
         tree,
     )
-
-
-def tables_gathered(params: Any, mesh: Mesh) -> Any:
-    """Constrain embedding tables to whole rows on each device for the lookup.
-
-    Without this the compiler passes all hidden states through every device, since the
-    batch is split over the same axis as the width of the tables.
-
-    Args:
-      params: arrays under `jit`.
-      mesh: the devices.
-    """
-
-    def one(path: tuple[Any, ...], leaf: Any) -> Any:
-        name = path_name(path)
-        if not name.endswith("/table"):
-            return leaf
-        rows, _ = (*spec_of(name, leaf.shape, mesh), None, None)[:2]
-        return jax.lax.with_sharding_constraint(leaf, NamedSharding(mesh, P(rows)))
-
-    return jax.tree_util.tree_map_with_path(one, params)
 
 
 def placed(shapes: Any, mesh: Mesh) -> Any:

@@ -37,7 +37,7 @@ def drawn(network, seed=0):
 @functools.partial(quickly, static_argnums=0)
 def encode(config, params, batch):
     """Return the output of an encoder alone."""
-    module = config.build(dtype=jnp.dtype("float32"), remat=False, rngs=nnx.Rngs(0))
+    module = config.build(dtype=jnp.dtype("float32"), remat="none", rngs=nnx.Rngs(0))
     state = nnx.state(module)
     nnx.replace_by_pure_dict(state, params)
     nnx.update(module, state)

@@ -10,7 +10,7 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
 
-def network(kind, depth, width, remat=False):
+def network(kind, depth, width, remat="none"):
     if kind == "bert":
         encoder = BertConfig(
             vocab_size=100,
@@ -69,6 +69,6 @@ def test_remat_lowers_the_peak_of_memory(kind, depth):
         .compile()
         .memory_analysis()
         .temp_size_in_bytes
-        for remat in (False, True)
+        for remat in ("none", "layer")
     )
     assert plain > 3 * remat

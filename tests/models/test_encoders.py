@@ -149,8 +149,9 @@ def gradient(network, params, batch, rng):
 
 
 @by_default("bert")
-def test_remat_changes_no_gradient(config):
-    plain, remat = network_of(config), network_of(config, remat=True)
+@pytest.mark.parametrize("policy", ["attention", "layer"])
+def test_remat_changes_no_gradient(config, policy):
+    plain, remat = network_of(config), network_of(config, remat=policy)
     params = drawn(plain)
     batch = fill([sentences(config, [9, 6])], WIDTH, LAYOUT)
     wanted, got = (

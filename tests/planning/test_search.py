@@ -48,7 +48,7 @@ def compiler(peak, milliseconds=lambda one: 1.0, memory=16 * GIB):
 
 def activations(one):
     """10 GiB of a state that fsdp divides, 20 of activations that the others do."""
-    kept = 0.1 if one.remat else 1.0
+    kept = {"none": 1.0, "attention": 0.7, "layer": 0.1}[one.remat]
     return (10 / one.fsdp + 20 * kept / one.micro_batches) * GIB
 
 
@@ -63,22 +63,23 @@ def remedied(peak, now=Settings(data=4), rows=4):  # noqa: B008
 def test_remat_fsdp_and_micro_batches_are_tried_each():
     found, tried, _ = remedied(activations)
     assert tried == (
-        Settings(4, remat=True),
+        Settings(4, remat="attention"),
+        Settings(4, remat="layer"),
         Settings(1, fsdp=4),
         Settings(4, micro_batches=2),
         Settings(4, micro_batches=4),
     )
     assert found == {
-        "--mesh.data 4 --training.remat": 12 * GIB,
+        "--mesh.data 4 --training.remat layer": 12 * GIB,
         "--mesh.data 4 --training.micro_batches 4": 15 * GIB,
     }
 
 
 def test_where_none_is_enough_all_are_tried_together():
     found, tried, _ = remedied(lambda one: 2 * activations(one) - 5 * GIB)
-    assert len(tried) == 5
+    assert len(tried) == 6
     assert [*found] == [
-        "--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 4 --training.remat"
+        "--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 4 --training.remat layer"
     ]
 
 
@@ -87,7 +88,8 @@ def test_the_remedy_is_one_line():
     line = search._remedy(step, found)
     assert line.startswith(
         "does not fit: 30.00 GiB of 16.00 GiB; these do: --mesh.data 4 "
-        "--training.remat (12.00 GiB); --mesh.data 4 --training.micro_batches 4 (15.00"
+        "--training.remat layer (12.00 GiB); --mesh.data 4 --training.micro_batches 4 "
+        "(15.00"
     )
     nothing, _, step = remedied(lambda one: 20 * GIB)
     line = search._remedy(step, nothing)
@@ -96,10 +98,12 @@ def test_the_remedy_is_one_line():
 
 
 def test_what_is_in_use_already_is_not_tried_again():
-    now = Settings(1, fsdp=4, micro_batches=2, remat=True)
+    now = Settings(1, fsdp=4, micro_batches=2, remat="layer")
     assert search.remedies(now, rows=2) == ([], [])
-    _, tried, _ = remedied(lambda one: 99 * GIB, Settings(data=4, remat=True), rows=1)
-    assert tried == (Settings(1, fsdp=4, remat=True),)
+    _, tried, _ = remedied(
+        lambda one: 99 * GIB, Settings(data=4, remat="layer"), rows=1
+    )
+    assert tried == (Settings(1, fsdp=4, remat="layer"),)
 
 
 def test_what_fits_is_not_tried_with_more():
@@ -113,7 +117,7 @@ def test_what_fits_is_not_tried_with_more():
 
 def test_the_fastest_that_fits_comes_first():
     def slower(one):
-        return 10 * one.micro_batches + 5 * one.remat + one.fsdp
+        return 10 * one.micro_batches + 5 * (one.remat != "none") + one.fsdp
 
     compiled, _ = compiler(activations, slower)
     said = []
@@ -121,18 +125,18 @@ def test_the_fastest_that_fits_comes_first():
         [(Settings(4), 4), (Settings(1, 4), 4)], compiled, said.append
     )
     assert [one.flags() for one, _ in found.fitting] == [
-        "--mesh.data 4 --training.remat",
-        "--mesh.data 1 --mesh.fsdp 4 --training.remat",
+        "--mesh.data 4 --training.remat layer",
+        "--mesh.data 1 --mesh.fsdp 4 --training.remat layer",
         "--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 2",
         "--mesh.data 4 --training.micro_batches 4",
     ]
-    assert len(said) == 7 and said[0].endswith("30.00 GiB, does not fit")
+    assert len(said) == 9 and said[0].endswith("30.00 GiB, does not fit")
     table = search.table(found).splitlines()
     assert table[1].split()[:4] == ["16.00", "16", "12.00", "3.0"]
-    assert table[-1] == "4 of 7 settings tried fit"
+    assert table[-1] == "4 of 9 settings tried fit"
     values = json.loads(search.to_json(found))
     assert values["fitting"][0]["peak"] == 12 * GIB
-    assert len(values["failing"]) == 3
+    assert len(values["failing"]) == 5
 
 
 def test_the_number_of_settings_tried_is_limited():
@@ -141,14 +145,14 @@ def test_the_number_of_settings_tried_is_limited():
         [(Settings(4), 4), (Settings(2), 4)], compiled, print, most=3
     )
     assert len(tried) == 3
-    assert found.left == 5
-    assert search.table(found).endswith("1 of 3 settings tried fit; 5 were not tried")
+    assert found.left == 7
+    assert search.table(found).endswith("1 of 3 settings tried fit; 7 were not tried")
 
 
 def test_a_plan_is_shown_with_what_the_devices_have():
     compiled, _ = compiler(lambda one: 4 * GIB)
-    shown = dict(lines(compiled(Settings(2, tensor=2, remat=True))))
-    assert shown["mesh"] == "data 2 x fsdp 1 x tensor 2, 1 micro-batch, remat"
+    shown = dict(lines(compiled(Settings(2, tensor=2, remat="layer"))))
+    assert shown["mesh"] == "data 2 x fsdp 1 x tensor 2, 1 micro-batch, remat layer"
     assert shown["at the peak"].startswith("4.00 GiB of 16.00 GiB")
     assert shown["all-reduce"] == "2.0 MB, 1 in a step"
     assert shown["utilisation"] == "at most 50.0%"

@@ -1,0 +1,163 @@
+"""Embedding tables, looked up on one device and on a mesh.
+
+On a mesh the tables are split: their width over `fsdp`, their entries over `tensor`. A
+lookup gathers the widths, in the type of the matrix products; its gradient is added up
+in float32 on each device and sent in that type to the device that holds its part.
+Left to the compiler, both are float32, and every device gets the whole gradient.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+from jax import Array, lax
+from jax.sharding import PartitionSpec as P
+
+from dicejax.mesh import BATCH_AXES, automatic_axes
+from dicejax.models.layers import normal
+
+TABLE_AXES = ("tensor", "fsdp")
+"""The mesh axes that split a table's entries and its width, where they divide them."""
+
+
+class Embedding(nnx.Module):
+    """A table of vectors looked up by id; an id out of range is clipped.
+
+    Args:
+      entries: number of vectors.
+      features: their width.
+      dtype: type of the vectors that are looked up; the table is float32.
+      scale: standard deviation of the initial table.
+      rngs: source of the initial table.
+    """
+
+    def __init__(
+        self,
+        entries: int,
+        features: int,
+        *,
+        dtype: jnp.dtype,
+        scale: float,
+        rngs: nnx.Rngs,
+    ):
+        self.table = nnx.Param(normal(rngs.params(), (entries, features), scale))
+        self.dtype = dtype
+
+    def __call__(self, ids: Array) -> Array:
+        """Look up int `[B, T]`: `[B, T, D]`."""
+        table = self.table[...]
+        split = Split.of(table.shape, len(ids), jnp.dtype(self.dtype))
+        if split is not None:
+            return _lookup(table, ids, split)
+        return table.at[ids].get(mode="clip").astype(self.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+    """How the mesh in use splits a lookup.
+
+    Attributes:
+      axes: of the mesh.
+      rows: those that split the rows of ids.
+      entries: the axis that splits the table's entries; None: they are whole.
+      width: the axis that splits the table's width; None: it is whole.
+      shape: entries and width of the table.
+      entries_here: entries on each device.
+      dtype: type of what is looked up.
+    """
+
+    axes: frozenset[str]
+    rows: tuple[str, ...]
+    entries: str | None
+    width: str | None
+    shape: tuple[int, int]
+    entries_here: int
+    dtype: jnp.dtype
+
+    @classmethod
+    def of(cls, shape: tuple[int, int], rows: int, dtype: jnp.dtype) -> Split | None:
+        """Return how a lookup is split; None: not at all, or not evenly.
+
+        Args:
+          shape: entries and width of the table.
+          rows: of ids.
+          dtype: type of what is looked up.
+        """
+        sizes = automatic_axes()
+        by_rows = tuple(name for name in BATCH_AXES if name in sizes)
+        if not sizes or rows % math.prod(sizes[name] for name in by_rows):
+            return None
+        entries, width = (
+            name if name in sizes and size % sizes[name] == 0 else None
+            for name, size in zip(TABLE_AXES, shape, strict=True)
+        )
+        here = shape[0] // sizes.get(entries, 1)
+        return cls(frozenset(sizes), by_rows, entries, width, shape, here, dtype)
+
+    def over(
+        self, function: Callable[..., Array], arrays: Sequence[str], result: str
+    ) -> Callable[..., Array]:
+        """Run a function on each device, on its part of each "table" or "rows"."""
+        specs = {"table": P(self.entries, self.width), "rows": P(self.rows)}
+        return jax.shard_map(
+            function,
+            in_specs=tuple(specs[name] for name in arrays),
+            out_specs=specs[result],
+            axis_names=set(self.axes),
+            check_vma=False,
+        )
+
+    def places(self, ids: Array) -> tuple[Array, Array]:
+        """Return each id's place in this device's entries, and whether it has one."""
+        ids = jnp.clip(ids, 0, self.shape[0] - 1)
+        if self.entries is not None:
+            ids -= self.entries_here * lax.axis_index(self.entries)
+        place = jnp.clip(ids, 0, self.entries_here - 1)
+        return place, place == ids
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _lookup(table: Array, ids: Array, split: Split) -> Array:
+    """Look up `[B, T]` in `[V, D]`, both on the mesh: `[B, T, D]`."""
+
+    def here(table: Array, ids: Array) -> Array:
+        table = table.astype(split.dtype)
+        if split.width is not None:
+            table = lax.all_gather(table, split.width, axis=1, tiled=True)
+        place, found = split.places(ids)
+        vectors = jnp.where(found[..., None], table[place], 0)
+        if split.entries is None:
+            return vectors
+        # One device has each vector, the others have zeros: exact in any type.
+        return lax.psum(vectors, split.entries)
+
+    return split.over(here, ("table", "rows"), "rows")(table, ids)
+
+
+def _lookup_fwd(table: Array, ids: Array, split: Split) -> tuple[Array, Array]:
+    return _lookup(table, ids, split), ids
+
+
+def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None]:
+    at_least_float32 = jnp.promote_types(split.dtype, jnp.float32)
+
+    def here(ids: Array, cotangent: Array) -> Array:
+        place, found = split.places(ids)
+        added = jnp.where(found[..., None], cotangent, 0).astype(at_least_float32)
+        zeros = jnp.zeros((split.entries_here, split.shape[1]), at_least_float32)
+        sums = zeros.at[place].add(added).astype(split.dtype)
+        if split.width is not None:
+            sums = lax.psum_scatter(sums, split.width, scatter_dimension=1, tiled=True)
+        others = tuple(name for name in split.rows if name != split.width)
+        return lax.psum(sums, others).astype(jnp.float32)
+
+    return split.over(here, ("rows", "rows"), "table")(ids, cotangent), None
+
+
+_lookup.defvjp(_lookup_fwd, _lookup_bwd)
