@@ -135,8 +135,8 @@ class Training:
     log_every: int = 20
 
     def __post_init__(self) -> None:
-        counts = ("epochs", "batch_size", "rows_per_update", "buckets", "micro_batches")
-        counts += ("max_consecutive_skips", "log_every")
+        counts = ["epochs", "batch_size", "rows_per_update", "buckets", "micro_batches"]
+        counts += ["max_consecutive_skips", "log_every"]
         least = dict.fromkeys(counts, 1) | {"max_length": 3}
         _check_at_least(self, least)
 
