@@ -18,7 +18,7 @@ from dicejax.models.attention import attend
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, add_and_norm
+from dicejax.models.layers import Dense, LayerNorm, add_and_norm, project_all
 from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
@@ -191,9 +191,12 @@ class BertLayer(nnx.Module):
         config = self.config
         keys = (None,) * 3 if rng is None else rng.split(3)
         heads = (config.num_attention_heads, -1)
+        of_x = (self.query, self.key, self.value)
+        kernels = [dense.kernel[...] for dense in of_x]
+        biases = [dense.bias[...] for dense in of_x]
         query, key, value = (
-            dense(x).reshape(*x.shape[:-1], *heads)
-            for dense in (self.query, self.key, self.value)
+            product.reshape(*x.shape[:-1], *heads)
+            for product in project_all(x, kernels, self.query.dtype, biases)
         )
         context = attend(
             query,

@@ -52,10 +52,7 @@ class Embedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
         table = self.table[...]
-        split = Split.of(table.shape, len(ids), jnp.dtype(self.dtype))
-        if split is not None:
-            return _lookup(table, ids, split)
-        return table.at[ids].get(mode="clip").astype(self.dtype)
+        return _lookup(table, ids, Split.of(table, len(ids), jnp.dtype(self.dtype)))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,13 +60,14 @@ class Split:
     """How the mesh in use splits a lookup.
 
     Attributes:
-      axes: of the mesh.
+      axes: of the mesh; none where there is no mesh, or it does not divide the rows.
       rows: those that split the rows of ids.
       entries: the axis that splits the table's entries; None: they are whole.
       width: the axis that splits the table's width; None: it is whole.
       shape: entries and width of the table.
       entries_here: entries on each device.
       dtype: type of what is looked up.
+      table_dtype: type of the table and of its gradient.
     """
 
     axes: frozenset[str]
@@ -79,31 +77,42 @@ class Split:
     shape: tuple[int, int]
     entries_here: int
     dtype: jnp.dtype
+    table_dtype: jnp.dtype
 
     @classmethod
-    def of(cls, shape: tuple[int, int], rows: int, dtype: jnp.dtype) -> Split | None:
-        """Return how a lookup is split; None: not at all, or not evenly.
+    def of(cls, table: Array, rows: int, dtype: jnp.dtype) -> Split:
+        """Return how a lookup is split.
 
         Args:
-          shape: entries and width of the table.
+          table: `[V, D]`.
           rows: of ids.
           dtype: type of what is looked up.
         """
         sizes = automatic_axes()
+        if rows % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
+            sizes = {}
         by_rows = tuple(name for name in BATCH_AXES if name in sizes)
-        if not sizes or rows % math.prod(sizes[name] for name in by_rows):
-            return None
         entries, width = (
             name if name in sizes and size % sizes[name] == 0 else None
-            for name, size in zip(TABLE_AXES, shape, strict=True)
+            for name, size in zip(TABLE_AXES, table.shape, strict=True)
         )
-        here = shape[0] // sizes.get(entries, 1)
-        return cls(frozenset(sizes), by_rows, entries, width, shape, here, dtype)
+        return cls(
+            axes=frozenset(sizes),
+            rows=by_rows,
+            entries=entries,
+            width=width,
+            shape=table.shape,
+            entries_here=table.shape[0] // sizes.get(entries, 1),
+            dtype=dtype,
+            table_dtype=table.dtype,
+        )
 
     def over(
         self, function: Callable[..., Array], arrays: Sequence[str], result: str
     ) -> Callable[..., Array]:
         """Run a function on each device, on its part of each "table" or "rows"."""
+        if not self.axes:
+            return function
         specs = {"table": P(self.entries, self.width), "rows": P(self.rows)}
         return jax.shard_map(
             function,
@@ -124,18 +133,18 @@ class Split:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def _lookup(table: Array, ids: Array, split: Split) -> Array:
-    """Look up `[B, T]` in `[V, D]`, both on the mesh: `[B, T, D]`."""
+    """Look up `[B, T]` in `[V, D]`: `[B, T, D]`."""
 
     def here(table: Array, ids: Array) -> Array:
-        table = table.astype(split.dtype)
         if split.width is not None:
+            table = table.astype(split.dtype)
             table = lax.all_gather(table, split.width, axis=1, tiled=True)
         place, found = split.places(ids)
-        vectors = jnp.where(found[..., None], table[place], 0)
+        vectors = table[place].astype(split.dtype)
         if split.entries is None:
             return vectors
         # One device has each vector, the others have zeros: exact in any type.
-        return lax.psum(vectors, split.entries)
+        return lax.psum(jnp.where(found[..., None], vectors, 0), split.entries)
 
     return split.over(here, ("table", "rows"), "rows")(table, ids)
 
@@ -151,11 +160,13 @@ def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None
         place, found = split.places(ids)
         added = jnp.where(found[..., None], cotangent, 0).astype(at_least_float32)
         zeros = jnp.zeros((split.entries_here, split.shape[1]), at_least_float32)
-        sums = zeros.at[place].add(added).astype(split.dtype)
+        sums = zeros.at[place].add(added)
+        if split.axes:  # what is sent
+            sums = sums.astype(split.dtype)
         if split.width is not None:
             sums = lax.psum_scatter(sums, split.width, scatter_dimension=1, tiled=True)
         others = tuple(name for name in split.rows if name != split.width)
-        return lax.psum(sums, others).astype(jnp.float32)
+        return lax.psum(sums, others).astype(split.table_dtype)
 
     return split.over(here, ("rows", "rows"), "table")(ids, cotangent), None
 

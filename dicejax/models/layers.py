@@ -6,7 +6,8 @@ normalisation is always computed in float32.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ from flax import nnx
 from jax import Array, lax
 from jax.ad_checkpoint import checkpoint_name
 
+from dicejax.mesh import automatic_axes
 from dicejax.models.dropout import DRAW, DropoutKeys, dropout
 
 PRODUCT = "product"
@@ -70,42 +72,81 @@ def project(
     Returns:
       The axes of `x` but the last, then those of the kernel but the first.
     """
-    width, *out = kernel.shape
+    return project_all(x, [kernel], dtype, [bias])[0]
+
+
+def project_all(
+    x: Array,
+    kernels: Sequence[Array],
+    dtype: jnp.dtype,
+    biases: Sequence[Array | None] | None = None,
+) -> list[Array]:
+    """Compute `project` of one input for each of several kernels.
+
+    Where a mesh splits the kernels over `tensor`, the gradients of the input are added
+    up before devices exchange them.
+    """
+    width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)
-    product = matmul(rows, kernel.reshape(width, -1).astype(dtype))
-    if bias is not None:
-        product += bias.reshape(-1)
-    product = checkpoint_name(product.astype(dtype), PRODUCT)
-    return product.reshape(*x.shape[:-1], *out)
+    flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
+    found = []
+    for number, product in enumerate(_products(rows, flat)):
+        bias = None if biases is None else biases[number]
+        if _over_tensor():  # rounded before it is reduced: half the bytes
+            product = product.astype(dtype)
+        if bias is not None:
+            product = product + bias.reshape(-1)
+        product = checkpoint_name(product.astype(dtype), PRODUCT)
+        found.append(product.reshape(*x.shape[:-1], *kernels[number].shape[1:]))
+    return found
 
 
-@jax.custom_vjp
 def matmul(x: Array, w: Array) -> Array:
     """Multiply `[..., M, K]` by `[..., K, N]` into float32, or float64 if they are.
-
-    The gradient is written out because the default one multiplies a float32 cotangent
-    by a bfloat16 operand, which processors without mixed products do in float32: the
-    cotangent is rounded to the operands' type first, so that all three products of a
-    training step run at that type's speed.
 
     Args:
       x: `[..., M, K]`.
       w: `[..., K, N]`, of the same type and the same leading axes.
     """
-    return _dot(x, w, (-1, -2))
+    return _products(x, (w,))[0]
 
 
-def _matmul_fwd(x: Array, w: Array) -> tuple[Array, tuple[Array, Array]]:
-    return _dot(x, w, (-1, -2)), (x, w)
+@jax.custom_vjp
+def _products(x: Array, ws: tuple[Array, ...]) -> tuple[Array, ...]:
+    """Multiply `x` by each of the matrices.
+
+    The gradient is written out because the default one multiplies a float32 cotangent
+    by a bfloat16 operand, which processors without mixed products do in float32: the
+    cotangent is rounded to the operands' type first, so that all three products of a
+    training step run at that type's speed.
+    """
+    return tuple(_dot(x, w, (-1, -2)) for w in ws)
 
 
-def _matmul_bwd(residuals: tuple[Array, Array], g: Array) -> tuple[Array, Array]:
-    x, w = residuals
-    g = g.astype(x.dtype)
-    return _dot(g, w, (-1, -1)).astype(x.dtype), _transposed_dot(x, g).astype(w.dtype)
+def _products_fwd(
+    x: Array, ws: tuple[Array, ...]
+) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
+    return _products(x, ws), (x, ws)
 
 
-matmul.defvjp(_matmul_fwd, _matmul_bwd)
+def _products_bwd(
+    residuals: tuple[Array, tuple[Array, ...]], gs: tuple[Array, ...]
+) -> tuple[Array, tuple[Array, ...]]:
+    x, ws = residuals
+    gs = tuple(g.astype(x.dtype) for g in gs)
+    of_x = [_dot(g, w, (-1, -1)) for g, w in zip(gs, ws, strict=True)]
+    if not _over_tensor():  # each is written and read once: in half the bytes
+        of_x = [one.astype(x.dtype) for one in of_x]
+    of_ws = (_transposed_dot(x, g).astype(w.dtype) for g, w in zip(gs, ws, strict=True))
+    return functools.reduce(jnp.add, of_x).astype(x.dtype), tuple(of_ws)
+
+
+_products.defvjp(_products_fwd, _products_bwd)
+
+
+def _over_tensor() -> bool:
+    """Whether matrices are split over devices, so that products are sums over them."""
+    return automatic_axes().get("tensor", 1) > 1
 
 
 def _transposed_dot(x: Array, g: Array) -> Array:

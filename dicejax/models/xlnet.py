@@ -25,6 +25,7 @@ from dicejax.models.layers import (
     add_and_norm,
     normal,
     project,
+    project_all,
 )
 from dicejax.models.settings import (
     Activation,
@@ -174,11 +175,12 @@ class XLNetLayer(nnx.Module):
         """Transform `[B, T, D]`."""
         config, rate = self.config, self.config.dropout
         keys = (None,) * 4 if rng is None else rng.split(4)
-        query = self._project(x, self.query)
+        kernels = (self.query[...], self.key[...], self.value[...])
+        query, key, value = project_all(x, kernels, self.dtype)
         attended = attend(
             query + self.content_bias[...].astype(self.dtype),
-            self._project(x, self.key),
-            self._project(x, self.value),
+            key,
+            value,
             context.mask,
             bias=self._bias(query, context),
             dropout_rate=rate,
@@ -191,10 +193,6 @@ class XLNetLayer(nnx.Module):
         update = self.output(dropout(inner, rate, keys[2]))
         return add_and_norm(self.output_norm, x, update, rate, keys[3])
 
-    def _project(self, x: Array, kernel: nnx.Param) -> Array:
-        """Multiply `[B, T, D]` by `[D, N, H]`: `[B, T, N, H]`."""
-        return project(x, kernel[...], self.dtype)
-
     def _bias(self, query: Array, context: RowContext) -> Array:
         """Compute the bias of positions and segments: `[B, N, T, T]`."""
         at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
@@ -203,7 +201,7 @@ class XLNetLayer(nnx.Module):
             q = query + bias[...].astype(self.dtype)
             return jnp.einsum(equation, q, key, preferred_element_type=at_least_float32)
 
-        distances = self._project(context.positions[None], self.position_key)[0]
+        distances = project(context.positions, self.position_key[...], self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
         by_position = _by_position(by_distance)
         segments = self.segment_key[...].astype(self.dtype)

@@ -1,4 +1,4 @@
-"""What the step holds and sends on TPUs: rows stay split, gradients are reduced once.
+"""What the step holds and sends on TPUs, and in which type.
 
 Compiled by libtpu for four chips that need not be there, in a process of its own, since
 libtpu reads the environment. On CPUs the compiler finds both by itself in small models.
@@ -30,10 +30,12 @@ pytestmark = [
     ),
 ]
 # A prime tells dimensions apart: no other has a factor of 11.
-ROWS, LENGTH, WIDTH, DEPTH = 48, 11, 64, 8
+ROWS, LENGTH, WIDTH, DEPTH, ENTRIES = 48, 11, 64, 8, 96
 JOBS = {
     "fsdp": ("dsc", {"data": 1, "fsdp": 4}, 1),
+    "tensor": ("dsc", {"data": 2, "tensor": 2}, 1),
     "at once": ("dsc", {"data": 4}, 1),
+    "at once, ce": ("ce", {"data": 4}, 1),
     "micro-batches, dsc": ("dsc", {"data": 4}, 3),
     "micro-batches, ce": ("ce", {"data": 4}, 3),
 }
@@ -44,7 +46,7 @@ def compiled(objective, mesh, micro_batches):
     """Return the program of a step."""
     mesh = MeshShape(**mesh).make(topologies.named("v5e:2x2").devices())
     config = BertConfig(
-        vocab_size=96,
+        vocab_size=ENTRIES,
         hidden_size=WIDTH,
         num_hidden_layers=DEPTH,
         num_attention_heads=4,
@@ -64,15 +66,29 @@ def compiled(objective, mesh, micro_batches):
 
 
 def summary(module):
-    """Return the shapes of all results, and the numbers that all-reduces send."""
-    shapes, sent = [], {True: 0, False: 0}
+    """Return the shapes of all results, and the arrays that collectives give.
+
+    Returns:
+      `[in a loop, operation, type, shape]` for each of these.
+    """
+    shapes, sent = [], []
     for name, computation in module.computations.items():
         for one in computation.values():
-            found = [x.dims for x in one.shapes if x.dtype in ("f32", "bf16")]
-            shapes += found
-            if one.op in ("all-reduce", "all-reduce-start"):
-                sent[name == module.entry] += sum(map(math.prod, found))
-    return {"shapes": shapes, "in loops": sent[False], "once": sent[True]}
+            shapes += [x.dims for x in one.shapes if x.dtype in ("f32", "bf16")]
+            op = one.op.removesuffix("-start")
+            if op in ("all-reduce", "all-gather", "all-to-all", "reduce-scatter"):
+                looped = name != module.entry
+                sent += [[looped, op, x.dtype, x.dims] for x in one.shapes]
+    return {"shapes": shapes, "sent": sent}
+
+
+def numbers(step, op="all-reduce", looped=False):
+    """Return how many numbers collectives give, in the loop over layers or once."""
+    return sum(
+        math.prod(dims)
+        for inside, kind, dtype, dims in step["sent"]
+        if (inside, kind) == (looped, op) and dtype in ("f32", "bf16")
+    )
 
 
 if __name__ == "__main__":
@@ -104,11 +120,40 @@ def test_fsdp_splits_hidden_states_by_rows(steps):
     assert ROWS // 4 in rows and max(rows) == 2 * ROWS // 4
 
 
+def test_tensor_reduces_hidden_states_twice_per_layer_and_direction(steps):
+    hidden = ROWS // 2 * LENGTH * WIDTH
+    found = [
+        dtype
+        for looped, op, dtype, dims in steps["tensor"]["sent"]
+        if looped and math.prod(dims) >= hidden // 2
+    ]
+    assert found == ["bf16"] * 4
+
+
+@pytest.mark.parametrize("mesh", ["fsdp", "at once"])
+def test_tables_are_sent_in_the_type_of_the_products(steps, mesh):
+    kinds = {
+        (op, dtype)
+        for looped, op, dtype, dims in steps[mesh]["sent"]
+        if not looped and math.prod(dims) >= ENTRIES * WIDTH // 4
+    }
+    reduced = {("all-reduce", "bf16")}
+    assert kinds == reduced | ({("all-gather", "bf16")} if mesh == "fsdp" else set())
+
+
+def test_a_loss_over_the_batch_sends_less_than_a_kilobyte_more(steps):
+    of_set, mean = (
+        numbers(steps[name]) + numbers(steps[name], looped=True)
+        for name in ("at once", "at once, ce")
+    )
+    assert 4 * abs(of_set - mean) < 1024
+
+
 @pytest.mark.parametrize("loss", ["dsc", "ce"])
 def test_micro_batches_reduce_their_gradient_once(steps, loss):
     found = steps[f"micro-batches, {loss}"]
-    assert found["in loops"] == 0
+    assert numbers(found, looped=True) == 0
     parameters = DEPTH * 8 * WIDTH**2  # kernels; feed-forward blocks are twice as wide
-    assert parameters < found["once"] < 1.2 * parameters
+    assert parameters < numbers(found) < 1.2 * parameters
     # At once the layers' gradients are reduced in the loop over layers.
-    assert steps["at once"]["in loops"] * DEPTH >= parameters
+    assert numbers(steps["at once"], looped=True) * DEPTH >= parameters
