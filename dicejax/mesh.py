@@ -101,6 +101,11 @@ def pin_rows(x: jax.Array) -> jax.Array:
     return jax.lax.with_sharding_constraint(x, P(axes)) if axes else x
 
 
+def pin_whole(x: jax.Array) -> jax.Array:
+    """Keep an array whole on each device of the mesh that is `in_use`."""
+    return jax.lax.with_sharding_constraint(x, P()) if automatic_axes() else x
+
+
 def automatic_axes() -> dict[str, int]:
     """Return the axes, with their sizes, over which the compiler splits arrays.
 

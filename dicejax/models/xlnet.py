@@ -15,6 +15,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
+from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
@@ -251,7 +252,8 @@ class XLNet(Encoder):
         # are projected once.
         context = RowContext(
             _visible(segment_ids, self.config),
-            dropout(self._positions(input_ids.shape[1]), rate, shared),
+            # Whole: split by the compiler, it is sent from device to device.
+            pin_whole(dropout(self._positions(input_ids.shape[1]), rate, shared)),
             token_type_ids[:, :, None] != token_type_ids[:, None, :],
         )
         output, inputs = self.through_layers(
