@@ -39,8 +39,8 @@ PROGRAMS = {
     "train_tokens": (["MODEL", "CONLL"], "dicejax float32"),
 }
 NEED_TORCH = {"encoders", "train_tokens"}
-# They train in several processes.
-LONG = {"accumulation", "train_tokens"}
+# They train in several processes, or compile what tests/planning compiles too.
+LONG = {"accumulation", "planned_steps", "train_tokens"}
 # Not a separate program: the PyTorch side of another.
 RIVALS = {"torch_tagger"}
 

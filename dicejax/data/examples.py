@@ -76,6 +76,7 @@ class ReadingExample:
       context: the text to read.
       answers: spans of each annotator's answer; empty without an answer.
       impossible: whether the context holds no answer.
+      unlocated: texts of answers whose places are unknown: scored, not trained on.
     """
 
     id: str
@@ -83,6 +84,7 @@ class ReadingExample:
     context: str
     answers: tuple[tuple[AnswerSpan, ...], ...]
     impossible: bool
+    unlocated: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

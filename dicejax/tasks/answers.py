@@ -109,7 +109,22 @@ def apart(candidates: Sequence[Candidate], weights: Sequence[float]) -> tuple:
 
 def gold_texts(example: ReadingExample) -> list[str]:
     """Return all annotators' answers, or the spans of the one answer."""
-    return [span.text for answer in example.answers for span in answer]
+    located = [span.text for answer in example.answers for span in answer]
+    return [*located, *example.unlocated]
+
+
+def by_characters(examples: Sequence[ReadingExample]) -> bool:
+    """Return whether most answers are in scripts without spaces between words."""
+    texts = [text for example in examples for text in gold_texts(example)]
+    return 2 * sum(map(squad.is_unspaced, texts)) > len(texts)
+
+
+def unit_of_f1(split: str, examples: Sequence[ReadingExample]) -> list[str]:
+    """Return a line that says so where F1 counts characters."""
+    if not by_characters(examples):
+        return []
+    script = "most answers are in a script without spaces"
+    return [f"{split}: {script}: F1 counts characters, not words"]
 
 
 def answer_scores(
@@ -122,7 +137,7 @@ def answer_scores(
         scores = quoref.score(golds, given)
     else:
         joined = {question: "".join(texts) for question, texts in given.items()}
-        scores = squad.score_v1(golds, joined)
+        scores = squad.score_v1(golds, joined, by_characters(examples))
     return Scores({"f1": scores.f1, "exact": scores.exact})
 
 
@@ -132,11 +147,14 @@ def refusal_scores(
     """Score as SQuAD v2.0 does; see `QuestionAnswering.score`."""
     golds = {example.id: gold_texts(example) for example in examples}
     given = {e.id: a for e, a in zip(examples, answers, strict=True)}
-    scores = squad.score_v2(golds, {i: "".join(a.texts) for i, a in given.items()})
+    characters = by_characters(examples)
+    texts = {i: "".join(a.texts) for i, a in given.items()}
+    scores = squad.score_v2(golds, texts, by_characters=characters)
     swept = squad.score_v2(
         golds,
         {i: a.best for i, a in given.items()},
         {i: a.no_answer for i, a in given.items()},
+        by_characters=characters,
     )
     values = {
         "f1": scores.all.f1,
@@ -168,9 +186,12 @@ def best_refusal(
     if not examples:
         raise ValueError("there are no questions to choose a threshold from")
     f1, impossible = np.empty(len(examples)), np.empty(len(examples))
+    characters = by_characters(examples)
     for place, (example, answer) in enumerate(zip(examples, answers, strict=True)):
         golds = {example.id: gold_texts(example)}
-        f1[place] = squad.score_v2(golds, {example.id: answer.best}).all.f1
+        f1[place] = squad.score_v2(
+            golds, {example.id: answer.best}, by_characters=characters
+        ).all.f1
         impossible[place] = not golds[example.id]
     refusal = np.array([answer.no_answer for answer in answers])
     order = np.argsort(refusal, kind="stable")

@@ -35,6 +35,7 @@ from dicejax.tasks.answers import (
     log_odds,
     ranked,
     refusal_scores,
+    unit_of_f1,
 )
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
 from dicejax.tasks.windows import Window, best_spans, cut, reached
@@ -410,7 +411,7 @@ class QuestionAnswering(Task):
             f"{split}: {count[what]} of {len(known)} answers {why}: no exact match"
             for what, why in _HINDRANCES.items()
             if count[what]
-        ]
+        ] + ([] if self.several_spans else unit_of_f1(split, examples))
 
     def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
         """Return why an answer cannot be predicted; None if it can."""

@@ -340,3 +340,25 @@ def test_only_articles_are_an_answer_to_the_official_threshold_alone():
     golds, odds = {"q1": [], "q2": ["x"]}, {"q1": 0.1, "q2": 0.2}
     result = assert_equals_official_v2(golds, {"q1": "the", "q2": "x"}, odds)
     assert (result.all.f1, result.best_f1.score) == (1, 0.5)
+
+
+@pytest.mark.parametrize(
+    ("gold", "predicted", "exact", "f1"),
+    [
+        ("红楼梦", "《红楼梦》", 1.0, 1.0),
+        ("红楼梦", "红楼", 0.0, 2 * 1 * (2 / 3) / (1 + 2 / 3)),
+        ("1998年5月", "1998年", 0.0, 2 * 1 * (2 / 4) / (1 + 2 / 4)),  # 1998 年 5 月
+        ("สวัสดี", "สวัสดี", 1.0, 1.0),
+        ("the 中文 Web", "中文 web", 0.0, 2 * 1 * (3 / 4) / (1 + 3 / 4)),
+        ("红楼梦", "北京", 0.0, 0.0),
+    ],
+)
+def test_scripts_without_spaces_count_characters(gold, predicted, exact, f1):
+    golds, predictions = {"q": [gold]}, {"q": predicted}
+    for found in (
+        score_v1(golds, predictions, by_characters=True),
+        score_v2(golds, predictions, by_characters=True).all,
+    ):
+        assert (found.exact, found.f1) == (exact, pytest.approx(f1))
+    by_words = score_v1(golds, predictions)
+    assert by_words.f1 in (0.0, 1.0) or " " in gold

@@ -149,7 +149,9 @@ def gradient(network, params, batch, rng):
 
 
 @by_default("bert")
-@pytest.mark.parametrize("policy", ["attention", "layer"])
+@pytest.mark.parametrize(
+    "policy", ["attention", pytest.param("layer", marks=pytest.mark.exhaustive)]
+)
 def test_remat_changes_no_gradient(config, policy):
     plain, remat = network_of(config), network_of(config, remat=policy)
     params = drawn(plain)

@@ -51,16 +51,18 @@ def quiet(monkeypatch):
         monkeypatch.setenv(name, value)
 
 
+NETWORK = Network(
+    encoder=CONFIG,
+    heads=(("tags", TokenHead(classes=CLASSES)),),
+    precision="bfloat16",
+)
+
+
 def step_plan(name, **mesh):
     topology = named(name)
     mesh = MeshShape(**mesh).make(topology.devices())
-    network = Network(
-        encoder=CONFIG,
-        heads=(("tags", TokenHead(classes=CLASSES)),),
-        precision="bfloat16",
-    )
     objective = SelfAdjustingDice()
-    step = Step.of_network(network, objective, mesh, rows=ROWS, length=LENGTH)
+    step = Step.of_network(NETWORK, objective, mesh, rows=ROWS, length=LENGTH)
     return planned(step, topology)
 
 
@@ -80,6 +82,11 @@ def test_the_step_does_the_operations_of_its_parameters():
     assert set(found.collectives) >= {"all-reduce", "all-gather"}
     assert 0 < found.utilisation["cycles"] <= found.utilisation["bound"] <= 1
     assert max(found.seconds.values()) == found.bound
+    # Of fsdp's two parts; biases, norms and indivisible dimensions lie on every device.
+    shapes = jax.eval_shape(NETWORK.init, jax.random.key(0))
+    whole = 4 * sum(leaf.size for leaf in jax.tree.leaves(shapes))
+    assert 1 / 2 < found.parameters / whole < 1.05 / 2
+    assert found.optimizer == pytest.approx(2 * found.parameters, rel=0.01)  # Adam's
 
 
 @tpu

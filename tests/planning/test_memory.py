@@ -50,6 +50,7 @@ def test_the_plan_is_what_the_kernel_counts(flags):
     assert 0.75 < found["planned / added"] < 1.25, found
 
 
+@pytest.mark.exhaustive  # by default test_compiled.py compiles for a mesh of TPUs
 def test_a_mesh_divides_what_it_should():
     sizes = {"--encoder.hidden_size": 128, "--encoder.intermediate_size": 512}
     sizes["--encoder.num_hidden_layers"] = 2

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.tasks.answers import Candidate, Found, apart, log_odds, ranked
+from dicejax.tasks.answers import Answer, Candidate, Found, apart, log_odds, ranked
 from dicejax.tasks.question_answering import QuestionAnswering
 
 
@@ -133,3 +133,29 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     assert task.tune(examples[1:], unsure[1:]).threshold == 0.0  # as good as any
     with pytest.raises(ValueError, match="no questions"):
         task.tune([], [])
+
+
+@pytest.mark.parametrize("unanswerable", [False, True])
+def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerable):
+    def asked(*golds):
+        return [
+            ReadingExample(str(n), "?", gold, ((AnswerSpan(0, gold),),), False)
+            for n, gold in enumerate(golds)
+        ]
+
+    task = QuestionAnswering(unanswerable=unanswerable)
+    found = [Answer(("红楼",), best="红楼"), Answer(("in York",), best="in York")]
+    chinese = task.score(asked("红楼梦", "York", "北京"), [*found, found[0]])
+    assert chinese.values["f1"] == pytest.approx((0.8 + 2 / 3 + 0) / 3)
+    said = task.warnings("test", asked("红楼梦"), [])
+    assert any("F1 counts characters" in one for one in said)
+    english = task.score(asked("红楼梦", "York"), found)
+    assert english.values["f1"] == pytest.approx((0 + 2 / 3) / 2)
+    said = task.warnings("test", asked("York"), [])
+    assert not any("F1 counts" in one for one in said)
+
+
+def test_an_answer_without_a_place_is_scored():
+    example = ReadingExample("1", "?", "Bede slept", (), False, ("Adam Bede",))
+    score = QuestionAnswering().score([example], [Answer(("Bede",))])
+    assert score.values["f1"] == pytest.approx(2 / 3)

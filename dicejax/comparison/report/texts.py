@@ -12,6 +12,7 @@ from dicejax.data.examples import (
     TaggedWords,
 )
 from dicejax.errors import shortened
+from dicejax.tasks.answers import gold_texts
 
 LONGEST = 240
 
@@ -38,8 +39,7 @@ def described(example: Any) -> tuple[str, str]:
         gold = example.label or ""
     elif isinstance(example, ReadingExample):
         text = f"{example.question} | {example.context}"
-        answers = (span.text for answer in example.answers for span in answer)
-        gold = "; ".join(dict.fromkeys(answers))
+        gold = "; ".join(dict.fromkeys(gold_texts(example)))
     elif isinstance(example, SpanQuery):
         text = f"{example.label}? {' '.join(example.words)}"
         gold = "; ".join(

@@ -31,7 +31,8 @@ def read(
     In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one
     character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to
     the nearest place that has its text, at most 20 characters off; without, it is an
-    error.
+    error. With `on_error` it stays as a text that predictions are compared with, and
+    only its place is left out: a question is dropped where it has no answer at all.
 
     >>> import json, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
@@ -63,6 +64,7 @@ def read(
         raise flaw.at(path, None) from None
     for where, context, asked in _questions(path, articles, on_error):
         repairs: list[Flaw] = []
+        flaws: list[Flaw] = []
         try:
             id_ = json_text.field(asked, "id", str)
             where = f"{where} (id {shown(id_)})"
@@ -73,10 +75,13 @@ def read(
                 asked,
                 several_spans=several_spans,
                 repairs=None if on_repair is None else repairs,
+                flaws=None if on_error is None else flaws,
             )
         except Flaw as flaw:
             report(flaw.at(path, None, where), on_error)
             continue
+        for flaw in flaws:
+            on_error(flaw.at(path, None, where))
         for repair in repairs:
             on_repair(repair.at(path, None, where))
         ids.add(id_)
@@ -94,6 +99,7 @@ def example(
     *,
     several_spans: bool = False,
     repairs: list[Flaw] | None = None,
+    flaws: list[Flaw] | None = None,
 ) -> ReadingExample:
     """Read one question.
 
@@ -102,6 +108,7 @@ def example(
       asked: the JSON object with id, question, answers.
       several_spans: see `read`.
       repairs: takes a note of each answer that was moved; None moves none.
+      flaws: takes a note of each answer that has no place or no text; None raises it.
 
     Raises:
       Flaw: something is missing or wrong.
@@ -110,10 +117,24 @@ def example(
     question = json_text.field(asked, "question", str)
     impossible = json_text.field(asked, "is_impossible", bool, False)
     records = json_text.field(asked, "answers", list)
-    spans = [_span(context, record, repairs) for record in records]
-    if impossible and spans:
+    if impossible and records:
         raise Flaw("is impossible but has answers", "correct one or the other")
-    if not impossible and not spans:
+    spans: list[AnswerSpan] = []
+    unlocated: list[str] = []
+    for record in records:
+        try:
+            spans.append(_span(context, record, repairs))
+        except Flaw as flaw:
+            if flaws is None:
+                raise
+            flaws.append(flaw)
+            unlocated += _text(record)
+    if several_spans and unlocated:  # a part of an answer is another answer
+        unlocated = [*(span.text for span in spans), *unlocated]
+        spans = []
+    if not impossible and not (spans or unlocated):
+        if flaws:  # why there is none
+            raise flaws[0]
         raise Flaw(
             "has no answer but is not impossible",
             "add one or set is_impossible",
@@ -122,7 +143,7 @@ def example(
         answers = (tuple(sorted(spans)),) if spans else ()
     else:
         answers = tuple((span,) for span in spans)
-    return ReadingExample(id_, question, context, answers, impossible)
+    return ReadingExample(id_, question, context, answers, impossible, tuple(unlocated))
 
 
 def _questions(path, articles: list, on_error) -> Iterator[tuple[str, str, object]]:
@@ -144,6 +165,12 @@ def _questions(path, articles: list, on_error) -> Iterator[tuple[str, str, objec
                 continue
             for q, asked in enumerate(questions):
                 yield f"{where}.qas[{q}]", context, asked
+
+
+def _text(record: object) -> list[str]:
+    """Return the text of an answer, if it has one."""
+    text = record.get("text") if isinstance(record, dict) else None
+    return [text] if isinstance(text, str) and text.strip() else []
 
 
 def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:

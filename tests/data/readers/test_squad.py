@@ -107,8 +107,14 @@ def test_what_cannot_be_read_is_refused_with_its_place(write, refusal, asked, me
     where = f": data[0].paragraphs[0].qas[1] (id {asked['id']!r}): "
     assert refusal(read, path).startswith(where + message)
     skipped = Skipped()
-    assert [example.id for example in read(path, on_error=skipped)] == ["q0"]
-    assert skipped.count == 1
+    first, *others = read(path, on_error=skipped)
+    assert (first.id, skipped.count) == ("q0", 1)
+    # What has a text is scored, wherever it is.
+    texts = [one["text"] for one in asked["answers"]] if "answer" in message else []
+    kept = [text for text in texts if text.strip() and "impossible" not in message]
+    assert [(one.answers, list(one.unlocated)) for one in others] == [
+        ((), kept)
+    ] * bool(kept)
 
 
 def test_broken_articles_and_paragraphs_are_left_out(write, refusal):
@@ -140,20 +146,28 @@ def test_an_answer_near_its_offset_is_moved_where_someone_is_told(write, start, 
     ]
 
 
-def test_a_question_that_is_left_out_counts_as_no_repair(write):
+def test_one_bad_offset_leaves_the_other_answers(write):
     moved_and_lost = question(answer("Bob", 7), answer("Eve", 0))
     path = write(document(moved_and_lost, question(answer("Ada", 0), id="q2")))
     repaired, skipped = Skipped(), Skipped()
-    (example,) = read(path, on_repair=repaired, on_error=skipped)
-    assert (example.id, repaired.count, skipped.count) == ("q2", 0, 1)
+    lost, kept = read(path, on_repair=repaired, on_error=skipped)
+    assert (kept.id, repaired.count, skipped.count) == ("q2", 1, 1)
+    assert lost.answers == ((AnswerSpan(8, "Bob"),),) and lost.unlocated == ("Eve",)
+
+
+def test_a_span_without_place_leaves_the_places_of_its_whole_answer_out(write):
+    path = write(document(question(answer("Ada", 0), answer("Eve", 0))))
+    (example,) = read(path, several_spans=True, on_error=Skipped())
+    assert (example.answers, example.unlocated) == ((), ("Ada", "Eve"))
 
 
 def test_between_two_places_at_the_same_distance_none_is_taken(write):
     asked = [question(answer("o", 1)), question(answer("o", 0), id="q2")]
     path = write(document(*asked, context="o-o"))
     repaired, skipped = Skipped(), Skipped()
-    (example,) = read(path, on_repair=repaired, on_error=skipped)
-    assert (example.id, repaired.count, skipped.count) == ("q2", 0, 1)
+    one, other = read(path, on_repair=repaired, on_error=skipped)
+    assert (one.unlocated, other.unlocated) == (("o",), ())
+    assert (repaired.count, skipped.count) == (0, 1)
 
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
