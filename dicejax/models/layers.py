@@ -90,12 +90,10 @@ def project_all(
     rows = x.reshape(-1, width).astype(dtype)
     flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
     found = []
-    for number, product in enumerate(_products(rows, flat)):
+    for number, product in enumerate(_products(rows, flat, _over_tensor())):
         bias = None if biases is None else biases[number]
-        if _over_tensor():  # rounded before it is reduced: half the bytes
-            product = product.astype(dtype)
         if bias is not None:
-            product = product + bias.reshape(-1)
+            product = product + bias.reshape(-1)  # in float32
         product = checkpoint_name(product.astype(dtype), PRODUCT)
         found.append(product.reshape(*x.shape[:-1], *kernels[number].shape[1:]))
     return found
@@ -108,37 +106,41 @@ def matmul(x: Array, w: Array) -> Array:
       x: `[..., M, K]`.
       w: `[..., K, N]`, of the same type and the same leading axes.
     """
-    return _products(x, (w,))[0]
+    return _products(x, (w,), False)[0]
 
 
-@jax.custom_vjp
-def _products(x: Array, ws: tuple[Array, ...]) -> tuple[Array, ...]:
+@functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...]:
     """Multiply `x` by each of the matrices.
+
+    With `narrow` products, and gradients of `x`, are in the type of the operands: where
+    devices add them up, half the bytes are sent.
 
     The gradient is written out because the default one multiplies a float32 cotangent
     by a bfloat16 operand, which processors without mixed products do in float32: the
     cotangent is rounded to the operands' type first, so that all three products of a
     training step run at that type's speed.
     """
-    return tuple(_dot(x, w, (-1, -2)) for w in ws)
+    return tuple(_dot(x, w, (-1, -2), narrow) for w in ws)
 
 
 def _products_fwd(
-    x: Array, ws: tuple[Array, ...]
+    x: Array, ws: tuple[Array, ...], narrow: bool
 ) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
-    return _products(x, ws), (x, ws)
+    return _products(x, ws, narrow), (x, ws)
 
 
 def _products_bwd(
-    residuals: tuple[Array, tuple[Array, ...]], gs: tuple[Array, ...]
+    narrow: bool,
+    residuals: tuple[Array, tuple[Array, ...]],
+    gs: tuple[Array, ...],
 ) -> tuple[Array, tuple[Array, ...]]:
     x, ws = residuals
     gs = tuple(g.astype(x.dtype) for g in gs)
-    of_x = [_dot(g, w, (-1, -1)) for g, w in zip(gs, ws, strict=True)]
-    if not _over_tensor():  # each is written and read once: in half the bytes
-        of_x = [one.astype(x.dtype) for one in of_x]
-    of_ws = (_transposed_dot(x, g).astype(w.dtype) for g, w in zip(gs, ws, strict=True))
-    return functools.reduce(jnp.add, of_x).astype(x.dtype), tuple(of_ws)
+    pairs = list(zip(gs, ws, strict=True))
+    of_x = (_dot(g, w, (-1, -1), narrow).astype(x.dtype) for g, w in pairs)
+    of_ws = (_transposed_dot(x, g).astype(w.dtype) for g, w in pairs)
+    return functools.reduce(jnp.add, of_x), tuple(of_ws)
 
 
 _products.defvjp(_products_fwd, _products_bwd)
@@ -169,10 +171,10 @@ def _transposed_dot(x: Array, g: Array) -> Array:
     return lax.platform_dependent(x, g, cpu=on_cpu, default=elsewhere)
 
 
-def _dot(a: Array, b: Array, contract: tuple[int, int]) -> Array:
+def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> Array:
     batch = tuple(range(a.ndim - 2))
     dims = (((a.ndim + contract[0],), (b.ndim + contract[1],)), (batch, batch))
-    out_type = jnp.promote_types(a.dtype, jnp.float32)
+    out_type = a.dtype if narrow else jnp.promote_types(a.dtype, jnp.float32)
     return lax.dot_general(a, b, dims, preferred_element_type=out_type)
 
 

@@ -82,7 +82,9 @@ def compiled(encoder, objective, mesh, micro_batches):
 
 
 def summary(module):
-    """Return the shapes of all results, and the arrays that collectives give.
+    """Return the shapes of all results, and the arrays that collectives take.
+
+    TPUs give the sum of float32 arrays in bfloat16: what is sent is what they take.
 
     Returns:
       `[in a loop, operation, type, shape]` for each of these.
@@ -94,12 +96,13 @@ def summary(module):
             op = one.op.removesuffix("-start")
             if op in ("all-reduce", "all-gather", "all-to-all", "reduce-scatter"):
                 looped = name != module.entry
-                sent += [[looped, op, x.dtype, x.dims] for x in one.shapes]
+                parts = [x for each in computation.operands(one) for x in each.shapes]
+                sent += [[looped, op, x.dtype, x.dims] for x in parts]
     return {"shapes": shapes, "sent": sent}
 
 
 def numbers(step, op="all-reduce", looped=False):
-    """Return how many numbers collectives give, in the loop over layers or once."""
+    """Return how many numbers collectives take, in the loop over layers or once."""
     return sum(
         math.prod(dims)
         for inside, kind, dtype, dims in step["sent"]
