@@ -135,6 +135,7 @@ class Training:
     log_every: int = 20
 
     def __post_init__(self) -> None:
+        check_fields(self)
         counts = ["epochs", "batch_size", "rows_per_update", "buckets", "micro_batches"]
         counts += ["max_consecutive_skips", "log_every"]
         least = dict.fromkeys(counts, 1) | {"max_length": 3}

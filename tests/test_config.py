@@ -2,6 +2,7 @@
 
 import dataclasses
 import gc
+import re
 
 import pytest
 
@@ -142,3 +143,16 @@ def test_experiments_are_hashable_and_frozen():
     assert len({*EXPERIMENTS, *EXPERIMENTS}) == len(EXPERIMENTS) == 5
     with pytest.raises(dataclasses.FrozenInstanceError):
         EXPERIMENTS[0].name = "c"
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"remat": True}, "remat is True; supported: 'none', 'attention', 'layer'"),
+        ({"epochs": 2.5}, "epochs is 2.5; want a whole number"),
+        ({"precision": "fp8"}, "precision is 'fp8'; supported: 'float32', 'bfloat16'"),
+    ],
+)
+def test_settings_of_another_type_are_refused(setting, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        config.Training(**setting)

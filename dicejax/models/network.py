@@ -7,7 +7,7 @@ import functools
 import math
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +36,7 @@ class Network:
         scores and weights, or each "layer".
 
     Raises:
-      ValueError: two heads give logits of the same name.
+      ValueError: two heads give logits of the same name, or `remat` is unknown.
 
     >>> from dicejax.models.bert import BertConfig
     >>> from dicejax.models.heads import TokenHead
@@ -58,6 +58,9 @@ class Network:
 
     def __post_init__(self):
         output_names(self.heads)  # raises where two would have one name
+        if self.remat not in get_args(Remat):
+            names = ", ".join(get_args(Remat))
+            raise ValueError(f"remat is {self.remat!r}; want one of {names}")
 
     def init(self, key: Array) -> Params:
         """Draw initial parameters, a nested dict of float32 arrays."""
