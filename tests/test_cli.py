@@ -50,12 +50,13 @@ def test_train_evaluate_predict(project, capsys):
 
     assert run(["predict", "run", "Anna saw Oslo today", "Nothing happens here"]) == 0
     said = capsys.readouterr().out
-    assert "PER      Anna  (words 1-1)" in said and "LOC      Oslo" in said
+    assert "PER      Anna  (words 0:1)" in said and "LOC      Oslo" in said
     assert "no entity" in said
     with gzip.open("lines.gz", "wt") as file:
         file.write("Bob saw New York today\n\n")
     assert run(["predict", "run", "--file", "lines.gz", "--json"]) == 0
-    (line,) = capsys.readouterr().out.splitlines()
+    line, blank = capsys.readouterr().out.splitlines()
+    assert json.loads(blank) == {"words": [], "entities": []}
     found = {(e["type"], e["text"]) for e in json.loads(line)["entities"]}
     assert found == {("PER", "Bob"), ("LOC", "New York")}
 

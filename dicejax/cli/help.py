@@ -51,7 +51,8 @@ EXAMPLES = {
     "evaluate": ["dicejax evaluate runs/first --split dev --checkpoint last"],
     "predict": [
         'dicejax predict runs/first "Anna lives in New York City ."',
-        "dicejax predict runs/first --file texts.txt --json",
+        "dicejax predict runs/first --file texts.jsonl --out predicted.jsonl",
+        "dicejax predict runs/first --file new.conll --out tagged.conll",
     ],
     "profile": ["dicejax profile mine.py --out profile"],
     "plan": [

@@ -80,8 +80,14 @@ class Predict:
 
     Args:
       text: one or more examples, each in quotes.
-      file: file with one example per line; - reads standard input.
-      json: print one JSON object per example.
+      file: file of examples; - reads standard input.
+      format: format of the file: text (one example per line), jsonl (objects with text
+        or tokens, or with question and context) or conll (the first column is the
+        word). By default guessed from its name.
+      out: file to write instead of printing; appears whole or not at all.
+      out_format: format of the results, by default guessed from the name of --out;
+        conll appends the predicted tag as the last column.
+      json: print one JSON object per example, as --out_format jsonl.
     """
 
     run: RunFolder
@@ -90,23 +96,37 @@ class Predict:
         arg(metavar="[TEXT ...]", help_behavior_hint="(default: none)"),
     ] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
+    format: Annotated[
+        Literal["text", "jsonl", "conll"] | None,
+        arg(help_behavior_hint="(default: by name)"),
+    ] = None
+    out: Annotated[str | None, arg(metavar="FILE")] = None
+    out_format: Annotated[
+        Literal["text", "jsonl", "conll"] | None,
+        arg(help_behavior_hint="(default: by name)"),
+    ] = None
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     json: bool = False
 
     def __call__(self, console: Console) -> None:
-        """Predict and print."""
-        from dicejax.training.inference import predict, read_lines
+        """Predict, and print or write."""
+        from dicejax.cli import prediction
 
-        lines = list(self.text) + (read_lines(self.file) if self.file else [])
-        if not lines:
+        if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
-        for record, shown in predict(self.run, lines, self.checkpoint):
-            show(
-                json.dumps(record, ensure_ascii=False)
-                if self.json
-                else "\n".join(shown)
-            )
+        if self.text and self.file:
+            raise InputError("texts and --file are given; want one of them")
+        if self.json and self.out_format not in (None, "jsonl"):
+            raise InputError(f"--json contradicts --out_format {self.out_format}")
+        if self.out is not None:
+            prediction.check_target(self.out)
+        wanted = "jsonl" if self.json else self.out_format
+        if self.file is None:
+            source = prediction.Source.of_arguments(self.text)
+        else:
+            source = prediction.Source.of_file(self.file, self.format)
+        prediction.write(self.run, source, self.checkpoint, self.out, wanted, console)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,11 @@ class SpanTask(Task):
 
     def parse(self, line: str, number: int) -> Sentence:
         """Take words separated by white space."""
-        return Sentence(tuple(line.split()), (), number)
+        return self.of_words(line.split(), number)
+
+    def of_words(self, words: Sequence[str], number: int) -> Sentence:
+        """Take a sentence without gold."""
+        return Sentence(tuple(words), (), number)
 
     def show(
         self, example: Sentence, prediction: Sequence[Span]
@@ -140,7 +144,16 @@ def lost_to_length(
 def show_spans(
     words: Sequence[str], spans: Sequence[Span], joint: str = " "
 ) -> tuple[dict[str, Any], list[str]]:
-    """Format each span with its words, as JSON and for the terminal."""
+    """Format each span with its words, as JSON and for the terminal.
+
+    Positions count from 0, the end excluded.
+
+    >>> record, lines = show_spans(["Anna", "sings"], [Span("PER", 0, 1)])
+    >>> record["entities"]
+    [{'type': 'PER', 'start': 0, 'end': 1, 'text': 'Anna'}]
+    >>> print(lines[1])
+      PER      Anna  (words 0:1)
+    """
     found = [(span, joint.join(words[span.start : span.end])) for span in spans]
     record = {
         "words": list(words),
@@ -148,7 +161,7 @@ def show_spans(
     }
     lines = [joint.join(words)]
     lines += [
-        f"  {span.type:8} {text}  (words {span.start + 1}-{span.end})"
+        f"  {span.type:8} {text}  (words {span.start}:{span.end})"
         for span, text in found
     ]
     return record, lines + ["  no entity"] * (not found)

@@ -336,6 +336,22 @@ class Task(abc.ABC):
           InputError: the line lacks a part.
         """
 
+    def of_words(self, words: Sequence[str], number: int) -> Any:
+        """Return an example of given words, without gold.
+
+        Args:
+          words: of a sentence; they may hold spaces.
+          number: line number, from 1.
+
+        Raises:
+          InputError: the task takes texts.
+        """
+        del words
+        raise InputError(
+            f"line {number}: task {type(self).__name__} takes texts, not words; give "
+            "a text"
+        )
+
     @abc.abstractmethod
     def show(self, example: Any, prediction: Any) -> tuple[dict[str, Any], list[str]]:
         """Format a prediction as JSON, and as lines for the terminal."""

@@ -150,8 +150,11 @@ class WordTagging(TokenTask):
 
     def parse(self, line: str, number: int) -> TaggedWords:
         """Take words separated by white space."""
-        words = tuple(line.split())
-        return TaggedWords(words, (NONE,) * len(words), number)
+        return self.of_words(line.split(), number)
+
+    def of_words(self, words: Sequence[str], number: int) -> TaggedWords:
+        """Take a sentence without gold."""
+        return TaggedWords(tuple(words), (NONE,) * len(words), number)
 
     def show(
         self, example: TaggedWords, prediction: Sequence[str]
@@ -221,9 +224,9 @@ class JointTagging(Tagging):
         ]
         return f1_shares(counts)
 
-    def parse(self, line: str, number: int) -> Sentence:
-        """Take every character that is not white space."""
-        return Sentence(tuple("".join(line.split())), (), number)
+    def of_words(self, words: Sequence[str], number: int) -> Sentence:
+        """Take the words' characters."""
+        return Sentence(tuple("".join(words)), (), number)
 
     def show(
         self, example: Sentence, prediction: Sequence[Span]

@@ -10,12 +10,14 @@ from typing import Any
 
 import jax
 
-from dicejax import files, json_text
+from dicejax import json_text
+from dicejax.data import texts as text_files
+from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
-from dicejax.tasks import Item
+from dicejax.tasks import Item, Task
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.offline import offline
 from dicejax.training.predict import Predictor
@@ -94,29 +96,106 @@ def predict(
             raise flaw.at(f"text {number}", None) from None
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
-    run = Run.open(folder)
-    task = run.experiment().task
-    parsed = [task.parse(line, number) for number, line in enumerate(lines, start=1)]
-    examples = task.adapt(parsed)
-    _, _, found = _find(run, examples, which)
-    threshold = _tuned(run, which)
-    return [
-        task.show(example, task.decide(one, threshold))
-        for example, one in zip(examples, found, strict=True)
-    ]
+    texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
+    return predict_texts(folder, texts, which)
 
 
-def read_lines(path: str) -> list[str]:
-    """Read one example per line, blank lines left out; "-" is standard input.
+def predict_texts(
+    folder: str,
+    texts: Sequence[Text],
+    which: Which = "best",
+    path: str | None = None,
+    *,
+    tagged: bool = False,
+    decoded: Callable[[], None] = lambda: None,
+) -> list[tuple[dict[str, Any], list[str]]]:
+    """Predict for the examples of a file; see `predict`.
+
+    Positions in the records count from 0, the end excluded: `start` and `end` of an
+    entity in words, `start_char` and `end_char` in characters of the text. A blank
+    example has a record without labels.
+
+    Args:
+      folder: the run.
+      texts: the examples.
+      which: checkpoint to use.
+      path: the file, for errors.
+      tagged: whether each word must have a tag.
+      decoded: called after each example that is not blank.
 
     Raises:
-      InputError: see `files.lines`; or all lines are blank.
+      InputError: the run cannot be used, an example lacks a part, or words have no
+        tags.
     """
-    stream = sys.stdin.buffer if path == "-" else None
-    found = [line for _, line in files.lines(path, stream=stream) if line.strip()]
-    if not found:
-        raise InputError(f"{path}: holds no text")
-    return found
+    run = Run.open(folder)
+    task = run.experiment().task
+    nothing = _nothing(task)
+    if tagged and not text_files.has_tags(nothing):
+        raise InputError(
+            f"task {type(task).__name__} gives words no tags; write jsonl or text "
+            "instead of conll"
+        )
+    wanted = [one for one in texts if not one.is_blank]
+    examples = task.adapt([_parsed(task, one, path) for one in wanted])
+    _, _, found = _find(run, examples, which, decoded)
+    threshold = _tuned(run, which)
+    pairs = zip(examples, found, strict=True)
+    shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
+    results: list[tuple[dict[str, Any], list[str]]] = []
+    for text in texts:
+        if text.is_blank:
+            results.append((dict(nothing), [""]))
+            continue
+        record, lines = next(shown)
+        results.append((_with_characters(record, text), lines))
+    return results
+
+
+def read_texts(path: str, form: Format) -> list[Text]:
+    """Read examples of a file, see `data.texts`; "-" is standard input.
+
+    Raises:
+      InputError: see `data.texts.read`.
+    """
+    return text_files.read(path, form, sys.stdin.buffer if path == "-" else None)
+
+
+def _parsed(task: Task, one: Text, path: str | None) -> Any:
+    try:
+        if one.words is not None:
+            return task.of_words(one.words, one.line)
+        return task.parse(one.text, one.line)
+    except InputError as error:
+        if path is None:
+            raise
+        raise InputError(f"{path}:{one.line}: {error}") from None
+
+
+def _nothing(task: Task) -> dict[str, Any]:
+    """Return the record of a blank example."""
+    return task.show(task.of_words((), 1), [])[0] if task.reads_words else {}
+
+
+def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
+    """Add the characters of entities, or of words that have labels."""
+    words = record.get("words")
+    if not words:
+        return record
+    joint = isinstance(words[0], dict)  # words that the task has found itself
+    parts = list("".join(text.text.split())) if joint else words
+    places = text_files.offsets(text.text, parts)
+    if "labels" in record:
+        return {**record, "offsets": [list(place) for place in places]}
+    key = "words" if joint else "entities"
+    found = [
+        {
+            **one,
+            "start_char": places[one["start"]][0],
+            "end_char": places[one["end"] - 1][1],
+        }
+        for one in record[key]
+    ]
+    return {**record, key: found}
 
 
 def _tuned(run: Run, which: Which) -> float | None:
@@ -126,7 +205,10 @@ def _tuned(run: Run, which: Which) -> float | None:
 
 
 def _find(
-    run: Run, examples: Sequence[Any], which: Which
+    run: Run,
+    examples: Sequence[Any],
+    which: Which,
+    decoded: Callable[[], None] = lambda: None,
 ) -> tuple[int, list[Item], list[Any]]:
     """Return the step of the checkpoint, the items and the decoded candidates."""
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
@@ -142,7 +224,8 @@ def _find(
         max_length=experiment.training.max_length,
         mesh=mesh,
     )
-    return step, items, predictor.search(params, examples, items).found[0]
+    search = predictor.search(params, examples, items, decoded=decoded)
+    return step, items, search.found[0]
 
 
 def export(

@@ -69,6 +69,7 @@ class Predictor:
         shifts: Sequence[Shift] = ({},),
         counted: bool = False,
         between: Callable[[], None] = lambda: None,
+        decoded: Callable[[], None] = lambda: None,
     ) -> Search:
         """Decode each example, in order.
 
@@ -81,6 +82,7 @@ class Predictor:
           shifts: added to logits, `[C]` by output; the network runs once for all.
           counted: whether to count scores; positions have no classes to count.
           between: called before each batch; may raise to stop.
+          decoded: called after each example.
         """
         waiting: dict[int, dict[int, list[Any]]] = {}
         wanted = Counter(item.example for item in items)
@@ -100,6 +102,7 @@ class Predictor:
                         self.labels,
                     )
                 del waiting[example]
+                decoded()
         return result
 
     def _outputs(

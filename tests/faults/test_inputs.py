@@ -24,7 +24,7 @@ from dicejax.data.readers import bert_mrc, classification, cluener, conll, squad
 from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError, shown, visible
 from dicejax.objectives import CrossEntropy, Focal
-from dicejax.training.inference import read_lines
+from dicejax.training.inference import read_texts
 from dicejax.training.progress import TrainingProgress
 
 from ..comparison.made_runs import made
@@ -95,7 +95,8 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path = tmp_path / "texts.txt"
     text = f"one{WITHIN}two"
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
-    assert read_lines(str(path)) == [f"1 {text}", "0 three"]
+    found = [one.text for one in read_texts(str(path), "text")]
+    assert found == [f"1 {text}", "0 three"]
     assert classification.read_label_first(path)[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
@@ -161,7 +162,7 @@ DAMAGE = {
     nothing: "no such file",
 }
 OPENERS = {
-    "predict": lambda path: read_lines(str(path)),
+    "predict": lambda path: read_texts(str(path), "text"),
     "synonyms": lambda path: SynonymPairs(path=str(path)).load(),
     "json": json_text.read,
     "bytes": files.read_bytes,

@@ -1,0 +1,138 @@
+"""Predictions of a run from a file or from arguments, to a file or to the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from etils import epath
+from rich.console import Console
+from rich.progress import Progress
+
+from dicejax import files
+from dicejax.cli.printing import noting
+from dicejax.data import texts
+from dicejax.data.texts import Format, Text
+from dicejax.errors import InputError
+from dicejax.terminal import show
+from dicejax.training.checkpoint import Which
+from dicejax.training.inference import predict, predict_texts, read_texts
+
+_NAMES = {
+    "text": "plain text, one example per line",
+    "jsonl": "JSON lines",
+    "conll": "columns, the first one words",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Examples to predict.
+
+    Attributes:
+      examples: in their order.
+      path: their file; None for arguments.
+      guessed: the format, if it was guessed.
+    """
+
+    examples: Sequence[Text]
+    path: str | None = None
+    guessed: Format | None = None
+
+    @classmethod
+    def of_arguments(cls, given: Sequence[str]) -> Source:
+        """Take each argument as an example."""
+        return cls([Text(number, text) for number, text in enumerate(given, start=1)])
+
+    @classmethod
+    def of_file(cls, path: str, form: Format | None) -> Source:
+        """Read a file, by default of the format that its name tells.
+
+        Raises:
+          InputError: see `data.texts.read`.
+        """
+        taken = form or texts.format_of(path)
+        return cls(read_texts(path, taken), path, None if form else taken)
+
+
+def write(
+    run: str,
+    source: Source,
+    which: Which,
+    out: str | None,
+    form: Format | None,
+    console: Console,
+) -> None:
+    """Predict, and print or write a result for each example.
+
+    Args:
+      run: folder of the run.
+      source: the examples.
+      which: checkpoint to use.
+      out: file to write; None prints.
+      form: format of the results; None takes that of the file's name, or text.
+      console: gets the bar and remarks.
+
+    Raises:
+      InputError: an input cannot be used, or the file cannot be written.
+    """
+    form = form or texts.format_of(out or "")
+    found = _predicted(run, source, which, form, console)
+    if source.path is not None and source.guessed is not None:
+        noting(console)(
+            f"{source.path} read as {_NAMES[source.guessed]}; --format names another"
+        )
+    lines = _formatted(source.examples, found, form)
+    if out is None:
+        for line in lines:
+            show(line)
+        return
+    path = epath.Path(out)
+    content = "".join(f"{line}\n" for line in lines)
+    files.write_whole(path.parent, path.name, content)
+
+
+def check_target(out: str) -> None:
+    """Refuse a name that cannot be written, before anything is read or computed.
+
+    Raises:
+      InputError: it is a folder, or names a compressed file.
+    """
+    path = epath.Path(out)
+    if path.is_dir():
+        raise InputError.at(out, None, "is a folder", "name a file in it")
+    if path.name.endswith(".gz"):
+        do = "name it without .gz"
+        raise InputError.at(out, None, "results are written uncompressed", do)
+
+
+def _predicted(
+    run: str, source: Source, which: Which, form: Format, console: Console
+) -> list[tuple[dict[str, Any], list[str]]]:
+    tagged = form == "conll"
+    if source.path is None and not tagged:
+        return predict(run, [one.text for one in source.examples], which)
+    count = sum(not one.is_blank for one in source.examples)
+    with Progress(console=console, transient=True) as bar:
+        line = bar.add_task("predict", total=count)
+        return predict_texts(
+            run,
+            source.examples,
+            which,
+            source.path,
+            tagged=tagged,
+            decoded=lambda: bar.advance(line),
+        )
+
+
+def _formatted(
+    examples: Sequence[Text],
+    found: Sequence[tuple[dict[str, Any], list[str]]],
+    form: Format,
+) -> Iterator[str]:
+    for text, (record, lines) in zip(examples, found, strict=True):
+        if form == "conll":
+            yield texts.conll(text, record)
+        else:
+            yield texts.jsonl(text, record) if form == "jsonl" else "\n".join(lines)

@@ -1,0 +1,141 @@
+"""`dicejax predict` with files in and out."""
+
+import io
+import json
+import sys
+import types
+
+import pytest
+
+import dicejax as dj
+from dicejax.cli import run
+
+from .small_project import CORPUS, EXPERIMENT, fails
+
+ROWS = "-DOCSTART- -X-\n\nAnna NNP\nsaw\tVBD\nOslo NNP\n\n\nBob NNP\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return the folder of a run that has learnt its corpus."""
+    root = tmp_path_factory.mktemp("project")
+    (root / "data").mkdir()
+    for split in ("train", "dev", "test"):
+        times = 16 if split == "train" else 2
+        (root / "data" / f"{split}.txt").write_text(CORPUS * times)
+    mine = root / "mine.py"
+    mine.write_text(EXPERIMENT.format(folder=str(root / "data")))
+    assert run(["train", str(mine), "--out", str(root / "run")]) == 0
+    return str(root / "run")
+
+
+def predict(folder, tmp_path, name, content, out):
+    (tmp_path / name).write_text(content)
+    target = tmp_path / out
+    argv = ["predict", folder, "--file", str(tmp_path / name), "--out", str(target)]
+    assert run(argv) == 0
+    assert not list(tmp_path.glob(".*partial"))
+    return target.read_text()
+
+
+def test_columns_in_and_out(folder, tmp_path, capsys):
+    written = predict(folder, tmp_path, "in.conll", ROWS, "out.conll")
+    assert written == (
+        "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\nBob NNP B-PER\n"
+    )
+    said = capsys.readouterr()
+    assert said.out == "" and "read as columns" in said.err
+
+
+def test_json_in_and_out_with_characters_and_ids(folder, tmp_path):
+    content = (
+        '{"id": 5, "text": "Bob  saw New  York"}\n\n{"id": 6, "tokens": ["Anna"]}\n'
+    )
+    written = predict(folder, tmp_path, "in.jsonl", content, "out.jsonl")
+    one, blank, other = map(json.loads, written.splitlines())
+    assert (one["id"], other["id"]) == (5, 6)
+    assert blank == {"words": [], "entities": []}
+    for entity in one["entities"]:
+        text = one["text"][entity["start_char"] : entity["end_char"]]
+        words = one["words"][entity["start"] : entity["end"]]
+        assert text.split() == words and " ".join(words) == entity["text"]
+    assert [e["text"] for e in one["entities"]] == ["Bob", "New York"]
+
+
+def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
+    stdin = types.SimpleNamespace(buffer=io.BytesIO(b"Anna saw Oslo\r\n\r\nBob"))
+    monkeypatch.setattr(sys, "stdin", stdin)
+    assert run(["predict", folder, "--file", "-", "--out_format", "conll"]) == 0
+    assert capsys.readouterr().out == "Anna B-PER\nsaw O\nOslo B-LOC\n\n\nBob B-PER\n\n"
+
+
+def test_text_output_has_a_line_for_a_blank_line(folder, tmp_path):
+    written = predict(folder, tmp_path, "in.txt", "\nAnna\n", "out.txt")
+    assert written == "\nAnna\n  PER      Anna  (words 0:1)\n"
+
+
+def test_python_and_the_command_line_agree_on_positions(folder, tmp_path):
+    written = predict(folder, tmp_path, "in.txt", "Anna saw Oslo\n", "out.jsonl")
+    (found,) = dj.predict(folder, ["Anna saw Oslo"])
+    assert found == json.loads(written)
+    assert found["entities"][1]["start_char"] == 9
+
+
+def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsys):
+    bad = tmp_path / "bad.jsonl"
+    bad.write_text('{"text": "a"}\n{}\n')
+    argv = ["predict", folder, "--file", str(bad)]
+    fails(capsys, argv, f"{bad}:2: has no 'text'")
+    fails(capsys, [*argv, "--out", str(tmp_path)], "is a folder")
+    fails(capsys, [*argv, "--out", "a.gz"], "uncompressed")
+    fails(capsys, ["predict", folder, "a", "--file", "b"], "want one of them")
+    both = ["predict", folder, "a", "--json", "--out_format", "conll"]
+    fails(capsys, both, "--json contradicts")
+
+
+@pytest.fixture(scope="module")
+def reviews(tmp_path_factory):
+    """Return the folder of a run on texts."""
+    root = tmp_path_factory.mktemp("reviews")
+    rows = ["text\tlabel"] + ["a fine film\tgood", "a dull film\tbad"] * 8
+    (root / "reviews.tsv").write_text("\n".join(rows) + "\n")
+    mine = root / "mine.py"
+    mine.write_text(REVIEWS.format(folder=str(root)))
+    assert run(["train", str(mine), "--out", str(root / "run")]) == 0
+    return str(root / "run")
+
+
+REVIEWS = """
+from dicejax.config import Experiment, ScratchEncoder, Training
+from dicejax.data.sources import TabSeparatedFiles
+from dicejax.tasks import Classification
+
+
+def get_config():
+    return Experiment(
+        name="reviews",
+        data=TabSeparatedFiles(dir={folder!r}, train="reviews.tsv", dev="reviews.tsv",
+                               test=None, first="text", label="label"),
+        task=Classification(positive="bad"),
+        encoder=ScratchEncoder(vocab_size=100, hidden_size=16, intermediate_size=32,
+                               num_hidden_layers=1),
+        training=Training(epochs=1, batch_size=8, max_length=32),
+    )
+"""
+
+
+def test_texts_with_classes(reviews, tmp_path, capsys):
+    content = '{"id": "x", "text": "a fine film", "label": "?"}\n\n'
+    written = predict(reviews, tmp_path, "in.jsonl", content, "out.jsonl")
+    one, blank = map(json.loads, written.splitlines())
+    assert (one["id"], one["text"], blank) == ("x", "a fine film", {})
+    best = max(one["probabilities"], key=one["probabilities"].get)
+    assert one["label"] == best and sum(one["probabilities"].values()) == pytest.approx(
+        1
+    )
+    capsys.readouterr()
+    words = tmp_path / "words.jsonl"
+    words.write_text('{"text": "good"}\n{"tokens": ["a"]}\n')
+    argv = ["predict", reviews, "--file", str(words)]
+    fails(capsys, argv, f"{words}:2: ", "takes texts, not words")
+    fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
