@@ -41,7 +41,8 @@ def predict(folder, tmp_path, name, content, out):
 def test_columns_in_and_out(folder, tmp_path, capsys):
     written = predict(folder, tmp_path, "in.conll", ROWS, "out.conll")
     assert written == (
-        "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\nBob NNP B-PER\n"
+        "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\n"
+        "Bob NNP B-PER\n"
     )
     said = capsys.readouterr()
     assert said.out == "" and "read as columns" in said.err
