@@ -12,9 +12,9 @@ from rich.text import Text
 from dicejax.errors import visible
 
 
-def show(text: str) -> None:
-    """Print lines to standard output, with control characters made visible."""
-    print(visible(text, keep="\n"))
+def show(text: str, keep: str = "\n") -> None:
+    """Print lines to standard output, other control characters made visible."""
+    print(visible(text, keep=keep))
 
 
 def literal(text: str) -> Text:

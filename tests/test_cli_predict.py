@@ -70,6 +70,13 @@ def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
     assert capsys.readouterr().out == "Anna B-PER\nsaw O\nOslo B-LOC\n\n\nBob B-PER\n\n"
 
 
+def test_columns_on_standard_output_keep_their_tabs(folder, tmp_path, capsys):
+    (tmp_path / "in.conll").write_text("Anna\tNNP\nsaw\tVBD\n")
+    argv = ["predict", folder, "--file", str(tmp_path / "in.conll")]
+    assert run([*argv, "--out_format", "conll"]) == 0
+    assert capsys.readouterr().out == "Anna\tNNP\tB-PER\nsaw\tVBD\tO\n"
+
+
 def test_text_output_has_a_line_for_a_blank_line(folder, tmp_path):
     written = predict(folder, tmp_path, "in.txt", "\nAnna\n", "out.txt")
     assert written == "\nAnna\n  PER      Anna  (words 0:1)\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -86,7 +87,7 @@ def write(
     lines = _formatted(source.examples, found, form)
     if out is None:
         for line in lines:
-            show(line)
+            show(line, keep="\n\t")  # columns are separated by tabs
         return
     path = epath.Path(out)
     content = "".join(f"{line}\n" for line in lines)
@@ -97,11 +98,16 @@ def check_target(out: str) -> None:
     """Refuse a name that cannot be written, before anything is read or computed.
 
     Raises:
-      InputError: it is a folder, or names a compressed file.
+      InputError: it is a folder or in one that cannot be written to, or names a
+        compressed file.
     """
     path = epath.Path(out)
     if path.is_dir():
         raise InputError.at(out, None, "is a folder", "name a file in it")
+    folder = path.parent
+    if folder.is_dir() and not os.access(folder, os.W_OK):
+        what = f"{folder} cannot be written to"
+        raise InputError.at(out, None, what, "name a file elsewhere")
     if path.name.endswith(".gz"):
         do = "name it without .gz"
         raise InputError.at(out, None, "results are written uncompressed", do)
