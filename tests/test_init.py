@@ -7,7 +7,13 @@ import pytest
 from dicejax import config
 from dicejax.analysis import starter
 from dicejax.cli import run
-from dicejax.data.sources import ConllFiles, ConlluFiles, LabelFirstFiles
+from dicejax.data.sources import (
+    ConllFiles,
+    ConlluFiles,
+    JsonSentences,
+    JsonTexts,
+    LabelFirstFiles,
+)
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.tasks import Classification, QuestionAnswering, Tagging, WordTagging
 
@@ -47,6 +53,51 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     assert f"{outside / inside:.1f} negatives to a" in text
     assert CrossEntropy() in experiment.compared
     assert any(isinstance(loss, SelfAdjustingDice) for loss in experiment.compared)
+
+
+def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
+    file = tmp_path / "reviews.jsonl"
+    rows = [
+        {"review": f"film {n}", "sentiment": n % 2, "stars": 3.5} for n in range(40)
+    ]
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    experiment = begun(tmp_path / "mine", "classification", file)
+    assert isinstance(experiment.data, JsonTexts)
+    assert (experiment.data.first, experiment.data.label) == ("review", "sentiment")
+    assert {one.label for one in experiment.data.load().train} == {"0", "1"}
+    told = capsys.readouterr().out
+    assert "a JSON object per line. first: review, label: sentiment\n  film " in told
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "train.json").write_text(file.read_text())
+    kept_back = [{"review": f"film {n}"} for n in range(4)]
+    (folder / "test.json").write_text("".join(f"{json.dumps(r)}\n" for r in kept_back))
+    assert begun(tmp_path / "two", "classification", folder).data.test is None
+
+
+@pytest.mark.parametrize("form", ["tokens", "entities"])
+def test_json_lines_of_sentences_train(tmp_path, capsys, form):
+    file = tmp_path / "names.json"
+    row = {"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}
+    if form == "entities":
+        ends = [(0, 4), (9, 11)]
+        entities = [{"start": a, "end": b, "label": "PER"} for a, b in ends]
+        row = {"id": 3, "text": "Anna met Bo", "entities": entities}
+    file.write_text(f"{json.dumps(row)}\n" * 30)
+    experiment = begun(tmp_path / "mine", "ner", file, "--encoder", "scratch")
+    assert isinstance(experiment.data, JsonSentences)
+    assert "  Anna met Bo\n    PER: Anna; PER: Bo\n" in capsys.readouterr().out
+    assert run(["profile", str(tmp_path / "mine/experiment.py")]) == 0
+
+
+def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"body": "a", "y": 1}\n')
+    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
+    fails(capsys, argv, "'body', 'y' do not say which is the text and which the class")
+    file.write_text('{"body": \n')
+    fails(capsys, argv, f"{file}:1: not JSON")
+    assert not (tmp_path / "m").exists()
 
 
 def test_a_folder_of_splits_is_found_by_their_names(tmp_path):

@@ -12,18 +12,20 @@ from typing import Literal
 import jinja2
 from etils import epath
 
-from dicejax import files
+from dicejax import files, json_text
 from dicejax.analysis.profile import DataProfile, OutputCounts
 from dicejax.data.sources import (
     ConllFiles,
     ConlluFiles,
     FileSource,
+    JsonSentences,
+    JsonTexts,
     LabelFirstFiles,
     SquadFiles,
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.errors import InputError, shown, visible
+from dicejax.errors import Flaw, InputError, shown, visible
 from dicejax.tasks import (
     Classification,
     QuestionAnswering,
@@ -95,6 +97,24 @@ def source_of(kind: Kind, data: str) -> FileSource:
     return make(dir=str(folder), **found, **held_out, **columns)
 
 
+def told_of(source: FileSource) -> str:
+    """Return what a file was taken for, as a line.
+
+    >>> told_of(JsonTexts(dir=".", train="my.jsonl", first="review"))
+    'Texts or pairs with a class, a JSON object per line. first: review'
+    """
+    told = (type(source).__doc__ or "").partition("\n")[0]
+    common = {field.name for field in dataclasses.fields(FileSource)}
+    default = type(source)(dir=source.dir)
+    changed = (
+        f"{field.name}: {getattr(source, field.name)}"
+        for field in dataclasses.fields(source)
+        if field.name not in common
+        and getattr(source, field.name) != getattr(default, field.name)
+    )
+    return " ".join([told, ", ".join(changed)]).strip()
+
+
 def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
     for word in words:
         for name in names:
@@ -111,9 +131,12 @@ def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
 def _format(kind: Kind, path: epath.Path) -> tuple[type[FileSource], dict[str, str]]:
     """Return the source for a file's ending and first line, with the columns read."""
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    first = _first_line(path).lstrip()
+    if first.startswith("{") and kind == "classification":
+        return JsonTexts, _columns(path)
     match kind:
         case "ner":
-            return ConllFiles, {}
+            return (JsonSentences if first.startswith("{") else ConllFiles), {}
         case "pos":
             return (ConlluFiles if ending == "conllu" else WordLabelFiles), {}
         case "qa":
@@ -149,10 +172,20 @@ def _has_column(folder: epath.Path, name: str, columns: dict[str, str]) -> bool:
 
 
 def _header(path: epath.Path) -> list[str]:
+    """Return the names of columns, or of the fields of the first JSON object."""
+    first = _first_line(path)
+    if not first.lstrip().startswith("{"):
+        return first.split("\t")
+    try:
+        return list(json_text.value_of(json_text.parse(first), dict))
+    except Flaw as flaw:
+        raise flaw.at(path, 1) from None
+
+
+def _first_line(path: epath.Path) -> str:
     if not path.exists():
         path = path.with_name(path.name + ".gz")
-    _, first = next(iter(files.lines(path)), (1, ""))
-    return first.split("\t")
+    return next(iter(files.lines(path)), (1, ""))[1]
 
 
 ROWS = (64, 128, 256, 384, 512)

@@ -16,6 +16,8 @@ from dicejax.errors import InputError
 from dicejax.terminal import show
 
 FILE = "experiment.py"
+SHOWN = 3
+"""Examples that are shown as they were read."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,7 +31,7 @@ class Init:
     Args:
       kind: task. ner: columns, the tag last. pos: columns, the label last, or CoNLL-U.
         classification: a tab-separated file with named columns, or a label and a text
-        on each line. qa: SQuAD's JSON.
+        on each line. qa: SQuAD's JSON. ner and classification also take JSON lines.
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
       encoder: model folder, hub id, or "scratch" for random weights.
@@ -50,6 +52,7 @@ class Init:
         from dicejax import config
         from dicejax.analysis import starter
         from dicejax.analysis.profile import profile
+        from dicejax.tasks.described import described
 
         file = Path(self.folder) / FILE
         if os.path.lexists(file) and not self.overwrite:
@@ -65,11 +68,15 @@ class Init:
             task=task(),
             training=config.Training(max_length=512),
         )
+        show(f"{self.data}: {starter.told_of(source)}")
         found = profile(looked, noting(console))
-        texts = looked.task.texts(looked.task.adapt(source.load().train[:1000]))
+        train = source.load().train
+        for text, gold in map(described, train[:SHOWN]):
+            show(f"  {text}\n    {gold}")
+        texts = looked.task.texts(looked.task.adapt(train[:1000]))
         suggested = starter.suggest(found, texts, self.encoder)
-        text = starter.file_for(self.kind, name, str(file), source, found, suggested)
-        _write(file, text)
+        content = starter.file_for(self.kind, name, str(file), source, found, suggested)
+        _write(file, content)
         first = next(iter(found.splits["train"].outputs), None)
         show(f"{file}: written")
         if first is not None and first.ratio is not None:

@@ -31,6 +31,11 @@ def columns() -> str:
 
 CONLL = tiny.conll(sources.ConllFiles(dir="."), Tagging())
 SQUAD = tiny.squad(None, QuestionAnswering())
+JSON_TEXTS = '{"text": "so fine", "label": 1}\n{"text": "so dull", "label": 0}\n' * 10
+JSON_SENTENCES = (
+    '{"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}\n'
+    '{"text": "Bo left.", "entities": [{"start": 0, "end": 2, "label": "PER"}]}\n'
+) * 10
 # File, text, source, task, and the kind of `dicejax init` that reads it.
 FORMATS = {
     "conll": ("data.txt", CONLL, "ConllFiles", "Tagging", "ner"),
@@ -53,6 +58,11 @@ FORMATS = {
         *("data.tsv", columns(), "TabSeparatedFiles", "Classification"),
         "classification",
     ),
+    "json-texts": (
+        *("data.jsonl", JSON_TEXTS, "JsonTexts", "Classification"),
+        "classification",
+    ),
+    "json-sentences": ("data.jsonl", JSON_SENTENCES, "JsonSentences", "Tagging", "ner"),
     "label-first": (
         *("data.txt", tiny.label_first(None, None), "LabelFirstFiles"),
         *("Classification", "classification"),

@@ -10,6 +10,8 @@ r"""Readers, one per file format.
 | `squad`          | SQuAD v1.1, v2.0 and Quoref JSON               | `ReadingExample` |
 | `classification` | tab-separated texts: MRPC, QQP, SST-2          | `LabelledText`   |
 |                  | a label and a sentence: `read_label_first`     | `LabelledText`   |
+| `json_lines`     | an object per line, texts: `read_texts`        | `LabelledText`   |
+|                  | words with tags, texts with entities           | `Sentence`       |
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 
 All take `path`, local or anything etils.epath opens (gs://, s3://), of UTF-8 text with

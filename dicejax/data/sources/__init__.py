@@ -10,6 +10,8 @@
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
 | `TabSeparatedFiles` | MRPC, QQP, SST-2, or custom columns | `LabelledText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
+| `JsonTexts` | JSON lines: a text or a pair and a class | `LabelledText` |
+| `JsonSentences` | JSON lines: words and tags, or a text and entities | `Sentence` |
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
 | `SyntheticNER` | none: generated sentences | `Sentence` |
 """
@@ -25,6 +27,7 @@ from dicejax.data.sources.files import (
     TensorflowDataset,
     WordLabelFiles,
 )
+from dicejax.data.sources.json_lines import JsonSentences, JsonTexts
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.sources.synthetic import SyntheticNER
 
@@ -35,6 +38,8 @@ __all__ = [
     "ConlluFiles",
     "Corpus",
     "FileSource",
+    "JsonSentences",
+    "JsonTexts",
     "LabelFirstFiles",
     "Source",
     "SquadFiles",

@@ -1,4 +1,4 @@
-"""Test examples as text with their gold answers."""
+"""Examples as a text and its gold answer."""
 
 from __future__ import annotations
 

@@ -1,0 +1,279 @@
+"""JSON lines: texts with a class; words with tags, or texts with entities."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+
+from dicejax import files, json_text
+from dicejax.data import tags
+from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
+from dicejax.data.tags import Span
+from dicejax.errors import Flaw, InputError, shown
+
+TAGS = ("tags", "ner_tags")
+"""Fields that may hold the tags of `tokens`."""
+_WORD = re.compile(r"\w+|[^\w\s]")
+_T = TypeVar("_T")
+
+
+def read_texts(
+    path: str | os.PathLike[str],
+    *,
+    first: str = "text",
+    second: str | None = None,
+    label: str = "label",
+    names: Sequence[str] = (),
+    on_error: OnError | None = None,
+) -> list[LabelledText]:
+    r"""Read texts or pairs with a class, an object per line.
+
+    Texts are stripped, blank lines skipped. A text without a label, or whose label is
+    null, has none: it can be predicted.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
+    >>> _ = path.write_text('{"id": 7, "text": "a fine film", "label": 1}\n')
+    >>> [example] = read_texts(path, names=["bad", "good"])
+    >>> example.id, example.first, example.label
+    ('7', 'a fine film', 'good')
+
+    Args:
+      path: see `readers`.
+      first: field of the text, or of the first of a pair.
+      second: field of the second of a pair.
+      label: field of the class: text, or a whole number.
+      names: names of whole numbers, from 0; none keeps them as they are.
+      on_error: see `readers`.
+
+    Raises:
+      InputError: a line is no object, lacks a text, or has an empty one; a label is
+        neither text nor a whole number, or has no name.
+    """
+
+    def example(record: dict, row: int, number: int) -> LabelledText:
+        texts = [_text(record, field) for field in (first, second) if field is not None]
+        return LabelledText(
+            texts[0],
+            texts[1] if second is not None else None,
+            _class(record.get(label), label, names),
+            _id(record, row),
+            number,
+        )
+
+    return _read(path, example, "texts", on_error)
+
+
+def read_sentences(
+    path: str | os.PathLike[str],
+    *,
+    names: Sequence[str] = (),
+    on_error: OnError | None = None,
+) -> list[Sentence]:
+    r"""Read sentences with spans, an object per line.
+
+    Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}` (or `tags`),
+    in the scheme that is detected from the file; or a text and its entities, as
+    `{"text": ..., "entities": [{"start", "end", "label"}, ...]}`, whose offsets count
+    characters from 0, the end excluded. A text is divided into runs of letters and
+    digits, and single other characters. White space at the ends of an entity is no
+    part of it.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
+    >>> _ = path.write_text('{"text": "In New York.", "entities": '
+    ...     '[{"start": 3, "end": 11, "label": "LOC"}]}\n')
+    >>> [sentence] = read_sentences(path)
+    >>> sentence.words, [tuple(span) for span in sentence.spans]
+    (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
+
+    Args:
+      path: see `readers`.
+      names: names of tags that are whole numbers, from 0.
+      on_error: see `readers`.
+
+    Raises:
+      InputError: a line is no such object; tags and words differ in number; a tag is
+        malformed; an entity is outside of the text, cuts a word or overlaps another.
+    """
+    example = functools.partial(_words, names=names)
+    found = _read(path, example, "sentences", on_error)
+    scheme = tags.detect_scheme(one.tags for one in found if one.tags is not None)
+    sentences = []
+    for one in found:
+        try:
+            spans = one.spans if one.tags is None else _spans(one.tags, scheme)
+        except Flaw as flaw:
+            report(flaw.at(path, one.line), on_error)
+            continue
+        sentences.append(Sentence(one.words, tuple(spans), one.line))
+    if not sentences:
+        raise InputError.at(path, None, "holds no sentences", "name another file")
+    return sentences
+
+
+def _read(
+    path,
+    example: Callable[[dict, int, int], _T],
+    several: str,
+    on_error: OnError | None,
+) -> list[_T]:
+    """Return an example per nonblank line; rows are numbered from 0."""
+    found: list[_T] = []
+    row = 0
+    for number, line in files.lines(path, on_error):
+        if not line.strip():
+            continue
+        try:
+            record = json_text.value_of(json_text.parse(line), dict)
+            found.append(example(record, row, number))
+        except Flaw as flaw:
+            report(flaw.at(path, number), on_error)
+        row += 1
+    if not found:
+        do = "put one JSON object on each line"
+        raise InputError.at(path, None, f"holds no {several}", do)
+    return found
+
+
+def _text(record: dict, name: str) -> str:
+    text = json_text.field(record, name, str).strip()
+    if not text:
+        raise Flaw(f"{shown(name)} is empty", "remove the line")
+    return text
+
+
+def _id(record: dict, row: int) -> str:
+    value = record.get("id")
+    return str(value) if type(value) in (int, str) else str(row)
+
+
+def _class(value: object, field: str, names: Sequence[str]) -> str | None:
+    if value is None:
+        return None
+    if type(value) is int:
+        return _named(value, field, names) if names else str(value)
+    if type(value) is float:
+        what = f"{shown(field)} is {shown(value)}, a number and no class"
+        raise Flaw(what, "name classes: regression is not for this tool")
+    label = json_text.value_of(value, str)
+    check_label(label, names or None)
+    return label
+
+
+def _named(value: int, field: str, names: Sequence[str]) -> str:
+    if not 0 <= value < len(names):
+        what = f"{shown(field)} is {shown(value)}, but names are given for 0 to"
+        raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
+    return names[value]
+
+
+class _Words(NamedTuple):
+    """The words of a line, with tags or with spans."""
+
+    line: int
+    words: tuple[str, ...]
+    tags: list[str] | None
+    spans: list[Span]
+
+
+def _words(record: dict, row: int, number: int, names: Sequence[str]) -> _Words:
+    del row
+    if "tokens" not in record:
+        return _Words(number, *_entities(record))
+    words = _strings(record, "tokens")
+    return _Words(number, tuple(words), _tags(record, len(words), names), [])
+
+
+def _strings(record: dict, name: str) -> list[str]:
+    values = json_text.field(record, name, list)
+    if not values:
+        raise Flaw(f"{shown(name)} is empty", "remove the line")
+    for place, value in enumerate(values):
+        try:
+            if not json_text.value_of(value, str).strip():
+                raise Flaw("is blank", "remove it")
+        except Flaw as flaw:
+            raise Flaw(f"{name}[{place}] {flaw.what}", flaw.do) from None
+    return values
+
+
+def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
+    field = next((name for name in TAGS if name in record), None)
+    if field is None:
+        raise Flaw(f"has 'tokens' and no {' or '.join(map(shown, TAGS))}", "add it")
+    values = json_text.field(record, field, list)
+    if len(values) != count:
+        raise Flaw(f"{count} tokens but {len(values)} {field}", "correct the line")
+    if all(type(value) is int for value in values):
+        if not names:
+            what = f"{field} are whole numbers without names"
+            raise Flaw(what, "give their names (--data.names), in their order")
+        return [_named(value, field, names) for value in values]
+    found = _strings(record, field)
+    if names:
+        for tag in found:
+            if tag not in names:
+                raise Flaw(f"tag {shown(tag)} is unknown", did_you_mean(tag, names))
+    for tag in found:
+        _check_tag(tag, None)
+    return found
+
+
+def _check_tag(tag: str, scheme: str | None) -> None:
+    try:
+        prefix, kind = tags.parse(tag, scheme)
+    except ValueError as error:
+        raise Flaw(str(error), "correct it") from None
+    if prefix != "O" and not kind:
+        what = f"tag {shown(tag)} names no type ({tags.forms(scheme)})"
+        raise Flaw(what, "correct it")
+
+
+def _spans(found: Sequence[str], scheme: str) -> list[Span]:
+    for tag in set(found):
+        _check_tag(tag, scheme)
+    return tags.spans(found, scheme)
+
+
+def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
+    text = json_text.field(record, "text", str)
+    places = [match.span() for match in _WORD.finditer(text)]
+    if not places:
+        raise Flaw("the text has no words", "remove the line")
+    starts = {start: word for word, (start, _) in enumerate(places)}
+    ends = {end: word + 1 for word, (_, end) in enumerate(places)}
+    spans: list[Span] = []
+    for number, entity in enumerate(json_text.field(record, "entities", list)):
+        try:
+            spans.append(_entity(text, entity, starts, ends))
+        except Flaw as flaw:
+            raise Flaw(f"entities[{number}] {flaw.what}", flaw.do) from None
+    spans.sort(key=lambda span: (span.start, span.end))
+    for one, other in itertools.pairwise(spans):
+        if other.start < one.end:
+            what = f"entities {shown(one.type)} and {shown(other.type)} overlap"
+            raise Flaw(what, "keep one of them")
+    return tuple(text[start:end] for start, end in places), None, spans
+
+
+def _entity(
+    text: str, entity: object, starts: dict[int, int], ends: dict[int, int]
+) -> Span:
+    start, end = (json_text.field(entity, name, int) for name in ("start", "end"))
+    label = json_text.field(entity, "label", str)
+    check_label(label, None)
+    if not 0 <= start < end <= len(text):
+        what = f"is at {shown(start)} to {shown(end)} of {len(text)} characters"
+        raise Flaw(what, "correct it: offsets count characters from 0, end excluded")
+    part = text[start:end]
+    first = start + len(part) - len(part.lstrip())
+    last = end - (len(part) - len(part.rstrip()))
+    if first not in starts or last not in ends:
+        raise Flaw(f"is {shown(part)}, which cuts a word", "correct its offsets")
+    return Span(label, starts[first], ends[last])

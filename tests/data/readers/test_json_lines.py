@@ -1,0 +1,157 @@
+"""JSON lines, as pandas, datasets and annotation tools write them."""
+
+import json
+
+import pytest
+
+from dicejax.data.readers.json_lines import read_sentences, read_texts
+from dicejax.data.readers.skipping import Skipped
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*records, name="data.jsonl"):
+        path = tmp_path / name
+        lines = (r if isinstance(r, str) else json.dumps(r) for r in records)
+        path.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+        return path
+
+    return write
+
+
+def spans(sentence):
+    return [(s.type, " ".join(sentence.words[s.start : s.end])) for s in sentence.spans]
+
+
+def test_texts_with_classes_by_name_and_by_number(write):
+    path = write(
+        {"text": " a fine\nfilm ", "label": "good", "stars": 4.5},
+        "",
+        {"id": 12, "text": "dull", "label": None},
+    )
+    one, other = read_texts(path)
+    assert (one.first, one.second, one.label) == ("a fine\nfilm", None, "good")
+    assert (one.id, one.line, other.id, other.line) == ("0", 1, "12", 3)
+    assert other.label is None
+    # As to_json of datasets and of pandas writes classes.
+    path = write(
+        {"review": "x", "title": "t", "y": 0}, {"review": "z", "title": "u", "y": 1}
+    )
+    fields = {"first": "title", "second": "review", "label": "y"}
+    found = read_texts(path, **fields, names=["bad", "good"])
+    assert [(e.first, e.second, e.label) for e in found] == [
+        ("t", "x", "bad"),
+        ("u", "z", "good"),
+    ]
+    assert [e.label for e in read_texts(path, **fields)] == ["0", "1"]
+
+
+def test_words_with_tags_by_name_and_by_number(write):
+    words = ["Anna", "Berg", "met", "Bo"]
+    path = write({"tokens": words, "ner_tags": ["B-PER", "I-PER", "O", "B-PER"]})
+    (sentence,) = read_sentences(path)
+    assert sentence.words == tuple(words)
+    assert spans(sentence) == [("PER", "Anna Berg"), ("PER", "Bo")]
+    path = write({"tokens": words, "tags": [1, 2, 0, 1]})
+    assert (
+        read_sentences(path, names=["O", "B-PER", "I-PER"])[0].spans == sentence.spans
+    )
+    # The scheme is that of the whole file.
+    bmes = write(
+        {"tokens": words, "tags": ["B-PER", "E-PER", "O", "S-PER"]},
+        {"tokens": words, "tags": ["B-PER", "M-PER", "E-PER", "O"]},
+    )
+    assert [spans(one) for one in read_sentences(bmes)] == [
+        [("PER", "Anna Berg"), ("PER", "Bo")],
+        [("PER", "Anna Berg met")],
+    ]
+
+
+def test_texts_with_entities_by_characters(write):
+    text = "Zoë’s firm (𝒳 Ltd.) left New York, N.Y."
+
+    def entity(part, label):
+        return {
+            "start": text.index(part),
+            "end": text.index(part) + len(part),
+            "label": label,
+        }
+
+    path = write(
+        {"text": text, "entities": [entity("New York", "LOC"), entity("Zoë", "PER")]},
+        {"text": text, "entities": [entity("left ", "V"), entity("𝒳 Ltd", "ORG")]},
+        {"text": text, "entities": []},
+    )
+    one, other, none = read_sentences(path)
+    assert one.words[:8] == ("Zoë", "’", "s", "firm", "(", "𝒳", "Ltd", ".")
+    assert spans(one) == [("PER", "Zoë"), ("LOC", "New York")]
+    assert (spans(other), spans(none)) == ([("ORG", "𝒳 Ltd"), ("V", "left")], [])
+
+
+ENTITY = {"start": 0, "end": 4, "label": "PER"}
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ('{"tokens": ["a"], ', "not JSON: "),
+        ([1], "is a list, not an object"),
+        ({"tokens": ["a"]}, "has 'tokens' and no 'tags' or 'ner_tags'"),
+        ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens but 1 tags"),
+        ({"tokens": ["a"], "tags": [0]}, "tags are whole numbers without names"),
+        ({"tokens": ["a", 3], "tags": ["O", "O"]}, "tokens[1] is a whole number"),
+        ({"tokens": ["a", " "], "tags": ["O", "O"]}, "tokens[1] is blank"),
+        ({"tokens": [], "tags": []}, "'tokens' is empty"),
+        ({"tokens": ["a"], "tags": ["PER"]}, "tag 'PER'"),
+        ({"tokens": ["a"], "tags": ["B-"]}, "tag 'B-' names no type"),
+        ({"text": "Anna"}, "has no 'entities'"),
+        ({"text": " ", "entities": []}, "the text has no words"),
+        (
+            {"text": "Anna", "entities": [{"start": 0, "end": 4}]},
+            "entities[0] has no 'label'",
+        ),
+        (
+            {"text": "Anna", "entities": [ENTITY | {"end": 9}]},
+            "entities[0] is at 0 to 9 of 4",
+        ),
+        (
+            {"text": "Annabel", "entities": [ENTITY]},
+            "entities[0] is 'Anna', which cuts",
+        ),
+        ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "'PER' and 'PER' overlap"),
+        (
+            {"text": "Anna", "entities": [ENTITY | {"start": 0.5}]},
+            "'start' is a number",
+        ),
+    ],
+)
+def test_sentences_that_cannot_be_read(write, refusal, record, message):
+    good = {"tokens": ["Anna"], "tags": ["B-PER"]}
+    path = write(good, record)
+    assert message in refusal(read_sentences, path)
+    assert refusal(read_sentences, path).startswith(":2: ")
+    skipped = Skipped()
+    assert len(read_sentences(path, on_error=skipped)) == skipped.count == 1
+
+
+@pytest.mark.parametrize(
+    ("record", "message"),
+    [
+        ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
+        ({"text": "a", "label": True}, "is true or false, not a string"),
+        ({"text": "a", "label": 2}, "'label' is 2, but names are given for 0 to 1"),
+        ({"text": "a", "label": "god"}, "label 'god' is unknown"),
+        ({"text": " ", "label": 1}, "'text' is empty"),
+        ({"label": 1}, "has no 'text'"),
+    ],
+)
+def test_texts_that_cannot_be_read(write, refusal, record, message):
+    path = write({"text": "fine", "label": 1}, record)
+
+    def read(path, **settings):
+        return read_texts(path, names=["bad", "good"], **settings)
+
+    assert refusal(read, path).startswith(":2: ") and message in refusal(read, path)
+    skipped = Skipped()
+    assert len(read(path, on_error=skipped)) == skipped.count == 1
+    assert "holds no texts" in refusal(read_texts, write("", ""))
