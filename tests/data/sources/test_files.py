@@ -169,9 +169,9 @@ def broken(kind, document):
         case "squad":
             content = json.loads(document)
             paragraph = content["data"][0]["paragraphs"][0]
-            bad = [{"text": "Bob", "answer_start": 4}]
+            bad = [{"text": " ", "answer_start": 3}]
             paragraph["qas"].append({"id": "b", "question": "?", "answers": bad})
-            return json.dumps(content), "'Bob'"
+            return json.dumps(content), "the text of an answer is empty"
         case "mrc":
             content = json.loads(document)
             bad = {"start_position": [1], "end_position": [0], "span_position": ["1;0"]}
