@@ -26,7 +26,7 @@ MOST_BYTES = 400_000
 OF_A_MACHINE = re.compile(
     r"/(?:tmp|home|root|work|Users|var|opt|usr|content|site-packages)/|[A-Z]:\\\\"
 )
-A_TIME = re.compile(r"\b\d+:\d\d\b|tokens/s|\b20\d\d-\d\d-\d\d\b")
+A_TIME = re.compile(r"(?<!words )\b\d+:\d\d\b|tokens/s|\b20\d\d-\d\d-\d\d\b")
 
 _spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
 execute = importlib.util.module_from_spec(_spec)

@@ -109,12 +109,12 @@ def normalize(text: str) -> str:
 
 
 def is_unspaced(text: str) -> bool:
-    """Return whether most letters and digits are of scripts without spaces.
+    """Return whether most letters are of scripts without spaces.
 
     >>> is_unspaced("1998年美国"), is_unspaced("the 東 gate")
     (True, False)
     """
-    letters = sum(map(str.isalnum, text))
+    letters = sum(map(str.isalpha, text))
     return 2 * len(_UNSPACED.findall(text)) > letters
 
 
