@@ -90,6 +90,13 @@ def test_json_lines_of_sentences_train(tmp_path, capsys, form):
     assert run(["profile", str(tmp_path / "mine/experiment.py")]) == 0
 
 
+def test_commas_are_refused_with_a_way_out(tmp_path, capsys):
+    (tmp_path / "x.csv").write_text("review text,label\nso fine,good\n" * 9)
+    argv = ["init", "classification", str(tmp_path / "m"), "--data"]
+    told = f"{tmp_path / 'x.csv'}: is comma-separated, which is not read; save it as"
+    fails(capsys, [*argv, str(tmp_path / "x.csv")], told)
+
+
 def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):
     file = tmp_path / "x.jsonl"
     file.write_text('{"body": "a", "y": 1}\n')

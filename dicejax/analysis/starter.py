@@ -131,6 +131,14 @@ def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
 def _format(kind: Kind, path: epath.Path) -> tuple[type[FileSource], dict[str, str]]:
     """Return the source for a file's ending and first line, with the columns read."""
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if ending == "csv":  # by other rules each first word would be a class
+        raise InputError.at(
+            path,
+            None,
+            "is comma-separated, which is not read",
+            "save it as JSON lines, in pandas by "
+            'frame.to_json("data.jsonl", orient="records", lines=True)',
+        )
     first = _first_line(path).lstrip()
     if first.startswith("{") and kind == "classification":
         return JsonTexts, _columns(path)
