@@ -97,10 +97,10 @@ def source_of(kind: Kind, data: str) -> FileSource:
     return make(dir=str(folder), **found, **held_out, **columns)
 
 
-def told_of(source: FileSource) -> str:
-    """Return what a file was taken for, as a line.
+def describe(source: FileSource) -> str:
+    """Describe the format and the columns of a source in one line.
 
-    >>> told_of(JsonTexts(dir=".", train="my.jsonl", first="review"))
+    >>> describe(JsonTexts(dir=".", train="my.jsonl", first="review"))
     'Texts or pairs with a class, a JSON object per line. first: review'
     """
     told = (type(source).__doc__ or "").partition("\n")[0]

@@ -68,7 +68,7 @@ class Init:
             task=task(),
             training=config.Training(max_length=512),
         )
-        show(f"{self.data}: {starter.told_of(source)}")
+        show(f"{self.data}: {starter.describe(source)}")
         found = profile(looked, noting(console))
         train = source.load().train
         for text, gold in map(described, train[:SHOWN]):

@@ -28,7 +28,7 @@ _NAMES = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Source:
+class PredictionInput:
     """Examples to predict.
 
     Attributes:
@@ -42,12 +42,12 @@ class Source:
     guessed: Format | None = None
 
     @classmethod
-    def of_arguments(cls, given: Sequence[str]) -> Source:
+    def of_arguments(cls, given: Sequence[str]) -> PredictionInput:
         """Take each argument as an example."""
         return cls([Text(number, text) for number, text in enumerate(given, start=1)])
 
     @classmethod
-    def of_file(cls, path: str, form: Format | None) -> Source:
+    def of_file(cls, path: str, form: Format | None) -> PredictionInput:
         """Read a file, by default of the format that its name tells.
 
         Raises:
@@ -59,7 +59,7 @@ class Source:
 
 def write(
     run: str,
-    source: Source,
+    source: PredictionInput,
     which: Which,
     out: str | None,
     form: Format | None,
@@ -114,7 +114,7 @@ def check_target(out: str) -> None:
 
 
 def _predicted(
-    run: str, source: Source, which: Which, form: Format, console: Console
+    run: str, source: PredictionInput, which: Which, form: Format, console: Console
 ) -> list[tuple[dict[str, Any], list[str]]]:
     tagged = form == "conll"
     if source.path is None and not tagged:

@@ -123,9 +123,9 @@ class Predict:
             prediction.check_target(self.out)
         wanted = "jsonl" if self.json else self.out_format
         if self.file is None:
-            source = prediction.Source.of_arguments(self.text)
+            source = prediction.PredictionInput.of_arguments(self.text)
         else:
-            source = prediction.Source.of_file(self.file, self.format)
+            source = prediction.PredictionInput.of_file(self.file, self.format)
         prediction.write(self.run, source, self.checkpoint, self.out, wanted, console)
 
 

@@ -19,6 +19,7 @@ from typing import IO, Any, Literal
 
 from dicejax import files, json_text
 from dicejax.data import tags
+from dicejax.data.readers.conll import is_break
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError
 
@@ -33,7 +34,6 @@ _ENDINGS: Mapping[str, Format] = {
     "iob": "conll",
     "bmes": "conll",
 }
-_DOCUMENT_START = "-DOCSTART-"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,7 +225,7 @@ def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:
         found.append(Text(first, text, words, {}, tuple(rows), head, tuple(after)))
 
     for number, line in lines:
-        if not line.strip(" \t") or _DOCUMENT_START in line.split():
+        if is_break(line):
             (after if rows else before).append(line)
             continue
         if line[0] in " \t":

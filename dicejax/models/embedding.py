@@ -66,7 +66,7 @@ class Split:
       width: the axis that splits the table's width; None: it is whole.
       shape: entries and width of the table.
       entries_here: entries on each device.
-      dtype: type of what is looked up.
+      dtype: type of the vectors.
       table_dtype: type of the table and of its gradient.
     """
 
@@ -86,7 +86,7 @@ class Split:
         Args:
           table: `[V, D]`.
           rows: of ids.
-          dtype: type of what is looked up.
+          dtype: type of the vectors.
         """
         sizes = automatic_axes()
         if rows % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
@@ -161,7 +161,7 @@ def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None
         added = jnp.where(found[..., None], cotangent, 0).astype(at_least_float32)
         zeros = jnp.zeros((split.entries_here, split.shape[1]), at_least_float32)
         sums = zeros.at[place].add(added)
-        if split.axes:  # what is sent
+        if split.axes:  # sent in that type
             sums = sums.astype(split.dtype)
         if split.width is not None:
             sums = lax.psum_scatter(sums, split.width, scatter_dimension=1, tiled=True)

@@ -134,10 +134,7 @@ def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
     flaws: list[InputError] = []
     start = 1
     for number, line in files.lines(path, flaws.append):
-        # The marker's row often has other columns than the rest, so it is not split.
-        if not line.strip(" \t") or (
-            _DOCUMENT_START in line and _DOCUMENT_START in line.split()
-        ):
+        if is_break(line):
             if lines or flaws:
                 yield start, lines, flaws
                 lines = []
@@ -147,6 +144,19 @@ def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
             lines.append(line)
     if lines or flaws:
         yield start, lines, flaws
+
+
+def is_break(line: str) -> bool:
+    """Return whether a line is blank or begins a document: part of no sentence.
+
+    The marker's row often has other columns than the rest, so it is not split.
+
+    >>> is_break(" "), is_break("-DOCSTART- -X- O"), is_break("Vinken NNP")
+    (True, True, False)
+    """
+    return not line.strip(" \t") or (
+        _DOCUMENT_START in line and _DOCUMENT_START in line.split()
+    )
 
 
 class _Columns:
