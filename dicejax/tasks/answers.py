@@ -128,26 +128,42 @@ def unit_of_f1(split: str, examples: Sequence[ReadingExample]) -> list[str]:
 
 
 def answer_scores(
-    examples: Sequence[ReadingExample], answers: Sequence[Answer], *, several: bool
+    examples: Sequence[ReadingExample],
+    answers: Sequence[Answer],
+    *,
+    several: bool,
+    characters: bool | None = None,
 ) -> Scores:
-    """Score as SQuAD v1.1 does or, with several spans to an answer, as Quoref does."""
+    """Score as SQuAD v1.1 does or, with several spans to an answer, as Quoref does.
+
+    Args:
+      examples: the questions.
+      answers: one for each.
+      several: whether an answer has several spans.
+      characters: whether F1 counts characters; None: see `by_characters`.
+    """
+    if characters is None:
+        characters = by_characters(examples)
     golds = {example.id: gold_texts(example) for example in examples}
     given = {e.id: a.texts for e, a in zip(examples, answers, strict=True)}
     if several:
         scores = quoref.score(golds, given)
     else:
         joined = {question: "".join(texts) for question, texts in given.items()}
-        scores = squad.score_v1(golds, joined, by_characters(examples))
+        scores = squad.score_v1(golds, joined, characters)
     return Scores({"f1": scores.f1, "exact": scores.exact})
 
 
 def refusal_scores(
-    examples: Sequence[ReadingExample], answers: Sequence[Answer]
+    examples: Sequence[ReadingExample],
+    answers: Sequence[Answer],
+    characters: bool | None = None,
 ) -> Scores:
-    """Score as SQuAD v2.0 does; see `QuestionAnswering.score`."""
+    """Score as SQuAD v2.0 does; see `QuestionAnswering.score` and `answer_scores`."""
+    if characters is None:
+        characters = by_characters(examples)
     golds = {example.id: gold_texts(example) for example in examples}
     given = {e.id: a for e, a in zip(examples, answers, strict=True)}
-    characters = by_characters(examples)
     texts = {i: "".join(a.texts) for i, a in given.items()}
     scores = squad.score_v2(golds, texts, by_characters=characters)
     swept = squad.score_v2(
@@ -169,6 +185,32 @@ def refusal_scores(
         for name, part in parts.items()
     }
     return Scores(values, groups)
+
+
+def f1_of_each(
+    examples: Sequence[ReadingExample],
+    answers: Sequence[Answer],
+    *,
+    several: bool,
+    unanswerable: bool,
+) -> np.ndarray:
+    """Return each question's F1 and a weight of 1, `[N, 1, 2]`.
+
+    All count the unit that the score of all counts, so that their mean is that score.
+    """
+    characters = by_characters(examples)
+
+    def f1(example: ReadingExample, answer: Answer) -> float:
+        if unanswerable:
+            scores = refusal_scores([example], [answer], characters)
+        else:
+            scores = answer_scores(
+                [example], [answer], several=several, characters=characters
+            )
+        return scores.values["f1"]
+
+    pairs = [(f1(*pair), 1.0) for pair in zip(examples, answers, strict=True)]
+    return np.array(pairs).reshape(-1, 1, 2)
 
 
 def best_refusal(

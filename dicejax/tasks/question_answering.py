@@ -32,26 +32,20 @@ from dicejax.tasks.answers import (
     apart,
     best_of_several,
     best_refusal,
+    f1_of_each,
     log_odds,
     ranked,
     refusal_scores,
     unit_of_f1,
 )
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
-from dicejax.tasks.windows import Window, best_spans, cut, reached
+from dicejax.tasks.windows import HINDRANCES, Window, best_spans, cut, reached
 
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
 _CHUNK = 1024  # questions at a time, which bounds the memory
 # Of k spans side by side, k (k + 1) / 2 pairs of a start and an end look like a span.
 _PAIRS = 5
-
-_HINDRANCES = {
-    "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
-    "long": "have more pieces than max_answer",
-    "several": "have spans that overlap, or several where one is predicted",
-    "inexact": "begin or end inside a piece",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -387,6 +381,12 @@ class QuestionAnswering(Task):
             return refusal_scores(examples, predictions)
         return answer_scores(examples, predictions, several=self.several_spans)
 
+    def example_statistics(self, examples, predictions, labels=()):
+        """Return the F1 of each question, in the unit of the split's."""
+        del labels
+        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
+        return f1_of_each(examples, predictions, **forms)
+
     def warnings(
         self,
         split: str,
@@ -409,7 +409,7 @@ class QuestionAnswering(Task):
         count = Counter(self._hindrance(*pair) for pair in known)
         return [
             f"{split}: {count[what]} of {len(known)} answers {why}: no exact match"
-            for what, why in _HINDRANCES.items()
+            for what, why in HINDRANCES.items()
             if count[what]
         ] + ([] if self.several_spans else unit_of_f1(split, examples))
 

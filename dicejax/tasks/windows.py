@@ -17,6 +17,14 @@ from dicejax.errors import InputError, shown
 Places = tuple[int, int]
 """The first and the last piece of a span."""
 
+HINDRANCES = {
+    "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
+    "long": "have more pieces than max_answer",
+    "several": "have spans that overlap, or several where one is predicted",
+    "inexact": "begin or end inside a piece",
+}
+"""Why an answer cannot be predicted, by the words of `reached` and one more."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Window:

@@ -151,6 +151,9 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
     assert any("F1 counts characters" in one for one in said)
     english = task.score(asked("红楼梦", "York"), found)
     assert english.values["f1"] == pytest.approx((0 + 2 / 3) / 2)
+    # Also a Chinese answer among English ones: the mean of all is the score.
+    shares = task.example_statistics(asked("红楼梦", "York"), found, ())[:, 0]
+    assert (shares[:, 0] / shares[:, 1]).mean() == pytest.approx(english.values["f1"])
     said = task.warnings("test", asked("York"), [])
     assert not any("F1 counts" in one for one in said)
 
