@@ -1,5 +1,8 @@
 """`dicejax init` profiles data and writes an experiment file that loads."""
 
+import csv
+import gzip
+import io
 import json
 
 import pytest
@@ -10,6 +13,7 @@ from dicejax.cli import run
 from dicejax.data.sources import (
     ConllFiles,
     ConlluFiles,
+    CsvFiles,
     JsonSentences,
     JsonTexts,
     LabelFirstFiles,
@@ -90,11 +94,94 @@ def test_json_lines_of_sentences_train(tmp_path, capsys, form):
     assert run(["profile", str(tmp_path / "mine/experiment.py")]) == 0
 
 
-def test_commas_are_refused_with_a_way_out(tmp_path, capsys):
-    (tmp_path / "x.csv").write_text("review text,label\nso fine,good\n" * 9)
-    argv = ["init", "classification", str(tmp_path / "m"), "--data"]
-    told = f"{tmp_path / 'x.csv'}: is comma-separated, which is not read; save it as"
-    fails(capsys, [*argv, str(tmp_path / "x.csv")], told)
+@pytest.mark.parametrize(
+    ("name", "separator", "header", "words"),
+    [
+        ("x.csv", ",", ["", "body", "topic"], []),  # pandas names no index
+        ("x.tsv", "\t", ["id", "body", "topic"], []),
+        ("semicolons.csv", ";", ["id", "body", "topic"], []),
+        ("bare.csv.gz", ",", None, ["--text", "1", "--label", "2"]),
+    ],
+)
+def test_a_table_is_read_whatever_its_columns_are_called(
+    tmp_path, capsys, name, separator, header, words
+):
+    rows = [
+        (n, f'it said "{n}, no",\nand left\tat; once', ["sport", "art"][n % 2])
+        for n in range(40)
+    ]
+    written = io.StringIO()  # as pandas' to_csv: the csv module with its defaults
+    writer = csv.writer(written, delimiter=separator, lineterminator="\r\n")
+    writer.writerows([header, *rows] if header else rows)
+    text = written.getvalue().encode("utf-8-sig")
+    file = tmp_path / name
+    file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    experiment = begun(tmp_path / "mine", "classification", file, *words)
+    assert isinstance(experiment.data, CsvFiles)
+    corpus = experiment.data.load()
+    found = [*corpus.train, *corpus.dev, *corpus.test]
+    found.sort(key=lambda one: one.line)
+    assert [(one.first, one.label) for one in found] == [row[1:] for row in rows]
+    told = "1, label: 2" if words else "body, label: topic"
+    assert f"spreadsheets and pandas write it. first: {told}" in capsys.readouterr().out
+
+
+def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
+    file = tmp_path / "x.csv"
+    file.write_text("a,b,c,d\n" + "one two three,four five six,1,x\n" * 9)
+    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
+    fails(
+        capsys,
+        argv,
+        f"{file}:1: the columns 'a', 'b', 'c', 'd' do not say which is the text and "
+        "which the class; say it with --text NAME and --label NAME",
+    )
+    fails(capsys, [*argv, "--text", "z"], "no column 'z'; name one of 'a', 'b', 'c'")
+    fails(
+        capsys,
+        ["init", "ner", str(tmp_path / "m"), "--data", str(file), "--label", "c"],
+        "--text, --second and --label are for texts, not for ner",
+    )
+    rows = "".join(f"one two three,four five six,{n % 2},x\n" for n in range(9))
+    file.write_text("a,b,c,d\n" + rows)
+    source = begun(
+        tmp_path / "m", "classification", file, "--text", "a", "--second", "b"
+    ).data
+    assert (source.first, source.second, source.label) == ("a", "b", "c")
+
+
+def test_measures_are_no_classes(tmp_path, capsys):
+    file = tmp_path / "x.csv"
+    file.write_text("text,label\n" + "".join(f"so fine,{n}\n" for n in range(127)) * 2)
+    argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
+    told = "column 'label' has 127 different numbers (0, 1, 10, ...); give classes"
+    fails(capsys, argv, f"{file}: {told}", "regression is not for this tool")
+
+
+def test_a_format_of_another_kind_is_named(tmp_path, capsys):
+    conllu = "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n"
+    files = {
+        "ner": ("# text = Ada\n" + conllu, "is CoNLL-U; `init ner` reads a word and"),
+        "classification": ("Ada B-PER\nruns O\n\n", "a word and its tag on each line"),
+        "pos": ('{"tokens": ["a"]}\n', "is JSON lines; `init pos` reads a word and"),
+        "qa": ("a,b\n", "is no JSON; `init qa` reads SQuAD's JSON"),
+    }
+    for kind, (text, told) in files.items():
+        file = tmp_path / kind
+        file.write_text(text * 5)
+        argv = ["init", kind, str(tmp_path / "m"), "--data", str(file)]
+        fails(capsys, argv, f"{file}: ", told)
+    (tmp_path / "t.csv").write_text("text,label\nso very fine,good\n" * 5)
+    argv = ["init", "ner", str(tmp_path / "m"), "--data", str(tmp_path / "t.csv")]
+    fails(capsys, argv, "is a table of columns between ','; ", "`init classification`")
+
+
+def test_comments_before_sentences_are_left_out(tmp_path):
+    file = tmp_path / "x.conll"
+    file.write_text("# sent 7 of 9\n# text = #1 in Rome\n# O\n1 O\nRome B-LOC\n\n" * 9)
+    experiment = begun(tmp_path / "mine", "ner", file)
+    assert experiment.data.comment == "# "
+    assert {one.words for one in experiment.data.load().train} == {("1", "Rome")}
 
 
 def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):

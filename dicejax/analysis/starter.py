@@ -1,4 +1,4 @@
-"""Experiment files for new data: formats, suggested settings, the text."""
+"""Experiment files for new data: suggested settings, the text."""
 
 from __future__ import annotations
 
@@ -6,26 +6,14 @@ import dataclasses
 import json
 import math
 import unicodedata
-from collections.abc import Iterable, Sequence
-from typing import Literal
+from collections.abc import Iterable
 
 import jinja2
-from etils import epath
 
-from dicejax import files, json_text
+from dicejax.analysis.formats import SPLITS, Kind
 from dicejax.analysis.profile import DataProfile, OutputCounts
-from dicejax.data.sources import (
-    ConllFiles,
-    ConlluFiles,
-    FileSource,
-    JsonSentences,
-    JsonTexts,
-    LabelFirstFiles,
-    SquadFiles,
-    TabSeparatedFiles,
-    WordLabelFiles,
-)
-from dicejax.errors import Flaw, InputError, shown, visible
+from dicejax.data.sources import FileSource
+from dicejax.errors import visible
 from dicejax.tasks import (
     Classification,
     QuestionAnswering,
@@ -34,7 +22,6 @@ from dicejax.tasks import (
     WordTagging,
 )
 
-Kind = Literal["ner", "pos", "classification", "qa"]
 KINDS: dict[Kind, type[Task]] = {
     "ner": Tagging,
     "pos": WordTagging,
@@ -42,159 +29,6 @@ KINDS: dict[Kind, type[Task]] = {
     "qa": QuestionAnswering,
 }
 """Kinds of experiments, and the task of each."""
-
-SPLITS = {
-    "train": ("train", "training"),
-    "dev": ("dev", "valid", "val", "development", "eval"),
-    "test": ("test", "testing"),
-}
-HELD_OUT = 0.15
-"""The share held out of a single file for dev, and again for test."""
-LABEL_COLUMNS = ("label", "class", "category", "target", "sentiment", "quality")
-TEXT_COLUMNS = ("text", "sentence", "review", "content", "tweet", "comment")
-PAIR_COLUMNS = (
-    ("sentence1", "sentence2"),
-    ("question1", "question2"),
-    ("text1", "text2"),
-    ("premise", "hypothesis"),
-    ("#1 string", "#2 string"),
-)
-
-
-def source_of(kind: Kind, data: str) -> FileSource:
-    """Return the source for a file, or for a folder with a file for each split.
-
-    Dev and test are held out of a single file, and where a folder lacks them. Files are
-    recognised by name (train, dev or valid, test) and ending.
-
-    Raises:
-      InputError: there is no such data.
-    """
-    path = epath.Path(data)
-    if not path.exists():
-        raise InputError(f"{data}: no such file or folder")
-    if path.is_dir():
-        try:
-            names = sorted(one.name for one in path.iterdir() if one.is_file())
-        except OSError as error:
-            raise InputError(f"{data}: cannot be read: {error.strerror}") from error
-        found = {split: _named(names, words) for split, words in SPLITS.items()}
-        if found["train"] is None:
-            raise InputError(
-                f"{data}: holds no train file (of {len(names)} files none has a name "
-                "that begins with train); name the file itself with --data"
-            )
-        folder, train = path, found["train"]
-    else:
-        folder, train = path.parent, path.name
-        found = {"train": train, "dev": None, "test": None}
-    make, columns = _format(kind, folder / train)
-    if columns and found["test"] and not _has_column(folder, found["test"], columns):
-        found["test"] = None  # the labels of a competition's test file are kept back
-    held_out = {"dev_share": HELD_OUT} if found["dev"] is None else {}
-    if found["test"] is None:
-        held_out["test_share"] = HELD_OUT
-    return make(dir=str(folder), **found, **held_out, **columns)
-
-
-def describe(source: FileSource) -> str:
-    """Describe the format and the columns of a source in one line.
-
-    >>> describe(JsonTexts(dir=".", train="my.jsonl", first="review"))
-    'Texts or pairs with a class, a JSON object per line. first: review'
-    """
-    told = (type(source).__doc__ or "").partition("\n")[0]
-    common = {field.name for field in dataclasses.fields(FileSource)}
-    default = type(source)(dir=source.dir)
-    changed = (
-        f"{field.name}: {getattr(source, field.name)}"
-        for field in dataclasses.fields(source)
-        if field.name not in common
-        and getattr(source, field.name) != getattr(default, field.name)
-    )
-    return " ".join([told, ", ".join(changed)]).strip()
-
-
-def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
-    for word in words:
-        for name in names:
-            stem = name.lower().split(".")[0]
-            if stem == word or stem.startswith((f"{word}-", f"{word}_")):
-                return name.removesuffix(".gz")
-    for word in words:
-        for name in names:
-            if word in name.lower().replace("-", "_").split(".")[0].split("_"):
-                return name.removesuffix(".gz")
-    return None
-
-
-def _format(kind: Kind, path: epath.Path) -> tuple[type[FileSource], dict[str, str]]:
-    """Return the source for a file's ending and first line, with the columns read."""
-    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if ending == "csv":  # by other rules each first word would be a class
-        raise InputError.at(
-            path,
-            None,
-            "is comma-separated, which is not read",
-            "save it as JSON lines, in pandas by "
-            'frame.to_json("data.jsonl", orient="records", lines=True)',
-        )
-    first = _first_line(path).lstrip()
-    if first.startswith("{") and kind == "classification":
-        return JsonTexts, _columns(path)
-    match kind:
-        case "ner":
-            return (JsonSentences if first.startswith("{") else ConllFiles), {}
-        case "pos":
-            return (ConlluFiles if ending == "conllu" else WordLabelFiles), {}
-        case "qa":
-            return SquadFiles, {}
-    if ending in ("tsv", "tab"):
-        return TabSeparatedFiles, _columns(path)
-    return LabelFirstFiles, {}
-
-
-def _columns(path: epath.Path) -> dict[str, str]:
-    """Return the columns of a tab-separated file with texts, and that of the class."""
-    header = _header(path)
-    by_lower = {name.lower(): name for name in header}
-    label = next((by_lower[n] for n in LABEL_COLUMNS if n in by_lower), None)
-    pair = next((p for p in PAIR_COLUMNS if all(n in by_lower for n in p)), None)
-    alone = next((by_lower[n] for n in TEXT_COLUMNS if n in by_lower), None)
-    if label is None or (pair is None and alone is None):
-        raise InputError.at(
-            path,
-            1,
-            f"the columns {', '.join(map(shown, header[:6]))} do not say which is the "
-            "text and which the class",
-            "name them 'text' and 'label', of pairs 'sentence1' and 'sentence2', in "
-            "the first line",
-        )
-    if pair is not None:
-        return {"first": by_lower[pair[0]], "second": by_lower[pair[1]], "label": label}
-    return {"first": alone, "label": label}
-
-
-def _has_column(folder: epath.Path, name: str, columns: dict[str, str]) -> bool:
-    return columns["label"] in _header(folder / name)
-
-
-def _header(path: epath.Path) -> list[str]:
-    """Return the names of columns, or of the fields of the first JSON object."""
-    first = _first_line(path)
-    if not first.lstrip().startswith("{"):
-        return first.split("\t")
-    try:
-        return list(json_text.value_of(json_text.parse(first), dict))
-    except Flaw as flaw:
-        raise flaw.at(path, 1) from None
-
-
-def _first_line(path: epath.Path) -> str:
-    if not path.exists():
-        path = path.with_name(path.name + ".gz")
-    return next(iter(files.lines(path)), (1, ""))[1]
-
 
 ROWS = (64, 128, 256, 384, 512)
 IMBALANCED = 4.0

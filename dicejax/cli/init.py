@@ -18,6 +18,9 @@ from dicejax.terminal import show
 FILE = "experiment.py"
 SHOWN = 3
 """Examples that are shown as they were read."""
+_COLUMN = arg(
+    metavar="COLUMN", help_behavior_hint="(default: by its name, or its values)"
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,11 +32,15 @@ class Init:
     train, dev and test, 70/15/15.
 
     Args:
-      kind: task. ner: columns, the tag last. pos: columns, the label last, or CoNLL-U.
-        classification: a tab-separated file with named columns, or a label and a text
-        on each line. qa: SQuAD's JSON. ner and classification also take JSON lines.
+      kind: task. ner: columns, the tag last, or JSON lines. pos: columns, the label
+        last, or CoNLL-U. classification: CSV, TSV, JSON lines, or a label and a text on
+        each line. qa: SQuAD's JSON.
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
+      text: column or JSON field of the text, or of the first of a pair; of a file
+        without a header its number, from 0.
+      second: that of the second text of a pair.
+      label: that of the class.
       encoder: model folder, hub id, or "scratch" for random weights.
       overwrite: replace an existing experiment.py.
     """
@@ -41,6 +48,9 @@ class Init:
     kind: Positional[Literal["ner", "pos", "classification", "qa"]]
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
     data: Annotated[str, arg(metavar="PATH")]
+    text: Annotated[str | None, _COLUMN] = None
+    second: Annotated[str | None, _COLUMN] = None
+    label: Annotated[str | None, _COLUMN] = None
     encoder: Annotated[
         str | None,
         arg(metavar="NAME", help_behavior_hint="(default: by the script of the texts)"),
@@ -50,7 +60,8 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.analysis import starter
+        from dicejax.analysis import formats, starter
+        from dicejax.analysis.columns import Columns
         from dicejax.analysis.profile import profile
         from dicejax.tasks.described import described
 
@@ -59,16 +70,17 @@ class Init:
             raise InputError(
                 f"{file}: exists; name another folder, or replace it with --overwrite"
             )
-        source, task = starter.source_of(self.kind, self.data), starter.KINDS[self.kind]
+        named = Columns(self.text, self.second, self.label)
+        source = formats.source_of(self.kind, self.data, named)
         name = Path(os.path.abspath(self.folder)).name or self.kind
         # Lengths and labels hardly depend on the tokenizer: no model is needed.
         looked = config.Experiment(
             name=name,
             data=source,
-            task=task(),
+            task=starter.KINDS[self.kind](),
             training=config.Training(max_length=512),
         )
-        show(f"{self.data}: {starter.describe(source)}")
+        show(f"{self.data}: {formats.describe(source)}")
         found = profile(looked, noting(console))
         train = source.load().train
         for text, gold in map(described, train[:SHOWN]):

@@ -36,6 +36,7 @@ JSON_SENTENCES = (
     '{"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}\n'
     '{"text": "Bo left.", "entities": [{"start": 0, "end": 2, "label": "PER"}]}\n'
 ) * 10
+CSV = 'text,label\n"it said ""so"", and\nleft",a\nso dull,b\n' + "so fine,a\n" * 18
 # File, text, source, task, and the kind of `dicejax init` that reads it.
 FORMATS = {
     "conll": ("data.txt", CONLL, "ConllFiles", "Tagging", "ner"),
@@ -58,6 +59,7 @@ FORMATS = {
         *("data.tsv", columns(), "TabSeparatedFiles", "Classification"),
         "classification",
     ),
+    "csv": ("data.csv", CSV, "CsvFiles", "Classification", "classification"),
     "json-texts": (
         *("data.jsonl", JSON_TEXTS, "JsonTexts", "Classification"),
         "classification",

@@ -1,21 +1,25 @@
-"""Texts and pairs of texts with a class, tab-separated as in GLUE or label first."""
+"""Texts and pairs with a class: CSV, tab-separated as in GLUE, or label first."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from dicejax import files
 from dicejax.data.examples import LabelledText
+from dicejax.data.readers import separated
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.errors import Flaw, InputError, shown
+
+_Row = TypeVar("_Row", str, list[str])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TextColumns:
-    """The columns of a tab-separated file.
+    """The columns of a file, and what is between them.
 
     Columns are named as in the file's header, or numbered from 0 without one.
 
@@ -25,6 +29,8 @@ class TextColumns:
       label: the class.
       id: unique identifier; None numbers the rows from 0.
       labels: every class there is; None allows any.
+      separator: the character between two columns.
+      quoted: whether a column may be in quotes; see `separated.rows`.
     """
 
     first: str | int
@@ -32,8 +38,13 @@ class TextColumns:
     label: str | int
     id: str | int | None = None
     labels: tuple[str, ...] | None = None
+    separator: str = "\t"
+    quoted: bool = False
 
     def __post_init__(self):
+        if len(self.separator) != 1 or self.separator in ' "\r\n':
+            what = f"separator is {self.separator!r}"
+            raise ValueError(f"{what}; want one character, such as a comma")
         used = list(self.used.values())
         if len({type(column) for column in used}) > 1:
             raise ValueError(f"name all columns or number all, not {used}")
@@ -79,9 +90,9 @@ def read(
     *,
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
-    r"""Read a tab-separated file, an example per line.
+    r"""Read a file of columns, an example per row.
 
-    There is no quoting or escaping. Texts are stripped, blank lines skipped.
+    Texts are stripped, blank lines skipped.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
@@ -96,21 +107,25 @@ def read(
       on_error: see `readers`.
 
     Raises:
-      InputError: the header lacks a column; a line has more or fewer columns than the
-        first; a text is empty; a label is not in the list.
+      InputError: the header lacks a column; a row has more or fewer columns than the
+        first; a text is empty; a label is not in the list; see `separated.rows`.
     """
     columns: _Columns | None = None
 
-    def example(row: int, number: int, line: str) -> LabelledText | None:
+    def rows(skip: OnError) -> Iterator[tuple[int, list[str]]]:
+        return separated.rows(
+            path, layout.separator, quoted=layout.quoted, on_error=skip
+        )
+
+    def example(row: int, number: int, fields: list[str]) -> LabelledText | None:
         nonlocal columns
-        fields = line.split("\t")
         if columns is None:
             columns = _columns(path, number, fields, layout)
             if layout.has_header:
                 return None
         return columns.pick(fields, row, number)
 
-    return _read(path, example, on_error, headers=int(layout.has_header))
+    return _read(path, rows, example, on_error, headers=int(layout.has_header))
 
 
 def read_label_first(
@@ -130,6 +145,9 @@ def read_label_first(
       InputError: a line has no sentence behind its label.
     """
 
+    def rows(skip: OnError) -> Iterator[tuple[int, str]]:
+        return ((n, line) for n, line in files.lines(path, skip) if line.strip(" "))
+
     def example(row: int, number: int, line: str) -> LabelledText | None:
         if not line.strip():
             return None
@@ -138,16 +156,17 @@ def read_label_first(
             raise Flaw("no text behind the label", "add it or remove the line")
         return LabelledText(rest[0].strip(), None, label, str(row), number)
 
-    return _read(path, example, on_error)
+    return _read(path, rows, example, on_error)
 
 
 def _read(
     path,
-    example: Callable[[int, int, str], LabelledText | None],
+    rows: Callable[[OnError], Iterator[tuple[int, _Row]]],
+    example: Callable[[int, int, _Row], LabelledText | None],
     on_error: OnError | None,
     headers: int = 0,
 ) -> list[LabelledText]:
-    """Yield an example per nonblank line; rows are numbered after the header."""
+    """Return an example per row; rows are numbered after the header."""
     found: list[LabelledText] = []
     row = -1 - headers
 
@@ -156,12 +175,10 @@ def _read(
         row += 1
         report(error, on_error)
 
-    for number, line in files.lines(path, skip):
-        if not line.strip(" "):
-            continue
+    for number, content in rows(skip):
         row += 1
         try:
-            one = example(row, number, line)
+            one = example(row, number, content)
         except Flaw as flaw:
             report(flaw.at(path, number), on_error)
             continue
@@ -181,13 +198,17 @@ def _columns(path, number: int, fields: list[str], layout: TextColumns) -> _Colu
             raise InputError.at(path, number, what, do)
         if not layout.has_header and not 0 <= column < len(fields):
             what = f"{_count(fields)}, but the {part} is asked from column {column}"
-            do = "columns count from 0 and are separated by tabs"
+            between = "tabs" if layout.separator == "\t" else repr(layout.separator)
+            do = f"columns count from 0 and are separated by {between}"
             raise InputError.at(path, number, what, do)
     places = {
         part: names.index(column) if layout.has_header else column
         for part, column in layout.used.items()
     }
-    return _Columns(places, layout.labels, len(fields), number)
+    advice = "mend the line; a text may hold no tab"
+    if layout.quoted:
+        advice = f"mend the row; put a text that holds {layout.separator!r} in quotes"
+    return _Columns(places, layout.labels, len(fields), number, advice)
 
 
 def _count(fields: list[str]) -> str:
@@ -202,13 +223,14 @@ class _Columns:
     labels: tuple[str, ...] | None
     width: int
     first_line: int
+    advice: str
 
     def pick(self, fields: list[str], row: int, line: int) -> LabelledText:
         if len(fields) != self.width:
             raise Flaw(
                 f"{_count(fields)} where {self.width} are expected, as in line "
                 f"{self.first_line}",
-                "mend the line; a text may hold no tab",
+                self.advice,
             )
         part = {name: fields[place].strip() for name, place in self.places.items()}
         for name in ("first", "second"):

@@ -31,12 +31,13 @@ def read(
     tag_column: int = -1,
     separator: str | None = None,
     scheme: str | None = None,
+    comment: str | None = None,
     on_error: OnError | None = None,
 ) -> list[Sentence]:
     r"""Read a file of words and tags of spans.
 
-    Blank lines and `-DOCSTART-` rows end a sentence and belong to none. There are no
-    comments: a line that begins with `#` is a row.
+    Blank lines and `-DOCSTART-` rows end a sentence and belong to none. A line that
+    begins with `#` is a row, unless `comment` says otherwise.
 
     Every tag must belong to the scheme, but sequences need not follow it: they are
     decoded by `tags.spans`. Without a scheme, `tags.detect_scheme` detects it from the
@@ -62,6 +63,7 @@ def read(
         white space never separates, because it can be a word: where each character has
         a tag, as in Chinese, so have the ideographic space U+3000 and U+00A0.
       scheme: of the tags, one of `tags.PREFIXES`; None detects it.
+      comment: how lines before a sentence begin that are to be left out.
       on_error: see `readers`.
 
     Raises:
@@ -77,7 +79,8 @@ def read(
     def check(tag: str) -> None:
         _check_tag(tag, scheme)
 
-    found = _read(path, word_column, tag_column, separator, check, on_error)
+    columns = _Columns(path, word_column, tag_column, separator, check)
+    found = _read(path, columns, comment, on_error)
     if scheme is None:
         scheme = tags.detect_scheme(rows.labels for rows in found)
         found = list(_of_scheme(found, scheme, path, on_error))
@@ -93,6 +96,7 @@ def read_words(
     word_column: int = 0,
     label_column: int = -1,
     separator: str | None = None,
+    comment: str | None = None,
     on_error: OnError | None = None,
 ) -> list[TaggedWords]:
     r"""Read a file of words and their labels, such as parts of speech; see `read`.
@@ -105,15 +109,15 @@ def read_words(
     1 ('Vinken', 'joins') ('NNP', 'VBZ')
     4 ('Yes',) ('UH',)
     """
-    found = _read(path, word_column, label_column, separator, None, on_error)
+    columns = _Columns(path, word_column, label_column, separator, None)
+    found = _read(path, columns, comment, on_error)
     return [TaggedWords(tuple(r.words), tuple(r.labels), r.line) for r in found]
 
 
-def _read(path, word_column, label_column, separator, check, on_error) -> list[_Rows]:
-    """Read all sentences; `check` raises `Flaw` for a label that is not allowed."""
-    columns = _Columns(path, word_column, label_column, separator, check)
+def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:
+    """Read all sentences."""
     found: list[_Rows] = []
-    for start, lines, flaws in _sentences(path):
+    for start, lines, flaws in _sentences(path, comment):
         try:
             words, labels = columns.take(start, lines)
             if flaws:
@@ -128,7 +132,9 @@ def _read(path, word_column, label_column, separator, check, on_error) -> list[_
     return found
 
 
-def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
+def _sentences(
+    path, comment: str | None
+) -> Iterator[tuple[int, list[str], list[InputError]]]:
     """Yield each sentence's first line, its lines, and which others are not text."""
     lines: list[str] = []
     flaws: list[InputError] = []
@@ -139,6 +145,8 @@ def _sentences(path) -> Iterator[tuple[int, list[str], list[InputError]]]:
                 yield start, lines, flaws
                 lines = []
                 flaws.clear()
+            start = number + 1
+        elif comment and not (lines or flaws) and line.startswith(comment):
             start = number + 1
         elif not flaws:
             lines.append(line)
@@ -162,7 +170,8 @@ def is_break(line: str) -> bool:
 class _Columns:
     """Extractor of words and labels; the first row sets the number of columns.
 
-    Only flawed sentences are checked by row.
+    Only flawed sentences are checked by row. `check` raises `Flaw` for a label that is
+    not allowed.
     """
 
     def __init__(self, path, word: int, label: int, separator: str | None, check):

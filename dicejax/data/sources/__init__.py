@@ -9,6 +9,7 @@
 | `ConlluFiles` | CoNLL-U | `TaggedWords` |
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
 | `TabSeparatedFiles` | MRPC, QQP, SST-2, or custom columns | `LabelledText` |
+| `CsvFiles` | CSV with any separator: a text or a pair and a class | `LabelledText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
 | `JsonTexts` | JSON lines: a text or a pair and a class | `LabelledText` |
 | `JsonSentences` | JSON lines: words and tags, or a text and entities | `Sentence` |
@@ -21,6 +22,7 @@ from dicejax.data.sources.files import (
     CluenerFiles,
     ConllFiles,
     ConlluFiles,
+    CsvFiles,
     LabelFirstFiles,
     SquadFiles,
     TabSeparatedFiles,
@@ -37,6 +39,7 @@ __all__ = [
     "ConllFiles",
     "ConlluFiles",
     "Corpus",
+    "CsvFiles",
     "FileSource",
     "JsonSentences",
     "JsonTexts",

@@ -41,6 +41,7 @@ class ConllFiles(FileSource):
       tag_column: column that holds the tag; negative counts from the end.
       separator: of columns; None is any run of spaces and tabs.
       scheme: how the tags are written; None detects it from each file.
+      comment: how lines to leave out begin, such as "# "; None where there are none.
     """
 
     several: ClassVar[str] = "sentences"
@@ -49,6 +50,7 @@ class ConllFiles(FileSource):
     tag_column: int = -1
     separator: str | None = None
     scheme: Scheme | None = None
+    comment: str | None = None
 
     def read(
         self, path: epath.Path, on_error: OnError | None, on_repair: OnError
@@ -61,6 +63,7 @@ class ConllFiles(FileSource):
             tag_column=self.tag_column,
             separator=self.separator,
             scheme=self.scheme,
+            comment=self.comment,
             on_error=on_error,
         )
 
@@ -153,6 +156,7 @@ class WordLabelFiles(FileSource):
       word_column: column that holds the word; negative counts from the end.
       label_column: column that holds the label; negative counts from the end.
       separator: of columns; None is any run of spaces and tabs.
+      comment: how lines to leave out begin, such as "# "; None where there are none.
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
@@ -161,6 +165,7 @@ class WordLabelFiles(FileSource):
     word_column: int = 0
     label_column: int = -1
     separator: str | None = None
+    comment: str | None = None
     characters: bool = False
 
     def read(
@@ -173,6 +178,7 @@ class WordLabelFiles(FileSource):
             word_column=self.word_column,
             label_column=self.label_column,
             separator=self.separator,
+            comment=self.comment,
             on_error=on_error,
         )
         return list(map(by_character, found)) if self.characters else found
@@ -277,6 +283,41 @@ class TabSeparatedFiles(FileSource):
         return classification.TextColumns(
             first=self.first, second=self.second, label=self.label
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CsvFiles(FileSource):
+    """Texts or pairs of texts with a class, CSV as spreadsheets and pandas write it.
+
+    Args:
+      first: the column of the text, or of the first of a pair: its name in the header,
+        or its number from 0 where there is no header.
+      second: the column of the second of a pair; None where there is none.
+      label: the column of the class.
+      separator: the character between two columns.
+    """
+
+    train: str = "train.csv"
+    dev: str | None = "dev.csv"
+    test: str | None = "test.csv"
+    first: Column = "text"
+    second: Column | None = None
+    label: Column = "label"
+    separator: str = ","
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[LabelledText]:
+        """Read one file."""
+        del on_repair
+        layout = classification.TextColumns(
+            first=self.first,
+            second=self.second,
+            label=self.label,
+            separator=self.separator,
+            quoted=True,
+        )
+        return classification.read(path, layout, on_error=on_error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

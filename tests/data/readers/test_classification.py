@@ -116,3 +116,38 @@ def test_lines_without_label_or_text(write, refusal, line, message):
     path = write(f"0 dull\n{line}\n")
     refused = refusal(read_label_first, path)
     assert refused.startswith(f":2: {message}")
+
+
+QUOTED = TextColumns(first="text", label="label", separator=",", quoted=True)
+
+
+def test_quotes_hold_separators_line_breaks_and_quotes(write):
+    path = write(
+        'id,text,label\r\n7,"a ""fine"",\r\nlong film",1\r\n\r\n8,5" disks,0\r\n'
+    )
+    first, second = read(path, QUOTED)
+    assert first == LabelledText('a "fine",\nlong film', None, "1", "0", 2)
+    assert second == LabelledText('5" disks', None, "0", "1", 5)
+
+
+def test_after_a_flawed_quote_reading_goes_on_with_the_next_line(write, refusal):
+    path = write('text,label\n"one" two,1\nso,1\n"open,1\nfine,0\n"last",0\n')
+    assert refusal(read, path, QUOTED).startswith(
+        ":2: text follows the quote that ends"
+    )
+    skipped = Skipped()
+    found = read(path, QUOTED, on_error=skipped)
+    assert [(one.first, one.id, one.line) for one in found] == [
+        ("so", "1", 3),
+        ("fine", "3", 5),
+        ("last", "4", 6),
+    ]
+    assert [message.split(";")[0] for message in skipped.messages] == [
+        f"{path}:2: text follows the quote that ends a field",
+        f"{path}:4: text follows the quote that ends a field",
+    ]
+
+
+def test_a_separator_is_one_character():
+    with pytest.raises(ValueError, match="separator is ', '; want one character"):
+        TextColumns(first=0, label=1, separator=", ")

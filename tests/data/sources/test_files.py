@@ -11,6 +11,7 @@ from dicejax.data.sources import (
     CluenerFiles,
     ConllFiles,
     ConlluFiles,
+    CsvFiles,
     LabelFirstFiles,
     SquadFiles,
     TabSeparatedFiles,
@@ -131,6 +132,7 @@ GOOD = {
     "cluener": '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n',
     "tab": "text\tlabel\nfine\t1\n",
     "first": "1 fine\n",
+    "csv": 'text,label\n"fine, too",1\n',
     "squad": json.dumps({"data": [{"paragraphs": [{"context": "Ada slept.", "qas": [
         {"id": "a", "question": "Who?", "answers": [
             {"text": "Ada", "answer_start": 0}]}]}]}]}),
@@ -146,6 +148,7 @@ SOURCES = {
     "cluener": CluenerFiles,
     "tab": TabSeparatedFiles,
     "first": LabelFirstFiles,
+    "csv": CsvFiles,
     "squad": SquadFiles,
     "mrc": BertMrcFiles,
 }
@@ -164,6 +167,8 @@ def broken(kind, document):
             return document + '{"text": "他", "label": {"adress": {}}}\n', "adress"
         case "tab":
             return document + "too\tmany\tcolumns\n", "3 columns"
+        case "csv":
+            return document + '"open,0\n', "a quote begins a field and is not closed"
         case "first":
             return document + "lonely\n", "label"
         case "squad":

@@ -1,0 +1,174 @@
+"""The columns of a table, or fields of JSON, that hold texts and classes."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from etils import epath
+
+from dicejax.errors import InputError, shortened, shown
+
+LABELS = ("label", "class", "category", "target", "sentiment", "quality")
+TEXTS = ("text", "sentence", "review", "content", "tweet", "comment")
+PAIRS = (
+    ("sentence1", "sentence2"),
+    ("question1", "question2"),
+    ("text1", "text2"),
+    ("premise", "hypothesis"),
+    ("#1 string", "#2 string"),
+)
+SAMPLE = 1000
+"""Rows that columns without a known name are chosen by."""
+_MOST_CLASSES = 50
+_WORDS_OF_A_TEXT = 3
+_NUMBERS = 20
+"""More different numbers than these are a measure and no classes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Columns as the user names them; None where they are to be found.
+
+    Attributes:
+      text: the text, or the first of a pair.
+      second: the second of a pair.
+      label: the class.
+    """
+
+    text: str | None = None
+    second: str | None = None
+    label: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether one is named."""
+        return any(dataclasses.astuple(self))
+
+
+ALL_UNNAMED = Columns()
+
+
+def columns_of(
+    path: epath.Path,
+    rows: Iterable[Mapping[str, object]],
+    named: Columns,
+    by_name_alone: bool = False,
+) -> dict[str, str | int]:
+    """Return the columns of texts and classes: `first`, perhaps `second`, `label`.
+
+    Those that the user names; else those with a usual name; else the only one whose
+    values are texts, or few classes.
+
+    Args:
+      path: the file, for errors.
+      rows: the first one has all columns.
+      named: columns that the user names; numbers where there is no header.
+      by_name_alone: do not look at values.
+
+    Raises:
+      InputError: a column is missing, cannot be told, or holds no classes.
+    """
+    sample = list(itertools.islice(rows, SAMPLE))
+    names = list(sample[0]) if sample else []
+    given = [name for name in dataclasses.astuple(named) if name is not None]
+    if named.label and all(n.isdecimal() and n not in names for n in given):
+        return _fields(named, int)  # without a header
+    for flag, name in dataclasses.asdict(named).items():
+        if name is not None and name not in names:
+            listed = shortened(", ".join(map(shown, names)), 240)
+            what = f"has no column {shown(name)}"
+            raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
+    values = {} if by_name_alone else _values(sample, names)
+    found = _found(named, names, values)
+    if found.text is None or found.label is None:
+        raise _untold(path, names, found)
+    label = values.get(found.label, [])
+    if found.label in label or found.text in values.get(found.text, ()):
+        what = "begins with an example where the names of columns are expected"
+        do = "add a first line with names, or number columns from 0: --text 1 --label 0"
+        raise InputError.at(path, 1, what, do)
+    _check_classes(path, found.label, label)
+    return _fields(found, str)
+
+
+def _fields(columns: Columns, kind: type) -> dict[str, str | int]:
+    """Return them as fields of a source."""
+    found = {"first": columns.text, "second": columns.second, "label": columns.label}
+    return {name: kind(value) for name, value in found.items() if value is not None}
+
+
+def _values(
+    sample: Sequence[Mapping[str, object]], names: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the values of each column as text, those that are missing left out."""
+    return {
+        name: [
+            str(value) for row in sample if (value := row.get(name)) not in (None, "")
+        ]
+        for name in names
+    }
+
+
+def _found(
+    named: Columns, names: Sequence[str], values: Mapping[str, Sequence[str]]
+) -> Columns:
+    """Return the columns that are named, or by name or content the only ones."""
+    by_lower = {name.lower(): name for name in names}
+    text, second, label = dataclasses.astuple(named)
+    if label is None:
+        label = next((by_lower[n] for n in LABELS if n in by_lower), None)
+    if text is None and second is None:
+        pair = next((p for p in PAIRS if all(n in by_lower for n in p)), None)
+        if pair is not None:
+            text, second = (by_lower[name] for name in pair)
+    if text is None:
+        text = next((by_lower[n] for n in TEXTS if n in by_lower), None)
+    if text is None:
+        text = _only(n for n in names if n != label and _is_text(values.get(n, ())))
+    if label is None:
+        others = (n for n in names if n not in (text, second))
+        label = _only(n for n in others if _is_class(values.get(n, ())))
+    return Columns(text, second, label)
+
+
+def _only(found: Iterable[str]) -> str | None:
+    """Return what there is one of."""
+    listed = list(found)
+    return listed[0] if len(listed) == 1 else None
+
+
+def _is_text(values: Sequence[str]) -> bool:
+    words = sum(len(value.split()) for value in values)
+    return words >= _WORDS_OF_A_TEXT * max(len(values), 1)
+
+
+def _is_class(values: Sequence[str]) -> bool:
+    """Whether there are few different values, each of them some times."""
+    return 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 3)
+
+
+def _untold(path: epath.Path, names: Sequence[str], found: Columns) -> InputError:
+    missing = [flag for flag in ("text", "label") if getattr(found, flag) is None]
+    listed = shortened(", ".join(map(shown, names)), 240)
+    told = {"text": "the text", "label": "the class"}
+    what = f"the columns {listed} do not say which is "
+    what += " and which ".join(told[flag] for flag in missing)
+    flags = " and ".join(f"--{flag} NAME" for flag in missing)
+    return InputError.at(path, 1, what, f"say it with {flags}")
+
+
+def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:
+    """Refuse measures: numbers with a part behind the point, or very many."""
+    distinct = sorted(set(values))
+    try:
+        numbers = [float(value) for value in distinct]
+    except ValueError:
+        return
+    whole = all(number.is_integer() for number in numbers)
+    if numbers and (not whole or len(numbers) > _NUMBERS):
+        few = ", ".join(distinct[:3])
+        what = f"column {shown(name)} has {len(numbers)} different numbers ({few}, ...)"
+        do = "give classes, or name another with --label: regression is not for this"
+        raise InputError.at(path, None, what, f"{do} tool")

@@ -1,0 +1,309 @@
+"""Formats of data files, recognised by their content."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from etils import epath
+
+from dicejax import files, json_text
+from dicejax.analysis.columns import ALL_UNNAMED, Columns, columns_of
+from dicejax.data.readers import separated
+from dicejax.data.readers.conll import is_break
+from dicejax.data.sources import (
+    ConllFiles,
+    ConlluFiles,
+    CsvFiles,
+    FileSource,
+    JsonSentences,
+    JsonTexts,
+    LabelFirstFiles,
+    SquadFiles,
+    TabSeparatedFiles,
+    WordLabelFiles,
+)
+from dicejax.errors import Flaw, InputError
+
+Kind = Literal["ner", "pos", "classification", "qa"]
+
+SPLITS = {
+    "train": ("train", "training"),
+    "dev": ("dev", "valid", "val", "development", "eval"),
+    "test": ("test", "testing"),
+}
+HELD_OUT = 0.15
+"""The share held out of a single file for dev, and again for test."""
+SAMPLE = 200
+"""Lines that are looked at."""
+_CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
+_TAG = re.compile(r"O|[BIOESMLUW][-_].+")
+
+_READS: Mapping[Kind, str] = {
+    "ner": "a word and its tag on each line, or JSON lines",
+    "pos": "a word and its label on each line, or CoNLL-U",
+    "classification": "CSV, TSV, JSON lines, or a label and a text on each line",
+    "qa": "SQuAD's JSON",
+}
+
+
+def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource:
+    """Return the source for a file, or for a folder with a file for each split.
+
+    Dev and test are held out of a single file, and where a folder lacks them. Files are
+    recognised by name (train, dev or valid, test), formats by content.
+
+    Args:
+      kind: of the experiment.
+      data: path of the file or folder.
+      named: columns or fields that the user named.
+
+    Raises:
+      InputError: there is no such data, or it is in no format that the kind reads.
+    """
+    if named.any and kind != "classification":
+        raise InputError(f"--text, --second and --label are for texts, not for {kind}")
+    path = epath.Path(data)
+    if not path.exists():
+        raise InputError(f"{data}: no such file or folder")
+    if path.is_dir():
+        try:
+            names = sorted(one.name for one in path.iterdir() if one.is_file())
+        except OSError as error:
+            raise InputError(f"{data}: cannot be read: {error.strerror}") from error
+        found = {split: _named(names, words) for split, words in SPLITS.items()}
+        if found["train"] is None:
+            raise InputError(
+                f"{data}: holds no train file (of {len(names)} files none has a name "
+                "that begins with train); name the file itself with --data"
+            )
+        folder, train = path, found["train"]
+    else:
+        folder, train = path.parent, path.name
+        found = {"train": train, "dev": None, "test": None}
+    make, fields = _format(kind, _existing(folder / train), named)
+    test, label = found["test"], fields.get("label")
+    if label is not None and test is not None:
+        header = _header(_existing(folder / test), fields.get("separator", "\t"))
+        if isinstance(label, str) and label not in header:
+            found["test"] = None  # a competition's test file, its labels kept back
+    held_out = {"dev_share": HELD_OUT} if found["dev"] is None else {}
+    if found["test"] is None:
+        held_out["test_share"] = HELD_OUT
+    return make(dir=str(folder), **found, **held_out, **fields)
+
+
+def describe(source: FileSource) -> str:
+    """Describe the format and the columns of a source in one line.
+
+    >>> describe(JsonTexts(dir=".", train="my.jsonl", first="review"))
+    'Texts or pairs with a class, a JSON object per line. first: review'
+    """
+    told = (type(source).__doc__ or "").partition("\n")[0]
+    common = {field.name for field in dataclasses.fields(FileSource)}
+    default = type(source)(dir=source.dir)
+    changed = (
+        f"{field.name}: {getattr(source, field.name)}"
+        for field in dataclasses.fields(source)
+        if field.name not in common
+        and getattr(source, field.name) != getattr(default, field.name)
+    )
+    return " ".join([told, ", ".join(changed)]).strip()
+
+
+def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
+    for word in words:
+        for name in names:
+            stem = name.lower().split(".")[0]
+            if stem == word or stem.startswith((f"{word}-", f"{word}_")):
+                return name.removesuffix(".gz")
+    for word in words:
+        for name in names:
+            if word in name.lower().replace("-", "_").split(".")[0].split("_"):
+                return name.removesuffix(".gz")
+    return None
+
+
+def _existing(path: epath.Path) -> epath.Path:
+    return path if path.exists() else path.with_name(path.name + ".gz")
+
+
+def _format(
+    kind: Kind, path: epath.Path, named: Columns
+) -> tuple[type[FileSource], dict]:
+    """Return the source for a file, and those of its fields that are no defaults."""
+    lines = [
+        line
+        for _, line in itertools.islice(files.lines(path), SAMPLE)
+        if line.strip() and not line.startswith("#")
+    ]
+    if lines and _is_document(lines):
+        if kind == "qa":
+            return SquadFiles, {}
+        raise _refused(kind, path, "is one JSON document", "qa")
+    if lines and lines[0].lstrip().startswith("{"):
+        if kind == "classification":
+            return JsonTexts, columns_of(path, _objects(path), named)
+        if kind == "ner":
+            return JsonSentences, {}
+        raise _refused(kind, path, "is JSON lines", "ner")
+    if lines and _CONLLU_ROW.fullmatch(lines[0]):
+        if kind == "pos":
+            return ConlluFiles, {}
+        raise _refused(kind, path, "is CoNLL-U", "pos")
+    if kind == "qa":
+        raise _refused(kind, path, "is no JSON", None)
+    table = _table(path)
+    if kind == "classification":
+        return _of_texts(path, lines, table, named)
+    if table is not None and table.separator != "\t" and not _are_columns(lines):
+        what = f"is a table of columns between {table.separator!r}"
+        raise _refused(kind, path, what, "classification")
+    return (ConllFiles if kind == "ner" else WordLabelFiles), _comments(path)
+
+
+def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
+    hint = f"; `init {other}` may" if other and other != kind else ""
+    return InputError.at(path, None, what, f"`init {kind}` reads {_READS[kind]}{hint}")
+
+
+def _is_document(lines: Sequence[str]) -> bool:
+    """Whether the file is one JSON value, such as SQuAD's, and not one per line."""
+    first = lines[0].strip()
+    if first.startswith("["):
+        return True
+    if first == "{":
+        return True
+    try:
+        value = json_text.parse(first)
+    except Flaw:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def _objects(path: epath.Path) -> Iterable[Mapping[str, object]]:
+    for number, line in files.lines(path):
+        if line.strip():
+            try:
+                yield json_text.value_of(json_text.parse(line), dict)
+            except Flaw as flaw:
+                raise flaw.at(path, number) from None
+
+
+class _Table(NamedTuple):
+    """How a file is divided into columns."""
+
+    separator: str
+    quoted: bool
+    flawless: bool
+
+
+def _table(path: epath.Path) -> _Table | None:
+    """Return what separates the columns of a file; None where nothing does."""
+    first = next((line for _, line in files.lines(path) if line.strip()), "")
+    tried = sorted(
+        (one for one in separated.SEPARATORS if one in first),
+        key=lambda one: (one == "\t", first.count(one)),
+        reverse=True,
+    )
+    for separator, quoted in itertools.product(tried, (True, False)):
+        rows = separated.rows(path, separator, quoted=quoted)
+        try:
+            widths = {len(fields) for _, fields in rows}
+        except InputError:
+            continue
+        if len(widths) == 1:
+            quotes = quoted and _has_quotes(path, separator)
+            return _Table(separator, quotes or separator != "\t", True)
+    return _Table(tried[0], tried[0] != "\t", False) if tried else None
+
+
+def _has_quotes(path: epath.Path, separator: str) -> bool:
+    """Whether a row differs with and without the meaning of quotes."""
+    return any(
+        one != other
+        for one, other in zip(
+            separated.rows(path, separator),
+            separated.rows(path, separator, quoted=False),
+            strict=False,
+        )
+    )
+
+
+def _of_texts(
+    path: epath.Path, lines: Sequence[str], table: _Table | None, named: Columns
+) -> tuple[type[FileSource], dict]:
+    """Return the source of texts that have a class: a table, or the label first."""
+    ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
+    if _are_columns(lines) and sum(map(_has_tag, lines)) > len(lines) / 2:
+        what = "holds a word and its tag on each line"
+        raise _refused("classification", path, what, "ner")
+    if table is None and ending in ("csv", "tsv", "tab"):
+        what = "has one column alone"
+        raise InputError.at(path, 1, what, "give it a text and a label in each row")
+    is_table = ending in ("csv", "tsv", "tab") or named.any
+    if table is None or not (is_table or _names_columns(path, table)):
+        return LabelFirstFiles, {}
+    fields = columns_of(path, _records(path, table), named)
+    if table.separator == "\t" and not table.quoted:
+        return TabSeparatedFiles, fields
+    return CsvFiles, fields | {"separator": table.separator}
+
+
+def _names_columns(path: epath.Path, table: _Table) -> bool:
+    """Whether the first line of a file without such an ending is a header."""
+    if not table.flawless:
+        return False
+    try:
+        columns_of(path, _records(path, table), ALL_UNNAMED, by_name_alone=True)
+    except InputError:
+        return False
+    return True
+
+
+def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
+    """Yield rows by the names in the header; other widths are left to the reader."""
+    rows = separated.rows(path, table.separator, quoted=table.quoted)
+    header = [name.strip() for name in next(rows, (1, []))[1]]
+    yield dict.fromkeys(header)
+    for _, fields in rows:
+        if len(fields) == len(header):
+            yield dict(zip(header, fields, strict=True))
+
+
+def _header(path: epath.Path, separator: str) -> list[str]:
+    """Return the names of columns, or of the fields of the first JSON object."""
+    first = next((line for _, line in files.lines(path) if line.strip()), "")
+    if first.lstrip().startswith("{"):
+        return list(next(iter(_objects(path))))
+    quoted = separator != "\t" or '"' in first
+    rows = separated.rows(path, separator, quoted=quoted)
+    return [name.strip() for name in next(rows, (1, []))[1]]
+
+
+def _are_columns(lines: Sequence[str]) -> bool:
+    """Whether lines have equally many words, two or more, as those with tags have."""
+    widths = {len(line.split()) for line in lines if not is_break(line)}
+    return len(widths) == 1 and widths.pop() > 1
+
+
+def _has_tag(line: str) -> bool:
+    return _TAG.fullmatch(line.split()[-1]) is not None
+
+
+def _comments(path: epath.Path) -> dict[str, str]:
+    """Return the field that leaves out comments, if lines at breaks begin with "#"."""
+    at_break, marked = True, False
+    widths = {True: set(), False: set()}
+    for _, line in itertools.islice(files.lines(path), 10 * SAMPLE):
+        if is_break(line):
+            at_break = True
+            continue
+        is_comment = at_break and line.startswith("# ")
+        marked |= is_comment
+        at_break &= is_comment
+        widths[is_comment].add(len(line.split()))
+    return {"comment": "# "} if marked and widths[True] != widths[False] else {}

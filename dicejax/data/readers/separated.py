@@ -1,0 +1,95 @@
+r"""Rows of fields between separators: CSV as in RFC 4180, and TSV without quotes."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import os
+from collections.abc import Iterator
+from typing import IO
+
+from dicejax import files
+from dicejax.data.readers.skipping import OnError, report
+from dicejax.errors import Flaw
+
+SEPARATORS = (",", "\t", ";", "|")
+"""Those that are recognised."""
+
+
+def rows(
+    path: str | os.PathLike[str],
+    separator: str = ",",
+    *,
+    quoted: bool = True,
+    on_error: OnError | None = None,
+    stream: IO[bytes] | None = None,
+) -> Iterator[tuple[int, list[str]]]:
+    r"""Yield the first line and the fields of each row; blank lines are skipped.
+
+    With quotes, a field that begins with `"` ends at the next single one: it may hold
+    separators, line breaks, and quotes that are doubled.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.csv"
+    >>> _ = path.write_text('text,label\n"so ""fine"",\nreally",good\n')
+    >>> list(rows(path))
+    [(1, ['text', 'label']), (2, ['so "fine",\nreally', 'good'])]
+    >>> list(rows(path, quoted=False))[-1]
+    (3, ['really"', 'good'])
+
+    Args:
+      path: see `files.read_bytes`.
+      separator: one character.
+      quoted: whether quotes have that meaning, or are characters like others.
+      on_error: see `readers`; after a row that cannot be read, reading goes on with
+        the line behind the row's first.
+      stream: see `files.lines`.
+
+    Raises:
+      InputError: see `files.lines`; or a quote is not closed, or closed within a field.
+    """
+    lines = files.lines(path, on_error, stream)
+    if not quoted:
+        for number, line in lines:
+            if line.strip(" "):
+                yield number, line.split(separator)
+        return
+    ahead: list[tuple[int, str]] = []  # read by a row that turned out to be malformed
+    while True:
+        taken: list[tuple[int, str]] = []
+        source = itertools.chain(ahead, lines)
+        try:
+            fields = _row(source, taken, separator)
+        except csv.Error as error:
+            first, *ahead = [*taken, *ahead[len(taken) :]]
+            report(_flaw(error).at(path, first[0]), on_error)
+            continue
+        ahead = ahead[len(taken) :]
+        if not taken:
+            return
+        if fields and (len(fields) > 1 or fields[0].strip()):
+            yield taken[0][0], fields
+
+
+def _row(
+    lines: Iterator[tuple[int, str]], taken: list[tuple[int, str]], separator: str
+) -> list[str] | None:
+    """Read one row; keep its lines in `taken`."""
+
+    def fed() -> Iterator[str]:
+        for number, line in lines:
+            taken.append((number, line))
+            yield f"{line}\n"
+
+    return next(csv.reader(fed(), delimiter=separator, strict=True), None)
+
+
+def _flaw(error: csv.Error) -> Flaw:
+    told = str(error)
+    if "expected after" in told:
+        what = "text follows the quote that ends a field"
+        return Flaw(what, 'double the quotes within a field: ""')
+    if "end of data" in told or "field larger" in told:
+        what = "a quote begins a field and is not closed"
+        return Flaw(what, 'close it; a quote as text is written """"')
+    return Flaw(told, "mend the row")
