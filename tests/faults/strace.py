@@ -68,12 +68,20 @@ def tracing(*options: str, all_threads: bool = True) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.communicate()
+        process.wait()  # until then this process' own reads may fail
+        process.stderr.close()
 
 
 def _traced(threads: str) -> bool:
-    states = Path("/proc/self/task").glob(f"{threads}/status")
-    return not any("TracerPid:\t0\n" in file.read_text() for file in states)
+    for file in Path("/proc/self/task").glob(f"{threads}/status"):
+        try:
+            if "TracerPid:\t0\n" in file.read_text():
+                return False
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # the thread has ended
+        except OSError:
+            return True  # an injected error: strace has attached to all
+    return True
 
 
 @dataclasses.dataclass(frozen=True)
