@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from etils import epath
 
 from dicejax import files, json_text
 from dicejax.analysis.columns import ALL_UNNAMED, Columns, columns_of
-from dicejax.data.readers import separated
+from dicejax.data.readers import annotations, json_lines, separated
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
     ConllFiles,
@@ -144,7 +144,7 @@ def _format(
         if kind == "qa":
             return SquadFiles, {}
         raise _refused(kind, path, "is one JSON document", "qa")
-    if lines and lines[0].lstrip().startswith("{"):
+    if lines and lines[0].lstrip().startswith(("{", "[")):
         if kind == "classification":
             return JsonTexts, columns_of(path, _objects(path), named)
         if kind == "ner":
@@ -171,10 +171,8 @@ def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> Inpu
 
 
 def _is_document(lines: Sequence[str]) -> bool:
-    """Whether the file is one JSON value, such as SQuAD's, and not one per line."""
+    """Whether the file is one JSON object, such as SQuAD's, and not one per line."""
     first = lines[0].strip()
-    if first.startswith("["):
-        return True
     if first == "{":
         return True
     try:
@@ -184,13 +182,14 @@ def _is_document(lines: Sequence[str]) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def _objects(path: epath.Path) -> Iterable[Mapping[str, object]]:
-    for number, line in files.lines(path):
-        if line.strip():
-            try:
-                yield json_text.value_of(json_text.parse(line), dict)
-            except Flaw as flaw:
-                raise flaw.at(path, number) from None
+def _objects(path: epath.Path) -> Iterator[Mapping[str, object]]:
+    for _, record, at in json_lines.records(path):
+        try:
+            if isinstance(record, Flaw):
+                raise record
+            yield annotations.record_of(record)
+        except Flaw as flaw:
+            raise at(flaw) from None
 
 
 class _Table(NamedTuple):
@@ -277,8 +276,8 @@ def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
 def _header(path: epath.Path, separator: str) -> list[str]:
     """Return the names of columns, or of the fields of the first JSON object."""
     first = next((line for _, line in files.lines(path) if line.strip()), "")
-    if first.lstrip().startswith("{"):
-        return list(next(iter(_objects(path))))
+    if first.lstrip().startswith(("{", "[")):
+        return list(next(_objects(path), ()))
     quoted = separator != "\t" or '"' in first
     rows = separated.rows(path, separator, quoted=quoted)
     return [name.strip() for name in next(rows, (1, []))[1]]

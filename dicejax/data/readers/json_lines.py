@@ -6,12 +6,13 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from dicejax import files, json_text
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.readers import annotations
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
@@ -31,7 +32,7 @@ def read_texts(
     names: Sequence[str] = (),
     on_error: OnError | None = None,
 ) -> list[LabelledText]:
-    r"""Read texts or pairs with a class, an object per line.
+    r"""Read texts or pairs with a class, an object per line or in one list.
 
     Texts are stripped, blank lines skipped. A text without a label, or whose label is
     null, has none: it can be predicted.
@@ -79,10 +80,11 @@ def read_sentences(
 
     Either words and their tags, as `{"tokens": [...], "ner_tags": [...]}` (or `tags`),
     in the scheme that is detected from the file; or a text and its entities, as
-    `{"text": ..., "entities": [{"start", "end", "label"}, ...]}`, whose offsets count
-    characters from 0, the end excluded. A text is divided into runs of letters and
-    digits, and single other characters. White space at the ends of an entity is no
-    part of it.
+    `{"text": ..., "entities": [{"start", "end", "label"}, ...]}` or as annotation tools
+    export them (`annotations`), whose offsets count characters from 0, the end
+    excluded. All objects may be in one list. A text is divided into runs of letters and
+    digits, and single other characters. White space at the ends of an entity is no part
+    of it.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
@@ -117,24 +119,64 @@ def read_sentences(
     return sentences
 
 
+def records(
+    path: str | os.PathLike[str], on_error: OnError | None = None
+) -> Iterator[tuple[int, object | Flaw, Callable[[Flaw], InputError]]]:
+    """Yield the records of a file: an object on each line, or one list of them.
+
+    Args:
+      path: see `readers`.
+      on_error: called with the error of each line that is not text.
+
+    Yields:
+      The line, or the place in the list from 1; the record, or what is wrong with it;
+      and a function that adds the place to a flaw.
+
+    Raises:
+      InputError: see `files.lines`; or the list is not JSON.
+    """
+    lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
+    first = next(lines, None)
+    if first is not None and _begins_a_list(first[1]):
+        for place, record in enumerate(json_text.value_of(json_text.read(path), list)):
+            where = f"[{place}]"
+            yield place + 1, record, lambda flaw, w=where: flaw.at(path, None, w)
+        return
+    for number, line in itertools.chain([first] if first else [], lines):
+        record: object | Flaw
+        try:
+            record = json_text.parse(line)
+        except Flaw as flaw:
+            record = flaw
+        yield number, record, lambda flaw, n=number: flaw.at(path, n)
+
+
+def _begins_a_list(line: str) -> bool:
+    """Whether a file's first line begins a list of records, and is no record itself."""
+    if not line.lstrip().startswith("["):
+        return False
+    try:
+        annotations.record_of(json_text.parse(line))
+    except Flaw:
+        return True
+    return False
+
+
 def _read(
     path,
     example: Callable[[dict, int, int], _T],
     several: str,
     on_error: OnError | None,
 ) -> list[_T]:
-    """Return an example per nonblank line; rows are numbered from 0."""
+    """Return an example per record; they are numbered from 0."""
     found: list[_T] = []
-    row = 0
-    for number, line in files.lines(path, on_error):
-        if not line.strip():
-            continue
+    for row, (number, record, at) in enumerate(records(path, on_error)):
         try:
-            record = json_text.value_of(json_text.parse(line), dict)
-            found.append(example(record, row, number))
+            if isinstance(record, Flaw):
+                raise record
+            found.append(example(annotations.record_of(record), row, number))
         except Flaw as flaw:
-            report(flaw.at(path, number), on_error)
-        row += 1
+            report(at(flaw), on_error)
     if not found:
         do = "put one JSON object on each line"
         raise InputError.at(path, None, f"holds no {several}", do)
@@ -184,7 +226,9 @@ class _Words(NamedTuple):
 
 def _words(record: dict, row: int, number: int, names: Sequence[str]) -> _Words:
     del row
-    if "tokens" not in record:
+    has_tags = any(name in record for name in TAGS)
+    # Prodigy's texts have tokens too.
+    if "tokens" not in record or ("text" in record and not has_tags):
         return _Words(number, *_entities(record))
     words = _strings(record, "tokens")
     return _Words(number, tuple(words), _tags(record, len(words), names), [])
@@ -242,18 +286,18 @@ def _spans(found: Sequence[str], scheme: str) -> list[Span]:
 
 
 def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
-    text = json_text.field(record, "text", str)
+    text, entities, names = annotations.annotated(record)
     places = [match.span() for match in _WORD.finditer(text)]
     if not places:
         raise Flaw("the text has no words", "remove the line")
     starts = {start: word for word, (start, _) in enumerate(places)}
     ends = {end: word + 1 for word, (_, end) in enumerate(places)}
     spans: list[Span] = []
-    for number, entity in enumerate(json_text.field(record, "entities", list)):
+    for name, entity in zip(names, entities, strict=True):
         try:
-            spans.append(_entity(text, entity, starts, ends))
+            spans.append(_span(text, entity, starts, ends))
         except Flaw as flaw:
-            raise Flaw(f"entities[{number}] {flaw.what}", flaw.do) from None
+            raise Flaw(f"{name} {flaw.what}", flaw.do) from None
     spans.sort(key=lambda span: (span.start, span.end))
     for one, other in itertools.pairwise(spans):
         if other.start < one.end:
@@ -262,12 +306,13 @@ def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
     return tuple(text[start:end] for start, end in places), None, spans
 
 
-def _entity(
-    text: str, entity: object, starts: dict[int, int], ends: dict[int, int]
+def _span(
+    text: str,
+    entity: annotations.Entity,
+    starts: dict[int, int],
+    ends: dict[int, int],
 ) -> Span:
-    start, end = (json_text.field(entity, name, int) for name in ("start", "end"))
-    label = json_text.field(entity, "label", str)
-    check_label(label, None)
+    start, end, label = entity
     if not 0 <= start < end <= len(text):
         what = f"is at {shown(start)} to {shown(end)} of {len(text)} characters"
         raise Flaw(what, "correct it: offsets count characters from 0, end excluded")

@@ -155,3 +155,103 @@ def test_texts_that_cannot_be_read(write, refusal, record, message):
     skipped = Skipped()
     assert len(read(path, on_error=skipped)) == skipped.count == 1
     assert "holds no texts" in refusal(read_texts, write("", ""))
+
+
+TOOLS = {  # each as its tool publishes it
+    "prodigy": {
+        "text": "Anna left Rome",
+        "_input_hash": -1,
+        "tokens": [{"text": "Anna", "start": 0, "end": 4, "id": 0, "ws": True}],
+        "spans": [
+            {"start": 0, "end": 4, "token_start": 0, "token_end": 0, "label": "PER"},
+            {"start": 10, "end": 14, "token_start": 2, "token_end": 2, "label": "LOC"},
+        ],
+        "answer": "accept",
+    },
+    "spacy to_json": {
+        "text": "Anna left Rome",
+        "ents": [
+            {"start": 0, "end": 4, "label": "PER"},
+            {"start": 10, "end": 14, "label": "LOC"},
+        ],
+        "sents": [{"start": 0, "end": 14}],
+    },
+    "spacy 2": ["Anna left Rome", {"entities": [[0, 4, "PER"], [10, 14, "LOC"]]}],
+    "doccano": {
+        "id": 1,
+        "text": "Anna left Rome",
+        "label": [[0, 4, "PER"], [10, 14, "LOC"]],
+    },
+    "doccano relations": {
+        "id": 1,
+        "text": "Anna left Rome",
+        "entities": [
+            {"id": 0, "label": "PER", "start_offset": 0, "end_offset": 4},
+            {"id": 1, "label": "LOC", "start_offset": 10, "end_offset": 14},
+        ],
+        "relations": [],
+    },
+    "label studio min": {
+        "id": 1,
+        "text": "Anna left Rome",
+        "label": [
+            {"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]},
+            {"start": 10, "end": 14, "text": "Rome", "labels": ["LOC"]},
+        ],
+        "annotator": 1,
+    },
+    "label studio": {
+        "id": 1,
+        "data": {"text": "Anna left Rome"},
+        "annotations": [
+            {"was_cancelled": True, "result": []},
+            {
+                "was_cancelled": False,
+                "result": [
+                    {
+                        "id": "x",
+                        "from_name": "label",
+                        "to_name": "text",
+                        "type": "labels",
+                        "value": {
+                            "start": start,
+                            "end": end,
+                            "text": part,
+                            "labels": [label],
+                        },
+                    }
+                    for start, end, part, label in [
+                        (0, 4, "Anna", "PER"),
+                        (10, 14, "Rome", "LOC"),
+                    ]
+                ]
+                + [{"type": "relation", "from_id": "x", "to_id": "x"}],
+            },
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+@pytest.mark.parametrize("form", ["lines", "list", "indented list"])
+def test_entities_as_annotation_tools_export_them(tmp_path, tool, form):
+    path = tmp_path / "export.json"
+    records = [TOOLS[tool]] * 2
+    text = json.dumps(records, indent=2 if form == "indented list" else None)
+    if form == "lines":
+        text = "".join(f"{json.dumps(one)}\n" for one in records)
+    path.write_text(text)
+    one, other = read_sentences(path)
+    assert spans(one) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
+
+
+def test_a_flaw_in_a_list_is_named_by_its_place(write, refusal):
+    path = write(json.dumps([{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]))
+    assert refusal(read_texts, path).startswith(": [1]: 'label' is 0.5, a number")
+    skipped = Skipped()
+    assert [one.first for one in read_texts(path, on_error=skipped)] == ["a"]
+    path = write({"text": "Anna", "label": [[0, 4]]})
+    told = ":1: label[0] is a list, but not of start, end and label"
+    assert refusal(read_sentences, path).startswith(told)
+    path = write({"text": "Anna", "label": [{"start": 0, "end": 4, "labels": []}]})
+    assert refusal(read_sentences, path).startswith(":1: label[0] has 0 labels; give")
