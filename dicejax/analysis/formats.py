@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -12,6 +13,7 @@ from etils import epath
 
 from dicejax import files, json_text
 from dicejax.analysis.columns import ALL_UNNAMED, Columns, columns_of
+from dicejax.data.examples import LabelledText, TaggedWords
 from dicejax.data.readers import annotations, json_lines, separated
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
@@ -26,7 +28,7 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 
@@ -40,6 +42,8 @@ HELD_OUT = 0.15
 SAMPLE = 200
 """Lines that are looked at."""
 _CONLLU_ROW = re.compile(r"\d+([-.]\d+)?(\t[^\t]*){9}")
+_CONLLU_WITH_SPACES = re.compile(r"\d+([-.]\d+)?( +[^ ]+){9}")
+_NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+")
 
 _READS: Mapping[Kind, str] = {
@@ -94,6 +98,48 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     if found["test"] is None:
         held_out["test_share"] = HELD_OUT
     return make(dir=str(folder), **found, **held_out, **fields)
+
+
+def remarks(examples: Sequence[object]) -> list[str]:
+    """Return what is odd about the labels, and may be a misread file.
+
+    Raises:
+      InputError: nearly each text has a class of its own.
+    """
+    counts: Counter[str] = Counter()
+    lines: dict[str, int] = {}
+    for one in examples:
+        found = one.labels if isinstance(one, TaggedWords) else ()
+        if isinstance(one, LabelledText) and one.label is not None:
+            found = (one.label,)
+        counts.update(found)
+        for label in found:
+            lines.setdefault(label, one.line)
+    of_texts = bool(examples) and isinstance(examples[0], LabelledText)
+    if of_texts and len(examples) >= 8 and len(counts) > len(examples) / 2:
+        few = ", ".join(map(shown, sorted(counts)[:3]))
+        raise InputError(
+            f"{len(counts)} classes in {len(examples)} texts ({few}, ...): no class "
+            "can be learnt; name the columns of a table with --text and --label"
+        )
+    said = []
+    numbers = {label for label in counts if _NUMBER.fullmatch(label)}
+    if 0 < len(numbers) < len(counts):
+        fewer = min(
+            (numbers, counts.keys() - numbers),
+            key=lambda some: sum(counts[one] for one in some),
+        )
+        said.append(f"labels are numbers and names: {_listed(fewer, lines)}")
+    once = [label for label, count in counts.items() if count == 1]
+    if of_texts and once:
+        said.append(f"classes with a single text: {_listed(once, lines)}")
+    return said
+
+
+def _listed(labels: Iterable[str], lines: Mapping[str, int]) -> str:
+    told = [f"{shown(label)} (line {lines[label]})" for label in sorted(labels)]
+    more = f" and {len(told) - 5} more" if len(told) > 5 else ""
+    return ", ".join(told[:5]) + more
 
 
 def describe(source: FileSource) -> str:
@@ -154,14 +200,18 @@ def _format(
         if kind == "pos":
             return ConlluFiles, {}
         raise _refused(kind, path, "is CoNLL-U", "pos")
+    if lines and _CONLLU_WITH_SPACES.fullmatch(lines[0]):
+        what = "is CoNLL-U, but with spaces between its columns"
+        raise InputError.at(path, None, what, "put tabs there")
     if kind == "qa":
         raise _refused(kind, path, "is no JSON", None)
     table = _table(path)
     if kind == "classification":
         return _of_texts(path, lines, table, named)
-    if table is not None and table.separator != "\t" and not _are_columns(lines):
+    is_table = table is not None and table.flawless and table.separator != "\t"
+    if is_table and not _are_columns(lines):
         what = f"is a table of columns between {table.separator!r}"
-        raise _refused(kind, path, what, "classification")
+        raise _refused(kind, path, what, "classification" * _has_texts(lines))
     return (ConllFiles if kind == "ner" else WordLabelFiles), _comments(path)
 
 
@@ -205,8 +255,7 @@ def _table(path: epath.Path) -> _Table | None:
     first = next((line for _, line in files.lines(path) if line.strip()), "")
     tried = sorted(
         (one for one in separated.SEPARATORS if one in first),
-        key=lambda one: (one == "\t", first.count(one)),
-        reverse=True,
+        key=lambda one: (one != "\t", -first.count(one), one == ","),
     )
     for separator, quoted in itertools.product(tried, (True, False)):
         rows = separated.rows(path, separator, quoted=quoted)
@@ -287,6 +336,10 @@ def _are_columns(lines: Sequence[str]) -> bool:
     """Whether lines have equally many words, two or more, as those with tags have."""
     widths = {len(line.split()) for line in lines if not is_break(line)}
     return len(widths) == 1 and widths.pop() > 1
+
+
+def _has_texts(lines: Sequence[str]) -> bool:
+    return sum(len(line.split()) for line in lines) > 2 * len(lines)
 
 
 def _has_tag(line: str) -> bool:

@@ -42,6 +42,7 @@ class Init:
       second: that of the second text of a pair.
       label: that of the class.
       encoder: model folder, hub id, or "scratch" for random weights.
+      on_error: "stop" at the first malformed example, or "skip" and count them.
       overwrite: replace an existing experiment.py.
     """
 
@@ -55,6 +56,7 @@ class Init:
         str | None,
         arg(metavar="NAME", help_behavior_hint="(default: by the script of the texts)"),
     ] = None
+    on_error: Literal["stop", "skip"] = "stop"
     overwrite: bool = False
 
     def __call__(self, console: Console) -> None:
@@ -72,6 +74,7 @@ class Init:
             )
         named = Columns(self.text, self.second, self.label)
         source = formats.source_of(self.kind, self.data, named)
+        source = dataclasses.replace(source, on_error=self.on_error)
         name = Path(os.path.abspath(self.folder)).name or self.kind
         # Lengths and labels hardly depend on the tokenizer: no model is needed.
         looked = config.Experiment(
@@ -81,10 +84,14 @@ class Init:
             training=config.Training(max_length=512),
         )
         show(f"{self.data}: {formats.describe(source)}")
-        found = profile(looked, noting(console))
-        train = source.load().train
+        corpus = source.load()
+        train = corpus.train
         for text, gold in map(described, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
+        note = noting(console)
+        for remark in formats.remarks([*train, *corpus.dev, *corpus.test]):
+            note(remark)
+        found = profile(looked, note)
         texts = looked.task.texts(looked.task.adapt(train[:1000]))
         suggested = starter.suggest(found, texts, self.encoder)
         content = starter.file_for(self.kind, name, str(file), source, found, suggested)

@@ -15,7 +15,7 @@ from dicejax.data.examples import LabelledText, Sentence
 from dicejax.data.readers import annotations
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, shortened, shown
 
 TAGS = ("tags", "ner_tags")
 """Fields that may hold the tags of `tokens`."""
@@ -226,6 +226,9 @@ class _Words(NamedTuple):
 
 def _words(record: dict, row: int, number: int, names: Sequence[str]) -> _Words:
     del row
+    if not {"tokens", "text", "data"} & record.keys():
+        names = shortened(", ".join(map(shown, record)), 240)
+        raise Flaw(f"has neither 'tokens' nor 'text' but {names}", "rename its fields")
     has_tags = any(name in record for name in TAGS)
     # Prodigy's texts have tokens too.
     if "tokens" not in record or ("text" in record and not has_tags):

@@ -188,7 +188,10 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
             "correct answer_start, which counts characters from 0",
         )
     if repairs is None:
-        raise Flaw(f"{what} but at {nearest}", "correct it, or pass on_repair")
+        raise Flaw(
+            f"{what} but at {nearest}",
+            "correct it, or move such answers with --data.repair",
+        )
     repairs.append(Flaw(what, f"read at {nearest} instead"))
     return AnswerSpan(nearest, answer)
 
