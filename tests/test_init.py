@@ -171,7 +171,7 @@ def test_a_format_of_another_kind_is_named(tmp_path, capsys):
         file.write_text(text * 5)
         argv = ["init", kind, str(tmp_path / "m"), "--data", str(file)]
         fails(capsys, argv, f"{file}: ", told)
-    (tmp_path / "t.csv").write_text("text,label\nso very fine,good\n" * 5)
+    (tmp_path / "t.csv").write_text("text,label\n" + "so very fine,good\n" * 5)
     argv = ["init", "ner", str(tmp_path / "m"), "--data", str(tmp_path / "t.csv")]
     fails(capsys, argv, "is a table of columns between ','; ", "`init classification`")
 
