@@ -21,6 +21,7 @@ from dicejax.data.sources import (
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.tasks import Classification, QuestionAnswering, Tagging, WordTagging
 
+from .conftest import SMALL_MODEL
 from .small_project import CORPUS, fails
 
 
@@ -297,3 +298,31 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):
     begun(mine, "ner", conll, "--overwrite", "--encoder", "scratch")
     assert "ScratchEncoder" in (mine / "experiment.py").read_text()
     assert [one.name for one in mine.iterdir()] == ["experiment.py"]
+
+
+def test_the_length_is_that_of_the_longest_sequence_in_the_given_tokenizer(
+    tmp_path, capsys
+):
+    """Train's words are short, those of test long and unknown."""
+    data = tmp_path / "data"
+    data.mkdir()
+    words = {"train": ["a", "b", "c"] * 5, "dev": ["a"], "test": ["zyxwvu"] * 20}
+    for split, text in words.items():
+        rows = "".join(f"{' '.join(text)}\t{n % 2}\n" for n in range(20))
+        (data / f"{split}.tsv").write_text(f"text\tlabel\n{rows}")
+    letters = [*"abcdefghijklmnopqrstuvwxyz"]
+    vocab = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *letters, *(f"##{c}" for c in letters)]
+    model = tmp_path / "model"
+    model.mkdir()
+    (model / "vocab.txt").write_text("".join(f"{piece}\n" for piece in vocab))
+    (model / "config.json").write_text(
+        json.dumps(
+            {**SMALL_MODEL, "vocab_size": len(vocab), "max_position_embeddings": 512}
+        )
+    )
+    flags = ["--encoder", str(model)]
+    experiment = begun(tmp_path / "mine", "classification", data, *flags)
+    assert experiment.training.max_length == 128  # 6 pieces a word, [CLS] and [SEP]
+    text = (tmp_path / "mine/experiment.py").read_text()
+    assert "max_length=128,  # holds the longest sequence" in text
+    assert experiment.encoder.path == str(model)

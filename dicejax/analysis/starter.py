@@ -42,7 +42,8 @@ class Suggestions:
     """Suggested settings.
 
     Attributes:
-      max_length: length that holds 99% of the sequences whole.
+      max_length: length that holds the longest sequence of all splits, or the longest
+        row.
       batch_size: sequences per update, fewer for small data.
       epochs: number that gives some hundred updates.
       encoder: a model of the language's script; None for one from random weights.
@@ -67,12 +68,12 @@ def suggest(
     """Choose settings for data.
 
     Args:
-      profile: profile of the data, with the vocabulary of any tokenizer.
+      profile: profile of the data.
       texts: sample of words or texts, whose script chooses the encoder.
       encoder: "scratch", a folder or a hub id; None to choose.
     """
     train = profile.splits["train"]
-    most = train.lengths.quantiles[99] if train.lengths else ROWS[0]
+    longest = _longest(profile)
     sentences = 32 if train.sequences >= 2000 else 16
     per_epoch = max(1, math.ceil(train.sequences / sentences))
     from_scratch = encoder == "scratch"
@@ -80,7 +81,7 @@ def suggest(
     ratio = max(ratios, default=None)
     of_positions = any(one.rule == "positions" for one in train.outputs)
     return Suggestions(
-        max_length=next((row for row in ROWS if row >= most), ROWS[-1]),
+        max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
         epochs=min(30, max(3, math.ceil(UPDATES / per_epoch))),
         encoder=None if from_scratch else encoder or _pretrained(texts),
@@ -88,6 +89,12 @@ def suggest(
         ratio=ratio,
         losses=_losses(ratio, of_positions),
     )
+
+
+def _longest(profile: DataProfile) -> int:
+    """Return the pieces of the longest sequence of all splits."""
+    lengths = (split.lengths for split in profile.splits.values())
+    return max((one.longest for one in lengths if one is not None), default=0)
 
 
 def _losses(ratio: float | None, of_positions: bool) -> tuple[str, ...]:
@@ -148,7 +155,6 @@ def file_for(
     train = profile.splits["train"]
     sequences = train.sequences
     updates = suggested.epochs * math.ceil(sequences / suggested.batch_size)
-    longest = train.lengths.longest if train.lengths else 0
     return environment.get_template("experiment.py.jinja").render(
         kind_told=TOLD[kind],
         where=_where(source),
@@ -163,7 +169,7 @@ def file_for(
         objectives=sorted({loss.partition("(")[0] for loss in suggested.losses}),
         suggested=suggested,
         updates=updates,
-        held="all" if longest <= suggested.max_length else "99%",
+        is_whole=_longest(profile) < ROWS[-1],
         advice=_advice(suggested),
         facts=_facts(profile),
     )

@@ -76,13 +76,15 @@ class Init:
         source = formats.source_of(self.kind, self.data, named)
         source = dataclasses.replace(source, on_error=self.on_error)
         name = Path(os.path.abspath(self.folder)).name or self.kind
-        # Lengths and labels hardly depend on the tokenizer: no model is needed.
         looked = config.Experiment(
             name=name,
             data=source,
             task=starter.KINDS[self.kind](),
-            training=config.Training(max_length=512),
+            training=config.Training(max_length=starter.ROWS[-1]),
         )
+        if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
+            encoder = config.PretrainedEncoder(path=self.encoder)
+            looked = dataclasses.replace(looked, encoder=encoder)
         show(f"{self.data}: {formats.describe(source)}")
         corpus = source.load()
         train = corpus.train
