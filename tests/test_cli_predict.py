@@ -147,3 +147,27 @@ def test_texts_with_classes(reviews, tmp_path, capsys):
     argv = ["predict", reviews, "--file", str(words)]
     fails(capsys, argv, f"{words}:2: ", "takes texts, not words")
     fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
+
+
+def test_evaluate_writes_gold_beside_prediction(folder, tmp_path, capsys):
+    target = tmp_path / "compared.jsonl"
+    assert run(["evaluate", folder, "--json", "--predictions", str(target)]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    rows = [json.loads(line) for line in target.read_text().splitlines()]
+    assert len(rows) == 6
+    assert [row["errors"] for row in rows] == sorted(
+        (row["errors"] for row in rows), reverse=True
+    )
+    # Micro F1 follows from the rows.
+    spans = {
+        name: [len(row[name]["entities"]) for row in rows]
+        for name in ("gold", "predicted")
+    }
+    total = sum(spans["gold"]) + sum(spans["predicted"])
+    wrong = sum(row["errors"] for row in rows)
+    assert (total - wrong) / total == pytest.approx(scores["f1"])
+    fails(
+        capsys,
+        ["evaluate", folder, "--predictions", str(tmp_path)],
+        "is a folder; name a file in it",
+    )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
@@ -89,6 +90,19 @@ def write(
         for line in lines:
             show(line, keep="\n\t")  # columns are separated by tabs
         return
+    _write_lines(out, lines)
+
+
+def write_examples(out: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write gold and predictions of examples as JSON lines.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
+    _write_lines(out, (json.dumps(row, ensure_ascii=False) for row in rows))
+
+
+def _write_lines(out: str, lines: Iterable[str]) -> None:
     path = epath.Path(out)
     content = "".join(f"{line}\n" for line in lines)
     files.write_whole(path.parent, path.name, content)

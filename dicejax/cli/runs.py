@@ -36,6 +36,8 @@ class Evaluate:
     Args:
       split: split to score.
       data: data folder, if it has moved since training.
+      predictions: file to write gold and prediction of each example to, the hardest
+        first, as JSON lines; appears whole or not at all.
       json: print JSON instead of a table.
     """
 
@@ -44,14 +46,20 @@ class Evaluate:
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     data: Annotated[str | None, arg(metavar="FOLDER")] = None
+    predictions: Annotated[str | None, arg(metavar="FILE")] = None
     json: bool = False
 
     def __call__(self, console: Console) -> None:
         """Score and print."""
+        from dicejax.cli import prediction
         from dicejax.training.inference import evaluate
 
+        if self.predictions is not None:
+            prediction.check_target(self.predictions)
         warn = noting(console)
         found = evaluate(self.run, self.split, self.checkpoint, warn, data=self.data)
+        if self.predictions is not None:
+            prediction.write_examples(self.predictions, found.examples)
         content = found.scores.to_json()
         if self.json:
             record = {"step": found.step, "split": self.split, **content}

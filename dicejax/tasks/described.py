@@ -1,8 +1,12 @@
-"""Examples as a text and its gold answer."""
+"""Examples as a text and its gold answer, and beside their predictions."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from dicejax.data.examples import (
     LabelledText,
@@ -11,8 +15,9 @@ from dicejax.data.examples import (
     SpanQuery,
     TaggedWords,
 )
-from dicejax.errors import shortened
+from dicejax.errors import InputError, shortened
 from dicejax.tasks.answers import gold_texts
+from dicejax.tasks.task import Task
 
 LONGEST = 240
 
@@ -48,3 +53,65 @@ def described(example: Any) -> tuple[str, str]:
     else:
         text, gold = "", ""
     return shortened(text, LONGEST), shortened(gold, LONGEST) or "-"
+
+
+def beside_gold(
+    task: Task,
+    examples: Sequence[Any],
+    predictions: Sequence[Any],
+    labels: Sequence[str],
+) -> list[dict[str, Any]]:
+    """Return the gold and the prediction of each example, the hardest first.
+
+    Hardest has the most `errors`: false positives and negatives, of answers 1 - F1. Of
+    as many, classes are sorted by the probability of the right one.
+
+    Args:
+      task: that made the predictions.
+      examples: those of a split.
+      predictions: of `task.decide`.
+      labels: of the network.
+
+    Returns:
+      Objects with `line` or `id`, `errors`, the input, `gold` and `predicted`.
+    """
+    errors = _errors(task, examples, predictions, labels)
+    rows, ranks = [], []
+    for example, prediction, wrong in zip(examples, predictions, errors, strict=True):
+        predicted = task.show(example, prediction)[0]
+        gold = _gold(task, example)
+        place = "id" if isinstance(example, ReadingExample | SpanQuery) else "line"
+        row: dict[str, Any] = {place: getattr(example, place), "errors": wrong}
+        # "words" alone are those that the task has found.
+        shared = {"id", "question", "texts"}
+        shared |= {"words"} if len(predicted) > 1 else set()
+        row |= {name: value for name, value in predicted.items() if name in shared}
+        for name, record in (("gold", gold), ("predicted", predicted)):
+            row[name] = {k: v for k, v in record.items() if k not in shared}
+        rows.append(row)
+        chance = predicted.get("probabilities", {}).get(gold.get("label"), 0.0)
+        ranks.append((-wrong, chance))
+    return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
+
+
+def _errors(task: Task, examples, predictions, labels) -> list[float]:
+    try:
+        shares = task.example_statistics(examples, predictions, labels)
+    except InputError:  # the metric is no sum over examples
+        task = dataclasses.replace(task, primary_metric="accuracy")
+        shares = task.example_statistics(examples, predictions, labels)
+    right, total = np.moveaxis(np.asarray(shares).sum(axis=1), -1, 0)
+    return (total - right).tolist()
+
+
+def _gold(task: Task, example: Any) -> dict[str, Any]:
+    match example:
+        case Sentence() | SpanQuery():
+            return task.show(example, example.spans)[0]
+        case TaggedWords():
+            return task.show(example, example.labels)[0]
+        case LabelledText():
+            return {"label": example.label}
+        case ReadingExample():
+            return {"answers": list(dict.fromkeys(gold_texts(example)))}
+    return {}

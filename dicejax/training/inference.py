@@ -18,6 +18,7 @@ from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
 from dicejax.tasks import Item, Task
+from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.offline import offline
 from dicejax.training.predict import Predictor
@@ -34,12 +35,15 @@ class Evaluation:
       scores: with the task's default threshold, if it has one.
       threshold: tuned on dev when the run was trained; None without tuning.
       tuned: the scores with it.
+      examples: gold and prediction of each example, by the tuned threshold where there
+        is one; see `tasks.described.beside_gold`.
     """
 
     step: int
     scores: Scores
     threshold: float | None = None
     tuned: Scores | None = None
+    examples: tuple[dict[str, Any], ...] = ()
 
 
 def evaluate(
@@ -70,10 +74,12 @@ def evaluate(
     for text in task.warnings(split, examples, items, labels):
         warn(text)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
+    decided = [task.decide(one, threshold) for one in found]
+    rows = tuple(beside_gold(task, examples, decided, labels))
     if threshold is None:
-        return Evaluation(step, scores)
+        return Evaluation(step, scores, examples=rows)
     tuned = task.score_found(examples, found, labels, threshold)
-    return Evaluation(step, scores, threshold, tuned)
+    return Evaluation(step, scores, threshold, tuned, rows)
 
 
 def predict(

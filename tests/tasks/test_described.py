@@ -1,0 +1,73 @@
+"""Gold beside predictions, the hardest example first."""
+
+from dicejax.data.examples import LabelledText, Sentence, Span, TaggedWords
+from dicejax.tasks import (
+    Classification,
+    JointTagging,
+    QuestionAnswering,
+    Tagging,
+    WordTagging,
+)
+from dicejax.tasks.answers import Answer
+from dicejax.tasks.classification import Decision
+from dicejax.tasks.described import beside_gold
+
+from .test_question_answering import question
+
+
+def test_spans_are_sorted_by_false_positives_and_negatives():
+    words = ("Anna", "met", "Bo")
+    anna, bo = Span("PER", 0, 1), Span("PER", 2, 3)
+    examples = [Sentence(words, (anna, bo), line) for line in (1, 5, 9)]
+    predictions = [(anna, bo), (Span("LOC", 0, 1),), (anna,)]
+    rows = beside_gold(Tagging(), examples, predictions, ())
+    # One wrong and two missed; one missed; all right.
+    assert [(row["line"], row["errors"]) for row in rows] == [(5, 3), (9, 1), (1, 0)]
+    assert rows[1] == {
+        "line": 9,
+        "errors": 1.0,
+        "words": list(words),
+        "gold": {
+            "entities": [
+                {"type": "PER", "start": 0, "end": 1, "text": "Anna"},
+                {"type": "PER", "start": 2, "end": 3, "text": "Bo"},
+            ]
+        },
+        "predicted": {
+            "entities": [{"type": "PER", "start": 0, "end": 1, "text": "Anna"}]
+        },
+    }
+
+
+def test_texts_of_as_many_errors_are_sorted_by_the_probability_of_the_gold_class():
+    gold = ["a", "a", "b", "b"]
+    found = [0.9, 0.4, 0.3, 0.45]  # of "a"
+    examples = [LabelledText("x", None, y, str(n), n) for n, y in enumerate(gold)]
+    predictions = [
+        Decision("a" if p > 0.42 else "b", {"a": p, "b": 1 - p}) for p in found
+    ]
+    for metric in ("f1", "accuracy", "matthews"):
+        rows = beside_gold(
+            Classification(primary_metric=metric), examples, predictions, ("a", "b")
+        )
+        assert [row["line"] for row in rows] == [1, 3, 2, 0]
+        assert [row["errors"] for row in rows] == [1, 1, 0, 0]
+    assert rows[0]["gold"] == {"label": "a"} and rows[0]["texts"] == ["x"]
+    assert rows[0]["predicted"]["probabilities"] == {"a": 0.4, "b": 0.6}
+
+
+def test_each_task_has_gold_in_the_form_of_its_predictions():
+    words = TaggedWords(("a", "b"), ("N", "V"), 3)
+    (row,) = beside_gold(WordTagging(), [words], [["N", "N"]], ("N", "V"))
+    assert row["gold"] == {"labels": ["N", "V"]} and row["words"] == ["a", "b"]
+    # One N too many, one V missed.
+    assert row["predicted"] == {"labels": ["N", "N"]} and row["errors"] == 2
+    joint = Sentence(("我", "喜", "欢"), (Span("R", 0, 1), Span("V", 1, 3)), 2)
+    (row,) = beside_gold(JointTagging(), [joint], [(Span("R", 0, 1),)], ())
+    assert [one["text"] for one in row["gold"]["words"]] == ["我", "喜欢"]
+    assert [one["text"] for one in row["predicted"]["words"]] == ["我"]
+    asked = question("q", "Ada slept in Rome.", ["Rome"])
+    (row,) = beside_gold(QuestionAnswering(), [asked], [Answer(("in Rome",), 0.0)], ())
+    assert row["gold"] == {"answers": ["Rome"]} and row["id"] == "q"
+    assert row["predicted"] == {"answer": "in Rome"}
+    assert row["errors"] == 1 - 2 / 3  # F1 of one word in two
