@@ -66,7 +66,7 @@ def test_each_task_has_gold_in_the_form_of_its_predictions():
     (row,) = beside_gold(JointTagging(), [joint], [(Span("R", 0, 1),)], ())
     assert [one["text"] for one in row["gold"]["words"]] == ["我", "喜欢"]
     assert [one["text"] for one in row["predicted"]["words"]] == ["我"]
-    asked = question("q", "Ada slept in Rome.", ["Rome"])
+    asked = question("Ada slept in Rome.", ["Rome"])
     (row,) = beside_gold(QuestionAnswering(), [asked], [Answer(("in Rome",), 0.0)], ())
     assert row["gold"] == {"answers": ["Rome"]} and row["id"] == "q"
     assert row["predicted"] == {"answer": "in Rome"}
