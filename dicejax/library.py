@@ -73,8 +73,8 @@ def encode(
       tokenizer: as `from_pretrained` returns it.
       sentences: words of each sentence.
       tag_ids: label of each word, assigned to its first piece; -100 is masked.
-      max_length: tokens of a row, which holds several sentences; longer sentences are
-        truncated.
+      max_length: tokens of a row, which holds several sentences; a longer one is cut
+        into windows that overlap.
 
     Returns:
       int32 arrays `[B, T]`: `input_ids`, `token_type_ids`, `segment_ids`,
@@ -88,10 +88,11 @@ def encode(
             raise ValueError(
                 f"sentence {number} has {len(words)} words and {len(gold)} labels"
             )
-    items = encode_words(sentences, tag_ids, tokenizer, max_length)
+    task = Tagging()
+    items = encode_words(sentences, tag_ids, tokenizer, max_length, task.stride)
     rows = pack([len(item) for item in items], max_length)
     arrays = [[items[place].arrays for place in row] for row in rows]
-    batch = fill(arrays, max_length, Tagging().layout(tokenizer))
+    batch = fill(arrays, max_length, task.layout(tokenizer))
     return jax.tree.map(jnp.asarray, batch)
 
 

@@ -5,6 +5,7 @@ import json
 import sys
 import types
 
+import numpy as np
 import pytest
 
 import dicejax as dj
@@ -171,3 +172,13 @@ def test_evaluate_writes_gold_beside_prediction(folder, tmp_path, capsys):
         ["evaluate", folder, "--predictions", str(tmp_path)],
         "is a folder; name a file in it",
     )
+
+
+def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
+    text = "Anna lives in Oslo " * 200
+    (record,) = dj.predict(folder, [text])
+    assert len(record["words"]) == 800
+    # As many entities at the end as elsewhere: no row is that long.
+    starts = [entity["start"] for entity in record["entities"]]
+    by_hundred = np.bincount(np.array(starts) // 100, minlength=8)
+    assert by_hundred.min() > 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
@@ -19,6 +19,7 @@ from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
+from dicejax.tasks import windows
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
 
 HEAD = "label"
@@ -44,11 +45,16 @@ class Classification(Task):
     `positive` names it; "f1" is its F1, and a threshold on its probability decides. Of
     more classes "f1" is the mean over classes (macro).
 
+    A text longer than `max_length` is cut into windows that overlap: each is trained
+    with the text's class, and the mean of their probabilities decides. Of a pair the
+    longer text is truncated.
+
     Args:
       primary_metric: metric that selects the best checkpoint.
       positive: the positive class where there are two; None: the last by name.
       tune_threshold: choose the threshold with the best F1 on dev, instead of 0.5; for
         two classes. Scores with and without it are reported.
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
@@ -58,6 +64,11 @@ class Classification(Task):
     primary_metric: Literal["f1", "accuracy", "matthews"] = "f1"
     positive: str | None = None
     tune_threshold: bool = False
+    stride: int = 64
+
+    def __post_init__(self):
+        if self.stride < 0:
+            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
     @property
     def tunes_threshold(self) -> bool:
@@ -115,26 +126,25 @@ class Classification(Task):
         labels: Sequence[str],
         max_length: int,
     ) -> list[Item]:
-        """Encode each text or pair as one item; its detail: whether it was cut.
+        """Encode texts, in windows, and pairs; the detail: whether a pair was cut.
 
-        The longer text is truncated; unknown classes are left out of the loss.
+        The longer text of a pair is truncated; unknown classes are left out of the
+        loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         items = []
         for number, (example, whole) in enumerate(
             zip(examples, _pieces(examples, tokenizer), strict=True)
         ):
-            try:
-                pieces = whole.shortened(max_length, longer_first=True)
-            except ValueError as error:
-                raise InputError(f"max_length: {error}; make it larger") from error
-            arrays = {
-                "input_ids": pieces.ids,
-                "token_type_ids": pieces.token_types,
-                HEAD: index.get(example.label, IGNORED),
-                "summary_positions": pieces.summary,
-            }
-            items.append(Item(arrays, number, len(pieces) < len(whole)))
+            for pieces in _fitted(example, whole, max_length, self.stride):
+                arrays = {
+                    "input_ids": pieces.ids,
+                    "token_type_ids": pieces.token_types,
+                    HEAD: index.get(example.label, IGNORED),
+                    "summary_positions": pieces.summary,
+                }
+                cut = example.second is not None and len(pieces) < len(whole)
+                items.append(Item(arrays, number, cut))
         return items
 
     def predicted(self, outputs, batch) -> Predicted:
@@ -149,10 +159,10 @@ class Classification(Task):
         outputs: Sequence[Outputs],
         labels: Sequence[str],
     ) -> dict[str, float]:
-        """Return the probability of each class."""
+        """Return the probability of each class, the mean over the windows."""
         del example, items
-        (output,) = outputs
-        return dict(zip(labels, output[HEAD].tolist(), strict=True))
+        mean = np.mean([output[HEAD] for output in outputs], axis=0)
+        return dict(zip(labels, mean.tolist(), strict=True))
 
     def decide(
         self, found: dict[str, float], threshold: float | None = None
@@ -268,10 +278,10 @@ class Classification(Task):
         cut = sum(item.detail for item in items)
         if cut:
             said.append(
-                f"{cut} of {len(items)} {split} texts ({cut / len(items):.0%}) are cut "
+                f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
                 f"off at {max(map(len, items))} tokens; raise --training.max_length"
             )
-        return said
+        return [*said, *windows.remark(split, examples, items)]
 
     def parse(self, line: str, number: int) -> LabelledText:
         """Take a text, or two with a tab between them."""
@@ -299,6 +309,20 @@ def _require_labels(split: str, examples: Sequence[LabelledText]) -> None:
             f"{shown(without[0])} among them: there is nothing to compare with; name a "
             f"labelled one (--data.{split})"
         )
+
+
+def _fitted(
+    example: LabelledText, whole: tokenize.EncodedText, max_length: int, stride: int
+) -> Iterator[tokenize.EncodedText]:
+    """Yield the windows of a text, or a pair, its longer text truncated."""
+    if example.second is None:
+        for part in windows.of_text(whole, max_length, stride):
+            yield part.encoded
+        return
+    try:
+        yield whole.shortened(max_length, longer_first=True)
+    except ValueError as error:
+        raise InputError(f"max_length: {error}; make it larger") from error
 
 
 def _pieces(

@@ -15,6 +15,7 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tags import Scheme
 from dicejax.models.heads import TokenHead
+from dicejax.tasks import windows
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
 
@@ -23,7 +24,20 @@ HEAD = "tags"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenTask(Task):
-    """One class for each word, on its first piece."""
+    """One class for each word, on its first piece.
+
+    A text longer than `max_length` is cut into windows that overlap; each word is
+    trained and predicted in the one that shows most of its surroundings.
+
+    Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
+    """
+
+    stride: int = 64
+
+    def __post_init__(self):
+        if self.stride < 0:
+            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
         """Return a head with logits of all classes for each token."""
@@ -51,35 +65,41 @@ def encode_words(
     numbers: Iterable[Sequence[int]],
     tokenizer: Tokenizer,
     max_length: int,
+    overlap: int,
 ) -> list[Item]:
     """Encode sentences with a label number per word, which its first piece gets.
 
     Args:
       sentences: the words of each.
       numbers: the labels of each; `IGNORED` is left out of the loss.
-      tokenizer: tokenizer for words; truncation keeps its special tokens.
-      max_length: pieces per sentence, the special ones included.
+      tokenizer: tokenizer for words.
+      max_length: pieces per item, the special ones included.
+      overlap: overlap of the windows of a longer sentence, in pieces.
 
     Returns:
-      One item per sentence. Its detail is, for each word, the place of its first piece,
-      -1 where the word has none, as beyond `max_length`.
+      An item per sentence, or per window of it. Its detail is, for each word, the place
+      of its first piece, -1 where another window decides it or it has no piece.
+
+    Raises:
+      InputError: `max_length` leaves no room.
     """
     items = []
     encoded = tokenize.encode(tokenizer, sentences, every_word=True)
     for example, (words, gold, pieces) in enumerate(
         zip(sentences, numbers, encoded, strict=True)
     ):
-        pieces = pieces.shortened(max_length)
         first_pieces = pieces.first_pieces(len(words))
-        targets = np.full(len(pieces), IGNORED, np.int32)
-        seen = first_pieces >= 0
-        targets[first_pieces[seen]] = np.asarray(gold, np.int32)[seen]
-        arrays = {
-            "input_ids": pieces.ids,
-            "token_type_ids": pieces.token_types,
-            HEAD: targets,
-        }
-        items.append(Item(arrays, example, first_pieces))
+        for part in windows.of_text(pieces, max_length, overlap):
+            seen = (first_pieces >= 0) & part.decided[first_pieces]
+            places = np.where(seen, first_pieces + part.shift, -1)
+            targets = np.full(len(part.encoded), IGNORED, np.int32)
+            targets[places[seen]] = np.asarray(gold, np.int32)[seen]
+            arrays = {
+                "input_ids": part.encoded.ids,
+                "token_type_ids": part.encoded.token_types,
+                HEAD: targets,
+            }
+            items.append(Item(arrays, example, places))
     return items
 
 
@@ -89,18 +109,27 @@ def best_class(logits: Array) -> Array:
 
 
 def word_labels(
-    predicted: np.ndarray,
-    first_pieces: np.ndarray,
+    items: Sequence[Item],
+    outputs: Sequence[Outputs],
     labels: Sequence[str],
     *,
     otherwise: str,
 ) -> list[str]:
-    """Return word labels, `otherwise` for a word without a piece."""
-    numbers = predicted[np.maximum(first_pieces, 0)].tolist()
-    return [
-        labels[number] if place >= 0 else otherwise
-        for number, place in zip(numbers, first_pieces.tolist(), strict=True)
-    ]
+    """Return word labels, each of the window that decides it.
+
+    Args:
+      items: of one sentence; see `encode_words`.
+      outputs: the class of each token.
+      labels: names of the classes.
+      otherwise: label of a word without a piece.
+    """
+    found = [otherwise] * len(items[0].detail)
+    for item, output in zip(items, outputs, strict=True):
+        words = np.flatnonzero(item.detail >= 0)
+        numbers = output[HEAD][item.detail[words]].tolist()
+        for word, number in zip(words.tolist(), numbers, strict=True):
+            found[word] = labels[number]
+    return found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -108,6 +137,7 @@ class Tagging(TokenTask, SpanTask):
     """Named entities, or any flat spans of words, as a tag per word.
 
     Args:
+      stride: see `TokenTask`.
       scheme: tag scheme of the network, whatever the files use.
     """
 
@@ -129,7 +159,7 @@ class Tagging(TokenTask, SpanTask):
         labels: Sequence[str],
         max_length: int,
     ) -> list[Item]:
-        """Encode each sentence as one item; its detail is the words' first pieces.
+        """Encode sentences; see `encode_words`.
 
         As many spans as do not overlap are trained; the others count as missed. Unknown
         labels are left out of the loss.
@@ -146,6 +176,7 @@ class Tagging(TokenTask, SpanTask):
             map(numbers, examples),
             tokenizer,
             max_length,
+            self.stride,
         )
 
     def decode(
@@ -157,8 +188,7 @@ class Tagging(TokenTask, SpanTask):
     ) -> list[Span]:
         """Turn the tags of one sentence into spans; a word without a piece is O."""
         del example
-        ((item,), (output,)) = items, outputs
-        words = word_labels(output[HEAD], item.detail, labels, otherwise="O")
+        words = word_labels(items, outputs, labels, otherwise="O")
         return tags.spans(words, self.scheme)
 
     def warnings(
@@ -169,11 +199,7 @@ class Tagging(TokenTask, SpanTask):
         labels: Sequence[str],
     ) -> list[str]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
-        lost = sum(
-            bool((item.detail[span.start : span.end] < 0).any())
-            for sentence, item in zip(examples, items, strict=True)
-            for span in sentence.spans
-        )
         types = {tag.partition("-")[2] for tag in labels}
         which = "which tags cannot express"
-        return gold_warnings(split, examples, types, lost, items, overlapping=which)
+        said = gold_warnings(split, examples, types, 0, items, overlapping=which)
+        return [*said, *windows.remark(split, examples, items)]

@@ -1,11 +1,11 @@
-"""Windows on a text longer than the input, and their best spans."""
+"""Windows on a text longer than the input, and the best spans in them."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -13,6 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, shown
+from dicejax.tasks.task import Item
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
@@ -88,7 +89,9 @@ def cut(
     gold = _gold(example, encoded)
     bounds = parts(len(context), room, overlap)
     windows = []
-    for (start, end), widest in zip(bounds, _widest(len(context), bounds), strict=True):
+    for (start, end), widest in zip(
+        bounds, widest_of(len(context), bounds), strict=True
+    ):
         kept = context[start:end]
         first, last = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
         part = encoded.window(first, last, ahead=max_question)
@@ -104,6 +107,65 @@ def cut(
         starts &= part.offsets[:, 0] < part.offsets[:, 1]
         windows.append(Window(part, starts, inside))
     return windows
+
+
+class Part(NamedTuple):
+    """A part of a text that is longer than the input.
+
+    Attributes:
+      encoded: its pieces and the special ones.
+      shift: what a place in the whole text is moved by.
+      decided: bool, one for each piece of the whole text: those of which no other part
+        shows more surroundings. Each piece of the text is decided in one part.
+    """
+
+    encoded: EncodedText
+    shift: int
+    decided: np.ndarray
+
+
+def of_text(encoded: EncodedText, max_length: int, overlap: int) -> Iterator[Part]:
+    """Yield a text, or where it is too long parts of it that overlap.
+
+    Args:
+      encoded: its pieces; no pair.
+      max_length: pieces per part, the special ones included.
+      overlap: overlap of neighbouring parts in pieces, at most half of the room.
+
+    Raises:
+      InputError: the text has no room.
+    """
+    content = np.flatnonzero(encoded.texts == 0)
+    if len(encoded) <= max_length:
+        yield Part(encoded, 0, encoded.texts == 0)
+        return
+    special = len(encoded) - len(content)
+    room = max_length - special
+    if room < 1:
+        what = f"max_length {max_length} leaves no room: {special} pieces are special"
+        raise InputError(f"{what}; make it larger")
+    bounds = parts(len(content), room, overlap)
+    for (start, end), widest in zip(
+        bounds, widest_of(len(content), bounds), strict=True
+    ):
+        part = encoded.window(content[start], content[end - 1], text=0)
+        shift = int(np.argmax(part.texts == 0)) - int(content[start])
+        decided = np.zeros(len(encoded), bool)
+        decided[content] = widest
+        yield Part(part, shift, decided)
+
+
+def remark(split: str, examples: Sequence[Any], items: Sequence[Item]) -> list[str]:
+    """Return a line that tells how many texts are read in windows, if any are."""
+    counts = np.bincount([item.example for item in items], minlength=len(examples))
+    several = int((counts > 1).sum())
+    if not several:
+        return []
+    return [
+        f"{several} of {len(examples)} {split} texts ({several / len(examples):.0%}) "
+        f"are longer than {max(map(len, items))} tokens and read in windows; "
+        "--training.max_length sets their length"
+    ]
 
 
 def parts(count: int, room: int, overlap: int) -> list[tuple[int, int]]:
@@ -133,7 +195,7 @@ def _gold(example: ReadingExample, encoded: EncodedText) -> list[Places | None] 
     return [encoded.pieces(s.start, s.end, text=1) for s in example.answers[0]]
 
 
-def _widest(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
+def widest_of(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
     """Mark the part with the most context around each piece, bool `[parts, count]`.
 
     The score is min(pieces before, pieces behind) + 0.01 pieces, as in run_squad.py.

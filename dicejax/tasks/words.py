@@ -17,8 +17,14 @@ from dicejax.errors import shown
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
-from dicejax.tasks.spans import f1_shares, lost_to_length, show_spans
-from dicejax.tasks.tagging import HEAD, Tagging, TokenTask, encode_words, word_labels
+from dicejax.tasks import windows
+from dicejax.tasks.spans import f1_shares, show_spans
+from dicejax.tasks.tagging import (
+    Tagging,
+    TokenTask,
+    encode_words,
+    word_labels,
+)
 from dicejax.tasks.task import IGNORED, Item, Outputs
 
 NONE = ""
@@ -50,7 +56,7 @@ class WordTagging(TokenTask):
         labels: Sequence[str],
         max_length: int,
     ) -> list[Item]:
-        """Encode each sentence as one item; its detail is the words' first pieces.
+        """Encode sentences; see `tagging.encode_words`.
 
         Unknown labels are left out of the loss.
         """
@@ -60,6 +66,7 @@ class WordTagging(TokenTask):
             ([index.get(label, IGNORED) for label in one.labels] for one in examples),
             tokenizer,
             max_length,
+            self.stride,
         )
 
     def decode(
@@ -71,8 +78,7 @@ class WordTagging(TokenTask):
     ) -> list[str]:
         """Return the label of each word, `NONE` for a word without a piece."""
         del example
-        ((item,), (output,)) = items, outputs
-        return word_labels(output[HEAD], item.detail, labels, otherwise=NONE)
+        return word_labels(items, outputs, labels, otherwise=NONE)
 
     def score(
         self,
@@ -134,7 +140,7 @@ class WordTagging(TokenTask):
         items: Sequence[Item],
         labels: Sequence[str],
     ) -> list[str]:
-        """Warn of labels that train lacks, and of words that cannot get any."""
+        """Warn of labels that train lacks."""
         known = set(labels)
         counts = Counter(label for one in examples for label in one.labels)
         said = [
@@ -143,10 +149,7 @@ class WordTagging(TokenTask):
             for label, count in sorted(counts.items())
             if label not in known
         ]
-        lost = sum(int((item.detail < 0).sum()) for item in items)
-        if lost:
-            said.append(lost_to_length(split, lost, counts.total(), "words", items))
-        return said
+        return [*said, *windows.remark(split, examples, items)]
 
     def parse(self, line: str, number: int) -> TaggedWords:
         """Take words separated by white space."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import collections
+
 import numpy as np
 
 from dicejax.tasks.task import IGNORED
@@ -17,14 +19,18 @@ def class_outputs(items, head):
 
 def predictions(task, examples, items, outputs, labels, threshold=None):
     """Decode and decide each example from the outputs of all items."""
-    found = []
-    for number, example in enumerate(examples):
-        own = [place for place, item in enumerate(items) if item.example == number]
-        found.append(
-            task.decode(
-                example, [items[p] for p in own], [outputs[p] for p in own], labels
-            )
+    own = collections.defaultdict(list)
+    for place, item in enumerate(items):
+        own[item.example].append(place)
+    found = [
+        task.decode(
+            example,
+            [items[place] for place in own[number]],
+            [outputs[place] for place in own[number]],
+            labels,
         )
+        for number, example in enumerate(examples)
+    ]
     return [task.decide(one, threshold) for one in found]
 
 
@@ -33,8 +39,5 @@ def tagged(task, examples, tokenizer, labels, max_length):
     items = task.encode(examples, tokenizer, labels, max_length)
     (head,) = task.targets(labels)
     outputs = class_outputs(items, head)
-    found = [
-        task.decode(example, [item], [output], labels)
-        for example, item, output in zip(examples, items, outputs, strict=True)
-    ]
+    found = predictions(task, examples, items, outputs, labels)
     return task.score(examples, found, labels), items, found

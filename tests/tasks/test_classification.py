@@ -143,7 +143,7 @@ def test_texts_and_pairs_do_not_mix_and_too_short_rows_are_named(tmp_path):
     mixed = [*texts("0", "1"), *texts("1", second="b")]
     with pytest.raises(InputError, match="example 0 is one text, others are pairs"):
         task.encode(mixed, tokenizer, ("0", "1"), 20)
-    with pytest.raises(InputError, match="max_length: 1 pieces leave no room"):
+    with pytest.raises(InputError, match="max_length 1 leaves no room"):
         task.encode(texts("0", "1"), tokenizer, ("0", "1"), 1)
 
 

@@ -92,8 +92,10 @@ class EncodedText:
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
         return EncodedText(*(array[keep] for array in arrays))
 
-    def window(self, first: int, last: int, *, ahead: int | None = None) -> EncodedText:
-        """Return a pair with a part of its second text.
+    def window(
+        self, first: int, last: int, *, ahead: int | None = None, text: int = 1
+    ) -> EncodedText:
+        """Return a pair with a part of its second text, or of another.
 
         Special pieces stay where the template puts them.
 
@@ -104,12 +106,13 @@ class EncodedText:
         ['[CLS]', 'a', '[SEP]', 'b', 'c', '[SEP]']
 
         Args:
-          first: place of the first piece that is kept of the second text.
+          first: place of the first piece that is kept of the text.
           last: place of the last, which is included; before `first`, none is kept.
           ahead: pieces kept of the first text, from its first on; None keeps all.
+          text: index of the text that a part is kept of.
         """
         places = np.arange(len(self))
-        keep = (self.texts != 1) | (places >= first) & (places <= last)
+        keep = (self.texts != text) | (places >= first) & (places <= last)
         if ahead is not None:
             keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
