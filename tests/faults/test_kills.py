@@ -5,6 +5,7 @@ there leaves; the command then resumes it. Without strace, kills at chosen times
 `tests/training/test_resume.py`.
 """
 
+import gc
 import os
 import re
 import shutil
@@ -159,6 +160,7 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
         if problem:
             problems.append(f"{fault}: {problem}")
         shutil.rmtree(tmp_path / "run", ignore_errors=True)
+        gc.collect()  # ends the threads of the failed run, which strace attaches to
     assert not problems, "\n".join(problems)
     # Threads share out the work anew each time.
     assert len(missed) <= len(tried) // 10, missed
