@@ -50,7 +50,7 @@ _READS: Mapping[Kind, str] = {
     "ner": "a word and its tag on each line, or JSON lines",
     "pos": "a word and its label on each line, or CoNLL-U",
     "classification": "CSV, TSV, JSON lines, or a label and a text on each line",
-    "qa": "SQuAD's JSON",
+    "qa": "SQuAD's JSON, or JSON lines",
 }
 
 
@@ -195,6 +195,8 @@ def _format(
             return JsonTexts, columns_of(path, _objects(path), named)
         if kind == "ner":
             return JsonSentences, {}
+        if kind == "qa":
+            return SquadFiles, {}
         raise _refused(kind, path, "is JSON lines", "ner")
     if lines and _CONLLU_ROW.fullmatch(lines[0]):
         if kind == "pos":

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from dicejax import json_text
+from dicejax import files, json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
+from dicejax.data.readers import json_lines
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
 
@@ -24,9 +25,11 @@ def read(
     r"""Read questions, the texts to read, and the answers.
 
     The file is `{"data": [{"paragraphs": [{"context": ..., "qas": [{"id", "question",
-    "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`. Offsets count code
-    points. An answer must be at its offset: one elsewhere would be trained as
-    gibberish. `plausible_answers` of v2.0 are no answers and are not read.
+    "answers": [{"text", "answer_start"}], "is_impossible"}]}]}]}`; or JSON lines as
+    `datasets` writes them, `{"id", "context", "question", "answers": {"text": [...],
+    "answer_start": [...]}}`, impossible without an answer. Offsets count code points.
+    An answer must be at its offset: one elsewhere would be trained as gibberish.
+    `plausible_answers` of v2.0 are no answers and are not read.
 
     In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one
     character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to
@@ -55,19 +58,15 @@ def read(
       InputError: the file is not such JSON; a question has no answer and is not marked
         impossible, or both; an answer is empty or not at its offset; an id comes twice.
     """
-    document = json_text.read(path)
     found: list[ReadingExample] = []
     ids: set[str] = set()
-    try:
-        articles = json_text.field(document, "data", list)
-    except Flaw as flaw:
-        raise flaw.at(path, None) from None
-    for where, context, asked in _questions(path, articles, on_error):
+    questions = _flat if is_flat(path) else _nested
+    for line, where, context, asked in questions(path, on_error):
         repairs: list[Flaw] = []
         flaws: list[Flaw] = []
         try:
             id_ = json_text.field(asked, "id", str)
-            where = f"{where} (id {shown(id_)})"
+            where = f"{where} (id {shown(id_)})".lstrip()
             if id_ in ids:
                 raise Flaw("the id comes a second time", "give each its own")
             read_one = example(
@@ -78,12 +77,12 @@ def read(
                 flaws=None if on_error is None else flaws,
             )
         except Flaw as flaw:
-            report(flaw.at(path, None, where), on_error)
+            report(flaw.at(path, line, where), on_error)
             continue
         for flaw in flaws:
-            on_error(flaw.at(path, None, where))
+            on_error(flaw.at(path, line, where))
         for repair in repairs:
-            on_repair(repair.at(path, None, where))
+            on_repair(repair.at(path, line, where))
         ids.add(id_)
         found.append(read_one)
     if not found:
@@ -146,8 +145,62 @@ def example(
     return ReadingExample(id_, question, context, answers, impossible, tuple(unlocated))
 
 
-def _questions(path, articles: list, on_error) -> Iterator[tuple[str, str, object]]:
-    """Yield the place, context and record of each question."""
+def is_flat(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file has one question on each line, or a list of them."""
+    first = next((line for _, line in files.lines(path) if line.strip()), "").lstrip()
+    if first.startswith("["):
+        return True
+    try:
+        record = json_text.value_of(json_text.parse(first), dict)
+        return not {"context", "question"}.isdisjoint(record)
+    except Flaw:  # the first of several lines, or damaged
+        return False
+
+
+def _flat(
+    path, on_error: OnError | None
+) -> Iterator[tuple[int | None, str, str, object]]:
+    """Yield the line, context and record of each question as `datasets` has them."""
+    for row, (number, record, at) in enumerate(json_lines.records(path, on_error)):
+        try:
+            if isinstance(record, Flaw):
+                raise record
+            context = json_text.field(record, "context", str)
+            answers = json_text.field(record, "answers", _kind(record, "answers"))
+            if isinstance(answers, dict):
+                answers = _answers(answers)
+            id_ = record.get("id", str(row))
+        except Flaw as flaw:
+            report(at(flaw), on_error)
+            continue
+        asked = record | {"id": id_, "answers": answers, "is_impossible": not answers}
+        yield number, "", context, asked
+
+
+def _kind(record: object, name: str) -> type:
+    value = json_text.value_of(record, dict).get(name)
+    return dict if isinstance(value, dict) else list
+
+
+def _answers(columns: dict) -> list[dict]:
+    texts, starts = (
+        json_text.field(columns, name, list) for name in ("text", "answer_start")
+    )
+    if len(texts) != len(starts):
+        what = f"'answers' has {len(texts)} texts but {len(starts)} starts"
+        raise Flaw(what, "correct the line")
+    pairs = zip(texts, starts, strict=True)
+    return [{"text": text, "answer_start": start} for text, start in pairs]
+
+
+def _nested(
+    path, on_error: OnError | None
+) -> Iterator[tuple[int | None, str, str, object]]:
+    """Yield the place, context and record of each question of SQuAD's document."""
+    try:
+        articles = json_text.field(json_text.read(path), "data", list)
+    except Flaw as flaw:
+        raise flaw.at(path, None) from None
     for a, article in enumerate(articles):
         where = f"data[{a}]"
         try:
@@ -164,7 +217,7 @@ def _questions(path, articles: list, on_error) -> Iterator[tuple[str, str, objec
                 report(flaw.at(path, None, where), on_error)
                 continue
             for q, asked in enumerate(questions):
-                yield f"{where}.qas[{q}]", context, asked
+                yield None, f"{where}.qas[{q}]", context, asked
 
 
 def _text(record: object) -> list[str]:

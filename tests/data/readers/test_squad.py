@@ -127,7 +127,8 @@ def test_broken_articles_and_paragraphs_are_left_out(write, refusal):
         "data[2].paragraphs[0]: has no 'qas'; add it",
         "data[2].paragraphs[1]: is a string, not an object; correct it",
     ]
-    assert refusal(read, write([])) == ": is a list, not an object; correct it"
+    assert refusal(read, write([])) == ": holds no questions; name a file that has some"
+    assert refusal(read, write(3)) == ": is a whole number, not an object; correct it"
     assert refusal(read, write({"version": 1})) == ": has no 'data'; add it"
     assert refusal(read, write({"data": []})).startswith(": holds no questions;")
 
@@ -184,3 +185,37 @@ def test_answers_are_read_as_written(tmp_path_factory, text, before, after):
     assert example.context == context
     ((span,),) = example.answers
     assert context[span.start : span.end] == span.text == text
+
+
+FLAT = {
+    "id": "5733",
+    "title": "Notre_Dame",
+    "context": "Ada slept in Rome.",
+    "question": "Where?",
+    "answers": {"text": ["Rome", "in Rome"], "answer_start": [13, 10]},
+}
+
+
+def test_lines_as_datasets_writes_them(write, refusal):
+    empty = FLAT | {"id": "7", "answers": {"text": [], "answer_start": []}}
+    listed = FLAT | {"answers": [{"text": "Rome", "answer_start": 13}]}
+    del listed["id"]
+    records = [FLAT, empty, listed]
+    lines = "".join(f"{json.dumps(one)}\n" for one in records)
+    for text in (lines, json.dumps(records), json.dumps(records, indent=1)):
+        one, none, other = read(write(text))
+        assert (one.id, none.id, other.id) == ("5733", "7", "2")
+        assert [[tuple(s) for s in answer] for answer in one.answers] == [
+            [(13, "Rome")],
+            [(10, "in Rome")],
+        ]
+        assert none.impossible and not none.answers
+        assert [a[0].text for a in other.answers] == ["Rome"]
+    wrong = FLAT | {"answers": {"text": ["Rome"], "answer_start": [12]}}
+    told = refusal(
+        read, write(f"{json.dumps(FLAT)}\n{json.dumps(wrong | {'id': 'b'})}")
+    )
+    assert told.startswith(":2: (id 'b'): answer 'Rome' is not at 12 but at 13")
+    uneven = FLAT | {"answers": {"text": ["Rome"], "answer_start": []}}
+    told = refusal(read, write(json.dumps(uneven)))
+    assert told.startswith(":1: 'answers' has 1 texts but 0 starts")
