@@ -1,5 +1,6 @@
 """`dicejax predict` with files in and out."""
 
+import csv
 import io
 import json
 import sys
@@ -182,3 +183,29 @@ def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
     starts = [entity["start"] for entity in record["entities"]]
     by_hundred = np.bincount(np.array(starts) // 100, minlength=8)
     assert by_hundred.min() > 10
+
+
+def test_tables_keep_their_columns(reviews, tmp_path, capsys):
+    content = 'id;text;label\r\n7;"a ""fine"",\r\nfilm";?\r\n8;a dull film;x\r\n'
+    written = predict(reviews, tmp_path, "in.csv", content, "out.csv")
+    rows = list(csv.DictReader(io.StringIO(written)))
+    assert [row["id"] for row in rows] == ["7", "8"]
+    assert rows[0]["text"] == 'a "fine",\nfilm' and rows[0]["label"] == "?"
+    (first, second) = dj.predict(reviews, ['a "fine", film', "a dull film"])
+    for row, one in zip(rows, (first, second), strict=True):
+        assert row["prediction"] == one["label"]
+        chance = one["probabilities"][one["label"]]
+        assert float(row["probability"]) == pytest.approx(chance, abs=1e-6)
+    assert "read as a table with a header" in capsys.readouterr().err
+    (tmp_path / "bad.csv").write_text("id,texts\n1,a\n")
+    argv = ["predict", reviews, "--file", str(tmp_path / "bad.csv")]
+    fails(capsys, argv, "bad.csv:1: the header has no column 'text'", "mean texts?")
+    (tmp_path / "bad.csv").write_text("id,text\n1,a\n2,b,c\n")
+    fails(capsys, argv, "bad.csv:3: 3 columns where the header has 2; mend the row")
+
+
+def test_a_table_of_sentences(folder, tmp_path):
+    written = predict(folder, tmp_path, "in.csv", "text\nAnna saw Oslo\n", "out.csv")
+    (row,) = csv.DictReader(io.StringIO(written))
+    found = json.loads(row["prediction"])
+    assert [one["text"] for one in found["entities"]] == ["Anna", "Oslo"]

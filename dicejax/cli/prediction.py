@@ -19,12 +19,13 @@ from dicejax.data.texts import Format, Text
 from dicejax.errors import InputError
 from dicejax.terminal import show
 from dicejax.training.checkpoint import Which
-from dicejax.training.inference import predict, predict_texts, read_texts
+from dicejax.training.inference import predict, predict_texts, read_texts, text_columns
 
 _NAMES = {
     "text": "plain text, one example per line",
     "jsonl": "JSON lines",
     "conll": "columns, the first one words",
+    "csv": "a table with a header",
 }
 
 
@@ -48,14 +49,17 @@ class PredictionInput:
         return cls([Text(number, text) for number, text in enumerate(given, start=1)])
 
     @classmethod
-    def of_file(cls, path: str, form: Format | None) -> PredictionInput:
+    def of_file(cls, path: str, form: Format | None, run: str) -> PredictionInput:
         """Read a file, by default of the format that its name tells.
+
+        The columns of a table are those of the run's data.
 
         Raises:
           InputError: see `data.texts.read`.
         """
         taken = form or texts.format_of(path)
-        return cls(read_texts(path, taken), path, None if form else taken)
+        columns = text_columns(run) if taken == "csv" else ("text",)
+        return cls(read_texts(path, taken, columns), path, None if form else taken)
 
 
 def write(
@@ -151,6 +155,9 @@ def _formatted(
     found: Sequence[tuple[dict[str, Any], list[str]]],
     form: Format,
 ) -> Iterator[str]:
+    if form == "csv":
+        yield from texts.table(examples, [record for record, _ in found])
+        return
     for text, (record, lines) in zip(examples, found, strict=True):
         if form == "conll":
             yield texts.conll(text, record)

@@ -90,11 +90,12 @@ class Predict:
       text: one or more examples, each in quotes.
       file: file of examples; - reads standard input.
       format: format of the file: text (one example per line), jsonl (objects with text
-        or tokens, or with question and context) or conll (the first column is the
-        word). By default guessed from its name.
+        or tokens, or with question and context), conll (the first column is the word)
+        or csv (columns as in the run's data). By default guessed from its name.
       out: file to write instead of printing; appears whole or not at all.
       out_format: format of the results, by default guessed from the name of --out;
-        conll appends the predicted tag as the last column.
+        conll appends the predicted tag as the last column, csv prediction and
+        probability.
       json: print one JSON object per example, as --out_format jsonl.
     """
 
@@ -105,12 +106,12 @@ class Predict:
     ] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
     format: Annotated[
-        Literal["text", "jsonl", "conll"] | None,
+        Literal["text", "jsonl", "conll", "csv"] | None,
         arg(help_behavior_hint="(default: by name)"),
     ] = None
     out: Annotated[str | None, arg(metavar="FILE")] = None
     out_format: Annotated[
-        Literal["text", "jsonl", "conll"] | None,
+        Literal["text", "jsonl", "conll", "csv"] | None,
         arg(help_behavior_hint="(default: by name)"),
     ] = None
     checkpoint: Checkpoint = "best"
@@ -133,7 +134,9 @@ class Predict:
         if self.file is None:
             source = prediction.PredictionInput.of_arguments(self.text)
         else:
-            source = prediction.PredictionInput.of_file(self.file, self.format)
+            source = prediction.PredictionInput.of_file(
+                self.file, self.format, self.run
+            )
         prediction.write(self.run, source, self.checkpoint, self.out, wanted, console)
 
 

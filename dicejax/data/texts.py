@@ -5,25 +5,30 @@ r"""Files of examples to predict, and of their predictions, line for line.
 | text   | a line                      | blank lines                                   |
 | jsonl  | an object on a line         | all fields but those a result has; `id`       |
 | conll  | rows up to a blank line     | all columns, breaks, `-DOCSTART-` rows        |
+| csv    | a row below a header        | all columns                                   |
 
 Lines end in `\n` or `\r\n` and in nothing else.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
 from dicejax import files, json_text
 from dicejax.data import tags
+from dicejax.data.readers import separated
 from dicejax.data.readers.conll import is_break
+from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, shown
 
-Format = Literal["text", "jsonl", "conll"]
+Format = Literal["text", "jsonl", "conll", "csv"]
 
 _ENDINGS: Mapping[str, Format] = {
     "jsonl": "jsonl",
@@ -33,6 +38,7 @@ _ENDINGS: Mapping[str, Format] = {
     "bio": "conll",
     "iob": "conll",
     "bmes": "conll",
+    "csv": "csv",
 }
 
 
@@ -44,7 +50,7 @@ class Text:
       line: its first line, from 1.
       text: as on a line by itself; words are joined by spaces.
       words: where the file has words; None for a text.
-      fields: of its JSON object.
+      fields: of its JSON object, or columns of its row.
       rows: of its column file.
       before: lines of a column file before the first example.
       after: lines of a column file from this example to the next.
@@ -75,7 +81,10 @@ def format_of(path: str) -> Format:
 
 
 def read(
-    path: str | os.PathLike[str], form: Format, stream: IO[bytes] | None = None
+    path: str | os.PathLike[str],
+    form: Format,
+    stream: IO[bytes] | None = None,
+    columns: Sequence[str] = ("text",),
 ) -> list[Text]:
     r"""Read the examples of a file.
 
@@ -90,10 +99,13 @@ def read(
       path: see `files.read_bytes`.
       form: its format.
       stream: see `files.lines`.
+      columns: of a table: the text, or the two of a pair.
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
     """
+    if form == "csv":
+        return _not_blank(path, _rows(path, stream, columns))
     lines = list(files.lines(path, stream=stream))
     if form == "conll":
         found = _sentences(path, lines)
@@ -101,9 +113,70 @@ def read(
         found = [_of_json(path, number, line) for number, line in lines]
     else:
         found = [Text(number, line) for number, line in lines]
+    return _not_blank(path, found)
+
+
+def _not_blank(path, found: list[Text]) -> list[Text]:
     if all(one.is_blank for one in found):
         raise InputError(f"{path}: holds no text")
     return found
+
+
+def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
+    """Read a table whose separator is the one that its header has most of."""
+    content = files.read_bytes(path) if stream is None else stream.read()
+    _, header = next(iter(files.lines(path, stream=io.BytesIO(content))))
+    separator = max(separated.SEPARATORS, key=header.count)
+    rows = separated.rows(path, separator, stream=io.BytesIO(content))
+    names = [name.strip() for name in next(rows)[1]]
+    for column in columns:
+        if column not in names:
+            what = f"the header has no column {shown(column)}, as the data of the run"
+            raise InputError.at(path, 1, what, did_you_mean(column, names))
+    found = []
+    for number, fields in rows:
+        if len(fields) != len(names):
+            what = f"{len(fields)} columns where the header has {len(names)}"
+            do = f"mend the row; put a text that holds {separator!r} in quotes"
+            raise InputError.at(path, number, what, do)
+        row = dict(zip(names, fields, strict=True))
+        # A tab separates the texts of a pair.
+        parts = [" ".join(row[column].split("\t")) for column in columns]
+        found.append(Text(number, "\t".join(parts).strip(), None, row))
+    return found
+
+
+def table(
+    examples: Sequence[Text], records: Sequence[Mapping[str, Any]]
+) -> Iterator[str]:
+    """Yield lines of CSV: the columns of the examples, prediction and probability.
+
+    The prediction is the class of a text, else a JSON object.
+
+    >>> rows = [Text(2, "fine", fields={"id": "7", "text": "fine"})]
+    >>> record = {"texts": ["fine"], "label": "good", "probabilities": {"good": 0.9}}
+    >>> list(table(rows, [record]))
+    ['id,text,prediction,probability', '7,fine,good,0.9']
+    """
+    names = dict.fromkeys(
+        name for one in examples for name in (one.fields or {"text": ""})
+    )
+    yield _csv([*names, "prediction", "probability"])
+    for text, record in zip(examples, records, strict=True):
+        fields = text.fields or {"text": text.text}
+        label = record.get("label")
+        if "label" in record:
+            found = [label, record["probabilities"][label]]
+        else:
+            kept = {k: v for k, v in record.items() if k not in ("id", "question")}
+            found = [json.dumps(kept, ensure_ascii=False) if kept else "", ""]
+        yield _csv([*(fields.get(name, "") for name in names), *found])
+
+
+def _csv(fields: Sequence[object]) -> str:
+    written = io.StringIO()
+    csv.writer(written, lineterminator="").writerow(fields)
+    return written.getvalue()
 
 
 def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:

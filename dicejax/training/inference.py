@@ -157,13 +157,27 @@ def predict_texts(
     return results
 
 
-def read_texts(path: str, form: Format) -> list[Text]:
+def text_columns(folder: str) -> tuple[str, ...]:
+    """Return the columns that hold the texts in a run's data, by default "text".
+
+    Raises:
+      InputError: the folder holds no run.
+    """
+    data = Run.open(folder).experiment().data
+    names = (getattr(data, "first", None), getattr(data, "second", None))
+    return tuple(name for name in names if isinstance(name, str)) or ("text",)
+
+
+def read_texts(
+    path: str, form: Format, columns: Sequence[str] = ("text",)
+) -> list[Text]:
     """Read examples of a file, see `data.texts`; "-" is standard input.
 
     Raises:
       InputError: see `data.texts.read`.
     """
-    return text_files.read(path, form, sys.stdin.buffer if path == "-" else None)
+    stream = sys.stdin.buffer if path == "-" else None
+    return text_files.read(path, form, stream, columns)
 
 
 def _parsed(task: Task, one: Text, path: str | None) -> Any:
