@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import numpy as np
-from tokenizers import Tokenizer
 
-from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
-from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, shown
 from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
-
-HEAD = "label"
+from dicejax.tasks.task import IGNORED, Predicted, Target
+from dicejax.tasks.texts import HEAD, TextTask, shown_texts
 
 
 class Decision(NamedTuple):
@@ -37,7 +32,7 @@ class Decision(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Classification(Task):
+class Classification(TextTask):
     """One class for each text or pair of texts.
 
     Of two classes the last in the order of their names is the positive one, unless
@@ -52,8 +47,7 @@ class Classification(Task):
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
-    reads_words: ClassVar[bool] = False
-    default_threshold: ClassVar[float | None] = 0.5
+    told: ClassVar[str] = "class"
 
     primary_metric: Literal["f1", "accuracy", "matthews"] = "f1"
     positive: str | None = None
@@ -71,7 +65,7 @@ class Classification(Task):
           InputError: an example has no class, there is but one, `positive` is none of
             them, or a threshold is to be tuned and there are more than two.
         """
-        _require_labels("train", examples)
+        self.require_gold("train", examples)
         names = sorted({example.label for example in examples})
         listed = ", ".join(map(shown, names))
         if len(names) < 2:
@@ -86,11 +80,15 @@ class Classification(Task):
             )
         return tuple(sorted(names, key=lambda name: name == self.positive))
 
-    def texts(self, examples: Sequence[LabelledText]) -> Iterable[str]:
-        """Yield the words of all texts."""
-        for example in examples:
-            yield from example.first.split()
-            yield from (example.second or "").split()
+    def gold(self, example: LabelledText) -> tuple[str] | None:
+        """Return the class."""
+        return None if example.label is None else (example.label,)
+
+    def encoded(
+        self, gold: Sequence[str] | None, index: Mapping[str, int]
+    ) -> int | np.ndarray:
+        """Return the number of the class; `IGNORED` if it is unknown."""
+        return IGNORED if gold is None else index.get(gold[0], IGNORED)
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, SequenceHead], ...]:
         """Return a head with logits of all classes for each sequence."""
@@ -100,59 +98,10 @@ class Classification(Task):
         """Return one class per sequence."""
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
-    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
-        """Return the layout of an item's arrays."""
-        return BatchLayout(
-            tokens={"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0},
-            sequences={HEAD: IGNORED},
-            places={"summary_positions": -1},
-        )
-
-    def encode(
-        self,
-        examples: Sequence[LabelledText],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
-    ) -> list[Item]:
-        """Encode each text or pair as one item; its detail: whether it was cut.
-
-        The longer text is truncated; unknown classes are left out of the loss.
-        """
-        index = {label: number for number, label in enumerate(labels)}
-        items = []
-        for number, (example, whole) in enumerate(
-            zip(examples, _pieces(examples, tokenizer), strict=True)
-        ):
-            try:
-                pieces = whole.shortened(max_length, longer_first=True)
-            except ValueError as error:
-                raise InputError(f"max_length: {error}; make it larger") from error
-            arrays = {
-                "input_ids": pieces.ids,
-                "token_type_ids": pieces.token_types,
-                HEAD: index.get(example.label, IGNORED),
-                "summary_positions": pieces.summary,
-            }
-            items.append(Item(arrays, number, len(pieces) < len(whole)))
-        return items
-
     def predicted(self, outputs, batch) -> Predicted:
         """Take the probability of each class, `[B, S, C]`."""
         del batch
         return Predicted(sequences={HEAD: jax.nn.softmax(outputs[HEAD], axis=-1)})
-
-    def decode(
-        self,
-        example: LabelledText,
-        items: Sequence[Item],
-        outputs: Sequence[Outputs],
-        labels: Sequence[str],
-    ) -> dict[str, float]:
-        """Return the probability of each class."""
-        del example, items
-        (output,) = outputs
-        return dict(zip(labels, output[HEAD].tolist(), strict=True))
 
     def decide(
         self, found: dict[str, float], threshold: float | None = None
@@ -190,7 +139,7 @@ class Classification(Task):
         Raises:
           InputError: an example has no class.
         """
-        _require_labels("test", examples)
+        self.require_gold("test", examples)
         names = [*labels, *sorted({e.label for e in examples} - set(labels))]
         index = {name: number for number, name in enumerate(names)}
         gold = np.array([index[example.label] for example in examples])
@@ -245,73 +194,11 @@ class Classification(Task):
         )
         return np.stack([2.0 * (wanted & given), 1.0 * wanted + given], axis=-1)
 
-    def warnings(
-        self,
-        split: str,
-        examples: Sequence[LabelledText],
-        items: Sequence[Item],
-        labels: Sequence[str],
-    ) -> list[str]:
-        """Warn of classes that train lacks, and of truncated texts.
-
-        Raises:
-          InputError: an example has no class.
-        """
-        _require_labels(split, examples)
-        counts = Counter(example.label for example in examples)
-        said = [
-            f"{split} has {count} example{'s' if count > 1 else ''} of class "
-            f"{shown(label)}, which train lacks: counted as wrong"
-            for label, count in sorted(counts.items(), key=str)
-            if label is not None and label not in labels
-        ]
-        cut = sum(item.detail for item in items)
-        if cut:
-            said.append(
-                f"{cut} of {len(items)} {split} texts ({cut / len(items):.0%}) are cut "
-                f"off at {max(map(len, items))} tokens; raise --training.max_length"
-            )
-        return said
-
-    def parse(self, line: str, number: int) -> LabelledText:
-        """Take a text, or two with a tab between them."""
-        first, *rest = line.split("\t")
-        if len(rest) > 1:
-            raise InputError(f"text {number} has {len(rest)} tabs; want one at most")
-        second = rest[0] if rest else None
-        return LabelledText(first.strip(), second, None, str(number - 1), number)
-
     def show(
         self, example: LabelledText, prediction: Decision
     ) -> tuple[dict[str, Any], list[str]]:
         """Format the class and its probability."""
-        texts = [example.first] + ([] if example.second is None else [example.second])
+        texts = shown_texts(example)
         record = {"texts": texts, **prediction._asdict()}
         chance = prediction.probabilities[prediction.label]
         return record, [*texts, f"  {prediction.label}  ({chance:.3f})"]
-
-
-def _require_labels(split: str, examples: Sequence[LabelledText]) -> None:
-    without = [example.id for example in examples if example.label is None]
-    if without:
-        raise InputError(
-            f"{len(without)} of {len(examples)} examples of {split} have no label, "
-            f"{shown(without[0])} among them: there is nothing to compare with; name a "
-            f"labelled one (--data.{split})"
-        )
-
-
-def _pieces(
-    examples: Sequence[LabelledText], tokenizer: Tokenizer
-) -> list[tokenize.EncodedText]:
-    firsts = [example.first for example in examples]
-    pairs = [example.second for example in examples]
-    if all(pair is None for pair in pairs):
-        return tokenize.encode_texts(tokenizer, firsts)
-    if any(pair is None for pair in pairs):
-        place = next(n for n, pair in enumerate(pairs) if pair is None)
-        raise InputError(
-            f"example {examples[place].id} is one text, others are pairs; give all "
-            "texts a second, or none"
-        )
-    return tokenize.encode_texts(tokenizer, firsts, pairs)

@@ -6,6 +6,7 @@ from typing import Any
 
 from dicejax.data.examples import (
     LabelledText,
+    MultiLabelText,
     ReadingExample,
     Sentence,
     SpanQuery,
@@ -34,9 +35,10 @@ def described(example: Any) -> tuple[str, str]:
         text, gold = " ".join(example.words), "; ".join(spans)
     elif isinstance(example, TaggedWords):
         text, gold = " ".join(example.words), " ".join(example.labels)
-    elif isinstance(example, LabelledText):
+    elif isinstance(example, LabelledText | MultiLabelText):
         text = " | ".join(part for part in (example.first, example.second) if part)
-        gold = example.label or ""
+        one_class = isinstance(example, LabelledText)
+        gold = (example.label if one_class else ", ".join(example.labels or ())) or ""
     elif isinstance(example, ReadingExample):
         text = f"{example.question} | {example.context}"
         gold = "; ".join(dict.fromkeys(gold_texts(example)))

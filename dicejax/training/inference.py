@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,13 +32,14 @@ class Evaluation:
     Attributes:
       step: of the checkpoint.
       scores: with the task's default threshold, if it has one.
-      threshold: tuned on dev when the run was trained; None without tuning.
+      threshold: tuned on dev when the run was trained, one or by label; None without
+        tuning.
       tuned: the scores with it.
     """
 
     step: int
     scores: Scores
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     tuned: Scores | None = None
 
 
@@ -198,8 +199,8 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: found}
 
 
-def _tuned(run: Run, which: Which) -> float | None:
-    """Return the threshold tuned on dev, if this is the best checkpoint."""
+def _tuned(run: Run, which: Which) -> float | Mapping[str, float] | None:
+    """Return what was tuned on dev, if this is the best checkpoint."""
     tuned = run.result().get("threshold") if which == "best" else None
     return None if tuned is None else tuned["threshold"]
 

@@ -213,9 +213,7 @@ class Setup:
             mesh=mesh,
         )
 
-    def score(
-        self, found: Sequence[Any], split: str, threshold: float | None = None
-    ) -> Scores:
+    def score(self, found: Sequence[Any], split: str, threshold: Any = None) -> Scores:
         """Score the predictions for a split."""
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
