@@ -297,6 +297,8 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
     folder, setup = _described(experiment, warn)
     if folder is not None:
         weights = huggingface.read_weights(folder, setup.network)
+        for note in weights.notes:
+            warn(note)
         setup = dataclasses.replace(setup, weights=weights)
     else:
         setup.network.check_memory("encoder")
