@@ -52,6 +52,7 @@ class Evaluate:
     def __call__(self, console: Console) -> None:
         """Score and print."""
         from dicejax.cli import prediction
+        from dicejax.metrics.thresholds import shown
         from dicejax.training.inference import evaluate
 
         if self.predictions is not None:
@@ -72,8 +73,8 @@ class Evaluate:
         show(scores(content, what))
         for kind, row in sorted(content["per_type"].items()):
             show("  " + scores(row, kind))
-        if found.tuned is not None:
-            tuned = f"{what}, threshold {found.threshold:.3g} of dev"
+        if found.tuned is not None and found.threshold is not None:
+            tuned = f"{what}, {shown(found.threshold)} of dev"
             show(scores(found.tuned.to_json(), tuned))
 
 

@@ -14,6 +14,7 @@ from etils import epath
 from jax.sharding import Mesh
 
 from dicejax.comparison.jobs import BASELINE, Job, Outcome
+from dicejax.metrics import thresholds
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.lock import locked
@@ -103,7 +104,9 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             found = _Controls(setup, mesh, params).scored()
             run.write_baselines(found)
         for name, control in found.items():
-            said = f"{control['value']:g}, dev {100 * control['dev_score']:.2f}"
+            value = control["value"]
+            told = thresholds.shown(value) if isinstance(value, dict) else f"{value:g}"
+            said = f"{told}, dev {100 * control['dev_score']:.2f}"
             say(f"{job.loss} seed {job.seed}: {name} {said}")
 
 
@@ -160,7 +163,7 @@ class _Controls:
         return scored
 
     def _with_own_threshold(self) -> dict[str, Any]:
-        """Tune the task's own decision threshold."""
+        """Tune the task's own decision threshold, or those of its labels."""
         (dev,), (test,) = self._search("dev", [{}]), self._search("test", [{}])
         data = self._setup.data
         tuned = self._setup.experiment.task.tune(data.corpus.dev, dev, data.labels)
@@ -169,7 +172,7 @@ class _Controls:
         return self._control(threshold, score, test, threshold)
 
     def _control(
-        self, value: float, dev: float, found: Any, threshold: float | None = None
+        self, value: Any, dev: float, found: Any, threshold: Any = None
     ) -> dict[str, Any]:
         task, data = self._setup.experiment.task, self._setup.data
         examples = data.corpus.test
@@ -191,7 +194,7 @@ class _Controls:
             return []
         return self._predict.search(self._params, examples, items, shifts=shifts).found
 
-    def _score(self, split: str, found: Any, threshold: float | None = None) -> float:
+    def _score(self, split: str, found: Any, threshold: Any = None) -> float:
         task, data = self._setup.experiment.task, self._setup.data
         examples = getattr(data.corpus, split)
         scores = task.score_found(examples, found, data.labels, threshold)

@@ -10,6 +10,7 @@ from dicejax.data.tags import Span
 __all__ = [
     "AnswerSpan",
     "LabelledText",
+    "MultiLabelText",
     "ReadingExample",
     "Sentence",
     "Span",
@@ -121,6 +122,26 @@ class LabelledText:
     first: str
     second: str | None
     label: str | None
+    id: str
+    line: int
+
+
+@dataclasses.dataclass(frozen=True)
+class MultiLabelText:
+    """A text or a pair of texts, and any number of labels.
+
+    Attributes:
+      first: the text, or the first of the pair.
+      second: second of the pair, or None.
+      labels: labels that hold, in the order of the file, perhaps none; or None where
+        they are unknown, as in texts to predict.
+      id: identifier in the file, or row number from 0.
+      line: line of the file, from 1.
+    """
+
+    first: str
+    second: str | None
+    labels: tuple[str, ...] | None
     id: str
     line: int
 

@@ -99,8 +99,8 @@ class BatchLayout:
 
     Args:
       tokens: a number per token, int `[n]`; in a batch `[B, T]`.
-      sequences: one number per example, such as a class; in a batch `[B, S]`, where S
-        is the most examples in a row.
+      sequences: one number per example, such as a class, in a batch `[B, S]`, where S
+        is the most examples in a row; or an array of one shape, `[B, S, ...]`.
       places: one number that counts tokens from the example's first; in a batch `[B,
         S]`, counted from the row's first. Negative numbers stay as they are.
     """
@@ -116,6 +116,7 @@ def fill(
     layout: BatchLayout,
     *,
     sequences: int | None = None,
+    like: Mapping[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
     """Lay examples out as a batch of packed rows.
 
@@ -124,6 +125,7 @@ def fill(
       max_length: T, the width of the batch.
       layout: description of the arrays.
       sequences: S, maximum number of examples per row; None: that of this batch.
+      like: an example that tells the shapes of arrays where all rows are empty.
 
     Returns:
       int32 arrays: those of the layout, `segment_ids` `[B, T]` (1, 2, ... in the row, 0
@@ -156,8 +158,8 @@ def fill(
     is_token = np.arange(max_length) < widths[:, None]
     is_example = np.arange(sequences) < counts[:, None]
 
-    def spread(values, mask: np.ndarray, otherwise: int) -> np.ndarray:
-        array = np.full(mask.shape, otherwise, np.int32)
+    def spread(values: np.ndarray, mask: np.ndarray, otherwise: int) -> np.ndarray:
+        array = np.full(mask.shape + values.shape[1:], otherwise, np.int32)
         array[mask] = values
         return array
 
@@ -165,8 +167,9 @@ def fill(
     for name, otherwise in layout.tokens.items():
         batch[name] = spread(_in_line(examples, name, lengths), is_token, otherwise)
     for name, otherwise in layout.sequences.items():
-        values = [example[name] for example in examples]
-        batch[name] = spread(values, is_example, otherwise)
+        shape = np.shape(examples[0][name] if examples else (like or {}).get(name, 0))
+        values = np.array([example[name] for example in examples], int)
+        batch[name] = spread(values.reshape(-1, *shape), is_example, otherwise)
     # An example's place in its row: its number, and its first token.
     number = np.arange(len(examples)) - np.repeat(first_example[:-1], counts)
     start = first_token[:-1] - np.repeat(row_start[:-1], counts)

@@ -118,6 +118,7 @@ class Batches:
             width,
             self._layout,
             sequences=self.sequences,
+            like=None if any(here) else self._examples[0],
         )
         if plan.weights is not None:
             first, last = (bounds[min(row, len(rows))] for row in (start, stop))

@@ -182,27 +182,41 @@ def scores(
         classes = [c for c in range(matrix.classes) if gold[c] or predicted[c]]
     elif not all(0 <= c < matrix.classes for c in classes):
         raise ValueError(f"classes {classes} are not all among {matrix.classes}")
-    per_class = tuple(map(_class_scores, correct, predicted, gold))
+    per_class = tuple(map(class_scores, correct, predicted, gold))
     chosen = [per_class[c] for c in classes]
     return ClassificationScores(
         accuracy=quotients.ratio(sum(correct), matrix.total),
         matthews=_matthews(matrix),
-        macro=ClassScores(
-            precision=quotients.mean(one.precision for one in chosen),
-            recall=quotients.mean(one.recall for one in chosen),
-            f1=quotients.mean(one.f1 for one in chosen),
-            support=sum(one.support for one in chosen),
-        ),
+        macro=macro(chosen),
         per_class=per_class,
     )
 
 
-def _class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
+def class_scores(correct: int, predicted: int, gold: int) -> ClassScores:
+    """Compute the scores of one class from its counts.
+
+    >>> class_scores(1, 2, 4)
+    ClassScores(precision=0.5, recall=0.25, f1=0.3333333333333333, support=4)
+    """
     return ClassScores(
         precision=quotients.ratio(correct, predicted),
         recall=quotients.ratio(correct, gold),
         f1=quotients.ratio(2 * correct, predicted + gold),
         support=gold,
+    )
+
+
+def macro(classes: Sequence[ClassScores]) -> ClassScores:
+    """Average the scores of classes, unweighted; the support is their sum.
+
+    >>> macro([class_scores(1, 1, 2), class_scores(0, 1, 0)]).precision
+    0.5
+    """
+    return ClassScores(
+        precision=quotients.mean(one.precision for one in classes),
+        recall=quotients.mean(one.recall for one in classes),
+        f1=quotients.mean(one.f1 for one in classes),
+        support=sum(one.support for one in classes),
     )
 
 

@@ -12,10 +12,12 @@ from dicejax.metrics.spans import SpanScores
 def heading(name: str) -> str:
     """Return the display name of a score.
 
-    >>> heading("f1"), heading("macro_f1")
-    ('F1', 'macro F1')
+    >>> heading("f1"), heading("macro_f1"), heading("lrap")
+    ('F1', 'macro F1', 'LRAP')
     """
-    return " ".join("F1" if part == "f1" else part for part in name.split("_"))
+    capital = {"f1", "lrap"}
+    parts = (part.upper() if part in capital else part for part in name.split("_"))
+    return " ".join(parts)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -53,6 +53,46 @@ class TunedThreshold:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class TunedThresholds:
+    """A tuned threshold for each label, with their scores.
+
+    Attributes:
+      threshold: by label; scores that are not below it count as positive.
+      f1: mean over labels of the F1 on the examples it was chosen from.
+      default_threshold: threshold without tuning.
+      default_f1: the mean F1 with it, on the same examples.
+      examples: number of examples.
+      tuned: number of labels whose threshold is not the default.
+    """
+
+    threshold: Mapping[str, float]
+    f1: float
+    default_threshold: float
+    default_f1: float
+    examples: int
+    tuned: int
+
+    def __str__(self) -> str:
+        return (
+            f"macro F1 {self.f1:.4f} with {self.tuned} of {len(self.threshold)} "
+            f"thresholds tuned on {self.examples} examples; {self.default_f1:.4f} at "
+            f"{self.default_threshold:.4g}"
+        )
+
+
+def shown(threshold: float | Mapping[str, float]) -> str:
+    """Return a threshold, or the range of those of labels, for the terminal.
+
+    >>> shown(0.25), shown({"rare": 0.125, "usual": 0.5})
+    ('threshold 0.25', 'thresholds 0.125 to 0.5')
+    """
+    if not isinstance(threshold, Mapping):
+        return f"threshold {threshold:.3g}"
+    values = threshold.values()
+    return f"thresholds {min(values):.3g} to {max(values):.3g}"
+
+
 def tune(
     scores: ArrayLike,
     gold: ArrayLike,
@@ -95,6 +135,42 @@ def tune(
     scores = arrays.numbers(scores[where], "scores")
     gold = arrays.truths(gold[where], "gold")
     return _best_cut(scores, gold, int(gold.sum()), default)
+
+
+def tune_per_label(
+    scores: ArrayLike,
+    gold: ArrayLike,
+    labels: Sequence[str],
+    *,
+    default: float = 0.5,
+) -> TunedThresholds:
+    """Choose the threshold with the best F1 of each label, as `tune` does.
+
+    A label without positives keeps the default.
+
+    >>> scores, gold = [[0.9, 0.3], [0.2, 0.2], [0.1, 0.1]], [[1, 1], [0, 0], [0, 0]]
+    >>> print(tune_per_label(scores, gold, ["usual", "rare"]).threshold)
+    {'usual': 0.5, 'rare': 0.25}
+
+    Args:
+      scores: [N, C], such as probabilities.
+      gold: [N, C], 1 or True where a label holds.
+      labels: names of the C labels.
+      default: threshold without tuning.
+
+    Raises:
+      ValueError: as `tune`; or not as many labels as columns.
+    """
+    columns = zip(labels, np.asarray(scores).T, np.asarray(gold).T, strict=True)
+    found = {label: tune(*pair, default=default) for label, *pair in columns}
+    return TunedThresholds(
+        threshold={label: one.threshold for label, one in found.items()},
+        f1=quotients.mean(one.f1 for one in found.values()),
+        default_threshold=default,
+        default_f1=quotients.mean(one.default_f1 for one in found.values()),
+        examples=len(np.asarray(scores)),
+        tuned=sum(one.threshold != default for one in found.values()),
+    )
 
 
 def tune_spans(

@@ -9,10 +9,12 @@
 | `MachineReading` | `Sentence` | starts, ends and matches for a query per type |
 | `QuestionAnswering` | `ReadingExample` | start and end of an answer |
 | `Classification` | `LabelledText` | a class per text or pair |
+| `MultiLabelClassification` | `MultiLabelText` | any number of labels per text |
 """
 
 from dicejax.tasks.classification import Classification
 from dicejax.tasks.machine_reading import MachineReading
+from dicejax.tasks.multi_label import MultiLabelClassification
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.tagging import Tagging
 from dicejax.tasks.task import Item, Predicted, Target, Task
@@ -24,6 +26,7 @@ __all__ = [
     "Item",
     "JointTagging",
     "MachineReading",
+    "MultiLabelClassification",
     "Predicted",
     "QuestionAnswering",
     "Tagging",

@@ -10,6 +10,7 @@ import numpy as np
 
 from dicejax.data.examples import (
     LabelledText,
+    MultiLabelText,
     ReadingExample,
     Sentence,
     SpanQuery,
@@ -39,9 +40,10 @@ def described(example: Any) -> tuple[str, str]:
         text, gold = " ".join(example.words), "; ".join(spans)
     elif isinstance(example, TaggedWords):
         text, gold = " ".join(example.words), " ".join(example.labels)
-    elif isinstance(example, LabelledText):
+    elif isinstance(example, LabelledText | MultiLabelText):
         text = " | ".join(part for part in (example.first, example.second) if part)
-        gold = example.label or ""
+        one_class = isinstance(example, LabelledText)
+        gold = (example.label if one_class else ", ".join(example.labels or ())) or ""
     elif isinstance(example, ReadingExample):
         text = f"{example.question} | {example.context}"
         gold = "; ".join(dict.fromkeys(gold_texts(example)))
@@ -112,6 +114,8 @@ def _gold(task: Task, example: Any) -> dict[str, Any]:
             return task.show(example, example.labels)[0]
         case LabelledText():
             return {"label": example.label}
+        case MultiLabelText():
+            return {"labels": list(example.labels or ())}
         case ReadingExample():
             return {"answers": list(dict.fromkeys(gold_texts(example)))}
     return {}

@@ -15,7 +15,7 @@ from tokenizers import Tokenizer
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.metrics.scores import Scores
-from dicejax.metrics.thresholds import TunedThreshold
+from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import Head
 
 IGNORED = -100
@@ -214,11 +214,12 @@ class Task(abc.ABC):
                 continue
             columns = [np.atleast_1d(item.arrays[name]) for item in items]
             values = np.concatenate(columns) if columns else np.zeros(0, int)
-            known = values[values >= 0]
+            classes = len(target.classes)
             if target.kind == "multi_label":
-                counts[name] = np.bincount(known, minlength=2)[None]
+                rows = values.reshape(-1, max(classes, 1))
+                counts[name] = np.stack([(rows == n).sum(0) for n in (0, 1)], axis=-1)
             else:
-                counts[name] = np.bincount(known, minlength=len(target.classes))
+                counts[name] = np.bincount(values[values >= 0], minlength=classes)
         return counts
 
     @abc.abstractmethod
@@ -244,20 +245,21 @@ class Task(abc.ABC):
           labels: labels of `label_names`.
         """
 
-    def decide(self, found: Any, threshold: float | None = None) -> Any:
+    def decide(self, found: Any, threshold: Any = None) -> Any:
         """Choose the prediction among the candidates of `decode`.
 
         Args:
           found: candidates of one example.
-          threshold: decision threshold; None takes the task's default.
+          threshold: decision threshold, as `tune` finds it; None takes the task's
+            default.
         """
         del threshold
         return found
 
     def tune(
         self, examples: Sequence[Any], found: Sequence[Any], labels: Sequence[str]
-    ) -> TunedThreshold:
-        """Choose the threshold with the best score on examples.
+    ) -> TunedThreshold | TunedThresholds:
+        """Choose the threshold with the best score on examples, or one per label.
 
         Raises:
           ValueError: the task has no threshold.
@@ -279,7 +281,7 @@ class Task(abc.ABC):
         examples: Sequence[Any],
         found: Sequence[Any],
         labels: Sequence[str],
-        threshold: float | None = None,
+        threshold: Any = None,
     ) -> Scores:
         """Decide for each example's candidates, and score the predictions."""
         predictions = [self.decide(one, threshold) for one in found]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,8 @@ class Evaluation:
     Attributes:
       step: of the checkpoint.
       scores: with the task's default threshold, if it has one.
-      threshold: tuned on dev when the run was trained; None without tuning.
+      threshold: tuned on dev when the run was trained, one or by label; None without
+        tuning.
       tuned: the scores with it.
       examples: gold and prediction of each example, by the tuned threshold where there
         is one; see `tasks.described.beside_gold`.
@@ -41,7 +42,7 @@ class Evaluation:
 
     step: int
     scores: Scores
-    threshold: float | None = None
+    threshold: float | Mapping[str, float] | None = None
     tuned: Scores | None = None
     examples: tuple[dict[str, Any], ...] = ()
 
@@ -218,8 +219,8 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: found}
 
 
-def _tuned(run: Run, which: Which) -> float | None:
-    """Return the threshold tuned on dev, if this is the best checkpoint."""
+def _tuned(run: Run, which: Which) -> float | Mapping[str, float] | None:
+    """Return what was tuned on dev, if this is the best checkpoint."""
     tuned = run.result().get("threshold") if which == "best" else None
     return None if tuned is None else tuned["threshold"]
 

@@ -50,7 +50,8 @@ class Result:
       test_data: checksum of the test split.
       test: test scores of the best checkpoint.
       test_at_last_step: test scores of the last checkpoint.
-      threshold: decision threshold tuned on dev, where the task has one.
+      threshold: decision threshold tuned on dev, where the task has one, or one for
+        each label, under "threshold"; and how it was tuned.
       test_with_tuned_threshold: test scores of the best checkpoint with it.
     """
 
@@ -76,7 +77,7 @@ class Result:
     test_data: int | None = None
     test: Mapping[str, Any] | None = None
     test_at_last_step: Mapping[str, Any] | None = None
-    threshold: Mapping[str, float] | None = None
+    threshold: Mapping[str, Any] | None = None
     test_with_tuned_threshold: Mapping[str, Any] | None = None
 
     @classmethod

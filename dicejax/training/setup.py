@@ -213,9 +213,7 @@ class Setup:
             mesh=mesh,
         )
 
-    def score(
-        self, found: Sequence[Any], split: str, threshold: float | None = None
-    ) -> Scores:
+    def score(self, found: Sequence[Any], split: str, threshold: Any = None) -> Scores:
         """Score the predictions for a split."""
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
@@ -299,6 +297,8 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
     folder, setup = _described(experiment, warn)
     if folder is not None:
         weights = huggingface.read_weights(folder, setup.network)
+        for note in weights.notes:
+            warn(note)
         setup = dataclasses.replace(setup, weights=weights)
     else:
         setup.network.check_memory("encoder")

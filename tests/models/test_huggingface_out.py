@@ -110,6 +110,69 @@ def test_a_network_opens_in_pytorch_with_the_same_logits(encoder, task, tmp_path
         np.testing.assert_allclose(mine, wanted.numpy(), atol=1e-4)
 
 
+def test_several_labels_open_in_pytorch_with_the_same_probabilities(encoder, tmp_path):
+    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+    transformers = pytest.importorskip("transformers")
+    head = SequenceHead(classes=3, multi_label=True)
+    network = Network(encoder=encoder, heads=(("label", head),))
+    params, batch = drawn(network), some_batch()
+    names = ("art", "money", "sport")
+    huggingface.write(tmp_path / "out", network, params, labels=names)
+    if encoder.model_type == "xlnet":
+        batch = to_the_left(batch)
+    ours = jax.nn.sigmoid(network.apply(params, batch)["label"])
+    auto = transformers.AutoModelForSequenceClassification
+    model = auto.from_pretrained(tmp_path / "out").eval()
+    assert model.config.problem_type == "multi_label_classification"
+    assert model.config.id2label == dict(enumerate(names))
+    gold = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
+    with torch.no_grad():
+        theirs = model(
+            torch.tensor(batch["input_ids"]),
+            attention_mask=torch.tensor(batch["segment_ids"]),
+            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            labels=gold,
+        )
+    wanted = torch.sigmoid(theirs.logits).numpy()
+    assert np.ptp(wanted) > 0.02
+    np.testing.assert_allclose(ours, wanted, atol=1e-4)
+    # Its own loss, which problem_type chooses, is the mean binary cross-entropy.
+    entropy = -np.where(gold.numpy() == 1, np.log(wanted), np.log1p(-wanted)).mean()
+    assert float(theirs.loss) == pytest.approx(entropy, abs=1e-5)
+    model.save_pretrained(tmp_path / "theirs")
+    back = huggingface.read_weights(tmp_path / "theirs", network)
+    assert (back.new_heads, back.notes) == ((), ())
+    jax.tree.map(np.testing.assert_array_equal, back.params["heads"], params["heads"])
+
+
+@pytest.mark.parametrize("multi_label", [False, True])
+def test_a_head_of_another_problem_is_new_and_said_to_be(
+    encoder, multi_label, tmp_path
+):
+    def network(multi_label):
+        head = SequenceHead(classes=2, multi_label=multi_label)
+        return Network(encoder=encoder, heads=(("label", head),))
+
+    params = network(multi_label).init(jax.random.key(0))
+    folder = tmp_path / "out"
+    huggingface.write(folder, network(multi_label), params)
+    same = huggingface.read_weights(folder, network(multi_label))
+    jax.tree.map(np.testing.assert_array_equal, same.params, params)
+    assert (same.new_heads, same.notes) == ((), ())
+    other = huggingface.read_weights(folder, network(not multi_label))
+    kinds = ["single_label_classification", "multi_label_classification"]
+    (note,) = other.notes
+    assert other.new_heads == ("label",) and other.params["heads"] == {}
+    assert f"problem_type is '{kinds[multi_label]}'" in note
+    assert f"the task's is '{kinds[not multi_label]}'" in note
+    # Most folders do not say it: the head is taken if it has the shape.
+    content = json.loads((folder / "config.json").read_text())
+    del content["problem_type"]
+    (folder / "config.json").write_text(json.dumps(content))
+    for kind in (False, True):
+        assert huggingface.read_weights(folder, network(kind)).new_heads == ()
+
+
 @pytest.mark.parametrize("task", HEADS)
 def test_what_is_written_is_read_back_bit_for_bit(encoder, task, tmp_path):
     network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))

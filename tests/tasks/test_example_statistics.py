@@ -3,9 +3,21 @@
 import numpy as np
 import pytest
 
-from dicejax.data.examples import LabelledText, Sentence, Span, TaggedWords
+from dicejax.data.examples import (
+    LabelledText,
+    MultiLabelText,
+    Sentence,
+    Span,
+    TaggedWords,
+)
 from dicejax.errors import InputError
-from dicejax.tasks import Classification, QuestionAnswering, Tagging, WordTagging
+from dicejax.tasks import (
+    Classification,
+    MultiLabelClassification,
+    QuestionAnswering,
+    Tagging,
+    WordTagging,
+)
 from dicejax.tasks.answers import Answer
 from dicejax.tasks.classification import Decision
 from dicejax.tasks.words import NONE, JointTagging
@@ -83,6 +95,19 @@ def test_classes(classes, primary_metric):
         Classification(primary_metric="matthews").example_statistics(
             examples, decided, names
         )
+
+
+@pytest.mark.parametrize("primary_metric", ["micro_f1", "macro_f1", "lrap"])
+def test_several_labels(primary_metric):
+    names = ["a", "b", "c", "absent"]
+    task = MultiLabelClassification(primary_metric=primary_metric)
+    examples, decided = [], []
+    for number in range(60):
+        labels = tuple(name for name in (*"abc", "new") if RNG.random() < 0.4)
+        examples.append(MultiLabelText("a", None, labels, str(number), number))
+        chances = dict(zip(names, RNG.random(4).tolist(), strict=True))
+        decided.append(task.decide(chances))
+    agree(task, examples, decided, names)
 
 
 @pytest.mark.parametrize("unanswerable", [False, True])

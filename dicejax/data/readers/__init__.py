@@ -11,6 +11,7 @@ r"""Readers, one per file format.
 | `classification` | tab-separated texts: MRPC, QQP, SST-2          | `LabelledText`   |
 |                  | a label and a sentence: `read_label_first`     | `LabelledText`   |
 | `json_lines`     | an object per line, texts: `read_texts`        | `LabelledText`   |
+|                  | texts with labels: `read_multi_label`          | `MultiLabelText` |
 |                  | words with tags, texts with entities           | `Sentence`       |
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 

@@ -1,4 +1,4 @@
-"""JSON lines: texts with a class; words with tags, or texts with entities."""
+"""JSON lines: texts with a class or labels; words with tags, texts with entities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeVar
 
 from dicejax import files, json_text
 from dicejax.data import tags
-from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
 from dicejax.data.readers import annotations
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
@@ -63,6 +63,52 @@ def read_texts(
             texts[0],
             texts[1] if second is not None else None,
             _class(record.get(label), label, names),
+            _id(record, row),
+            number,
+        )
+
+    return _read(path, example, "texts", on_error)
+
+
+def read_multi_label(
+    path: str | os.PathLike[str],
+    *,
+    first: str = "text",
+    second: str | None = None,
+    labels: str = "labels",
+    names: Sequence[str] = (),
+    on_error: OnError | None = None,
+) -> list[MultiLabelText]:
+    r"""Read texts or pairs with any number of labels, an object per line.
+
+    An empty list means that no label holds. A text whose labels are missing or null has
+    unknown ones: it can be predicted.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.jsonl"
+    >>> _ = path.write_text('{"text": "a fine film", "labels": ["film", "praise"]}\n')
+    >>> read_multi_label(path)[0].labels
+    ('film', 'praise')
+
+    Args:
+      path: see `readers`.
+      first: field of the text, or of the first of a pair.
+      second: field of the second of a pair.
+      labels: field of the labels: a list of texts or of whole numbers.
+      names: names of whole numbers, from 0; none keeps them as they are.
+      on_error: see `readers`.
+
+    Raises:
+      InputError: a line is no object, lacks a text, or has an empty one; labels are no
+        list; a label occurs twice, is blank, is neither text nor a whole number, or has
+        no name.
+    """
+
+    def example(record: dict, row: int, number: int) -> MultiLabelText:
+        return MultiLabelText(
+            _text(record, first),
+            None if second is None else _text(record, second),
+            _labels(record, labels, names),
             _id(record, row),
             number,
         )
@@ -203,7 +249,10 @@ def _class(value: object, field: str, names: Sequence[str]) -> str | None:
     if type(value) is float:
         what = f"{shown(field)} is {shown(value)}, a number and no class"
         raise Flaw(what, "name classes: regression is not for this tool")
-    label = json_text.value_of(value, str)
+    try:
+        label = json_text.value_of(value, str)
+    except Flaw as flaw:
+        raise Flaw(f"{shown(field)} {flaw.what}", flaw.do) from None
     check_label(label, names or None)
     return label
 
@@ -213,6 +262,23 @@ def _named(value: int, field: str, names: Sequence[str]) -> str:
         what = f"{shown(field)} is {shown(value)}, but names are given for 0 to"
         raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
     return names[value]
+
+
+def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] | None:
+    if record.get(field) is None:
+        return None
+    found: dict[str, None] = {}
+    for place, value in enumerate(json_text.field(record, field, list)):
+        where = f"{field}[{place}]"
+        if isinstance(value, str) and not value.strip():
+            raise Flaw(f"{shown(where)} is blank", "remove it")
+        label = _class(value, where, names)
+        if label is None:
+            raise Flaw(f"{shown(where)} is null", "remove it")
+        if label in found:
+            raise Flaw(f"{shown(field)} has {shown(label)} twice", "remove one")
+        found[label] = None
+    return tuple(found)
 
 
 class _Words(NamedTuple):

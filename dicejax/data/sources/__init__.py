@@ -12,6 +12,7 @@
 | `CsvFiles` | CSV with any separator: a text or a pair and a class | `LabelledText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
 | `JsonTexts` | JSON lines: a text or a pair and a class | `LabelledText` |
+| `JsonMultiLabelTexts` | JSON lines: a text or a pair and labels | `MultiLabelText` |
 | `JsonSentences` | JSON lines: words and tags, or a text and entities | `Sentence` |
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
 | `SyntheticNER` | none: generated sentences | `Sentence` |
@@ -29,7 +30,11 @@ from dicejax.data.sources.files import (
     TensorflowDataset,
     WordLabelFiles,
 )
-from dicejax.data.sources.json_lines import JsonSentences, JsonTexts
+from dicejax.data.sources.json_lines import (
+    JsonMultiLabelTexts,
+    JsonSentences,
+    JsonTexts,
+)
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.sources.synthetic import SyntheticNER
 
@@ -41,6 +46,7 @@ __all__ = [
     "Corpus",
     "CsvFiles",
     "FileSource",
+    "JsonMultiLabelTexts",
     "JsonSentences",
     "JsonTexts",
     "LabelFirstFiles",

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from etils import epath
 
-from dicejax.data.examples import LabelledText, Sentence
+from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
 from dicejax.data.readers import json_lines
 from dicejax.data.readers.skipping import OnError
 from dicejax.data.sources.source import FileSource
@@ -44,6 +44,42 @@ class JsonTexts(FileSource):
             first=self.first,
             second=self.second,
             label=self.label,
+            names=self.names,
+            on_error=on_error,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonMultiLabelTexts(FileSource):
+    """Texts or pairs with any number of labels, a JSON object per line.
+
+    Args:
+      first: field of the text, or of the first of a pair.
+      second: field of the second of a pair.
+      labels: field of the labels: a list of texts or of whole numbers.
+      names: names of labels that are whole numbers, from 0; empty keeps the numbers.
+    """
+
+    several: ClassVar[str] = "texts"
+
+    train: str = "train.jsonl"
+    dev: str | None = "dev.jsonl"
+    test: str | None = "test.jsonl"
+    first: str = "text"
+    second: str | None = None
+    labels: str = "labels"
+    names: tuple[str, ...] = ()
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[MultiLabelText]:
+        """Read one file."""
+        del on_repair
+        return json_lines.read_multi_label(
+            path,
+            first=self.first,
+            second=self.second,
+            labels=self.labels,
             names=self.names,
             on_error=on_error,
         )

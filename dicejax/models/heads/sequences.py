@@ -23,9 +23,15 @@ class SequenceHead(Head):
     The summary is the encoder's (`encoder.SequenceSummary`): BERT's pooler, XLNet's
     summary of the last token. Logits are `[B, C]`, one row one sequence; `[B, S, C]` if
     the batch has `summary_positions` (see `heads`).
+
+    Args:
+      classes: number of classes, C.
+      multi_label: whether each class has its own sigmoid; the logits are the same, but
+        not what they mean to a reader of the exported model.
     """
 
     classes: int
+    multi_label: bool = False
 
     def build(self, encoder, *, dtype, rngs) -> SequenceClassifier:
         """Make the module."""

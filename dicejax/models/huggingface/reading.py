@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
 from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
 from dicejax.models.encoder import EncoderConfig, encoder_configs
+from dicejax.models.heads import SequenceHead
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
 from dicejax.models.network import Network, Params
 
@@ -214,10 +215,12 @@ class Weights:
       params: the nested dict of the encoder under "encoder", and of each head found in
         the folder under "heads"; float32 NumPy arrays, layers stacked.
       new_heads: names of the heads not found.
+      notes: why heads that are there were not taken.
     """
 
     params: Params
     new_heads: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def over(self, params: Params) -> Params:
         """Return initial parameters with these in their place."""
@@ -225,8 +228,16 @@ class Weights:
         return params | {"encoder": self.params["encoder"], "heads": heads}
 
 
+def problem_type(head: SequenceHead) -> str:
+    """Return the `problem_type` in the `config.json` of a model with this head."""
+    kind = "multi_label" if head.multi_label else "single_label"
+    return f"{kind}_classification"
+
+
 def read_weights(folder: Path, network: Network) -> Weights:
     """Read the weights of an encoder, and of its heads where they fit.
+
+    A head of sequences does not fit where `config.json` has another `problem_type`.
 
     Args:
       folder: holds `model.safetensors`, or its shards with
@@ -272,12 +283,36 @@ def read_weights(folder: Path, network: Network) -> Weights:
     fitting = {
         name: every for name, every in heads.items() if not any(_misfits(every, found))
     }
+    notes = _other_problems(folder, network, fitting)
+    fitting = {name: every for name, every in fitting.items() if name not in notes}
     chosen = [*wanted, *itertools.chain(*fitting.values())]
     values = _read({found[tensor.name] for tensor in chosen})
     arrays = {tensor.name: values[found[tensor.name]] for tensor in chosen}
     read = {name: _assemble(every, arrays) for name, every in fitting.items()}
     new = tuple(name for name, _ in network.heads if name not in fitting)
-    return Weights({"encoder": _assemble(wanted, arrays), "heads": read}, new)
+    params = {"encoder": _assemble(wanted, arrays), "heads": read}
+    return Weights(params, new, tuple(notes.values()))
+
+
+def _other_problems(
+    folder: Path, network: Network, fitting: Collection[str]
+) -> dict[str, str]:
+    """Return a note for each head whose shapes fit, but not its `problem_type`."""
+    heads = [
+        (name, head)
+        for name, head in network.heads
+        if isinstance(head, SequenceHead) and name in fitting
+    ]
+    if not heads:
+        return {}
+    file = folder / CONFIG
+    given = read_json(file).get("problem_type")
+    return {
+        name: f"{file}: problem_type is {shown(given)}, the task's is "
+        f"{problem_type(head)!r}: the head begins with random weights"
+        for name, head in heads
+        if given not in (None, problem_type(head))
+    }
 
 
 def _misfits(wanted: Iterable[Tensor], found: Mapping[str, _Stored]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from dicejax.errors import InputError, first_line
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import Family, family_of, tensors
-from dicejax.models.huggingface.reading import CONFIG, WEIGHTS
+from dicejax.models.huggingface.reading import CONFIG, WEIGHTS, problem_type
 from dicejax.models.network import Network, Params
 
 # Special tokens by the tokenizer's names, and transformers' names.
@@ -148,6 +148,9 @@ def config_content(
     content: dict[str, Any] = {"architectures": [class_name]}
     content |= dataclasses.asdict(network.encoder)
     content |= {"dtype": "float32", "torch_dtype": "float32"}
+    for _, head in network.heads:
+        if isinstance(head, SequenceHead):
+            content["problem_type"] = problem_type(head)
     classes = [
         head.classes
         for _, head in network.heads

@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from dicejax.data.readers.json_lines import read_sentences, read_texts
+from dicejax.data.readers.json_lines import (
+    read_multi_label,
+    read_sentences,
+    read_texts,
+)
 from dicejax.data.readers.skipping import Skipped
 
 
@@ -44,6 +48,24 @@ def test_texts_with_classes_by_name_and_by_number(write):
         ("u", "z", "good"),
     ]
     assert [e.label for e in read_texts(path, **fields)] == ["0", "1"]
+
+
+def test_texts_with_labels_by_name_and_by_number(write):
+    path = write(
+        {"text": " fine ", "labels": ["b", "a"]},
+        {"id": "x", "text": "plain", "labels": []},
+        {"text": "new", "labels": None},
+        {"text": "new"},
+    )
+    found = read_multi_label(path)
+    assert [one.labels for one in found] == [("b", "a"), (), None, None]
+    assert [one.id for one in found] == ["0", "x", "2", "3"]
+    assert (found[0].first, found[0].second, found[0].line) == ("fine", None, 1)
+    path = write({"q": "x", "r": "y", "genres": [2, 0]})
+    fields = {"first": "q", "second": "r", "labels": "genres"}
+    (pair,) = read_multi_label(path, **fields, names=["crime", "war", "love"])
+    assert (pair.second, pair.labels) == ("y", ("love", "crime"))
+    assert read_multi_label(path, **fields)[0].labels == ("2", "0")
 
 
 def test_words_with_tags_by_name_and_by_number(write):
@@ -255,3 +277,31 @@ def test_a_flaw_in_a_list_is_named_by_its_place(write, refusal):
     assert refusal(read_sentences, path).startswith(told)
     path = write({"text": "Anna", "label": [{"start": 0, "end": 4, "labels": []}]})
     assert refusal(read_sentences, path).startswith(":1: label[0] has 0 labels; give")
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ("good", "'labels' is a string, not a list"),
+        (["good", "good"], "'labels' has 'good' twice; remove one"),
+        ([1, "good"], "'labels' has 'good' twice"),
+        (["good", " "], "'labels[1]' is blank"),
+        ([""], "'labels[0]' is blank"),
+        ([None], "'labels[0]' is null"),
+        ([0.5], "'labels[0]' is 0.5, a number and no class"),
+        ([True], "'labels[0]' is true or false, not a string"),
+        ([2], "'labels[0]' is 2, but names are given for 0 to 1"),
+        (["god"], "label 'god' is unknown"),
+        (["a\0b"], "'labels[0]' holds a NUL"),
+        ({"good": 1}, "'labels' is an object, not a list"),
+    ],
+)
+def test_labels_that_cannot_be_read(write, refusal, labels, message):
+    path = write({"text": "fine", "labels": [1]}, {"text": "dull", "labels": labels})
+
+    def read(path, **settings):
+        return read_multi_label(path, names=["bad", "good"], **settings)
+
+    assert refusal(read, path).startswith(":2: ") and message in refusal(read, path)
+    skipped = Skipped()
+    assert len(read(path, on_error=skipped)) == skipped.count == 1

@@ -1,0 +1,227 @@
+"""Labels of texts and of pairs of texts, any number of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import jax
+import numpy as np
+
+from dicejax.data.examples import MultiLabelText
+from dicejax.errors import InputError
+from dicejax.metrics import multi_label, ranking, thresholds
+from dicejax.metrics.scores import Scores
+from dicejax.metrics.thresholds import TunedThresholds
+from dicejax.models.heads import SequenceHead
+from dicejax.tasks.task import IGNORED, Predicted, Target
+from dicejax.tasks.texts import HEAD, TextTask, shown_texts
+
+
+class LabelDecisions(NamedTuple):
+    """The prediction for a text.
+
+    Attributes:
+      labels: those that hold, perhaps none.
+      probabilities: of all labels.
+    """
+
+    labels: tuple[str, ...]
+    probabilities: dict[str, float]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultiLabelClassification(TextTask):
+    """Any number of labels for each text or pair of texts, none included.
+
+    Each label is decided by itself: it holds where its probability, a sigmoid, is at
+    least its threshold. Labels that train lacks cannot be predicted and have
+    probability 0 in the scores.
+
+    Args:
+      stride: see `TextTask`.
+      primary_metric: metric that selects the best checkpoint; "lrap" is the
+        label-ranking average precision, which needs no threshold.
+      tune_thresholds: choose the threshold of each label with its best F1 on dev,
+        instead of 0.5; a label without examples there keeps 0.5. Scores with and
+        without it are reported.
+    """
+
+    takes: ClassVar[tuple[type, ...]] = (MultiLabelText,)
+
+    primary_metric: Literal["micro_f1", "macro_f1", "lrap"] = "micro_f1"
+    tune_thresholds: bool = False
+
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision thresholds are to be tuned on the dev split."""
+        return self.tune_thresholds
+
+    def label_names(self, examples: Sequence[MultiLabelText]) -> tuple[str, ...]:
+        """Return the labels that occur, sorted.
+
+        Raises:
+          InputError: the labels of an example are unknown, or none occurs.
+        """
+        self.require_gold("train", examples)
+        names = sorted({label for example in examples for label in example.labels})
+        if not names:
+            raise InputError("no text of train has a label; want some that have")
+        return tuple(names)
+
+    def gold(self, example: MultiLabelText) -> tuple[str, ...] | None:
+        """Return the labels."""
+        return example.labels
+
+    def encoded(
+        self, gold: Sequence[str] | None, index: Mapping[str, int]
+    ) -> np.ndarray:
+        """Return 1 for each label that holds, int `[C]`; `IGNORED` if unknown."""
+        if gold is None:
+            return np.full(len(index), IGNORED)
+        target = np.zeros(len(index), int)
+        target[[index[label] for label in gold if label in index]] = 1
+        return target
+
+    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, SequenceHead], ...]:
+        """Return a head with logits of all labels for each sequence."""
+        return ((HEAD, SequenceHead(classes=len(labels), multi_label=True)),)
+
+    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+        """Return any number of labels per sequence."""
+        return {HEAD: Target("multi_label", tuple(labels))}
+
+    def predicted(self, outputs, batch) -> Predicted:
+        """Take the probability of each label, `[B, S, C]`."""
+        del batch
+        return Predicted(sequences={HEAD: jax.nn.sigmoid(outputs[HEAD])})
+
+    def decide(
+        self, found: dict[str, float], threshold: Mapping[str, float] | None = None
+    ) -> LabelDecisions:
+        """Take the labels whose probabilities are not below their thresholds."""
+        limits = threshold or {}
+        labels = tuple(
+            label
+            for label, chance in found.items()
+            if chance >= limits.get(label, self.default_threshold)
+        )
+        return LabelDecisions(labels, found)
+
+    def tune(
+        self,
+        examples: Sequence[MultiLabelText],
+        found: Sequence[dict[str, float]],
+        labels: Sequence[str],
+    ) -> TunedThresholds:
+        """Choose the threshold of each label with its best F1."""
+        return thresholds.tune_per_label(
+            [[one[label] for label in labels] for one in found],
+            _indicators((example.labels for example in examples), labels),
+            labels,
+            default=self.default_threshold,
+        )
+
+    def score(
+        self,
+        examples: Sequence[MultiLabelText],
+        predictions: Sequence[LabelDecisions],
+        labels: Sequence[str],
+    ) -> Scores:
+        """Compute micro and macro F1, rankings, and the share without a mistake.
+
+        Macro F1 is over the labels of train and of the examples; macro average
+        precision over those that the examples have.
+
+        Raises:
+          InputError: the labels of an example are unknown.
+        """
+        self.require_gold("test", examples)
+        names = _all_labels(examples, labels)
+        gold, given = _gold_and_given(examples, predictions, names)
+        chances = _chances(predictions, names)
+        scores = multi_label.scores(gold, given)
+        precision = ranking.average_precision_per_class(gold, chances)
+        rank = multi_label.label_ranking_average_precision(gold, chances)
+        return Scores(
+            {
+                "micro_f1": scores.micro.f1,
+                "micro_precision": scores.micro.precision,
+                "micro_recall": scores.micro.recall,
+                "macro_f1": scores.macro.f1,
+                "macro_average_precision": precision.macro,
+                "lrap": float(rank.mean()),
+                "subset_accuracy": scores.subset_accuracy,
+            },
+            {
+                name: dataclasses.asdict(one)
+                for name, one in zip(names, scores.per_label, strict=True)
+            },
+        )
+
+    def example_statistics(
+        self,
+        examples: Sequence[MultiLabelText],
+        predictions: Sequence[LabelDecisions],
+        labels: Sequence[str],
+    ) -> np.ndarray:
+        """Return numerators and denominators of F1, per label if macro; or LRAP."""
+        names = _all_labels(examples, labels)
+        gold, given = _gold_and_given(examples, predictions, names)
+        if self.primary_metric == "lrap":
+            rank = multi_label.label_ranking_average_precision(
+                gold, _chances(predictions, names)
+            )
+            return np.stack([rank, np.ones_like(rank)], axis=-1)[:, None]
+        counts = np.stack([2.0 * (gold & given), 1.0 * gold + given], axis=-1)
+        if self.primary_metric == "micro_f1":
+            counts = counts.sum(axis=1, keepdims=True)
+        return counts
+
+    def show(
+        self, example: MultiLabelText, prediction: LabelDecisions
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Format the labels and their probabilities."""
+        texts = shown_texts(example)
+        labels, chances = prediction
+        record = {"texts": texts, "labels": list(labels), "probabilities": chances}
+        told = ", ".join(f"{label}  ({chances[label]:.3f})" for label in labels)
+        return record, [*texts, f"  {told or '-'}"]
+
+
+def _all_labels(
+    examples: Sequence[MultiLabelText], labels: Sequence[str]
+) -> tuple[str, ...]:
+    """Return the labels of train, then others that the examples have."""
+    found = {label for example in examples for label in example.labels or ()}
+    return (*labels, *sorted(found - set(labels)))
+
+
+def _gold_and_given(
+    examples: Sequence[MultiLabelText],
+    predictions: Sequence[LabelDecisions],
+    names: Sequence[str],
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return gold and predicted labels, bool `[N, C]`."""
+    return (
+        _indicators((example.labels for example in examples), names),
+        _indicators((one.labels for one in predictions), names),
+    )
+
+
+def _chances(predictions: Sequence[LabelDecisions], names: Sequence[str]) -> np.ndarray:
+    """Return the probabilities, float `[N, C]`; 0 of labels that train lacks."""
+    return np.array(
+        [[one.probabilities.get(name, 0.0) for name in names] for one in predictions]
+    )
+
+
+def _indicators(sets, names: Sequence[str]) -> np.ndarray:
+    """Return whether each set has each name, bool `[N, C]`; others are left out."""
+    index = {name: number for number, name in enumerate(names)}
+    rows = list(sets)
+    held = np.zeros((len(rows), len(names)), bool)
+    for row, labels in zip(held, rows, strict=True):
+        row[[index[label] for label in labels if label in index]] = True
+    return held

@@ -1,0 +1,76 @@
+"""Multi-label scores are scikit-learn's."""
+
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from dicejax.metrics import multi_label, thresholds
+
+
+def drawn(seed, rows=60, labels=5, values=None):
+    """Return gold, predictions and scores, some labels and rows without any."""
+    random = np.random.default_rng(seed)
+    gold = random.random((rows, labels)) < np.linspace(0.6, 0.02, labels)
+    gold[:3] = [[False], [True], [False]]
+    scores = random.random((rows, labels))
+    if values is not None:  # ties
+        scores = np.round(scores * values) / values
+    predicted = scores > 0.6
+    gold[3:, -1] = predicted[:, -2] = False
+    return gold, predicted, scores
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_decisions_are_scored_as_scikit_learn_scores_them(seed):
+    gold, predicted, _ = drawn(seed)
+    gold[:, 0] = predicted[:, 0] = False  # a label that nobody names
+    found = multi_label.scores(gold, predicted)
+    for average in ("micro", "macro"):
+        for name in ("precision", "recall", "f1"):
+            score = getattr(metrics, f"{name}_score")
+            wanted = score(gold, predicted, average=average, zero_division=0)
+            mine = getattr(getattr(found, average), name)
+            assert mine == pytest.approx(wanted, abs=1e-12)
+    each = metrics.f1_score(gold, predicted, average=None, zero_division=0)
+    np.testing.assert_allclose([one.f1 for one in found.per_label], each, atol=1e-12)
+    assert [one.support for one in found.per_label] == gold.sum(0).tolist()
+    wanted = metrics.accuracy_score(gold, predicted)
+    assert found.subset_accuracy == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("values", [None, 3])
+@pytest.mark.parametrize("labels", [1, 2, 6])
+def test_ranking_is_scored_as_scikit_learn_scores_it(labels, values):
+    gold, _, scores = drawn(0, labels=max(labels, 2), values=values)
+    gold, scores = gold[:, :labels], scores[:, :labels]
+    found = multi_label.label_ranking_average_precision(gold, scores)
+    if labels > 1:  # with one it takes gold for binary, which it refuses
+        wanted = metrics.label_ranking_average_precision_score(gold, scores)
+        assert found.mean() == pytest.approx(wanted, abs=1e-12)
+    assert ((found > 0) & (found <= 1)).all()
+    assert found[gold.sum(1) == 0].tolist() == [1.0] * int((gold.sum(1) == 0).sum())
+
+
+def test_shapes_and_values_are_checked():
+    with pytest.raises(ValueError, match=r"gold has shape \(2, 2\) and predicted"):
+        multi_label.scores(np.eye(2), np.eye(3))
+    with pytest.raises(ValueError, match="gold holds 2, which is neither"):
+        multi_label.scores([[2]], [[1]])
+    with pytest.raises(ValueError, match="scores hold NaN"):
+        multi_label.label_ranking_average_precision([[1]], [[np.nan]])
+
+
+def test_each_label_gets_the_threshold_that_it_would_get_alone():
+    gold, _, scores = drawn(3, labels=4)
+    gold[:, 3] = False
+    names = ["a", "b", "c", "none"]
+    found = thresholds.tune_per_label(scores, gold, names)
+    alone = [thresholds.tune(scores[:, n], gold[:, n]) for n in range(4)]
+    assert list(found.threshold.values()) == [one.threshold for one in alone]
+    assert found.threshold["none"] == 0.5 and found.tuned == 3
+    assert found.f1 == pytest.approx(np.mean([one.f1 for one in alone]))
+    assert found.default_f1 == pytest.approx(
+        metrics.f1_score(gold, scores >= 0.5, average="macro", zero_division=0)
+    )
+    with pytest.raises(ValueError):
+        thresholds.tune_per_label(scores, gold, names[:2])

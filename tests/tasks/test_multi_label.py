@@ -1,0 +1,182 @@
+"""Texts with any number of labels: targets, decisions, scores."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sklearn import metrics
+
+from dicejax.data.examples import MultiLabelText
+from dicejax.data.pack import fill
+from dicejax.errors import InputError
+from dicejax.metrics import score_counts
+from dicejax.tasks import MultiLabelClassification
+from dicejax.tasks.multi_label import HEAD
+from dicejax.tasks.task import IGNORED
+
+from ..data import made
+
+TASK = MultiLabelClassification()
+
+
+def texts(*sets, second=None):
+    return [MultiLabelText("a b", second, one, str(i), i) for i, one in enumerate(sets)]
+
+
+def drawn(names, count, seed=0):
+    """Return examples whose labels are drawn, some without any."""
+    random = np.random.default_rng(seed)
+    chosen = random.random((count, len(names))) < 0.35
+    return texts(*(tuple(np.array(names)[row].tolist()) for row in chosen))
+
+
+def found_for(examples, labels, seed=1):
+    random = np.random.default_rng(seed)
+    chances = random.random((len(examples), len(labels)))
+    return [dict(zip(labels, row.tolist(), strict=True)) for row in chances]
+
+
+def held(sets, names):
+    return np.array([[name in one for name in names] for one in sets])
+
+
+# All labels of train are in the split; "rare" is not; "new" is not in train.
+@pytest.mark.parametrize(
+    ("train", "split"),
+    [("abc", "abc"), (["a", "b", "rare"], "ab"), ("ab", ["a", "b", "new"]), ("a", "a")],
+)
+def test_scores_are_those_of_scikit_learn(train, split):
+    labels, examples = tuple(train), drawn(list(split), 90)
+    assert any(one.labels == () for one in examples)
+    found = found_for(examples, labels)
+    decided = [TASK.decide(one) for one in found]
+    names = [*labels, *sorted(set(split) - set(labels))]
+    gold = held((one.labels for one in examples), names)
+    chances = np.array([[one.get(name, 0.0) for name in names] for one in found])
+    given = chances >= 0.5
+    assert (held((one.labels for one in decided), names) == given).all()
+    scores = TASK.score(examples, decided, labels)
+    micro = {"average": "micro", "zero_division": 0}
+    wanted = {
+        "micro_f1": metrics.f1_score(gold, given, **micro),
+        "micro_precision": metrics.precision_score(gold, given, **micro),
+        "micro_recall": metrics.recall_score(gold, given, **micro),
+        "macro_f1": metrics.f1_score(gold, given, average="macro", zero_division=0),
+        "subset_accuracy": metrics.accuracy_score(gold, given),
+    }
+    if len(names) == 1:  # one column scikit-learn takes for classes 0 and 1
+        for name in ("f1", "precision", "recall"):
+            score = getattr(metrics, f"{name}_score")
+            wanted[f"micro_{name}"] = score(gold[:, 0], given[:, 0])
+        wanted |= {"macro_f1": wanted["micro_f1"], "lrap": 1.0}
+    else:
+        rank = metrics.label_ranking_average_precision_score
+        wanted["lrap"] = rank(gold, chances)
+    wanted["macro_average_precision"] = np.mean(
+        [
+            metrics.average_precision_score(gold[:, n], chances[:, n])
+            for n in range(len(names))
+            if gold[:, n].any()
+        ]
+    )
+    assert scores.values.keys() == wanted.keys()
+    for name, value in wanted.items():
+        assert scores.values[name] == pytest.approx(value, abs=1e-12), name
+    for number, name in enumerate(names):
+        row, alone = scores.groups[name], (gold[:, number], given[:, number])
+        assert row["support"] == gold[:, number].sum()
+        for kind in ("precision", "recall", "f1"):
+            score = getattr(metrics, f"{kind}_score")
+            assert row[kind] == pytest.approx(score(*alone, zero_division=0))
+
+
+def test_the_split_of_no_labels_at_all_has_scores():
+    decided = [TASK.decide({"a": 0.1}), TASK.decide({"a": 0.9})]
+    scores = TASK.score(texts((), ()), decided, ("a",)).values
+    assert scores["micro_f1"] == scores["macro_average_precision"] == 0.0
+    assert scores["lrap"] == 1.0 and scores["subset_accuracy"] == 0.5
+
+
+def test_labels_are_those_of_train_and_gold_must_be_known():
+    assert TASK.label_names(texts(("b", "a"), (), ("c",))) == ("a", "b", "c")
+    with pytest.raises(InputError, match="no text of train has a label"):
+        TASK.label_names(texts((), ()))
+    with pytest.raises(InputError, match="1 of 2 examples of train have no label"):
+        TASK.label_names(texts(("a",), None))
+    with pytest.raises(InputError, match="examples of test have no label"):
+        TASK.score(texts(None), [TASK.decide({"a": 0.2})], ("a",))
+
+
+def test_targets_are_rows_of_0_and_1_also_where_rows_are_empty(tmp_path):
+    tokenizer = made.read("wordpiece", tmp_path, words=False)
+    examples, labels = texts(("b",), (), ("b", "new"), None), ("a", "b", "c")
+    items = TASK.encode(examples, tokenizer, labels, 20)
+    wanted = [[0, 1, 0], [0, 0, 0], [0, 1, 0], [IGNORED] * 3]
+    assert [item.arrays[HEAD].tolist() for item in items] == wanted
+    assert TASK.class_counts(items, labels)[HEAD].tolist() == [[3, 0], [1, 2], [3, 0]]
+    (said,) = TASK.warnings("dev", examples[:3], items[:3], labels)
+    assert said.startswith("dev has 1 example of label 'new', which train lacks")
+    layout = TASK.layout(tokenizer)
+    rows = [[items[0].arrays, items[1].arrays], [items[2].arrays], []]
+    batch = fill(rows, 40, layout)
+    padding = [IGNORED] * 3
+    assert batch[HEAD].tolist() == [
+        wanted[:2],
+        [wanted[2], padding],
+        [padding, padding],
+    ]
+    # Of a process without rows too: all have one shape.
+    alone = fill([[], []], 40, layout, sequences=2, like=items[0].arrays)
+    assert alone[HEAD].tolist() == [[padding] * 2] * 2
+    logits = jnp.zeros(batch[HEAD].shape)
+    counts = score_counts.count_scores(logits, batch[HEAD], kind="multi_label")
+    assert counts.sum((1, 2)).tolist() == [3, 3, 3]
+
+
+def test_probabilities_are_sigmoids_and_each_label_has_its_threshold():
+    logits = jnp.array([[[1.0, -2.0]]])
+    chances = TASK.predicted({HEAD: logits}, {}).sequences[HEAD]
+    np.testing.assert_allclose(chances[0, 0], 1 / (1 + np.exp([-1.0, 2.0])), rtol=1e-6)
+    found = {"a": 0.5, "b": 0.3, "c": 0.2}
+    assert TASK.decide(found).labels == ("a",)
+    assert TASK.decide(found, {"a": 0.6, "b": 0.3, "c": 0.5}).labels == ("b",)
+    assert TASK.decide(found, {"a": 0.6, "b": 0.4}).labels == ()
+
+
+def test_tuned_thresholds_are_the_best_on_their_examples():
+    task = MultiLabelClassification(tune_thresholds=True, primary_metric="macro_f1")
+    examples, labels = drawn(["a", "b"], 50), ("a", "absent", "b")
+    found = found_for(examples, labels)
+    tuned = task.tune(examples, found, labels)
+    assert task.tunes_threshold and tuned.threshold["absent"] == 0.5
+    before, after = (
+        task.score_found(examples, found, labels, limits).values["macro_f1"]
+        for limits in (None, tuned.threshold)
+    )
+    assert (before, after) == pytest.approx((tuned.default_f1, tuned.f1))
+    assert after > before
+    by_label = {
+        name: max(
+            metrics.f1_score(
+                held((e.labels for e in examples), [name])[:, 0],
+                np.array([one[name] for one in found]) >= limit,
+                zero_division=0,
+            )
+            for limit in [0.5, *(one[name] for one in found)]
+        )
+        for name in labels
+    }
+    assert tuned.f1 == pytest.approx(sum(by_label.values()) / 3)
+
+
+def test_prediction_reads_one_text_or_two_and_shows_each_probability():
+    pair = TASK.parse("one\ttwo", 2)
+    assert (pair.first, pair.second, pair.labels) == ("one", "two", None)
+    record, lines = TASK.show(pair, TASK.decide({"a": 0.75, "b": 0.25, "c": 0.5}))
+    assert record == {
+        "texts": ["one", "two"],
+        "labels": ["a", "c"],
+        "probabilities": {"a": 0.75, "b": 0.25, "c": 0.5},
+    }
+    assert lines == ["one", "two", "  a  (0.750), c  (0.500)"]
+    alone = TASK.parse("one", 1)
+    assert TASK.show(alone, TASK.decide({"a": 0.1}))[1] == ["one", "  -"]
