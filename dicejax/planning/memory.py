@@ -76,7 +76,7 @@ def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
         rows=rows,
         max_length=width,
         **step.held(),
-        temporary=compiled.memory_analysis().temp_size_in_bytes,
+        temporary=analysis(compiled).temp_size_in_bytes,
         peak=peak_bytes(compiled),
     )
 
@@ -159,9 +159,21 @@ class Step:
         }
 
 
+def analysis(compiled: jax.stages.Compiled) -> Any:
+    """Return the compiler's own figures of memory.
+
+    Raises:
+      NotImplementedError: it has none.
+    """
+    found = compiled.memory_analysis()
+    if found is None:
+        raise NotImplementedError("the compiler tells nothing of memory")
+    return found
+
+
 def peak_bytes(compiled: jax.stages.Compiled) -> int:
     """Return the bytes on each device at the peak of a compiled step."""
-    memory = compiled.memory_analysis()
+    memory = analysis(compiled)
     kept = memory.output_size_in_bytes - memory.alias_size_in_bytes
     return memory.argument_size_in_bytes + memory.temp_size_in_bytes + kept
 

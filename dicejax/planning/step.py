@@ -12,7 +12,7 @@ import jax
 from dicejax.errors import InputError, first_line
 from dicejax.models.settings import Remat
 from dicejax.planning.cost import Cost, cost
-from dicejax.planning.memory import Step, peak_bytes
+from dicejax.planning.memory import Step, analysis, peak_bytes
 from dicejax.planning.topologies import Topology
 from dicejax.terminal import hushed
 from dicejax.training.setup import Setup
@@ -112,14 +112,16 @@ def planned(step: Step, topology: Topology) -> StepPlan:
     started = time.perf_counter()
     found = _compiled(step)
     seconds = time.perf_counter() - started
-    held = step.held()
+    held: dict[str, Any] = step.held()
     usable = topology.device.usable
+    measured: dict[str, Any]
     if isinstance(found, int):
         peak, measured = found, {"temporary": found - sum(held.values())}
     else:
         peak = peak_bytes(found)
-        temporary = found.memory_analysis().temp_size_in_bytes
-        measured = {"temporary": temporary, **_bounds(cost(found.as_text()), topology)}
+        temporary = analysis(found).temp_size_in_bytes
+        bounds = _bounds(cost(found.as_text() or ""), topology)
+        measured = {"temporary": temporary, **bounds}
     return StepPlan(
         topology=str(topology),
         devices=mesh.size,
