@@ -195,6 +195,26 @@ def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):
     assert not (tmp_path / "m").exists()
 
 
+def test_a_sample_is_written_and_read(tmp_path, capsys):
+    mine = tmp_path / "mine"
+    argv = ["init", "ner", str(mine)]
+    fails(capsys, argv, "name your data with --data, or take --sample; want one")
+    both = ["--sample", "--data", "x"]
+    fails(capsys, [*argv, *both], "take --sample; want one")
+    fails(capsys, ["init", "pos", str(mine), "--sample"], "--sample is for ner")
+    assert not mine.exists()
+    assert run([*argv, "--sample", "--encoder", "scratch"]) == 0
+    experiment = config.load(mine / "experiment.py")
+    corpus = experiment.data.load()
+    assert corpus.sizes == {"train": 2800, "dev": 600, "test": 600}
+    # Enough updates for random weights to learn from.
+    assert experiment.training.epochs * 2800 / experiment.training.batch_size > 1500
+    outside = sum(len(s.words) - sum(e.end - e.start for e in s.spans)
+                  for s in corpus.train)  # fmt: skip
+    inside = sum(e.end - e.start for s in corpus.train for e in s.spans)
+    assert outside / inside == pytest.approx(8, rel=0.1)
+
+
 def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
     data = tmp_path / "data"
     data.mkdir()

@@ -33,8 +33,9 @@ KINDS: dict[Kind, type[Task]] = {
 ROWS = (64, 128, 256, 384, 512)
 IMBALANCED = 4.0
 """From so many negatives per positive on, losses for imbalanced data are compared."""
-UPDATES = 200
+UPDATES = {"pretrained": 200, "scratch": 1500}
 """Fewer updates than these teach an encoder little, however small the data."""
+MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Suggestions:
       max_length: length that holds the longest sequence of all splits, or the longest
         row.
       batch_size: sequences per update, fewer for small data.
-      epochs: number that gives some hundred updates.
+      epochs: number that gives some hundred updates, from random weights 1,500.
       encoder: a model of the language's script; None for one from random weights.
       learning_rate: usual value for the encoder.
       ratio: negatives per positive of the most imbalanced output; None where no output
@@ -77,13 +78,14 @@ def suggest(
     sentences = 32 if train.sequences >= 2000 else 16
     per_epoch = max(1, math.ceil(train.sequences / sentences))
     from_scratch = encoder == "scratch"
+    kind = "scratch" if from_scratch else "pretrained"
     ratios = [one.ratio for one in train.outputs if one.ratio is not None]
     ratio = max(ratios, default=None)
     of_positions = any(one.rule == "positions" for one in train.outputs)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
-        epochs=min(30, max(3, math.ceil(UPDATES / per_epoch))),
+        epochs=min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch))),
         encoder=None if from_scratch else encoder or _pretrained(texts),
         learning_rate=1e-3 if from_scratch else 5e-5,
         ratio=ratio,

@@ -37,6 +37,8 @@ class Init:
         each line. qa: SQuAD's JSON.
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
+      sample: instead of --data, write 4,000 made-up sentences for ner to
+        FOLDER/sample.conll.
       text: column or JSON field of the text, or of the first of a pair; of a file
         without a header its number, from 0.
       second: that of the second text of a pair.
@@ -48,7 +50,10 @@ class Init:
 
     kind: Positional[Literal["ner", "pos", "classification", "qa"]]
     folder: Annotated[Positional[str], arg(metavar="FOLDER")]
-    data: Annotated[str, arg(metavar="PATH")]
+    data: Annotated[
+        str | None, arg(metavar="PATH", help_behavior_hint="(this or --sample)")
+    ] = None
+    sample: bool = False
     text: Annotated[str | None, _COLUMN] = None
     second: Annotated[str | None, _COLUMN] = None
     label: Annotated[str | None, _COLUMN] = None
@@ -62,7 +67,7 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.analysis import formats, starter
+        from dicejax.analysis import formats, sample, starter
         from dicejax.analysis.columns import Columns
         from dicejax.analysis.profile import profile
         from dicejax.tasks.described import described
@@ -72,8 +77,13 @@ class Init:
             raise InputError(
                 f"{file}: exists; name another folder, or replace it with --overwrite"
             )
+        if (self.data is None) != self.sample:
+            raise InputError("name your data with --data, or take --sample; want one")
+        if self.sample and self.kind != "ner":
+            raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
+        data = self.data or str(sample.write(Path(self.folder)))
         named = Columns(self.text, self.second, self.label)
-        source = formats.source_of(self.kind, self.data, named)
+        source = formats.source_of(self.kind, data, named)
         source = dataclasses.replace(source, on_error=self.on_error)
         name = Path(os.path.abspath(self.folder)).name or self.kind
         looked = config.Experiment(
@@ -85,7 +95,7 @@ class Init:
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
             encoder = config.PretrainedEncoder(path=self.encoder)
             looked = dataclasses.replace(looked, encoder=encoder)
-        show(f"{self.data}: {formats.describe(source)}")
+        show(f"{data}: {formats.describe(source)}")
         corpus = source.load()
         train = corpus.train
         for text, gold in map(described, train[:SHOWN]):

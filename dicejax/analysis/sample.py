@@ -1,0 +1,38 @@
+"""A sample to begin with: made-up sentences with entities, in a file of columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from etils import epath
+
+from dicejax import files
+from dicejax.data import tags
+from dicejax.data.sources import SyntheticNER
+
+FILE = "sample.conll"
+SENTENCES = 4000
+O_PER_ENTITY = 8.0
+
+
+def write(folder: Path) -> Path:
+    """Write `sample.conll`: 4,000 sentences, a word and its tag on each line.
+
+    Whether a word is a name, and of what, is told by the word or two before it, so a
+    tagger has to read the sentence.
+
+    Args:
+      folder: where to write it; created if missing.
+
+    Raises:
+      InputError: it cannot be written.
+    """
+    corpus = SyntheticNER(
+        train=SENTENCES, dev=1, test=1, o_per_entity=O_PER_ENTITY
+    ).load()
+    lines = []
+    for sentence in corpus.train:
+        found = tags.encode(sentence.spans, len(sentence.words), "BIO")
+        lines += [f"{w} {t}" for w, t in zip(sentence.words, found, strict=True)] + [""]
+    files.write_whole(epath.Path(folder), FILE, "\n".join(lines) + "\n")
+    return folder / FILE
