@@ -25,6 +25,7 @@ KINDS = {
     "qa/squad1": {},
     "qa/squad1 over positions": {"form": "positions"},
     "paraphrase/mrpc": {},
+    "several_labels": {},
 }
 # Positions have no classes to count, to compare or to choose from; nothing else may be
 # refused.
@@ -86,11 +87,11 @@ def trainer(request, tmp_path_factory):
 def pairs():
     """Each kind of loss on the first output, one on the others; the rest exhaustive."""
     for head in KINDS:
-        chosen = (
-            CHOSEN
-            if head == next(iter(KINDS))
-            else (("ce",) if "over positions" in head else ("dice",))
-        )
+        chosen = ("ce",) if "over positions" in head else ("dice",)
+        if head == next(iter(KINDS)):
+            chosen = CHOSEN
+        elif head == "several_labels":  # with counts of the 0s and 1s of each label
+            chosen = ("dice", "distribution_balanced")
         for loss, cls in by_short_name().items():
             if cls.reads_positions and "over positions" not in head:
                 continue  # another form of the task, see tests/tasks

@@ -13,7 +13,7 @@ WANTED = """
 ablations/qqp_imbalance ablations/sst2 ablations/sst5 ablations/tversky_alpha
 ner/cluener ner/conll03 ner/conll03_mrc ner/msra ner/ontonotes4 ner/ontonotes5
 paraphrase/mrpc paraphrase/qqp pos/ctb5 pos/ctb6 pos/tweets pos/ud14 pos/wsj
-qa/quoref qa/squad1 qa/squad2 quickstart
+qa/quoref qa/squad1 qa/squad2 quickstart several_labels
 """
 
 
@@ -26,7 +26,7 @@ def test_it_has_its_header_and_survives_its_record(file):
     head = file.read_text().split('"""')[1]
     fields = re.findall(r"^(\w+):", head, re.MULTILINE)
     assert {"command", "measured"} <= set(fields)
-    assert "paper" in fields or file.stem == "quickstart"
+    assert "paper" in fields or file.stem in ("quickstart", "several_labels")
     assert f"experiments/{file.relative_to(ROOT)}" in head
     experiment = config.load(file)
     assert experiment.name == file.stem
@@ -37,7 +37,7 @@ def test_it_has_its_header_and_survives_its_record(file):
 # experiments and those of the same task and form of data.
 LIKE_OTHERS = """
 ablations/sst5 ner/cluener ner/conll03 ner/conll03_mrc ner/ontonotes4 ner/ontonotes5
-paraphrase/mrpc paraphrase/qqp pos/ctb6 pos/wsj qa/squad1
+paraphrase/mrpc paraphrase/qqp pos/ctb6 pos/wsj qa/squad1 several_labels
 """
 
 

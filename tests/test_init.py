@@ -14,12 +14,19 @@ from dicejax.data.sources import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,
+    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     LabelFirstFiles,
 )
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
-from dicejax.tasks import Classification, QuestionAnswering, Tagging, WordTagging
+from dicejax.tasks import (
+    Classification,
+    MultiLabelClassification,
+    QuestionAnswering,
+    Tagging,
+    WordTagging,
+)
 
 from .conftest import SMALL_MODEL
 from .small_project import CORPUS, fails
@@ -78,6 +85,34 @@ def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
     kept_back = [{"review": f"film {n}"} for n in range(4)]
     (folder / "test.json").write_text("".join(f"{json.dumps(r)}\n" for r in kept_back))
     assert begun(tmp_path / "two", "classification", folder).data.test is None
+
+
+def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
+    sets = (["film", "praise"], [], ["film"])
+    rows = [{"text": f"film {n}", "labels": sets[n % 3]} for n in range(40)]
+    file = tmp_path / "reviews.jsonl"
+    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    experiment = begun(tmp_path / "mine", "classification", file)
+    assert experiment.task == MultiLabelClassification()
+    assert isinstance(experiment.data, JsonMultiLabelTexts)
+    names = {type(loss).__name__ for loss in experiment.compared}
+    assert {"Asymmetric", "ZLPR", "DistributionBalanced", "Dice"} < names
+    told = capsys.readouterr().out
+    assert "any number of labels, a JSON object per line" in told
+    text = (tmp_path / "mine/experiment.py").read_text()
+    assert " labels per text on average, 2 at most; " in text
+    assert "# film " in text and "not film" not in text
+
+    # Another field of numbers, and a test file whose labels are kept back.
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    rows = [{"body": f"war film {n}", "genres": [n % 3]} for n in range(30)]
+    (folder / "train.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
+    (folder / "test.jsonl").write_text('{"body": "a b c"}\n')
+    words = ["--label", "genres", "--text", "body"]
+    source = begun(tmp_path / "two", "classification", folder, *words).data
+    assert (source.first, source.labels, source.test) == ("body", "genres", None)
+    assert {one.labels for one in source.load().train} == {("0",), ("1",), ("2",)}
 
 
 @pytest.mark.parametrize("form", ["tokens", "entities"])

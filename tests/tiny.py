@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from dicejax.data import sources, tags
-from dicejax.data.sources import Source, SyntheticNER
+from dicejax.data.sources import Source, SyntheticLabels, SyntheticNER
 from dicejax.tasks import MachineReading, Task
 
 SENTENCES = 12
@@ -18,6 +18,8 @@ def fitting(source: Source, task: Task, folder: Path) -> Source:
     """Return the same source with tiny files of its format."""
     if isinstance(source, SyntheticNER):
         return SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
+    if isinstance(source, SyntheticLabels):
+        return SyntheticLabels(train=24, dev=4, test=4, labels=3)
     text = WRITERS[type(source)](source, task)
     names = {source.train, source.dev, source.test} - {None}
     for name in names:

@@ -12,8 +12,8 @@ from typing import Literal, NamedTuple
 from etils import epath
 
 from dicejax import files, json_text
-from dicejax.analysis.columns import ALL_UNNAMED, Columns, columns_of
-from dicejax.data.examples import LabelledText, TaggedWords
+from dicejax.analysis.columns import ALL_UNNAMED, LABELS, Columns, columns_of
+from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
 from dicejax.data.readers import annotations, json_lines, separated
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
@@ -21,6 +21,7 @@ from dicejax.data.sources import (
     ConlluFiles,
     CsvFiles,
     FileSource,
+    JsonMultiLabelTexts,
     JsonSentences,
     JsonTexts,
     LabelFirstFiles,
@@ -89,7 +90,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
         folder, train = path.parent, path.name
         found = {"train": train, "dev": None, "test": None}
     make, fields = _format(kind, _existing(folder / train), named)
-    test, label = found["test"], fields.get("label")
+    test, label = found["test"], fields.get("label", fields.get("labels"))
     if label is not None and test is not None:
         header = _header(_existing(folder / test), fields.get("separator", "\t"))
         if isinstance(label, str) and label not in header:
@@ -109,7 +110,8 @@ def remarks(examples: Sequence[object]) -> list[str]:
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
     for one in examples:
-        found = one.labels if isinstance(one, TaggedWords) else ()
+        several = isinstance(one, TaggedWords | MultiLabelText)
+        found = (one.labels if several else None) or ()
         if isinstance(one, LabelledText) and one.label is not None:
             found = (one.label,)
         counts.update(found)
@@ -192,7 +194,7 @@ def _format(
         raise _refused(kind, path, "is one JSON document", "qa")
     if lines and lines[0].lstrip().startswith(("{", "[")):
         if kind == "classification":
-            return JsonTexts, columns_of(path, _objects(path), named)
+            return _json_texts(path, named)
         if kind == "ner":
             return JsonSentences, {}
         if kind == "qa":
@@ -232,6 +234,22 @@ def _is_document(lines: Sequence[str]) -> bool:
     except Flaw:
         return False
     return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def _json_texts(path: epath.Path, named: Columns) -> tuple[type[FileSource], dict]:
+    """Return the source of texts in JSON lines, by whether they list their labels."""
+    lists: dict[str, bool] = {}
+    for record in itertools.islice(_objects(path), SAMPLE):
+        for name, value in record.items():
+            if value is not None:
+                lists.setdefault(name, isinstance(value, list))
+    names = [named.label] if named.label else ["labels", *LABELS]
+    labels = next((n for n, is_list in lists.items() if is_list and n in names), None)
+    if labels is None:
+        return JsonTexts, columns_of(path, _objects(path), named)
+    named = dataclasses.replace(named, label=labels)
+    fields = columns_of(path, _objects(path), named)
+    return JsonMultiLabelTexts, fields | {"labels": fields.pop("label")}
 
 
 def _objects(path: epath.Path) -> Iterator[Mapping[str, object]]:

@@ -12,10 +12,11 @@ import jinja2
 
 from dicejax.analysis.formats import SPLITS, Kind
 from dicejax.analysis.profile import DataProfile, OutputCounts
-from dicejax.data.sources import FileSource
+from dicejax.data.sources import FileSource, JsonMultiLabelTexts
 from dicejax.errors import visible
 from dicejax.tasks import (
     Classification,
+    MultiLabelClassification,
     QuestionAnswering,
     Tagging,
     Task,
@@ -36,6 +37,12 @@ IMBALANCED = 4.0
 UPDATES = {"pretrained": 200, "scratch": 1500}
 """Fewer updates than these teach an encoder little, however small the data."""
 MOST_EPOCHS = {"pretrained": 30, "scratch": 100}
+
+
+def task_of(kind: Kind, source: FileSource) -> type[Task]:
+    """Return the task of a kind; texts that list their labels may have several."""
+    several = isinstance(source, JsonMultiLabelTexts)
+    return MultiLabelClassification if several else KINDS[kind]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,6 +89,7 @@ def suggest(
     ratios = [one.ratio for one in train.outputs if one.ratio is not None]
     ratio = max(ratios, default=None)
     of_positions = any(one.rule == "positions" for one in train.outputs)
+    of_several = any(one.sets is not None for one in train.outputs)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
@@ -89,7 +97,7 @@ def suggest(
         encoder=None if from_scratch else encoder or _pretrained(texts),
         learning_rate=1e-3 if from_scratch else 5e-5,
         ratio=ratio,
-        losses=_losses(ratio, of_positions),
+        losses=_losses(ratio, of_positions, of_several),
     )
 
 
@@ -99,9 +107,19 @@ def _longest(profile: DataProfile) -> int:
     return max((one.longest for one in lengths if one is not None), default=0)
 
 
-def _losses(ratio: float | None, of_positions: bool) -> tuple[str, ...]:
+def _losses(
+    ratio: float | None, of_positions: bool, of_several: bool
+) -> tuple[str, ...]:
     if of_positions:  # no classes to be imbalanced
         return ("CrossEntropy()", "Focal()")
+    if of_several:
+        return (
+            "CrossEntropy()",
+            "Asymmetric()",
+            "ZLPR()",
+            "DistributionBalanced()",
+            "Dice(smooth=0.01)",
+        )
     if ratio is None or ratio < IMBALANCED:
         return ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)", "Focal()")
     return (
@@ -162,7 +180,7 @@ def file_for(
         where=_where(source),
         file=file,
         name=name,
-        task=KINDS[kind].__name__,
+        task=task_of(kind, source).__name__,
         source=source,
         source_fields=_own_fields(source),
         encoder_class=(
@@ -191,7 +209,10 @@ def _facts(profile: DataProfile) -> list[str]:
     for output in train.outputs:
         sentence = imbalance(output)
         facts.append(f"{output.output}: {sentence}." if sentence else output.output)
-        ranked = sorted(output.labels, key=lambda label: -label.positives)
+        if output.sets is not None:
+            facts.append(f"{output.sets}.")
+        named = (one for one in output.labels if not (output.sets and one.is_negative))
+        ranked = sorted(named, key=lambda label: -label.positives)
         listed = [f"{one.label} {one.positives:,}" for one in ranked[:MOST_LABELS]]
         more = len(ranked) - len(listed)
         facts.append(f"  {', '.join(listed)}{f' and {more} more' if more else ''}")

@@ -42,7 +42,7 @@ class Init:
       text: column or JSON field of the text, or of the first of a pair; of a file
         without a header its number, from 0.
       second: that of the second text of a pair.
-      label: that of the class.
+      label: that of the class, or of a list of labels in JSON.
       encoder: model folder, hub id, or "scratch" for random weights.
       on_error: "stop" at the first malformed example, or "skip" and count them.
       overwrite: replace an existing experiment.py.
@@ -89,7 +89,7 @@ class Init:
         looked = config.Experiment(
             name=name,
             data=source,
-            task=starter.KINDS[self.kind](),
+            task=starter.task_of(self.kind, source)(),
             training=config.Training(max_length=starter.ROWS[-1]),
         )
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer

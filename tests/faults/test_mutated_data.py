@@ -32,6 +32,9 @@ def columns() -> str:
 CONLL = tiny.conll(sources.ConllFiles(dir="."), Tagging())
 SQUAD = tiny.squad(None, QuestionAnswering())
 JSON_TEXTS = '{"text": "so fine", "label": 1}\n{"text": "so dull", "label": 0}\n' * 10
+JSON_LABELS = (
+    '{"text": "so fine", "labels": ["a", "b"]}\n{"text": "so dull", "labels": []}\n'
+) * 10
 JSON_SENTENCES = (
     '{"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}\n'
     '{"text": "Bo left.", "entities": [{"start": 0, "end": 2, "label": "PER"}]}\n'
@@ -63,6 +66,10 @@ FORMATS = {
     "json-texts": (
         *("data.jsonl", JSON_TEXTS, "JsonTexts", "Classification"),
         "classification",
+    ),
+    "json-labels": (
+        *("data.jsonl", JSON_LABELS, "JsonMultiLabelTexts"),
+        *("MultiLabelClassification", "classification"),
     ),
     "json-sentences": ("data.jsonl", JSON_SENTENCES, "JsonSentences", "Tagging", "ner"),
     "label-first": (

@@ -38,6 +38,7 @@ from typing import Literal
 
 import numpy as np
 
+from dicejax.analysis.profile.together import LabelSets, label_sets
 from dicejax.losses import class_weights
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
@@ -89,6 +90,7 @@ class OutputCounts:
       ratio: negatives for each positive; None without positives.
       labels: counts of each label, in the order of the classes.
       sequences: number of those with a known label, for positions; None for the others.
+      sets: labels that occur together, where a text may have several; else None.
     """
 
     output: str
@@ -100,6 +102,7 @@ class OutputCounts:
     ratio: float | None
     labels: tuple[LabelCount, ...]
     sequences: int | None = None
+    sets: LabelSets | None = None
 
 
 def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str, Rule]:
@@ -127,7 +130,9 @@ def count_outputs(
             case "positions":
                 found.append(_of_positions(name, items))
             case "multi-label":
-                found.append(_of_multi_label(name, target, counts[name], weights))
+                one = _of_multi_label(name, target, counts[name], weights)
+                sets = label_sets(name, items, target.classes)
+                found.append(dataclasses.replace(one, sets=sets))
             case rule:
                 found.append(_of_classes(name, rule, target, counts[name], weights))
     return tuple(found)

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from dicejax.analysis.profile.imbalance import LabelSupport, OutputCounts
 from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding
+from dicejax.analysis.profile.together import LabelSets
 from dicejax.terminal import literal
 
 _BAR = 40  # characters of the longest bar
@@ -22,6 +23,9 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
     yield _imbalance(profile)
     for output in shown.outputs:
         yield _labels(output, split)
+        if output.sets is not None:
+            yield literal(f"{split}: {output.sets}")
+            yield _together(output.sets, split)
     yield from _support(profile)
     if shown.lengths and shown.padding:
         yield _histogram(shown.lengths, split)
@@ -105,6 +109,19 @@ def _labels(output: OutputCounts, split: str) -> Table:
             _ratio(label.ratio),
             *(f"{label.weights[name]:.4g}" for name in weights),
         )
+    return table
+
+
+def _together(sets: LabelSets, split: str) -> Table:
+    table = _table(
+        f"labels that occur together, {split}",
+        ["pair"],
+        ["texts", "expected"],
+        caption=f"of {sets.distinct:,} different sets; expected: if independent",
+    )
+    for pair in sets.pairs:
+        names = literal(" + ".join(pair.labels))
+        table.add_row(names, f"{pair.together:,}", f"{pair.expected:,.1f}")
     return table
 
 

@@ -16,6 +16,7 @@
 | `JsonSentences` | JSON lines: words and tags, or a text and entities | `Sentence` |
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
 | `SyntheticNER` | none: generated sentences | `Sentence` |
+| `SyntheticLabels` | none: generated texts with labels | `MultiLabelText` |
 """
 
 from dicejax.data.sources.files import (
@@ -37,6 +38,7 @@ from dicejax.data.sources.json_lines import (
 )
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.sources.synthetic import SyntheticNER
+from dicejax.data.sources.synthetic_labels import SyntheticLabels
 
 __all__ = [
     "BertMrcFiles",
@@ -52,6 +54,7 @@ __all__ = [
     "LabelFirstFiles",
     "Source",
     "SquadFiles",
+    "SyntheticLabels",
     "SyntheticNER",
     "TabSeparatedFiles",
     "TensorflowDataset",

@@ -1,0 +1,81 @@
+"""The profile counts labels that occur together as direct sums do."""
+
+import io
+import itertools
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from dicejax.analysis.profile import from_json, profile, to_json
+from dicejax.analysis.profile.report import report
+from dicejax.config import Experiment, Training
+from dicejax.data.sources import JsonMultiLabelTexts
+from dicejax.tasks import MultiLabelClassification
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Return the folder of a corpus, and its label sets by split."""
+    folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    sets = {}
+    for split, names in {"train": "abcd", "dev": "ab", "test": "abx"}.items():
+        chosen = random.random((40, len(names))) < 0.35
+        sets[split] = [list(itertools.compress(names, row)) for row in chosen.tolist()]
+        # One text is several windows long, and still one text.
+        lines = [
+            {"text": "a b c " * (30 if n == 7 else 1), "labels": one}
+            for n, one in enumerate(sets[split])
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"{split}.jsonl").write_text(text)
+    return folder, sets
+
+
+@pytest.fixture(scope="module")
+def found(texts):
+    experiment = Experiment(
+        name="several",
+        data=JsonMultiLabelTexts(dir=str(texts[0])),
+        task=MultiLabelClassification(stride=8),
+        training=Training(max_length=32, batch_size=4),
+    )
+    return profile(experiment, lambda text: None)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_sets_and_pairs_are_those_of_a_direct_count(texts, found, split):
+    golds = texts[1][split]
+    (output,) = found.splits[split].outputs
+    sets = output.sets
+    assert sets.texts == len(golds) == 40
+    assert found.splits[split].sequences > 40
+    assert sets.cardinality == pytest.approx(sum(map(len, golds)) / 40)
+    assert sets.most == max(map(len, golds))
+    assert sets.without == sum(not one for one in golds) > 0
+    assert sets.distinct == len(set(map(tuple, golds)))
+    known = {pair.labels: pair for pair in sets.pairs}
+    for pair in itertools.combinations("abcdx", 2):
+        together = sum(set(pair) <= set(one) for one in golds)
+        assert (pair in known) == bool(together)
+        if together:
+            counts = [sum(name in one for one in golds) for name in pair]
+            assert known[pair].together == together
+            assert known[pair].expected == pytest.approx(counts[0] * counts[1] / 40)
+    numbers = [pair.together for pair in sets.pairs]
+    assert numbers == sorted(numbers, reverse=True)
+
+
+def test_rare_and_unseen_labels_are_named(found):
+    reasons = {one.label: one.reasons for one in found.support}
+    assert "unseen" in reasons["x"] and "few" in reasons["a"]
+    assert found.splits["train"].outputs[0].rule == "multi-label"
+
+
+def test_it_survives_its_json_and_is_shown(found):
+    assert from_json(to_json(found)) == found
+    console = Console(width=100, file=io.StringIO())
+    console.print(*report(found, "train"))
+    text = console.file.getvalue()
+    assert "labels per text on average" in text and "a + b" in text
