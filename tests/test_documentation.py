@@ -211,7 +211,8 @@ def test_flags_in_sentences_are_flags_of_a_command(capsys):
         "xla_backend_optimization_level",
     }
     known |= {"xla_cpu_multi_thread_eigen"}
-    files = "quickstart ner/conll03 ner/conll03_mrc qa/squad1 paraphrase/mrpc"
+    files = "quickstart several_labels ner/conll03 ner/conll03_mrc qa/squad1"
+    files += " paraphrase/mrpc"
     helped = [
         ["train", f"{ROOT}/experiments/{name}.py", "--help-all"]
         for name in (*files.split(), "ablations/qqp_imbalance")

@@ -192,8 +192,9 @@ class ImbalanceAblation:
           examples: original training set.
 
         Raises:
-          InputError: an example has no label, a class has no example, the original does
-            not fit the variant (see `targets`), or the synonyms are unavailable.
+          InputError: an example has no label or is no text with one class, a class has
+            no example, the original does not fit the variant (see `targets`), or the
+            synonyms are unavailable.
         """
         classes = self._classes(examples)
         present = len(classes[0]), len(classes[1])
@@ -219,6 +220,11 @@ class ImbalanceAblation:
         """Return the indices of positive and of negative examples."""
         classes: tuple[list[int], list[int]] = ([], [])
         for place, example in enumerate(examples):
+            if not isinstance(example, LabelledText):
+                raise InputError(
+                    "augmentation is for texts with one class, but the data holds "
+                    f"{type(example).__name__}; leave it out"
+                )
             if example.label is None:
                 raise InputError(
                     f"example {example.id} has no label; take a training set"

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.files import read_text
+from dicejax.files import read_text, reported
 
 WANDB_ID = "wandb_id.txt"
 """The file in a run's folder that holds the run's id at Weights & Biases."""
@@ -44,40 +44,45 @@ class TensorBoard:
     Args:
       folder: for the event files.
       after_step: later events, left by a killed run, are hidden.
+
+    Raises:
+      InputError: they cannot be written; so do all its methods.
     """
 
     def __init__(self, folder: epath.Path, after_step: int = 0):
         self._folder = folder
-        self._copied_from = None if is_local(folder) else tempfile.TemporaryDirectory()
-        self._writer = _tensorboardx().SummaryWriter(
-            self._copied_from.name if self._copied_from else os.fspath(folder),
-            purge_step=after_step + 1,
-            flush_secs=10,
-            # By name alone, files of one second would replace each other.
-            filename_suffix=f".after-{after_step}",
-        )
+        with reported(folder):
+            local = is_local(folder)
+            self._copied_from = None if local else tempfile.TemporaryDirectory()
+            self._writer = _tensorboardx().SummaryWriter(
+                self._copied_from.name if self._copied_from else os.fspath(folder),
+                purge_step=after_step + 1,
+                flush_secs=10,
+                # By name alone, files of one second would replace each other.
+                filename_suffix=f".after-{after_step}",
+            )
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Write the finite numbers; the others leave a gap in the curve."""
-        for name, value in values.items():
-            if (
-                isinstance(value, int | float)
-                and not isinstance(value, bool)
-                and math.isfinite(value)
-            ):
-                self._writer.add_scalar(name, value, step)
+        with reported(self._folder):
+            for name, value in values.items():
+                is_number = isinstance(value, int | float)
+                if is_number and not isinstance(value, bool) and math.isfinite(value):
+                    self._writer.add_scalar(name, value, step)
 
     def flush(self) -> None:
         """Flush, and copy where the folder is not local."""
-        self._writer.flush()
-        self._copy()
+        with reported(self._folder):
+            self._writer.flush()
+            self._copy()
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and close."""
-        self._writer.close()
-        self._copy()
-        if self._copied_from:
-            self._copied_from.cleanup()
+        with reported(self._folder):
+            self._writer.close()
+            self._copy()
+            if self._copied_from:
+                self._copied_from.cleanup()
 
     def _copy(self) -> None:
         if self._copied_from is None:

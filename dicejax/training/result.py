@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping
-from importlib import metadata
+from importlib import import_module
 from typing import Any
 
 from jax.sharding import Mesh
@@ -167,6 +167,6 @@ def versions() -> dict[str, str]:
     libraries = ("jax", "jaxlib", "flax", "optax")
     return {
         "dicejax": dicejax.__version__,
-        **{name: metadata.version(name) for name in libraries},
+        **{name: import_module(name).__version__ for name in libraries},
         "python": platform.python_version(),
     }

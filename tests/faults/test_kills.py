@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,7 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
     for fault in tried:
         with fault.injected(tmp_path, log):
             first = called(argv, capsys)
+        wait_for_writers()
         if "(INJECTED)" not in log.read_text():
             missed.append(fault)
         again = called(argv, capsys)
@@ -164,6 +166,14 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
     assert not problems, "\n".join(problems)
     # Threads share out the work anew each time.
     assert len(missed) <= len(tried) // 10, missed
+
+
+def wait_for_writers() -> None:
+    """Wait until orbax's threads end, as they do with the process of a command."""
+    for thread in threading.enumerate():
+        is_pool = thread.name.startswith(("grain-prefetch", "metadata_store"))
+        if not (thread is threading.main_thread() or thread.daemon or is_pool):
+            thread.join(timeout=60)
 
 
 @pytest.mark.parametrize(
