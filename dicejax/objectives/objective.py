@@ -229,8 +229,8 @@ class Objective:
         """Return the objective with the numbers of the classes that it names.
 
         Args:
-          names: of the classes, by output; none if multi-label. Outputs whose labels
-            are positions are left out.
+          names: of the classes, by output. Outputs whose labels are positions are left
+            out.
           negative: outputs whose first class is the negative one.
 
         Raises:

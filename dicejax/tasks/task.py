@@ -50,8 +50,8 @@ class Target(NamedTuple):
       kind: "classes": logits `[..., C]`, labels `[...]` of one class. "multi_label":
         logits and labels `[..., C]`, each class 0 or 1 independently. "positions":
         logits `[..., T]`, the label is a place in the row.
-      classes: their names, the negative one first where there is one; none if
-        "multi_label". Empty for positions.
+      classes: their names, the negative one first where there is one. Empty for
+        positions.
       has_negative: whether the first class is the negative one.
     """
 

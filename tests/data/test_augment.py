@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dicejax.data.augment import ImbalanceAblation
-from dicejax.data.examples import LabelledText
+from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.data.readers import classification
 from dicejax.data.synonyms import SynonymPairs, WordNet
 from dicejax.errors import InputError
@@ -364,3 +364,9 @@ def test_real_question_pairs(data_folder, tmp_path):
         made = make(variant, data, synonyms=SynonymPairs(path=str(path)))
         assert counted(made.examples) == counts
         assert len({e.id for e in made.examples}) == sum(counts)
+
+
+def test_texts_with_several_labels_are_refused():
+    data = [MultiLabelText("a b", None, ("1",), "0", 1)]
+    with pytest.raises(InputError, match="the data holds MultiLabelText; leave it out"):
+        make("-negative", data)

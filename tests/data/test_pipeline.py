@@ -249,3 +249,15 @@ def test_the_draw_is_not_shuffled_in_place(make):
     epoch = Epoch(np.arange(301))
     batches(make, drawn=lambda number: epoch)
     np.testing.assert_array_equal(epoch.indices, np.arange(301))
+
+
+def test_arrays_of_examples_have_one_shape_in_empty_parts_too():
+    examples = [{"input_ids": np.arange(4), "held": np.array([0, 1, 0])}] * 3
+    layout = BatchLayout(tokens={"input_ids": 0}, sequences={"held": -100})
+    plan = packing_plan([4] * 3, max_length=8, rows=2)
+    made = Batches(examples, layout=layout, plan=plan, multiple_of=4)
+    held = made[0].arrays["held"]
+    assert held.shape == (4, made.sequences, 3)
+    assert held.reshape(-1, 3)[:3].tolist() == [[0, 1, 0]] * 3
+    empty = made.part(0, 2, 4).arrays["held"]
+    assert empty.dtype == held.dtype and empty.tolist() == held[2:].tolist()
