@@ -296,7 +296,7 @@ def prepare(experiment: Experiment, warn: Warn) -> Setup:
     """
     folder, setup = _described(experiment, warn)
     if folder is not None:
-        weights = huggingface.read_weights(folder, setup.network)
+        weights = huggingface.read_weights(folder, setup.network, setup.data.labels)
         for note in weights.notes:
             warn(note)
         setup = dataclasses.replace(setup, weights=weights)

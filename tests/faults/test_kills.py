@@ -173,7 +173,7 @@ def wait_for_writers() -> None:
     for thread in threading.enumerate():
         is_pool = thread.name.startswith(("grain-prefetch", "metadata_store"))
         if not (thread is threading.main_thread() or thread.daemon or is_pool):
-            thread.join(timeout=60)
+            threading.Thread.join(thread, timeout=60)  # orbax's own raises its error
 
 
 @pytest.mark.parametrize(

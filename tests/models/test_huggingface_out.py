@@ -173,6 +173,26 @@ def test_a_head_of_another_problem_is_new_and_said_to_be(
         assert huggingface.read_weights(folder, network(kind)).new_heads == ()
 
 
+@pytest.mark.parametrize("head", [TokenHead, SequenceHead])
+def test_a_head_of_other_labels_is_new_and_said_to_be(encoder, head, tmp_path):
+    """The same labels in another order too: weights would be those of others."""
+    network = Network(encoder=encoder, heads=(("head", head(classes=2)),))
+    params = network.init(jax.random.key(0))
+    huggingface.write(tmp_path / "out", network, params, labels=["bad", "good"])
+    for labels in (None, ("bad", "good")):
+        same = huggingface.read_weights(tmp_path / "out", network, labels)
+        jax.tree.map(np.testing.assert_array_equal, same.params, params)
+        assert same.notes == ()
+    other = huggingface.read_weights(tmp_path / "out", network, ("good", "bad"))
+    assert other.new_heads == ("head",)
+    (note,) = other.notes
+    assert "labels are 'bad', 'good', the data's in this order 'good', 'bad'" in note
+    # Names that PyTorch made up mean nothing.
+    huggingface.write(tmp_path / "unnamed", network, params)
+    taken = huggingface.read_weights(tmp_path / "unnamed", network, ("good", "bad"))
+    assert taken.new_heads == ()
+
+
 @pytest.mark.parametrize("task", HEADS)
 def test_what_is_written_is_read_back_bit_for_bit(encoder, task, tmp_path):
     network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))

@@ -7,7 +7,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
 from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
 from dicejax.models.encoder import EncoderConfig, encoder_configs
-from dicejax.models.heads import SequenceHead
+from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
 from dicejax.models.network import Network, Params
 
@@ -234,16 +234,20 @@ def problem_type(head: SequenceHead) -> str:
     return f"{kind}_classification"
 
 
-def read_weights(folder: Path, network: Network) -> Weights:
+def read_weights(
+    folder: Path, network: Network, labels: Sequence[str] | None = None
+) -> Weights:
     """Read the weights of an encoder, and of its heads where they fit.
 
-    A head of sequences does not fit where `config.json` has another `problem_type`.
+    A head does not fit where `config.json` has another `problem_type`, or names other
+    labels or another order of them.
 
     Args:
       folder: holds `model.safetensors`, or its shards with
         `model.safetensors.index.json`; with or without the prefix of a task model, with
         today's names or old ones.
       network: its encoder must be that of the folder.
+      labels: names of the heads' classes, in their order; None takes any.
 
     Raises:
       InputError: pickle-only folder, unreadable file, or tensors that are missing,
@@ -283,7 +287,7 @@ def read_weights(folder: Path, network: Network) -> Weights:
     fitting = {
         name: every for name, every in heads.items() if not any(_misfits(every, found))
     }
-    notes = _other_problems(folder, network, fitting)
+    notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
     chosen = [*wanted, *itertools.chain(*fitting.values())]
     values = _read({found[tensor.name] for tensor in chosen})
@@ -294,25 +298,47 @@ def read_weights(folder: Path, network: Network) -> Weights:
     return Weights(params, new, tuple(notes.values()))
 
 
-def _other_problems(
-    folder: Path, network: Network, fitting: Collection[str]
+def _other_meanings(
+    folder: Path,
+    network: Network,
+    fitting: Collection[str],
+    labels: Sequence[str] | None,
 ) -> dict[str, str]:
-    """Return a note for each head whose shapes fit, but not its `problem_type`."""
+    """Return a note for each head whose shapes fit, but whose outputs mean others."""
     heads = [
         (name, head)
         for name, head in network.heads
-        if isinstance(head, SequenceHead) and name in fitting
+        if isinstance(head, SequenceHead | TokenHead) and name in fitting
     ]
     if not heads:
         return {}
     file = folder / CONFIG
-    given = read_json(file).get("problem_type")
-    return {
-        name: f"{file}: problem_type is {shown(given)}, the task's is "
-        f"{problem_type(head)!r}: the head begins with random weights"
-        for name, head in heads
-        if given not in (None, problem_type(head))
-    }
+    config = read_json(file)
+    problem, names = config.get("problem_type"), _label_names(config)
+    notes = {}
+    for name, head in heads:
+        found = ""
+        if isinstance(head, SequenceHead) and problem not in (None, problem_type(head)):
+            found = (
+                f"problem_type is {shown(problem)}, the task's {problem_type(head)!r}"
+            )
+        elif labels is not None and names not in (None, list(labels)):
+            few = [", ".join(map(shown, some[:5])) for some in (names, labels)]
+            found = f"labels are {few[0]}, the data's in this order {few[1]}"
+        if found:
+            notes[name] = f"{file}: {found}: the head begins with random weights"
+    return notes
+
+
+def _label_names(config: Mapping[str, Any]) -> list[str] | None:
+    """Return the labels of a configuration; None for none, or those of its default."""
+    given = config.get("id2label")
+    if not isinstance(given, dict):
+        return None
+    names = [given.get(str(number)) for number in range(len(given))]
+    if None in names or names == [f"LABEL_{n}" for n in range(len(names))]:
+        return None
+    return [str(name) for name in names]
 
 
 def _misfits(wanted: Iterable[Tensor], found: Mapping[str, _Stored]) -> Iterator[str]:
