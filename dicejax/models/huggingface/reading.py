@@ -319,9 +319,8 @@ def _other_meanings(
     for name, head in heads:
         found = ""
         if isinstance(head, SequenceHead) and problem not in (None, problem_type(head)):
-            found = (
-                f"problem_type is {shown(problem)}, the task's {problem_type(head)!r}"
-            )
+            own = problem_type(head)
+            found = f"problem_type is {shown(problem)}, the task's is {own!r}"
         elif labels is not None and names not in (None, list(labels)):
             few = [", ".join(map(shown, some[:5])) for some in (names, labels)]
             found = f"labels are {few[0]}, the data's in this order {few[1]}"
