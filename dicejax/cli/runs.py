@@ -58,7 +58,14 @@ class Evaluate:
         if self.predictions is not None:
             prediction.check_target(self.predictions)
         warn = noting(console)
-        found = evaluate(self.run, self.split, self.checkpoint, warn, data=self.data)
+        found = evaluate(
+            self.run,
+            self.split,
+            self.checkpoint,
+            warn,
+            data=self.data,
+            by_example=self.predictions is not None,
+        )
         if self.predictions is not None:
             prediction.write_examples(self.predictions, found.examples)
         content = found.scores.to_json()

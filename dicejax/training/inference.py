@@ -37,7 +37,7 @@ class Evaluation:
         tuning.
       tuned: the scores with it.
       examples: gold and prediction of each example, by the tuned threshold where there
-        is one; see `tasks.described.beside_gold`.
+        is one; see `tasks.described.beside_gold`. Empty unless asked for.
     """
 
     step: int
@@ -53,6 +53,8 @@ def evaluate(
     which: Which = "best",
     warn: Callable[[str], None] = lambda text: None,
     data: str | None = None,
+    *,
+    by_example: bool = False,
 ) -> Evaluation:
     """Score a split of a run's own data.
 
@@ -62,6 +64,7 @@ def evaluate(
       which: checkpoint to use.
       warn: called with remarks, such as on types without training examples.
       data: folder to read the data from instead of the run's own.
+      by_example: also return gold and prediction of each example.
 
     Raises:
       InputError: the run or its data cannot be used.
@@ -75,8 +78,10 @@ def evaluate(
     for text in task.warnings(split, examples, items, labels):
         warn(text)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
-    decided = [task.decide(one, threshold) for one in found]
-    rows = tuple(beside_gold(task, examples, decided, labels))
+    rows: tuple[dict[str, Any], ...] = ()
+    if by_example:
+        decided = [task.decide(one, threshold) for one in found]
+        rows = tuple(beside_gold(task, examples, decided, labels))
     if threshold is None:
         return Evaluation(step, scores, examples=rows)
     tuned = task.score_found(examples, found, labels, threshold)
