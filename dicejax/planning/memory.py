@@ -163,11 +163,13 @@ def analysis(compiled: jax.stages.Compiled) -> Any:
     """Return the compiler's own figures of memory.
 
     Raises:
-      NotImplementedError: it has none.
+      InputError: it has none.
     """
     found = compiled.memory_analysis()
     if found is None:
-        raise NotImplementedError("the compiler tells nothing of memory")
+        raise InputError(
+            "the compiler reports no memory of the step; name another device"
+        )
     return found
 
 
