@@ -102,7 +102,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
 
 
 def remarks(examples: Sequence[object]) -> list[str]:
-    """Return what is odd about the labels, and may be a misread file.
+    """Return warnings on labels that suggest a misread file.
 
     Raises:
       InputError: nearly each text has a class of its own.

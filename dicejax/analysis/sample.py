@@ -18,8 +18,8 @@ O_PER_ENTITY = 8.0
 def write(folder: Path) -> Path:
     """Write `sample.conll`: 4,000 sentences, a word and its tag on each line.
 
-    Whether a word is a name, and of what, is told by the word or two before it, so a
-    tagger has to read the sentence.
+    The word or two before a word decide whether it is a name, and its type, so a tagger
+    has to read the sentence.
 
     Args:
       folder: where to write it; created if missing.

@@ -114,7 +114,7 @@ class Part(NamedTuple):
 
     Attributes:
       encoded: its pieces and the special ones.
-      shift: what a place in the whole text is moved by.
+      shift: offset added to a position in the whole text.
       decided: bool, one for each piece of the whole text: those of which no other part
         shows more surroundings. Each piece of the text is decided in one part.
     """

@@ -41,8 +41,8 @@ def rows(
       path: see `files.read_bytes`.
       separator: one character.
       quoted: whether quotes have that meaning, or are characters like others.
-      on_error: see `readers`; after a row that cannot be read, reading goes on with
-        the line behind the row's first.
+      on_error: see `readers`; after a malformed row, reading resumes at the line
+        behind the row's first.
       stream: see `files.lines`.
 
     Raises:
