@@ -27,7 +27,7 @@ _WRITES = (
 )
 _ANYONE = ctypes.c_ulong(-1)
 _PR_SET_PTRACER = 0x59616D61
-_CALL = re.compile(rb"(\d+) +(\w+)\((.*)\) += (\d+)", re.DOTALL)
+_CALL = re.compile(rb"(\d+) +(\w+)\((.*)\) += (-?\d+)", re.DOTALL)
 _UNFINISHED = re.compile(rb"(\d+) +(.*) <unfinished \.\.\.>\n", re.DOTALL)
 _RESUMED = re.compile(rb"(\d+) +<\.\.\. \w+ resumed>(.*)", re.DOTALL)
 _TEXT = re.compile(rb'"((?:[^"\\]|\\.)*)"', re.DOTALL)
@@ -93,7 +93,8 @@ class Fault:
       error: name of the error, such as EIO.
       path: the file or folder that it names first, relative to the recorded folder;
         None for any.
-      nth: which of the main thread's calls, from 1; None for all of all threads.
+      nth: which of the main thread's calls with that path, from 1; None for all of all
+        threads.
     """
 
     call: str
@@ -114,13 +115,13 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """A successful call that changes files.
+    """A call on files.
 
     Attributes:
       thread: its number.
       call: name of the system call.
       arguments: as strace prints them.
-      result: what it returned.
+      result: what it returned; negative where it failed.
     """
 
     thread: int
@@ -169,8 +170,9 @@ def operations(log: Path, folder: Path) -> list[Operation]:
 def faults(log: Path, folder: Path, errors: dict[str, str]) -> list[Fault]:
     """Return every way in which one of the recorded calls in a folder can fail.
 
-    Those of the main thread, which come in the same order each time, are counted; those
-    of other threads are told by their paths, unless these are drawn at random.
+    Those of the main thread, which come in the same order each time, are counted, for
+    each path or over all paths where that is drawn at random. Those of other threads
+    fail whenever their path is met, or at all paths.
 
     Args:
       log: of the recording.
@@ -178,25 +180,24 @@ def faults(log: Path, folder: Path, errors: dict[str, str]) -> list[Fault]:
       errors: error by name of the call.
     """
     found: dict[Fault, None] = {}
-    count: Counter[str] = Counter()
-    for one in _calls(log):
-        if one.thread == os.getpid():
-            count[one.call] += 1
-        if one.call not in errors or not one.is_in(folder):
+    count: Counter[tuple[str, str | None]] = Counter()
+    for one in _calls(log, failed=True):
+        path = os.path.relpath(os.fsdecode((one.paths() or [b"/"])[0]), folder)
+        path = None if re.search(r"[0-9a-f]{32}", path) else path
+        by_main, nth = one.thread == os.getpid(), None
+        if by_main:
+            count.update({(one.call, None), (one.call, path)})
+            nth = count[one.call, path]
+        if one.result < 0 or one.call not in errors or not one.is_in(folder):
             continue
-        fault = Fault(one.call, errors[one.call], nth=count[one.call])
-        if one.thread != os.getpid():
-            path = os.path.relpath(os.fsdecode(one.paths()[0]), folder)
-            drawn = re.search(r"[0-9a-f]{32}", path)
-            if drawn and one.call in ("openat", "read"):
-                continue  # this process would not open or read anything at all
-            fault = Fault(one.call, errors[one.call], None if drawn else path)
-        found[fault] = None
+        if path is None and not by_main and one.call in ("openat", "read"):
+            continue  # this process would not open or read anything at all
+        found[Fault(one.call, errors[one.call], path, nth)] = None
     return list(found)
 
 
-def _calls(log: Path) -> Iterator[Operation]:
-    """Yield the recorded calls that succeeded, in order of completion."""
+def _calls(log: Path, *, failed: bool = False) -> Iterator[Operation]:
+    """Yield the recorded calls, in order of completion; those that failed if asked."""
     begun: dict[bytes, bytes] = {}
     for line in log.read_bytes().splitlines(keepends=True):
         if half := _UNFINISHED.fullmatch(line):
@@ -204,7 +205,7 @@ def _calls(log: Path) -> Iterator[Operation]:
             continue
         if rest := _RESUMED.match(line):
             line = rest[1] + b" " + begun.pop(rest[1], b"") + rest[2]
-        if whole := _CALL.match(line):
+        if (whole := _CALL.match(line)) and (failed or int(whole[4]) >= 0):
             yield Operation(int(whole[1]), whole[2].decode(), whole[3], int(whole[4]))
 
 
