@@ -148,13 +148,22 @@ def test_other_shapes_take_the_plain_path(length, heads, width, dtype):
 
 @pytest.mark.usefixtures("interpreted")
 @pytest.mark.parametrize("length", [96, 160])
-def test_a_row_of_another_length_is_attended_by_the_plain_path(length):
+def test_a_row_of_another_length_is_attended_by_the_plain_path(length, caplog):
     query, key, value, _ = arrays((1, length, 2, 64), jnp.float32)
     segments = jnp.asarray([row(length // 2, width=length)], jnp.int32)
     found = attention.attend(query, key, value, segment_ids=segments)
     mask = attention.segment_mask(segments)
     wanted = attention.attend(query, key, value, mask)
     np.testing.assert_array_equal(found, wanted)
+    assert f"(1, {length}, 2, 64) runs without the kernel" in caplog.text
+
+
+@pytest.mark.usefixtures("interpreted")
+def test_the_log_says_that_the_kernel_runs(caplog):
+    caplog.set_level("INFO", attention.__name__)
+    query, key, value, _ = arrays((1, 128, 2, 64), jnp.float32)
+    attention.attend(query, key, value, segment_ids=jnp.ones((1, 128), jnp.int32))
+    assert "float32 (1, 128, 2, 64) runs as one kernel" in caplog.text
 
 
 def test_other_platforms_take_the_plain_path():
