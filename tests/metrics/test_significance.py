@@ -15,6 +15,7 @@ from dicejax.metrics.significance import (
     CrossedDifference,
     ScoreSummary,
     approximate_randomisation,
+    contrast,
     differences,
     holm,
     over_seeds,
@@ -150,8 +151,8 @@ def test_approximate_randomisation_is_deterministic_and_never_0():
 # Seeds and sentences
 
 
-def crossed_by_loops(ours, baseline):
-    """Return variances of the mean: of seeds, of sentences in common, of the rest."""
+def pseudo_values_by_loops(ours, baseline):
+    """Return the jackknife's pseudo-values [S, N], with the scores as their means."""
     seeds, sentences = ours.shape[:2]
     pseudo = np.empty((seeds, sentences))
     for s in range(seeds):
@@ -161,6 +162,12 @@ def crossed_by_loops(ours, baseline):
             without = score_by_loops(ours[s, left]) - score_by_loops(baseline[s, left])
             pseudo[s, n] = sentences * whole - (sentences - 1) * without
         pseudo[s] += whole - pseudo[s].mean()  # the score itself, not the jackknife's
+    return pseudo
+
+
+def variances_by_loops(pseudo):
+    """Return variances of the mean: of seeds, of sentences in common, of the rest."""
+    seeds, sentences = pseudo.shape
     of_seed, of_sentence = pseudo.mean(1), pseudo.mean(0)
     rest = 0.0
     for s, n in itertools.product(range(seeds), range(sentences)):
@@ -175,7 +182,9 @@ def crossed_by_loops(ours, baseline):
 @pytest.mark.parametrize("seed", range(6))
 def test_seeds_and_items_equals_loops(seed):
     ours, baseline = counts(seed, seeds=4, sentences=30)
-    of_seeds, of_sentences, alone = crossed_by_loops(ours, baseline)
+    of_seeds, of_sentences, alone = variances_by_loops(
+        pseudo_values_by_loops(ours, baseline)
+    )
     got = seeds_and_items(ours, baseline, level=0.1)
     mean = mean_difference(ours, baseline)
     t_seeds, t_sentences = stats.t.isf(0.05, 3) ** 2, stats.t.isf(0.05, 29) ** 2
@@ -188,6 +197,21 @@ def test_seeds_and_items_equals_loops(seed):
     assert got.seed_error == pytest.approx(math.sqrt(of_seeds), rel=1e-9)
     assert got.sentence_error == pytest.approx(math.sqrt(of_sentences), rel=1e-9)
     assert (got.seeds, got.sentences, got.level) == (4, 30, 0.1)
+
+
+def test_a_contrast_adds_up_pseudo_values():
+    pairs = [counts(seed, seeds=4, sentences=30) for seed in range(3)]
+    weights = (-1.0, 0.25, 2.0)
+    pseudo = sum(
+        weight * pseudo_values_by_loops(*pair)
+        for weight, pair in zip(weights, pairs, strict=True)
+    )
+    got = contrast(pairs, weights)
+    of_seeds, of_sentences, alone = variances_by_loops(pseudo)
+    assert got.mean == pytest.approx(pseudo.mean(), abs=1e-12)
+    found = (got.seed_error, got.sentence_error, got.same_seeds_error)
+    wanted = np.sqrt([of_seeds, of_sentences, alone])
+    np.testing.assert_allclose(found, wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -375,6 +399,7 @@ NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
         (lambda: seeds_and_items(RUNS[0], RUNS[0]), r"not \[S, N, C, 2\]"),
         (lambda: seeds_and_items(RUNS[:1], RUNS[:1]), "1 paired seeds"),
         (lambda: seeds_and_items(RUNS[:, :1], RUNS[:, :1]), "1 sentence"),
+        (lambda: contrast([(RUNS, RUNS), (RUNS[:2],) * 2], [1, 1]), "pairs differ"),
         (lambda: seeds_and_items(RUNS, NAN), "baseline hold numbers that are not"),
         (lambda: approximate_randomisation(RUNS, RUNS[:, :5]), "shape"),
         (lambda: approximate_randomisation(NAN, RUNS), "ours hold numbers that are"),

@@ -6,6 +6,7 @@
 | on this test set, over seeds | `over_seeds` | seeds |
 | for these runs, over sentences | `approximate_randomisation` | sentences |
 | in general: the final claim | `seeds_and_items` | seeds and sentences |
+| a weighted sum of differences | `contrast` | seeds and sentences |
 | with the variances of other losses | `moderated` | |
 | however often one looks | `sequential`, `nominal_level` | |
 | of several losses | `holm` | |
@@ -18,6 +19,7 @@ they are compared pair by pair.
 
 from dicejax.metrics.significance.crossed import (
     CrossedDifference,
+    contrast,
     moderated,
     seeds_and_items,
 )
@@ -46,6 +48,7 @@ __all__ = [
     "ScoreSummary",
     "Verdict",
     "approximate_randomisation",
+    "contrast",
     "detectable",
     "holm",
     "moderated",

@@ -145,14 +145,54 @@ def seeds_and_items(
       ValueError: the shapes differ or are no such shape, there are fewer than 2 seeds
         or sentences, or a number is not finite.
     """
-    ours, baseline = check_paired(ours, baseline, least_seeds=2)
-    seeds, sentences = ours.shape[:2]
-    if sentences < 2:
-        raise ValueError("there is 1 sentence; it takes at least 2")
-    of_ours, influence_on_ours = _influences(ours)
-    of_baseline, influence_on_baseline = _influences(baseline)
-    differences = of_ours - of_baseline
-    influence = influence_on_ours - influence_on_baseline
+    return contrast([(ours, baseline)], [1.0], level=level)
+
+
+def contrast(
+    pairs: Sequence[tuple[ArrayLike, ArrayLike]],
+    weights: Sequence[float],
+    *,
+    level: float = 0.05,
+) -> CrossedDifference:
+    """Compare a weighted sum of differences with 0, on the same seeds and sentences.
+
+        sum_c weights[c] (score of ours[c] - score of baseline[c])
+
+    Influences add up with the same weights, so that the interval is that of
+    `seeds_and_items`. With the weights of least squares it is the slope of a gain over
+    the size of the data, say, whose runs all have the same test set.
+
+    >>> rng = np.random.default_rng(0)
+    >>> shares = np.array([[0.9, 0.7], [0.7, 0.7]])[..., None, None, None]
+    >>> right = rng.random((2, 2, 5, 300, 1)) < shares
+    >>> small, large = np.stack([right, np.ones_like(right)], -1)  # accuracy
+    >>> found = contrast([small, large], [-1.0, 1.0])
+    >>> print(f"{found.mean:.3f}, {found.low:.3f} to {found.high:.3f}")
+    -0.195, -0.270 to -0.120
+
+    Args:
+      pairs: of each c, ours and the baseline, [S, N, C, 2] each, see `seeds_and_items`.
+      weights: of each c.
+      level: 0.05 for a 95 % interval.
+
+    Raises:
+      ValueError: the shapes differ or are no such shape, there are fewer than 2 seeds
+        or sentences, or a number is not finite.
+    """
+    parts = []
+    for weight, (ours, baseline) in zip(weights, pairs, strict=True):
+        ours, baseline = check_paired(ours, baseline, least_seeds=2)
+        if ours.shape[1] < 2:
+            raise ValueError("there is 1 sentence; it takes at least 2")
+        of_ours, influence_on_ours = _influences(ours)
+        of_baseline, influence_on_baseline = _influences(baseline)
+        influence = influence_on_ours - influence_on_baseline
+        parts.append((weight * (of_ours - of_baseline), weight * influence))
+    shapes = {influence.shape for _, influence in parts}
+    if len(shapes) != 1:
+        raise ValueError(f"pairs differ in seeds or sentences: {sorted(shapes)}")
+    differences, influence = (sum(part) for part in zip(*parts, strict=True))
+    seeds, sentences = influence.shape
     of_sentence = influence.mean(0)
     # Mean squares over S N; the influences of a seed have the mean 0.
     of_items = of_sentence.var(ddof=1) / sentences
