@@ -15,16 +15,14 @@ import rich.table
 from etils import epath
 
 from dicejax.comparison import paste, report, scores_file, tuning
-from dicejax.comparison.baselines import baseline_outcomes, score_baselines
+from dicejax.comparison.baselines import outcomes_of, score_baselines
 from dicejax.comparison.finding import common_folder, jobs_from, tuning_of
 from dicejax.comparison.jobs import (
     BASELINE,
     Job,
     Outcome,
     jobs_of,
-    outcome_of,
     require_one_label_set,
-    require_one_test_set,
     shard_of,
     train_all,
     unfinished,
@@ -40,7 +38,7 @@ from dicejax.files import file_name, write_whole
 from dicejax.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
 from dicejax.metrics.significance import MIN_SEEDS, Verdict
-from dicejax.objectives import Objective, WeightedCrossEntropy, name_of
+from dicejax.objectives import Objective, name_of
 from dicejax.training.progress import TrainingProgress
 
 FILE = "comparison.json"
@@ -355,19 +353,10 @@ def evaluated(
     Raises:
       InputError: runs cannot be read or compared, or the folder cannot be written to.
     """
-    outcomes = [outcome_of(job) for job in jobs]
-    require_one_test_set(outcomes)
-    standard = name_of(BASELINE)
-    cross_entropy = [one for one in outcomes if one.loss == standard]
-    moved = baseline_outcomes(cross_entropy)
-    weighted = {
-        j.loss for j in jobs if j.experiment.objective == WeightedCrossEntropy()
-    }
-    baseline = baseline or standard
-    controls = sorted((weighted | {one.loss for one in moved}) - {baseline})
-    return judged(
-        [*outcomes, *moved], folder, tuned, baseline, margin=margin, controls=controls
-    )
+    outcomes, controls = outcomes_of(jobs)
+    baseline = baseline or name_of(BASELINE)
+    controls = [name for name in controls if name != baseline]
+    return judged(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
 
 
 def judged(

@@ -13,8 +13,15 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
-from dicejax.comparison.jobs import BASELINE, Job, Outcome
+from dicejax.comparison.jobs import (
+    BASELINE,
+    Job,
+    Outcome,
+    outcome_of,
+    require_one_test_set,
+)
 from dicejax.metrics import thresholds
+from dicejax.objectives import WeightedCrossEntropy, name_of
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.lock import locked
@@ -110,7 +117,23 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             say(f"{job.loss} seed {job.seed}: {name} {said}")
 
 
-def baseline_outcomes(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
+    """Return the outcomes of runs, moved decisions too, and the names of controls.
+
+    Raises:
+      InputError: runs cannot be read or compared.
+    """
+    outcomes = [outcome_of(job) for job in jobs]
+    require_one_test_set(outcomes)
+    standard = name_of(BASELINE)
+    moved = _moved([one for one in outcomes if one.loss == standard])
+    weighted = {
+        j.loss for j in jobs if j.experiment.objective == WeightedCrossEntropy()
+    }
+    return [*outcomes, *moved], sorted(weighted | {one.loss for one in moved})
+
+
+def _moved(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Return the outcomes of the baselines that have been scored."""
     made = []
     for one in outcomes:

@@ -1,0 +1,92 @@
+"""Archive finished comparisons: scores of each test example, without its text.
+
+    python docs/evidence/archive.py runs/curve/250-2 ...
+
+writes docs/evidence/scores/250-2.npz, from which `outcomes` and `looks` are read again.
+The data have to be where the runs found them: labelled elements are counted there.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dicejax.comparison import FILE
+from dicejax.comparison.baselines import outcomes_of
+from dicejax.comparison.finding import jobs_from
+from dicejax.comparison.jobs import BASELINE, Job, Outcome
+from dicejax.training.setup import describe
+
+SCORES = Path(__file__).parent / "scores"
+KEPT = ("primary_metric", "test_data", "test", "steps", "seconds", "control")
+
+
+def main(folders: list[str]) -> None:
+    """Write an archive for each folder."""
+    for folder in folders:
+        jobs = jobs_from([folder])
+        found, controls = outcomes_of(jobs)
+        positives = {job.seed: _positives(job) for job in jobs if _is_baseline(job)}
+        content = {
+            "controls": controls,
+            "looks": json.loads((Path(folder) / FILE).read_text())["looks"],
+            "positives": positives,
+            "runs": [_record(one) for one in found],
+        }
+        shares = [one.example_statistics for one in found if one.result]
+        counts = np.stack(shares).astype(np.uint8)
+        if not np.array_equal(counts, shares):
+            raise SystemExit(f"{folder}: counts of examples do not fit into 8 bits")
+        file = SCORES / f"{Path(folder).name}.npz"
+        file.parent.mkdir(exist_ok=True)
+        np.savez_compressed(file, counts=counts, content=json.dumps(content))
+        print(f"{file}: {len(found)} runs, {file.stat().st_size:,} bytes")
+
+
+def read(name: str) -> tuple[list[Outcome], dict[str, Any]]:
+    """Return the outcomes of an archive, and its other content.
+
+    Args:
+      name: such as "250-2".
+    """
+    with np.load(SCORES / f"{name}.npz") as file:
+        counts, content = iter(file["counts"]), json.loads(file["content"].item())
+    outcomes = [
+        Outcome(
+            run["loss"],
+            run["seed"],
+            folder=name,
+            status=run["status"],
+            result=run["result"],
+            example_statistics=next(counts).astype(float) if run["result"] else None,
+        )
+        for run in content.pop("runs")
+    ]
+    content["positives"] = {int(k): n for k, n in content["positives"].items()}
+    return outcomes, content
+
+
+def _record(one: Outcome) -> dict[str, Any]:
+    result = one.result and {k: v for k, v in one.result.items() if k in KEPT}
+    return {"loss": one.loss, "seed": one.seed, "status": one.status, "result": result}
+
+
+def _is_baseline(job: Job) -> bool:
+    return job.experiment.objective == BASELINE
+
+
+def _positives(job: Job) -> int:
+    """Return the number of labelled elements of a run's training sample."""
+    setup = describe(job.experiment, warn=lambda text: None)
+    task, labels = job.experiment.task, setup.data.labels
+    counts = task.class_counts(setup.data.items["train"], labels)
+    (number,) = counts.values()
+    return int(sum(number[1:]))  # the negative class is the first
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
