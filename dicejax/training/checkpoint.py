@@ -68,7 +68,11 @@ class Checkpoints:
             self._path = self._open.enter_context(path_for_orbax(folder))
             self._writer = ocp.AsyncCheckpointer(
                 ocp.CompositeCheckpointHandler(),
-                async_options=ocp.AsyncOptions(post_finalization_callback=self._seal),
+                async_options=ocp.AsyncOptions(
+                    post_finalization_callback=self._seal,
+                    # Where one cannot be made, orbax's threads wait for it for minutes.
+                    create_directories_asynchronously=False,
+                ),
             )
 
     def save(

@@ -135,6 +135,7 @@ def faults_to_try(faults: list[strace.Fault], exhaustive: bool) -> list[strace.F
     return [
         strace.Fault("write", "ENOSPC", "run/metrics.jsonl"),
         strace.Fault("writev", "EIO"),
+        strace.Fault("mkdir", "EACCES", "run/checkpoints/6.orbax-checkpoint-tmp", 1),
         [one for one in faults if one.nth and one.call == "rename"][-1],
     ]
 
@@ -150,11 +151,13 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
     for fault in tried:
         with fault.injected(tmp_path, log):
             first = called(argv, capsys)
-        wait_for_writers()
+        waiting = wait_for_writers()
         if "(INJECTED)" not in log.read_text():
             missed.append(fault)
         again = called(argv, capsys)
         problem = first.problem or again.problem
+        if waiting:
+            problem = problem or f"its process would not end: {waiting}"
         if not problem and again.status != 0:
             problem = f"not resumed: {again.errors}"
         if not problem and end(tmp_path / "run") != recorded.end:
@@ -168,12 +171,20 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
     assert len(missed) <= len(tried) // 10, missed
 
 
-def wait_for_writers() -> None:
-    """Wait until orbax's threads end, as they do with the process of a command."""
+def wait_for_writers() -> list[str]:
+    """Wait until orbax's threads end, as they do with the process of a command.
+
+    Returns:
+      The names of those that do not.
+    """
+    waiting = []
     for thread in threading.enumerate():
         is_pool = thread.name.startswith(("grain-prefetch", "metadata_store"))
         if not (thread is threading.main_thread() or thread.daemon or is_pool):
             threading.Thread.join(thread, timeout=60)  # orbax's own raises its error
+            if thread.is_alive():
+                waiting.append(thread.name)
+    return waiting
 
 
 @pytest.mark.parametrize(
