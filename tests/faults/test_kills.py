@@ -135,7 +135,7 @@ def faults_to_try(faults: list[strace.Fault], exhaustive: bool) -> list[strace.F
     return [
         strace.Fault("write", "ENOSPC", "run/metrics.jsonl"),
         strace.Fault("writev", "EIO"),
-        strace.Fault("mkdir", "EACCES", "run/checkpoints/6.orbax-checkpoint-tmp", 1),
+        strace.Fault("mkdir", "EACCES", "run/checkpoints/6.orbax-checkpoint-tmp"),
         [one for one in faults if one.nth and one.call == "rename"][-1],
     ]
 

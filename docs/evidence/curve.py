@@ -1,0 +1,295 @@
+"""Make the tables and the figure of part B of the protocol from the archives.
+
+    python docs/evidence/curve.py [FOLDER]
+
+writes curve.md and curve.svg to the folder, by default to the one of this file. The
+same version of Matplotlib draws the same bytes each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import archive
+import numpy as np
+from matplotlib.figure import Figure
+
+from dicejax.analysis import figures
+from dicejax.comparison.statistics import MARGIN, Row, rows_of
+from dicejax.comparison.table import mean_and_spread
+from dicejax.metrics.significance import (
+    CrossedDifference,
+    contrast,
+    holm,
+    signed,
+    verdict,
+)
+
+HERE = Path(__file__).parent
+# Sentences and epochs, in the order of the protocol.
+CELLS = (
+    (250, 2),
+    (250, 10),
+    (1000, 2),
+    (1000, 10),
+    (3500, 2),
+    (14041, 2),
+    (3500, 10),
+    (14041, 10),
+)
+LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc:smooth=0.01")
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """A finished comparison.
+
+    Attributes:
+      sentences: of training.
+      epochs: of training.
+      updates: per run, mean over seeds.
+      positives: entity tokens of the sample times epochs, mean over seeds.
+      hours: of all its runs.
+      rows: statistics of each loss, at the last look.
+      counts: statistics of each test sentence, by loss and seed.
+    """
+
+    sentences: int
+    epochs: int
+    updates: float
+    positives: float
+    hours: float
+    rows: tuple[Row, ...]
+    counts: dict[str, dict[int, np.ndarray]]
+
+    def row(self, loss: str) -> Row:
+        """Return the statistics of a loss."""
+        return next(row for row in self.rows if row.loss == loss)
+
+    def has_learnt(self, loss: str) -> bool:
+        """Whether a loss has learnt anything here."""
+        return self.row(loss).against.verdict.outcome != "nothing learnt"
+
+
+@functools.cache
+def cell(sentences: int, epochs: int) -> Cell:
+    """Read an archive."""
+    outcomes, content = archive.read(f"{sentences}-{epochs}")
+    *looks, _ = content["looks"]
+    rows = rows_of(outcomes, "ce", controls=content["controls"], looks=looks)
+    runs = [one.result for one in outcomes if one.result and "steps" in one.result]
+    counts: dict[str, dict[int, np.ndarray]] = {}
+    for one in outcomes:
+        if one.result:
+            counts.setdefault(one.loss, {})[one.seed] = one.example_statistics
+    return Cell(
+        sentences,
+        epochs,
+        updates=float(np.mean([run["steps"] for run in runs])),
+        positives=epochs * float(np.mean([*content["positives"].values()])),
+        hours=sum(run["seconds"] for run in runs) / 3600,
+        rows=tuple(rows),
+        counts=counts,
+    )
+
+
+def finished() -> list[Cell]:
+    """Return the cells that are archived."""
+    return [
+        cell(*one)
+        for one in CELLS
+        if (archive.SCORES / "{}-{}.npz".format(*one)).exists()
+    ]
+
+
+def combined(
+    loss: str, cells: Sequence[Cell], weights: Sequence[float]
+) -> CrossedDifference:
+    """Return a weighted sum of a loss's gains, over the seeds that all cells have."""
+    seeds = sorted(
+        set.intersection(*({*one.counts[loss]} & {*one.counts["ce"]} for one in cells))
+    )
+    pairs = [
+        tuple(
+            np.stack([one.counts[name][seed] for seed in seeds])
+            for name in (loss, "ce")
+        )
+        for one in cells
+    ]
+    return contrast(pairs, weights)
+
+
+def coefficients(cells: Sequence[Cell], *, with_sentences: bool = False) -> np.ndarray:
+    """Return the weights of cells that give the coefficients of least squares.
+
+    Args:
+      cells: C of them.
+      with_sentences: whether log2(sentences) is a regressor too.
+
+    Returns:
+      [2 or 3, C]: of the constant, of log2(updates), and of log2(sentences).
+    """
+    columns = [np.ones(len(cells)), np.log2([one.updates for one in cells])]
+    if with_sentences:
+        columns.append(np.log2([one.sentences for one in cells]))
+    return np.linalg.pinv(np.stack(columns, axis=1))
+
+
+def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
+    """Return where the line of gains over log2(updates) is 0, by Fieller's theorem.
+
+    The interval holds the numbers of updates, among those between the smallest and the
+    largest cell, at which the line's own interval includes 0.
+    """
+    constant, slope = coefficients(cells)
+    ends = np.log2([min(c.updates for c in cells), max(c.updates for c in cells)])
+    grid = np.linspace(*ends, points)
+    at = [combined(loss, cells, constant + x * slope) for x in grid]
+    zero = [x for x, one in zip(grid, at, strict=True) if one.low <= 0 <= one.high]
+    if not zero:
+        return "not within the cells"
+    low, high = (f"{2**x:,.0f}" for x in (zero[0], zero[-1]))
+    at_least = "at most " if zero[0] == grid[0] else ""
+    at_most = "at least " if zero[-1] == grid[-1] else ""
+    return f"{at_least}{low} to {at_most}{high} updates"
+
+
+def page(cells: Sequence[Cell]) -> str:
+    """Return the page of results."""
+    return "\n".join([*_cells(cells), *_slopes(cells), *_both_slopes(cells)]) + "\n"
+
+
+def _cells(cells: Sequence[Cell]) -> Iterator[str]:
+    for one in cells:
+        yield (
+            f"\n### {one.sentences:,} sentences, {one.epochs} epochs: "
+            f"{one.updates:,.0f} updates, {one.positives:,.0f} entity tokens seen, "
+            f"{one.hours:.1f} hours in all\n"
+        )
+        yield from _table(
+            "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
+            [_cells_of(row) for row in one.rows],
+        )
+
+
+def _cells_of(row: Row) -> list[str]:
+    scores = mean_and_spread(row.scores("f1"))
+    if row.against is None:
+        return [f"`{row.loss}`", str(row.summary.n), scores, "", "", "", "", "baseline"]
+    one, crossed = row.against, row.against.crossed
+    return [
+        f"`{row.loss}`",
+        str(row.summary.n),
+        scores,
+        signed(100 * one.mean),
+        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
+        f"{one.p_value:.3f}",
+        f"{100 * one.detectable:.2f}",
+        one.verdict.outcome,
+    ]
+
+
+def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
+    found = {loss: [one for one in cells if one.has_learnt(loss)] for loss in LOSSES}
+    found = {loss: some for loss, some in found.items() if len(some) > 1}
+    yield "\n### Slope of the gain for each doubling of the updates (primary)\n"
+    slopes = {
+        loss: combined(loss, some, coefficients(some)[1])
+        for loss, some in found.items()
+    }
+    adjusted = holm([one.p_value for one in slopes.values()])
+    yield from _table(
+        "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict | gain is 0 at",
+        [
+            [
+                f"`{loss}`",
+                str(len(found[loss])),
+                str(one.seeds),
+                signed(100 * one.mean),
+                f"{signed(100 * one.low)} to {signed(100 * one.high)}",
+                f"{p:.3f}",
+                {"better": "rises", "worse": "falls"}.get(
+                    outcome := verdict(one, p).outcome, outcome
+                ),
+                crossing(loss, found[loss]) if p <= 0.05 else "–",
+            ]
+            for (loss, one), p in zip(slopes.items(), adjusted, strict=True)
+        ],
+    )
+
+
+def _both_slopes(cells: Sequence[Cell]) -> Iterator[str]:
+    lines = []
+    for loss in LOSSES:
+        some = [one for one in cells if one.has_learnt(loss)]
+        if len(some) > 3:
+            _, *weights = coefficients(some, with_sentences=True)
+            both = [combined(loss, some, one) for one in weights]
+            cells_of = [
+                f"{signed(100 * one.mean)} ({signed(100 * one.low)} to "
+                f"{signed(100 * one.high)})"
+                for one in both
+            ]
+            lines.append([f"`{loss}`", *cells_of])
+    if lines:
+        yield "\n### Updates or sentences: slopes for each doubling (95% CI)\n"
+        yield from _table("loss | of updates | of sentences", lines)
+
+
+def _table(heading: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {heading} |"
+    yield "| --- " + "| ---: " * heading.count("|") + "|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+
+
+def draw(cells: Sequence[Cell]) -> Figure:
+    """Draw the gain of each loss over the updates, with 95% intervals."""
+    figure = Figure(figsize=(9, 5), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    axes.axhline(0, color=figures.TEXT, linewidth=1.2)
+    margin = 100 * MARGIN
+    axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
+    for number, loss in enumerate(LOSSES):
+        some = sorted(
+            (one for one in cells if one.has_learnt(loss)), key=lambda one: one.updates
+        )
+        at = [one.updates * 1.03 ** (number - 2) for one in some]
+        gains = [one.row(loss).against.crossed for one in some]
+        means = np.array([100 * one.mean for one in gains])
+        ends = np.array([[100 * one.low, 100 * one.high] for one in gains]).reshape(
+            -1, 2
+        )
+        axes.errorbar(
+            at,
+            means,
+            yerr=np.abs(ends.T - means),
+            color=figures.COLORS[number],
+            linestyle=figures.STYLES[number],
+            marker="o",
+            markersize=4,
+            capsize=2,
+            label=loss,
+        )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axes.set_xlabel("updates of 32 sentences")
+    axes.set_ylabel("test F1 minus that of cross-entropy (points, 95% CI)")
+    axes.grid(axis="y")
+    axes.legend(frameon=False)
+    return figure
+
+
+def main(argv: list[str]) -> None:
+    """Write the page and the figure."""
+    folder, cells = Path(argv[0]) if argv else HERE, finished()
+    (folder / "curve.md").write_text(page(cells))
+    with figures.look():
+        (folder / "curve.svg").write_bytes(figures.rendered(draw(cells), "svg"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
