@@ -66,14 +66,14 @@ class Checkpoints:
                 folder.mkdir(parents=True, exist_ok=True)
                 delete_leftovers(folder)
             self._path = self._open.enter_context(path_for_orbax(folder))
-            self._writer = ocp.AsyncCheckpointer(
-                ocp.CompositeCheckpointHandler(),
-                async_options=ocp.AsyncOptions(
-                    post_finalization_callback=self._seal,
-                    # Where one cannot be made, orbax's threads wait for it for minutes.
-                    create_directories_asynchronously=False,
-                ),
+            options = ocp.AsyncOptions(
+                post_finalization_callback=self._seal,
+                # Where one cannot be made, orbax's threads wait for it for minutes.
+                create_directories_asynchronously=False,
             )
+            items = ocp.CompositeOptions(async_options=options)
+            handler = ocp.CompositeCheckpointHandler(composite_options=items)
+            self._writer = ocp.AsyncCheckpointer(handler, async_options=options)
 
     def save(
         self,

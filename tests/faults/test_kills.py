@@ -132,10 +132,12 @@ def faults_to_try(faults: list[strace.Fault], exhaustive: bool) -> list[strace.F
     """Return all, or one of each kind: of records, of arrays, of the result."""
     if exhaustive:
         return faults
+    of_6 = "run/checkpoints/6.orbax-checkpoint-tmp"
     return [
         strace.Fault("write", "ENOSPC", "run/metrics.jsonl"),
         strace.Fault("writev", "EIO"),
-        strace.Fault("mkdir", "EACCES", "run/checkpoints/6.orbax-checkpoint-tmp"),
+        strace.Fault("mkdir", "EACCES", of_6),
+        strace.Fault("mkdir", "EACCES", f"{of_6}/rest.orbax-checkpoint-tmp"),
         [one for one in faults if one.nth and one.call == "rename"][-1],
     ]
 
