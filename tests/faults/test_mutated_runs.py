@@ -4,6 +4,7 @@ Where scores differ, a line names the file that has changed.
 """
 
 import hashlib
+import json
 import random
 import re
 import signal
@@ -65,7 +66,10 @@ def command(name: str, out: Path) -> list[str]:
 def outcome(name: str, out: Path, output: str) -> object:
     """Return everything that a command gave."""
     if name in ("train", "resume"):
-        return end(out)
+        try:
+            return end(out)
+        except json.JSONDecodeError:  # a damaged record of before stays as it is
+            return (out / "metrics.jsonl").read_bytes()
     made = out.parent / "made"
     return output, {
         file.name: hashlib.sha256(file.read_bytes()).hexdigest()
