@@ -41,7 +41,16 @@ CELLS = (
     (3500, 10),
     (14041, 10),
 )
-LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc:smooth=0.01")
+INTRODUCTION = """# The curve: gain over cross-entropy by the number of updates
+
+Part B of [the protocol](protocol.md), made from its archives by
+`python docs/evidence/curve.py`. Cells that are not here have not been run. Gains and
+slopes are points of F1; *detectable* is the smallest difference that these runs show
+with power 0.8.
+
+![Gain of each loss over cross-entropy by the number of updates](curve.svg)
+"""
+LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc-smooth=0.01")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,15 +169,16 @@ def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
 
 def page(cells: Sequence[Cell]) -> str:
     """Return the page of results."""
-    return "\n".join([*_cells(cells), *_slopes(cells), *_both_slopes(cells)]) + "\n"
+    lines = [*_slopes(cells), *_both_slopes(cells), *_cells(cells)]
+    return "\n".join([INTRODUCTION.rstrip("\n"), *lines]) + "\n"
 
 
 def _cells(cells: Sequence[Cell]) -> Iterator[str]:
     for one in cells:
         yield (
-            f"\n### {one.sentences:,} sentences, {one.epochs} epochs: "
+            f"\n## {one.sentences:,} sentences, {one.epochs} epochs: "
             f"{one.updates:,.0f} updates, {one.positives:,.0f} entity tokens seen, "
-            f"{one.hours:.1f} hours in all\n"
+            f"{one.hours:.1f} hours of training\n"
         )
         yield from _table(
             "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
@@ -187,7 +197,7 @@ def _cells_of(row: Row) -> list[str]:
         scores,
         signed(100 * one.mean),
         f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
-        f"{one.p_value:.3f}",
+        _p_value(one.p_value),
         f"{100 * one.detectable:.2f}",
         one.verdict.outcome,
     ]
@@ -196,7 +206,9 @@ def _cells_of(row: Row) -> list[str]:
 def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
     found = {loss: [one for one in cells if one.has_learnt(loss)] for loss in LOSSES}
     found = {loss: some for loss, some in found.items() if len(some) > 1}
-    yield "\n### Slope of the gain for each doubling of the updates (primary)\n"
+    if not found:
+        return
+    yield "\n## Slope of the gain for each doubling of the updates (primary)\n"
     slopes = {
         loss: combined(loss, some, coefficients(some)[1])
         for loss, some in found.items()
@@ -211,7 +223,7 @@ def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
                 str(one.seeds),
                 signed(100 * one.mean),
                 f"{signed(100 * one.low)} to {signed(100 * one.high)}",
-                f"{p:.3f}",
+                _p_value(p),
                 {"better": "rises", "worse": "falls"}.get(
                     outcome := verdict(one, p).outcome, outcome
                 ),
@@ -236,8 +248,12 @@ def _both_slopes(cells: Sequence[Cell]) -> Iterator[str]:
             ]
             lines.append([f"`{loss}`", *cells_of])
     if lines:
-        yield "\n### Updates or sentences: slopes for each doubling (95% CI)\n"
+        yield "\n## Updates or sentences: slopes for each doubling (95% CI)\n"
         yield from _table("loss | of updates | of sentences", lines)
+
+
+def _p_value(p: float) -> str:
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 def _table(heading: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:

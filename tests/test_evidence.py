@@ -1,0 +1,57 @@
+"""The pages of the evidence are what their archives give."""
+
+import importlib
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from .documented import ROOT
+
+EVIDENCE = ROOT / "docs" / "evidence"
+VERSION = re.compile(rb"Matplotlib v[\d.]+")
+
+
+@pytest.fixture
+def curve(monkeypatch):
+    monkeypatch.syspath_prepend(EVIDENCE)
+    yield importlib.import_module("curve")
+    for name in ("archive", "curve"):
+        sys.modules.pop(name)
+
+
+def test_the_curve_is_made_from_its_archives_to_the_byte(curve, tmp_path):
+    curve.main([str(tmp_path)])
+    page, figure = (
+        (tmp_path / name).read_bytes() for name in ("curve.md", "curve.svg")
+    )
+    assert page == (EVIDENCE / "curve.md").read_bytes()
+    kept = (EVIDENCE / "curve.svg").read_bytes()
+    if VERSION.search(kept)[0] == VERSION.search(figure)[0]:
+        assert figure == kept
+
+
+def test_archives_hold_what_the_scores_are_computed_from(curve):
+    for one in curve.finished():
+        for row in one.rows:
+            for outcome in row.outcomes:
+                right, all_of = outcome.example_statistics[:, 0].sum(0)
+                f1 = right / all_of if all_of else 0.0
+                assert outcome.score == pytest.approx(f1, abs=1e-12)
+
+
+def test_weights_give_the_line_that_the_cells_lie_on(curve):
+    cells = [
+        curve.Cell(size, 2, updates, 0.0, 0.0, (), {})
+        for size, updates in ((250, 16), (1000, 64), (3500, 512), (14041, 880))
+    ]
+    updates, sizes = (
+        np.log2([getattr(one, name) for one in cells])
+        for name in ("updates", "sentences")
+    )
+    weights = curve.coefficients(cells)
+    np.testing.assert_allclose(weights @ (3 - 2 * updates), [3, -2], rtol=1e-9)
+    weights = curve.coefficients(cells, with_sentences=True)
+    found = weights @ (3 - 2 * updates + 0.5 * sizes)
+    np.testing.assert_allclose(found, [3, -2, 0.5], rtol=1e-7)
