@@ -65,7 +65,9 @@ def command(name: str, out: Path) -> list[str]:
 
 def outcome(name: str, out: Path, output: str) -> object:
     """Return everything that a command gave."""
-    if name in ("train", "resume"):
+    if name == "train":  # a finished run is returned as it is
+        return output, json.loads((out / "result.json").read_text())
+    if name == "resume":
         try:
             return end(out)
         except json.JSONDecodeError:  # a damaged record of before stays as it is
