@@ -17,13 +17,13 @@ from dicejax.data.tags import Scheme
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
 
 HEAD = "tags"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenTask(Task):
+class TokenTask(windows.WindowTask):
     """One class for each word, on its first piece.
 
     A text longer than `max_length` is cut into windows that overlap; each word is
@@ -32,12 +32,6 @@ class TokenTask(Task):
     Args:
       stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
-
-    stride: int = 64
-
-    def __post_init__(self):
-        if self.stride < 0:
-            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
         """Return a head with logits of all classes for each token."""

@@ -15,13 +15,13 @@ from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError, shown
 from dicejax.tasks import windows
-from dicejax.tasks.task import IGNORED, Item, Outputs, Task
+from dicejax.tasks.task import IGNORED, Item, Outputs
 
 HEAD = "label"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(Task):
+class TextTask(windows.WindowTask):
     """Base class of tasks with one output per text.
 
     Examples have a `first` text and a `second` one or None; a subclass says what of
@@ -36,12 +36,6 @@ class TextTask(Task):
     reads_words: ClassVar[bool] = False
     default_threshold: ClassVar[float | None] = 0.5
     told: ClassVar[str] = "label"  # in warnings
-
-    stride: int = 64
-
-    def __post_init__(self):
-        if self.stride < 0:
-            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
     @abc.abstractmethod
     def gold(self, example: Any) -> Sequence[str] | None:
