@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicejax.data.examples import Sentence, Span
-from dicejax.errors import shown
+from dicejax.errors import Cut, shown
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.tasks.task import Item, Task
@@ -120,11 +120,12 @@ def gold_warnings(
     if split == "train" and not gold:
         said.append("train has no span: there is nothing to learn")
     if lost:
-        said.append(
+        text = (
             f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no window "
             f"of {max(map(len, items))} tokens wholly and count as misses; raise "
             "--task.stride, to half of --training.max_length at most, or both"
         )
+        said.append(Cut(text))
     crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in sentences)
     if crossed and overlapping is not None:
         said.append(

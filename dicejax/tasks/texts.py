@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, shown
+from dicejax.errors import Cut, InputError, shown
 from dicejax.tasks import windows
 from dicejax.tasks.task import IGNORED, Item, Outputs
 
@@ -123,10 +123,11 @@ class TextTask(windows.WindowTask):
         ]
         cut = sum(item.detail for item in items)
         if cut:
-            said.append(
+            text = (
                 f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
                 f"off at {max(map(len, items))} tokens; raise --training.max_length"
             )
+            said.append(Cut(text))
         return [*said, *windows.remark(split, examples, items)]
 
     def require_gold(self, split: str, examples: Sequence[Any]) -> None:

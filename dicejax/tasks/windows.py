@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -12,19 +13,21 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, shown
+from dicejax.errors import Cut, InputError, shown
 from dicejax.tasks.task import Item, Task
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
 
-HINDRANCES = {
+_HINDRANCES = {
     "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
     "long": "have more pieces than max_answer",
     "several": "have spans that overlap, or several where one is predicted",
     "inexact": "begin or end inside a piece",
 }
 """Why an answer cannot be predicted, by the words of `reached` and one more."""
+
+_REMEDIES = {"beyond": "--task.stride", "long": "--task.max_answer"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,11 +55,13 @@ class Window:
         at least one character, unless another window shows more of their surroundings.
       gold: places of the answer's spans, None for one that is not wholly inside; empty
         without an answer, None without gold.
+      cuts_question: whether the end of the question is cut off.
     """
 
     encoded: EncodedText
     starts: np.ndarray
     gold: list[Places | None] | None
+    cuts_question: bool = False
 
     @property
     def candidates(self) -> np.ndarray:
@@ -121,8 +126,34 @@ def cut(
         starts = np.zeros(len(part), bool)
         starts[part.texts == 1] = widest[start:end]
         starts &= part.offsets[:, 0] < part.offsets[:, 1]
-        windows.append(Window(part, starts, inside))
+        windows.append(Window(part, starts, inside, question > max_question))
     return windows
+
+
+def hindered(
+    split: str, why: Sequence[str | None], windows: Sequence[Sequence[Window]]
+) -> list[str]:
+    """Return warnings of the answers that cannot be predicted, and of cut questions.
+
+    >>> hindered("dev", [None, "several"], [])[0]  # doctest: +ELLIPSIS
+    'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
+
+    Args:
+      split: name of the split.
+      why: of each answer, why it cannot be predicted; None if it can.
+      windows: of each question.
+    """
+    count, said = Counter(why), []
+    for what, because in _HINDRANCES.items():
+        text = f"{split}: {count[what]} of {len(why)} answers {because}: no exact match"
+        if count[what]:
+            remedy = _REMEDIES.get(what)
+            said.append(Cut(f"{text}; raise {remedy}") if remedy else text)
+    cut = sum(any(one.cuts_question for one in several) for several in windows)
+    if cut:
+        text = f"{split}: {cut} of {len(windows)} questions are cut off"
+        said.append(Cut(f"{text}; raise --task.max_question"))
+    return said
 
 
 class Part(NamedTuple):

@@ -13,7 +13,7 @@ import jax
 from dicejax import json_text
 from dicejax.data import texts as text_files
 from dicejax.data.texts import Format, Text
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, cuts
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
@@ -36,6 +36,7 @@ class Evaluation:
       threshold: tuned on dev when the run was trained, one or by label; None without
         tuning.
       tuned: the scores with it.
+      cut: warnings of what is cut off.
       examples: gold and prediction of each example, by the tuned threshold where there
         is one; see `tasks.described.beside_gold`. Empty unless asked for.
     """
@@ -45,6 +46,7 @@ class Evaluation:
     threshold: float | Mapping[str, float] | None = None
     tuned: Scores | None = None
     examples: tuple[dict[str, Any], ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -75,17 +77,20 @@ def evaluate(
     task, labels = experiment.task, run.labels()
 
     step, items, found = _find(run, examples, which)
-    for text in task.warnings(split, examples, items, labels):
-        warn(text)
+    said = task.warnings(split, examples, items, labels)
+    cut = cuts(said)
+    for text in said:
+        if text not in cut:
+            warn(text)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(one, threshold) for one in found]
         rows = tuple(beside_gold(task, examples, decided, labels))
     if threshold is None:
-        return Evaluation(step, scores, examples=rows)
+        return Evaluation(step, scores, examples=rows, cut=cut)
     tuned = task.score_found(examples, found, labels, threshold)
-    return Evaluation(step, scores, threshold, tuned, rows)
+    return Evaluation(step, scores, threshold, tuned, rows, cut)
 
 
 def predict(
