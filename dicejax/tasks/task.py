@@ -105,6 +105,7 @@ class Task(abc.ABC):
     primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
     reads_words: ClassVar[bool] = True  # or raw text
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
+    reads_context: ClassVar[bool] = False  # the words around a sentence
 
     def adapt(self, examples: Sequence[Any]) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
@@ -118,6 +119,12 @@ class Task(abc.ABC):
                 raise InputError(
                     f"task {type(self).__name__} takes {wanted}, but the data holds "
                     f"{type(example).__name__}; choose another task or another reader"
+                )
+            around = (getattr(example, side, ()) for side in ("before", "after"))
+            if any(around) and not self.reads_context:
+                raise InputError(
+                    f"task {type(self).__name__} reads no context of a sentence; leave "
+                    "out --data.context, or take Tagging or WordTagging"
                 )
         return examples
 

@@ -67,6 +67,7 @@ class WordTagging(TokenTask):
             tokenizer,
             max_length,
             self.stride,
+            [(sentence.before, sentence.after) for sentence in examples],
         )
 
     def decode(
@@ -180,6 +181,7 @@ class JointTagging(Tagging):
     """
 
     takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
+    reads_context: ClassVar[bool] = False
 
     scheme: Scheme = "BMES"
 

@@ -12,6 +12,7 @@ import jax
 
 from dicejax import json_text
 from dicejax.data import texts as text_files
+from dicejax.data.neighbours import neighbours
 from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError, cuts
 from dicejax.mesh import MeshShape
@@ -130,13 +131,14 @@ def predict_texts(
 
     Positions in the records count from 0, the end excluded: `start` and `end` of an
     entity in words, `start_char` and `end_char` in characters of the text. A blank
-    example has a record without labels.
+    example has a record without labels. The examples of a file are each other's context
+    where the run was trained with that.
 
     Args:
       folder: the run.
       texts: the examples.
       which: checkpoint to use.
-      path: the file, for errors.
+      path: the file, for errors; None if the texts are of none.
       tagged: whether each word must have a tag.
       decoded: called after each example that is not blank.
 
@@ -145,7 +147,8 @@ def predict_texts(
         tags.
     """
     run = Run.open(folder)
-    task = run.experiment().task
+    experiment = run.experiment()
+    task = experiment.task
     nothing = _nothing(task)
     if tagged and not text_files.has_tags(nothing):
         raise InputError(
@@ -153,10 +156,20 @@ def predict_texts(
             "instead of conll"
         )
     wanted = [one for one in texts if not one.is_blank]
-    examples = task.adapt([_parsed(task, one, path) for one in wanted])
-    _, _, found = _find(run, examples, which, decoded)
+    examples = [_parsed(task, one, path) for one in wanted]
+    context = getattr(experiment.data, "context", 0)
+    if context and path is not None:
+        around = neighbours(
+            [one.words for one in examples], text_files.documents(wanted), context
+        )
+        examples = [
+            dataclasses.replace(one, before=before, after=after)
+            for one, (before, after) in zip(examples, around, strict=True)
+        ]
+    adapted = task.adapt(examples)
+    _, _, found = _find(run, adapted, which, decoded)
     threshold = _tuned(run, which)
-    pairs = zip(examples, found, strict=True)
+    pairs = zip(adapted, found, strict=True)
     shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
     results: list[tuple[dict[str, Any], list[str]]] = []
     for text in texts:

@@ -237,8 +237,7 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
 
 
 def encoded_pair(tokenizer, example):
-    (pair,) = tokenize.encode_texts(tokenizer, [example.question], [example.context])
-    return pair
+    return tokenize.encode_texts(tokenizer, [example.question], [example.context])[0]
 
 
 def test_what_is_in_no_window_is_said_and_missed():
