@@ -177,7 +177,7 @@ class Task(abc.ABC):
     ) -> list[Item]:
         """Encode examples for the network, in their order.
 
-        Inputs are truncated to `max_length`, but not gold.
+        Inputs are cut to windows of `max_length`, or truncated, but gold is not.
 
         Args:
           examples: examples of `adapt`.
