@@ -45,3 +45,6 @@ def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
     for flags in ([], ["--json"]):
         assert run(["evaluate", out, *flags]) == 0
         assert capsys.readouterr().err.splitlines() == [f"warning: {cut[2]}"]
+    assert run(["predict", out, "a b\tb", "b " * 20 + "\ta"]) == 0
+    (said,) = capsys.readouterr().err.splitlines()
+    assert said.startswith("warning: 1 of 2 given pairs (50%) are cut off at 12 tokens")

@@ -38,7 +38,7 @@ from dicejax.tasks.answers import (
     unit_of_f1,
 )
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
-from dicejax.tasks.windows import Window, best_spans, cut, hindered, reached
+from dicejax.tasks.windows import Window, best_spans, cut, hindered, reached, too_long
 
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
@@ -386,6 +386,10 @@ class QuestionAnswering(Task):
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return f1_of_each(examples, predictions, **forms)
 
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Warn of questions that are cut off."""
+        return too_long(split, items)
+
     def warnings(
         self,
         split: str,
@@ -404,7 +408,7 @@ class QuestionAnswering(Task):
             windows[item.example].append(item.detail)
         pairs = zip(examples, windows, strict=True)
         why = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        said = hindered(split, why, windows)
+        said = hindered(split, why) + self.cut_inputs(split, items)
         return said + ([] if self.several_spans else unit_of_f1(split, examples))
 
     def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:

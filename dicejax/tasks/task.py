@@ -323,6 +323,11 @@ class Task(abc.ABC):
         ]
         return np.array(pairs).reshape(-1, 1, 2)
 
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Return warnings of inputs that are cut off, whatever their gold."""
+        del split, items
+        return []
+
     @abc.abstractmethod
     def warnings(
         self,

@@ -101,6 +101,17 @@ class TextTask(windows.WindowTask):
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
 
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Warn of pairs that are cut off."""
+        cut = sum(item.detail for item in items)
+        if not cut:
+            return []
+        text = (
+            f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
+            f"off at {max(map(len, items))} tokens; raise --training.max_length"
+        )
+        return [Cut(text)]
+
     def warnings(
         self,
         split: str,
@@ -121,13 +132,7 @@ class TextTask(windows.WindowTask):
             for label, count in sorted(counts.items())
             if label not in labels
         ]
-        cut = sum(item.detail for item in items)
-        if cut:
-            text = (
-                f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
-                f"off at {max(map(len, items))} tokens; raise --training.max_length"
-            )
-            said.append(Cut(text))
+        said += self.cut_inputs(split, items)
         return [*said, *windows.remark(split, examples, items)]
 
     def require_gold(self, split: str, examples: Sequence[Any]) -> None:

@@ -130,18 +130,15 @@ def cut(
     return windows
 
 
-def hindered(
-    split: str, why: Sequence[str | None], windows: Sequence[Sequence[Window]]
-) -> list[str]:
-    """Return warnings of the answers that cannot be predicted, and of cut questions.
+def hindered(split: str, why: Sequence[str | None]) -> list[str]:
+    """Return warnings of the answers that cannot be predicted.
 
-    >>> hindered("dev", [None, "several"], [])[0]  # doctest: +ELLIPSIS
+    >>> hindered("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
     'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
 
     Args:
       split: name of the split.
       why: of each answer, why it cannot be predicted; None if it can.
-      windows: of each question.
     """
     count, said = Counter(why), []
     for what, because in _HINDRANCES.items():
@@ -149,11 +146,17 @@ def hindered(
         if count[what]:
             remedy = _REMEDIES.get(what)
             said.append(Cut(f"{text}; raise {remedy}") if remedy else text)
-    cut = sum(any(one.cuts_question for one in several) for several in windows)
-    if cut:
-        text = f"{split}: {cut} of {len(windows)} questions are cut off"
-        said.append(Cut(f"{text}; raise --task.max_question"))
     return said
+
+
+def too_long(split: str, items: Sequence[Item]) -> list[str]:
+    """Return a warning of the questions that are cut off, if any are."""
+    cut = {item.example for item in items if item.detail.cuts_question}
+    if not cut:
+        return []
+    of = len({item.example for item in items})
+    text = f"{split}: {len(cut)} of {of} questions are cut off"
+    return [Cut(f"{text}; raise --task.max_question")]
 
 
 class Part(NamedTuple):

@@ -95,7 +95,10 @@ def evaluate(
 
 
 def predict(
-    folder: str, lines: Sequence[str], which: Which = "best"
+    folder: str,
+    lines: Sequence[str],
+    which: Which = "best",
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Predict for examples written as lines; see the task's `parse`.
 
@@ -115,7 +118,7 @@ def predict(
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    return predict_texts(folder, texts, which)
+    return predict_texts(folder, texts, which, warn=warn)
 
 
 def predict_texts(
@@ -126,6 +129,7 @@ def predict_texts(
     *,
     tagged: bool = False,
     decoded: Callable[[], None] = lambda: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Predict for the examples of a file; see `predict`.
 
@@ -141,6 +145,7 @@ def predict_texts(
       path: the file, for errors; None if the texts are of none.
       tagged: whether each word must have a tag.
       decoded: called after each example that is not blank.
+      warn: called with warnings of what is cut off.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, or words have no
@@ -167,7 +172,9 @@ def predict_texts(
             for one, (before, after) in zip(examples, around, strict=True)
         ]
     adapted = task.adapt(examples)
-    _, _, found = _find(run, adapted, which, decoded)
+    _, items, found = _find(run, adapted, which, decoded)
+    for said in task.cut_inputs("given", items):
+        warn(said)
     threshold = _tuned(run, which)
     pairs = zip(adapted, found, strict=True)
     shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
