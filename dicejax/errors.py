@@ -16,6 +16,22 @@ _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
 
 
+class Cut(str):
+    """A warning of gold or input that is cut off, with the setting that mends it.
+
+    The last lines of `train` and `evaluate` repeat it, and so does the report.
+    """
+
+
+def cuts(said: Iterable[str]) -> tuple[Cut, ...]:
+    """Return the warnings of what is cut off.
+
+    >>> cuts([Cut("2 of 9 pairs are cut off"), "train has no span"])
+    ('2 of 9 pairs are cut off',)
+    """
+    return tuple(text for text in said if isinstance(text, Cut))
+
+
 class InputError(Exception):
     """Invalid user input.
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
 from dicejax.cli import lost
-from dicejax.cli.printing import noting, print_table, scores
+from dicejax.cli.printing import noting, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError, first_line
 from dicejax.terminal import show
 
@@ -142,6 +142,7 @@ class Train:
             tuned = f"{best}, {shown(result.threshold['threshold'])} of dev"
             show(scores(result.test_with_tuned_threshold or {}, tuned))
         show(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
+        warn_of_cuts(console, result.cut)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

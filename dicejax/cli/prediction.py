@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from dicejax import files
-from dicejax.cli.printing import noting
+from dicejax.cli.printing import noting, warn_of_cuts
 from dicejax.data import texts
 from dicejax.data.texts import Format, Text
 from dicejax.errors import InputError
@@ -84,7 +84,7 @@ def write(
       InputError: an input cannot be used, or the file cannot be written.
     """
     form = form or texts.format_of(out or "")
-    found = _predicted(run, source, which, form, console)
+    found, cut = _predicted(run, source, which, form, console)
     if source.path is not None and source.guessed is not None:
         noting(console)(
             f"{source.path} read as {_NAMES[source.guessed]}; --format names another"
@@ -93,8 +93,9 @@ def write(
     if out is None:
         for line in lines:
             show(line, keep="\n\t")  # columns are separated by tabs
-        return
-    _write_lines(out, lines)
+    else:
+        _write_lines(out, lines)
+    warn_of_cuts(console, cut)
 
 
 def write_examples(out: str, rows: Iterable[Mapping[str, Any]]) -> None:
@@ -133,21 +134,26 @@ def check_target(out: str) -> None:
 
 def _predicted(
     run: str, source: PredictionInput, which: Which, form: Format, console: Console
-) -> list[tuple[dict[str, Any], list[str]]]:
+) -> tuple[list[tuple[dict[str, Any], list[str]]], list[str]]:
+    """Return the predictions, and warnings of what is cut off."""
     tagged = form == "conll"
+    said: list[str] = []
     if source.path is None and not tagged:
-        return predict(run, [one.text for one in source.examples], which)
+        lines = [one.text for one in source.examples]
+        return predict(run, lines, which, said.append), said
     count = sum(not one.is_blank for one in source.examples)
     with Progress(console=console, transient=True) as bar:
         line = bar.add_task("predict", total=count)
-        return predict_texts(
+        found = predict_texts(
             run,
             source.examples,
             which,
             source.path,
             tagged=tagged,
             decoded=lambda: bar.advance(line),
+            warn=said.append,
         )
+    return found, said
 
 
 def _formatted(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 def noting(console: Console) -> Callable[[str], None]:
     """Return a function that prints a note, without wrapping it."""
     return lambda text: console.print(literal(f"note: {text}"), soft_wrap=True)
+
+
+def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
+    """Print warnings of what is cut off, if anything is."""
+    for text in cut or ():
+        console.print(literal(f"warning: {text}"), soft_wrap=True)
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from dicejax.cli.printing import noting, scores
+from dicejax.cli.printing import noting, scores, warn_of_cuts
 from dicejax.errors import InputError
 from dicejax.terminal import show
 
@@ -75,6 +75,7 @@ class Evaluate:
                 record["threshold"] = found.threshold
                 record["with_tuned_threshold"] = found.tuned.to_json()
             show(json.dumps(record))
+            warn_of_cuts(console, found.cut)
             return
         what = f"{self.split}, {self.checkpoint} checkpoint (step {found.step})"
         show(scores(content, what))
@@ -83,6 +84,7 @@ class Evaluate:
         if found.tuned is not None and found.threshold is not None:
             tuned = f"{what}, {shown(found.threshold)} of dev"
             show(scores(found.tuned.to_json(), tuned))
+        warn_of_cuts(console, found.cut)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

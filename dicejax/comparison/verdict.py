@@ -131,6 +131,8 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             said.append(
                 f"{len(found)} of {_runs(rows)} runs {consequence}: {', '.join(found)}."
             )
+    results = [one.result for row in rows for one in row.outcomes if one.result]
+    said += dict.fromkeys(text for one in results for text in one.get("cut", ()))
     return said
 
 

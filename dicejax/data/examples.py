@@ -28,11 +28,15 @@ class Sentence:
       words: words in the file.
       spans: entity spans, sorted.
       line: first line in the file, from 1.
+      before: words of the document in front of it that are read as context.
+      after: the same, behind it.
     """
 
     words: tuple[str, ...]
     spans: tuple[Span, ...]
     line: int
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,11 +47,15 @@ class TaggedWords:
       words: words in the file.
       labels: one label per word.
       line: first line in the file, from 1.
+      before: words of the document in front of it that are read as context.
+      after: the same, behind it.
     """
 
     words: tuple[str, ...]
     labels: tuple[str, ...]
     line: int
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
 
 
 class AnswerSpan(NamedTuple):
@@ -165,4 +173,7 @@ def by_character(example: TaggedWords) -> Sentence:
     for word, label in zip(example.words, example.labels, strict=True):
         spans.append(Span(label, start, start + len(word)))
         start += len(word)
-    return Sentence(tuple("".join(example.words)), tuple(spans), example.line)
+    characters = (tuple("".join(words)) for words in (example.before, example.after))
+    return Sentence(
+        tuple("".join(example.words)), tuple(spans), example.line, *characters
+    )

@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 from dicejax import files, json_text
 from dicejax.data import tags
 from dicejax.data.readers import separated
-from dicejax.data.readers.conll import is_break
+from dicejax.data.readers.conll import begins_document, is_break
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
@@ -281,6 +281,19 @@ def _of_object(record: object, number: int) -> Text:
             raise Flaw("'question' holds a tab", "replace it")
         return Text(number, f"{question}\t{context}", None, fields)
     return Text(number, json_text.field(fields, "text", str), None, fields)
+
+
+def documents(texts: Sequence[Text]) -> list[int]:
+    """Number the documents of examples, by the `-DOCSTART-` rows of column files.
+
+    >>> documents([Text(1, "a", after=("", "-DOCSTART- O")), Text(4, "b")])
+    [0, 1]
+    """
+    found, number = [], 0
+    for one in texts:
+        found.append(number)
+        number += any(map(begins_document, one.after))
+    return found
 
 
 def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +20,11 @@ from dicejax.data.tokenize import EncodedText
 from dicejax.errors import InputError, shown
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
-from dicejax.tasks import span_decoding
+from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, Pairs
 from dicejax.tasks.spans import SpanTask, gold_warnings
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.windows import SeenWords
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
@@ -30,14 +32,14 @@ _MOST = 10  # candidates a word, of the best scores: what an untrained network g
 
 
 class Asked(NamedTuple):
-    """Query of an item, and the pieces of its words."""
+    """Query of an item, and the words that it sees."""
 
     query: int  # its number
-    first_pieces: np.ndarray  # the place of each word's first piece, -1 for none
+    seen: SeenWords
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MachineReading(SpanTask):
+class MachineReading(windows.WindowTask, SpanTask):
     """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
 
     Each sentence is read once for each query. Three outputs are trained: whether a span
@@ -45,7 +47,12 @@ class MachineReading(SpanTask):
     a span. Labels are on the first pieces of the sentence's words; the query, special
     pieces and those further inside a word are left out of the loss.
 
+    A sentence longer than `max_length` is cut into windows that overlap, each with the
+    query. Each word is trained and predicted in the one that shows most of its
+    surroundings, and so is each span, of those that show all of it.
+
     Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
       queries: pairs of a type and its description.
       match: train the matching of starts and ends ("start_end_match"); without, a start
         goes with the nearest end ("start_and_end").
@@ -86,6 +93,7 @@ class MachineReading(SpanTask):
     tune_threshold: bool = False
 
     def __post_init__(self):
+        super().__post_init__()
         types = [kind for kind, _ in self.queries]
         if not types:
             raise ValueError("queries is empty; want the text of at least one type")
@@ -183,7 +191,7 @@ class MachineReading(SpanTask):
     ) -> list[Item]:
         """Encode each sentence once for each query, in the order of the queries.
 
-        The sentence is truncated at its end.
+        A long sentence is encoded in windows.
 
         Raises:
           InputError: a query leaves no room for the sentence.
@@ -193,17 +201,12 @@ class MachineReading(SpanTask):
             sentence, (kind, _) = examples[number], self.queries[query]
             if len(pieces) > max_length:
                 _require_room(kind, pieces, max_length)
-                pieces = pieces.shortened(max_length)
             first_pieces = pieces.first_pieces(len(sentence.words), text=1)
             spans = span_decoding.of_type(sentence.spans, kind)
-            gold = span_decoding.labels(spans, first_pieces, len(pieces), self._told)
-            arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
-            if self.answerable:
-                gold |= {
-                    "answerable": int(bool(spans)),
-                    "summary_positions": pieces.summary,
-                }
-            items.append(Item(arrays | gold, number, Asked(query, first_pieces)))
+            for part in windows.of_text(pieces, max_length, self.stride, text=1):
+                seen = part.words(first_pieces)
+                arrays = self._labelled(part.encoded, spans, seen)
+                items.append(Item(arrays, number, Asked(query, seen)))
         return items
 
     def loss_inputs(
@@ -278,9 +281,7 @@ class MachineReading(SpanTask):
         Kept are scores of at least 0.01, and the best 10 candidates per word.
         """
         parts = [
-            span_decoding.scored_pairs(
-                output, item.detail.first_pieces[: None if _may_have(output) else 0]
-            )
+            _decided(item.detail.seen, output)
             for item, output in zip(items, outputs, strict=True)
         ]
         sizes = [len(scores) for _, _, scores in parts]
@@ -333,11 +334,13 @@ class MachineReading(SpanTask):
         types = [kind for kind, _ in self.queries]
         gold = sum(len(sentence.spans) for sentence in examples)
         lost = untold = unpaired = 0
-        for item in items:
-            asked, sentence = item.detail, examples[item.example]
-            spans = span_decoding.of_type(sentence.spans, types[asked.query])
-            ends = [asked.first_pieces[list(span)] for span in spans]
-            lost += sum(bool((places < 0).any()) for places in ends)
+        for (number, query), parts in itertools.groupby(
+            items, key=lambda item: (item.example, item.detail.query)
+        ):
+            spans = span_decoding.of_type(examples[number].spans, types[query])
+            seen = [part.detail.seen.first_pieces for part in parts]
+            for span in spans:
+                lost += not any((places[list(span)] >= 0).all() for places in seen)
             starts = Counter(start for start, _ in spans)
             untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.paired(spans))
@@ -353,12 +356,29 @@ class MachineReading(SpanTask):
                 f"{split}: {unpaired} of {gold} spans do not go from a start to the "
                 "nearest end of their type: counted as misses; see match"
             )
-        return said
+        return [*said, *windows.remark(split, examples, items, reads=len(types))]
 
     @property
     def _told(self) -> int:
         """Return the number of spans per start in the labels."""
         return self.spans_per_start if self.match else 0
+
+    def _labelled(
+        self, pieces: EncodedText, spans: Sequence[tuple[int, int]], seen: SeenWords
+    ) -> dict[str, Any]:
+        """Return the arrays of an item, of the spans of its query's type."""
+        places = seen.first_pieces
+        gold: dict[str, Any] = span_decoding.labels(
+            spans, places, len(pieces), self._told, seen.trained(spans)
+        )
+        if self.answerable:
+            both = places[np.array(spans, int).reshape(-1, 2)] >= 0
+            # What a window cuts is neither an answer nor none.
+            partly = IGNORED if both.any() else 0
+            gold["answerable"] = 1 if both.all(axis=1).any() else partly
+            gold["summary_positions"] = pieces.summary
+        inputs = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+        return inputs | gold
 
     def _encoded(
         self, examples: Sequence[Sentence], tokenizer: Tokenizer
@@ -376,6 +396,16 @@ class MachineReading(SpanTask):
 
     def _compatible(self, found: Sequence[Candidate]) -> Sequence[Candidate]:
         return found if self.nested else span_decoding.without_overlaps(found)
+
+
+def _decided(
+    seen: SeenWords, output: Outputs
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the first words, last words and scores of spans decided in a window."""
+    places = seen.first_pieces[: None if _may_have(output) else 0]
+    first, last, scores = span_decoding.scored_pairs(output, places)
+    here = seen.decides(first, last)
+    return first[here], last[here], scores[here]
 
 
 def _may_have(output: Outputs) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -39,7 +38,7 @@ from dicejax.tasks.answers import (
     unit_of_f1,
 )
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
-from dicejax.tasks.windows import HINDRANCES, Window, best_spans, cut, reached
+from dicejax.tasks.windows import Window, best_spans, cut, hindered, reached, too_long
 
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
@@ -387,6 +386,10 @@ class QuestionAnswering(Task):
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return f1_of_each(examples, predictions, **forms)
 
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Warn of questions that are cut off."""
+        return too_long(split, items)
+
     def warnings(
         self,
         split: str,
@@ -403,15 +406,10 @@ class QuestionAnswering(Task):
         windows: list[list[Window]] = [[] for _ in examples]
         for item in items:
             windows[item.example].append(item.detail)
-        known = [
-            pair for pair in zip(examples, windows, strict=True) if pair[0].answers
-        ]
-        count = Counter(self._hindrance(*pair) for pair in known)
-        return [
-            f"{split}: {count[what]} of {len(known)} answers {why}: no exact match"
-            for what, why in HINDRANCES.items()
-            if count[what]
-        ] + ([] if self.several_spans else unit_of_f1(split, examples))
+        pairs = zip(examples, windows, strict=True)
+        why = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
+        said = hindered(split, why) + self.cut_inputs(split, items)
+        return said + ([] if self.several_spans else unit_of_f1(split, examples))
 
     def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
         """Return why an answer cannot be predicted; None if it can."""

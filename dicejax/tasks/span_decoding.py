@@ -40,6 +40,7 @@ def labels(
     first_pieces: np.ndarray,
     length: int,
     told: int,
+    trained: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Write the spans of one type as labels of pieces.
 
@@ -61,10 +62,14 @@ def labels(
       first_pieces: the place of each word's first piece, -1 where it has none.
       length: number of pieces.
       told: maximum number of ends per start; further ones are left out.
+      trained: places of the first pieces that are labelled; None: all.
     """
+    if trained is None:
+        trained = first_pieces[first_pieces >= 0]
+    known = set(trained.tolist())
     arrays = {name: np.full(length, n, np.int32) for name, n in fillers(told).items()}
     start, end = arrays["start"], arrays["end"]
-    start[first_pieces[first_pieces >= 0]] = end[first_pieces[first_pieces >= 0]] = 0
+    start[trained] = end[trained] = 0
     whole = []
     for span in spans:
         first, last = first_pieces[list(span)].tolist()
@@ -75,8 +80,11 @@ def labels(
         elif last >= 0:
             end[last] = IGNORED
     for first, last in whole:
-        start[first] = end[last] = 1
-        for name in _ends(told):
+        if first in known:
+            start[first] = 1
+        if last in known:
+            end[last] = 1
+        for name in _ends(told) if {first, last} <= known else ():
             if arrays[name][first] < 0:
                 arrays[name][first] = last - first
                 break

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicejax.data.examples import Sentence, Span
-from dicejax.errors import shown
+from dicejax.errors import Cut, shown
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.tasks.task import Item, Task
@@ -105,7 +105,7 @@ def gold_warnings(
       split: name of the split.
       sentences: its sentences.
       known: predictable types.
-      lost: spans whose words have no piece.
+      lost: spans that no window holds.
       items: encoded items.
       overlapping: consequence of overlaps, for the message; None: no loss.
     """
@@ -120,7 +120,12 @@ def gold_warnings(
     if split == "train" and not gold:
         said.append("train has no span: there is nothing to learn")
     if lost:
-        said.append(lost_to_length(split, lost, gold, "entities", items))
+        text = (
+            f"{lost} of {gold} {split} entities ({lost / gold:.0%}) lie in no window "
+            f"of {max(map(len, items))} tokens wholly and count as misses; raise "
+            "--task.stride, to half of --training.max_length at most, or both"
+        )
+        said.append(Cut(text))
     crossed = gold - sum(len(flat_spans(sentence.spans)) for sentence in sentences)
     if crossed and overlapping is not None:
         said.append(
@@ -128,17 +133,6 @@ def gold_warnings(
             "counted as misses"
         )
     return said
-
-
-def lost_to_length(
-    split: str, lost: int, gold: int, what: str, items: Sequence[Item]
-) -> str:
-    """Return the warning of truncated gold."""
-    return (
-        f"{lost} of {gold} {split} {what} ({lost / gold:.0%}) are cut off at "
-        f"{max(map(len, items))} tokens and count as misses; raise "
-        "--training.max_length"
-    )
 
 
 def show_spans(

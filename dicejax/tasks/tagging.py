@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,27 +18,26 @@ from dicejax.data.tags import Scheme
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
 
 HEAD = "tags"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TokenTask(Task):
+class TokenTask(windows.WindowTask):
     """One class for each word, on its first piece.
 
     A text longer than `max_length` is cut into windows that overlap; each word is
     trained and predicted in the one that shows most of its surroundings.
 
+    The words before and after a sentence are read as context, as many as the row has
+    room for, the nearest: they have no label, so neither loss nor score.
+
     Args:
       stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
-    stride: int = 64
-
-    def __post_init__(self):
-        if self.stride < 0:
-            raise ValueError(f"stride is {self.stride}; want 0 or more")
+    reads_context: ClassVar[bool] = True
 
     def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
         """Return a head with logits of all classes for each token."""
@@ -66,6 +66,7 @@ def encode_words(
     tokenizer: Tokenizer,
     max_length: int,
     overlap: int,
+    around: Iterable[tuple[Sequence[str], Sequence[str]]] | None = None,
 ) -> list[Item]:
     """Encode sentences with a label number per word, which its first piece gets.
 
@@ -75,6 +76,7 @@ def encode_words(
       tokenizer: tokenizer for words.
       max_length: pieces per item, the special ones included.
       overlap: overlap of the windows of a longer sentence, in pieces.
+      around: words before and after each that are read as context; None: none.
 
     Returns:
       An item per sentence, or per window of it. Its detail is, for each word, the place
@@ -84,11 +86,20 @@ def encode_words(
       InputError: `max_length` leaves no room.
     """
     items = []
-    encoded = tokenize.encode(tokenizer, sentences, every_word=True)
+    sides = [((), ())] * len(sentences) if around is None else list(around)
+    given = [
+        [*before, *words, *after]
+        for words, (before, after) in zip(sentences, sides, strict=True)
+    ]
+    encoded = tokenize.encode(tokenizer, given, every_word=True)
     for example, (words, gold, pieces) in enumerate(
         zip(sentences, numbers, encoded, strict=True)
     ):
-        first_pieces = pieces.first_pieces(len(words))
+        first = len(sides[example][0])
+        end = first + len(words)
+        if len(given[example]) > len(words):
+            pieces = pieces.around(first, end, max_length)
+        first_pieces = pieces.first_pieces(len(given[example]))[first:end]
         for part in windows.of_text(pieces, max_length, overlap):
             seen = (first_pieces >= 0) & part.decided[first_pieces]
             places = np.where(seen, first_pieces + part.shift, -1)
@@ -177,6 +188,7 @@ class Tagging(TokenTask, SpanTask):
             tokenizer,
             max_length,
             self.stride,
+            [(sentence.before, sentence.after) for sentence in examples],
         )
 
     def decode(

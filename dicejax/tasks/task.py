@@ -105,6 +105,7 @@ class Task(abc.ABC):
     primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
     reads_words: ClassVar[bool] = True  # or raw text
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
+    reads_context: ClassVar[bool] = False  # the words around a sentence
 
     def adapt(self, examples: Sequence[Any]) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
@@ -118,6 +119,12 @@ class Task(abc.ABC):
                 raise InputError(
                     f"task {type(self).__name__} takes {wanted}, but the data holds "
                     f"{type(example).__name__}; choose another task or another reader"
+                )
+            around = (getattr(example, side, ()) for side in ("before", "after"))
+            if any(around) and not self.reads_context:
+                raise InputError(
+                    f"task {type(self).__name__} reads no context of a sentence; leave "
+                    "out --data.context, or take Tagging or WordTagging"
                 )
         return examples
 
@@ -170,7 +177,7 @@ class Task(abc.ABC):
     ) -> list[Item]:
         """Encode examples for the network, in their order.
 
-        Inputs are truncated to `max_length`, but not gold.
+        Inputs are cut to windows of `max_length`, or truncated, but gold is not.
 
         Args:
           examples: examples of `adapt`.
@@ -315,6 +322,11 @@ class Task(abc.ABC):
             for one, prediction in zip(examples, predictions, strict=True)
         ]
         return np.array(pairs).reshape(-1, 1, 2)
+
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Return warnings of inputs that are cut off, whatever their gold."""
+        del split, items
+        return []
 
     @abc.abstractmethod
     def warnings(

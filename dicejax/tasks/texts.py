@@ -13,15 +13,15 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, shown
+from dicejax.errors import Cut, InputError, shown
 from dicejax.tasks import windows
-from dicejax.tasks.task import IGNORED, Item, Outputs, Task
+from dicejax.tasks.task import IGNORED, Item, Outputs
 
 HEAD = "label"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TextTask(Task):
+class TextTask(windows.WindowTask):
     """Base class of tasks with one output per text.
 
     Examples have a `first` text and a `second` one or None; a subclass says what of
@@ -36,12 +36,6 @@ class TextTask(Task):
     reads_words: ClassVar[bool] = False
     default_threshold: ClassVar[float | None] = 0.5
     told: ClassVar[str] = "label"  # in warnings
-
-    stride: int = 64
-
-    def __post_init__(self):
-        if self.stride < 0:
-            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
     @abc.abstractmethod
     def gold(self, example: Any) -> Sequence[str] | None:
@@ -107,6 +101,17 @@ class TextTask(Task):
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
 
+    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+        """Warn of pairs that are cut off."""
+        cut = sum(item.detail for item in items)
+        if not cut:
+            return []
+        text = (
+            f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
+            f"off at {max(map(len, items))} tokens; raise --training.max_length"
+        )
+        return [Cut(text)]
+
     def warnings(
         self,
         split: str,
@@ -127,12 +132,7 @@ class TextTask(Task):
             for label, count in sorted(counts.items())
             if label not in labels
         ]
-        cut = sum(item.detail for item in items)
-        if cut:
-            said.append(
-                f"{cut} of {len(items)} {split} pairs ({cut / len(items):.0%}) are cut "
-                f"off at {max(map(len, items))} tokens; raise --training.max_length"
-            )
+        said += self.cut_inputs(split, items)
         return [*said, *windows.remark(split, examples, items)]
 
     def require_gold(self, split: str, examples: Sequence[Any]) -> None:

@@ -17,17 +17,19 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
+from dicejax.tasks import windows
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.tagging import best_class
 from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.windows import SeenWords
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TwoPointerNER(SpanTask):
+class TwoPointerNER(windows.WindowTask, SpanTask):
     """Flat named entities by the types that start and end at each word.
 
     Each word has two labels, on its first piece: the type of the span of which it is
@@ -35,7 +37,12 @@ class TwoPointerNER(SpanTask):
     Special pieces and those further inside a word are left out of the loss. Decoding
     pairs a start with the nearest end of its type.
 
+    A sentence longer than `max_length` is cut into windows that overlap. Each word is
+    trained and predicted in the one that shows most of its surroundings, and so is each
+    span, of those that show all of it.
+
     Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
       teacher: starts given to the end in training: "gold" or "predicted".
 
     Source: the two-pointer model of
@@ -46,6 +53,7 @@ class TwoPointerNER(SpanTask):
     teacher: Literal["gold", "predicted"] = "gold"
 
     def __post_init__(self):
+        super().__post_init__()
         TwoPointerHead(classes=2, teacher=self.teacher)  # checks the settings
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
@@ -84,20 +92,22 @@ class TwoPointerNER(SpanTask):
         labels: Sequence[str],
         max_length: int,
     ) -> list[Item]:
-        """Encode each sentence as one item; its detail is the words' first pieces.
+        """Encode each sentence, or each window of it; the detail is the words seen.
 
         As many spans as do not overlap are trained; the others count as missed. Ends of
-        unknown types, and of truncated spans, are left out of the loss.
+        unknown types, and of spans that no window holds, are left out of the loss.
         """
         index = {label: number for number, label in enumerate(labels)}
         words, items = [sentence.words for sentence in examples], []
         encoded = tokenize.encode(tokenizer, words, every_word=True)
         for number, sentence in enumerate(examples):
-            pieces = encoded[number].shortened(max_length)
-            first_pieces = pieces.first_pieces(len(sentence.words))
-            gold = _labels(sentence, first_pieces, len(pieces), index)
-            arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
-            items.append(Item(arrays | gold, number, first_pieces))
+            whole = encoded[number]
+            first_pieces = whole.first_pieces(len(sentence.words))
+            for part in windows.of_text(whole, max_length, self.stride):
+                pieces, seen = part.encoded, part.words(first_pieces)
+                gold = _labels(sentence, seen, len(pieces), index)
+                arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+                items.append(Item(arrays | gold, number, seen))
         return items
 
     def predicted(
@@ -124,27 +134,9 @@ class TwoPointerNER(SpanTask):
         Of overlapping spans the most probable pair is kept, of equals the first.
         """
         del example
-        ((item,), (output,)) = items, outputs
-        words = np.flatnonzero(item.detail >= 0)
-        places = item.detail[words]
-        starts, ends = output["start"][places], output["end"][places]
         found: list[Candidate] = []
-        for kind in set(starts[starts > 0].tolist()):
-            first, last = nearest_ends(
-                np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
-            )
-            scores = output["start_score"][places[first]].astype(np.float64)
-            scores += output["end_score"][places[last]]
-            name = labels[kind]
-            found += [
-                (Span(name, start, end + 1), score)
-                for start, end, score in zip(
-                    words[first].tolist(),
-                    words[last].tolist(),
-                    scores.tolist(),
-                    strict=True,
-                )
-            ]
+        for item, output in zip(items, outputs, strict=True):
+            found += _candidates(item.detail, output, labels)
         return [span for span, _ in without_overlaps(found)]
 
     def warnings(
@@ -155,28 +147,67 @@ class TwoPointerNER(SpanTask):
         labels: Sequence[str],
     ) -> list[str]:
         """Warn of types that train lacks, and of spans that cannot be predicted."""
+        held = {
+            (item.example, span)
+            for item in items
+            for span in examples[item.example].spans
+            if _is_whole(span, item.detail.first_pieces)
+        }
         lost = sum(
-            not _is_whole(span, item.detail)
-            for sentence, item in zip(examples, items, strict=True)
+            (number, span) not in held
+            for number, sentence in enumerate(examples)
             for span in sentence.spans
         )
         which = "of which two pointers keep one"
-        return gold_warnings(split, examples, labels, lost, items, overlapping=which)
+        said = gold_warnings(split, examples, labels, lost, items, overlapping=which)
+        return [*said, *windows.remark(split, examples, items)]
+
+
+def _candidates(
+    seen: SeenWords, output: Outputs, labels: Sequence[str]
+) -> list[Candidate]:
+    """Return the spans of one window that are decided there."""
+    words = np.flatnonzero(seen.first_pieces >= 0)
+    places = seen.first_pieces[words]
+    starts, ends = output["start"][places], output["end"][places]
+    found: list[Candidate] = []
+    for kind in set(starts[starts > 0].tolist()):
+        first, last = nearest_ends(
+            np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
+        )
+        here = seen.decides(words[first], words[last])
+        first, last = first[here], last[here]
+        scores = output["start_score"][places[first]].astype(np.float64)
+        scores += output["end_score"][places[last]]
+        name = labels[kind]
+        found += [
+            (Span(name, start, end + 1), score)
+            for start, end, score in zip(
+                words[first].tolist(),
+                words[last].tolist(),
+                scores.tolist(),
+                strict=True,
+            )
+        ]
+    return found
 
 
 def _labels(
-    sentence: Sentence, first_pieces: np.ndarray, length: int, index: Mapping[str, int]
+    sentence: Sentence, seen: SeenWords, length: int, index: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """Return the labels `start` and `end` of each piece."""
+    spans, first_pieces = flat_spans(sentence.spans), seen.first_pieces
+    places = seen.trained((span.start, span.end - 1) for span in spans)
     start = np.full(length, IGNORED, np.int32)
-    start[first_pieces[first_pieces >= 0]] = 0
+    start[places] = 0
     end = start.copy()
-    for span in flat_spans(sentence.spans):
+    for span in spans:
         whole = _is_whole(span, first_pieces)
         label = index.get(span.type, IGNORED) if whole else IGNORED
         for labels, word in ((start, span.start), (end, span.end - 1)):
-            if first_pieces[word] >= 0:
-                labels[first_pieces[word]] = label
+            place = first_pieces[word]
+            if place >= 0 and labels[place] == 0:  # trained in this window
+                labels[place] = label
     return {"start": start, "end": end}
 
 

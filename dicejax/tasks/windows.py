@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
@@ -12,19 +13,36 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, shown
-from dicejax.tasks.task import Item
+from dicejax.errors import Cut, InputError, shown
+from dicejax.tasks.task import Item, Task
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
 
-HINDRANCES = {
+_HINDRANCES = {
     "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
     "long": "have more pieces than max_answer",
     "several": "have spans that overlap, or several where one is predicted",
     "inexact": "begin or end inside a piece",
 }
 """Why an answer cannot be predicted, by the words of `reached` and one more."""
+
+_REMEDIES = {"beyond": "--task.stride", "long": "--task.max_answer"}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WindowTask(Task):
+    """Base class of tasks that cut texts longer than `max_length` into windows.
+
+    Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
+    """
+
+    stride: int = 64
+
+    def __post_init__(self):
+        if self.stride < 0:
+            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,11 +55,13 @@ class Window:
         at least one character, unless another window shows more of their surroundings.
       gold: places of the answer's spans, None for one that is not wholly inside; empty
         without an answer, None without gold.
+      cuts_question: whether the end of the question is cut off.
     """
 
     encoded: EncodedText
     starts: np.ndarray
     gold: list[Places | None] | None
+    cuts_question: bool = False
 
     @property
     def candidates(self) -> np.ndarray:
@@ -89,8 +109,9 @@ def cut(
     gold = _gold(example, encoded)
     bounds = parts(len(context), room, overlap)
     windows = []
+    places = np.arange(len(context))
     for (start, end), widest in zip(
-        bounds, widest_of(len(context), bounds), strict=True
+        bounds, widest_of(bounds, places, places), strict=True
     ):
         kept = context[start:end]
         first, last = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
@@ -105,8 +126,37 @@ def cut(
         starts = np.zeros(len(part), bool)
         starts[part.texts == 1] = widest[start:end]
         starts &= part.offsets[:, 0] < part.offsets[:, 1]
-        windows.append(Window(part, starts, inside))
+        windows.append(Window(part, starts, inside, question > max_question))
     return windows
+
+
+def hindered(split: str, why: Sequence[str | None]) -> list[str]:
+    """Return warnings of the answers that cannot be predicted.
+
+    >>> hindered("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
+    'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
+
+    Args:
+      split: name of the split.
+      why: of each answer, why it cannot be predicted; None if it can.
+    """
+    count, said = Counter(why), []
+    for what, because in _HINDRANCES.items():
+        text = f"{split}: {count[what]} of {len(why)} answers {because}: no exact match"
+        if count[what]:
+            remedy = _REMEDIES.get(what)
+            said.append(Cut(f"{text}; raise {remedy}") if remedy else text)
+    return said
+
+
+def too_long(split: str, items: Sequence[Item]) -> list[str]:
+    """Return a warning of the questions that are cut off, if any are."""
+    cut = {item.example for item in items if item.detail.cuts_question}
+    if not cut:
+        return []
+    of = len({item.example for item in items})
+    text = f"{split}: {len(cut)} of {of} questions are cut off"
+    return [Cut(f"{text}; raise --task.max_question")]
 
 
 class Part(NamedTuple):
@@ -117,48 +167,131 @@ class Part(NamedTuple):
       shift: offset added to a position in the whole text.
       decided: bool, one for each piece of the whole text: those of which no other part
         shows more surroundings. Each piece of the text is decided in one part.
+      bounds: `[start, end)` of all parts, in pieces of the whole text.
+      number: index of this part.
     """
 
     encoded: EncodedText
     shift: int
     decided: np.ndarray
+    bounds: Sequence[tuple[int, int]]
+    number: int
+
+    def words(self, first_pieces: np.ndarray) -> SeenWords:
+        """Return the words that have their first piece here.
+
+        Args:
+          first_pieces: place of each word's first piece in the whole text, -1 for none.
+        """
+        start, end = self.bounds[self.number]
+        here = (first_pieces >= start) & (first_pieces < end)
+        places = np.where(here, first_pieces + self.shift, -1)
+        return SeenWords(places, self.shift, self.bounds, self.number)
 
 
-def of_text(encoded: EncodedText, max_length: int, overlap: int) -> Iterator[Part]:
+@dataclasses.dataclass(frozen=True, eq=False)
+class SeenWords:
+    """The words of a text that a part of it shows.
+
+    Attributes:
+      first_pieces: place of each word's first piece in the part, -1 where it has none.
+      shift: see `Part`.
+      bounds: see `Part`; by default the part is the whole text.
+      number: see `Part`.
+    """
+
+    first_pieces: np.ndarray
+    shift: int = 0
+    bounds: Sequence[tuple[int, int]] = ((0, 0),)
+    number: int = 0
+
+    def decides(self, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Return whether spans are decided here, bool `[n]`.
+
+        A span is decided in the part that shows most of its surroundings, of those that
+        show all of it. A span of one word is decided where the word is.
+
+        Args:
+          first: the first word of each span.
+          last: the last one.
+        """
+        places = self.first_pieces[first], self.first_pieces[last]
+        seen = (places[0] >= 0) & (places[1] >= 0)
+        if len(self.bounds) == 1:
+            return seen
+        starts, ends = (place - self.shift for place in places)
+        return seen & widest_of(self.bounds, starts, ends)[self.number]
+
+    def trained(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
+        """Return the places of the words to train here.
+
+        These are the words that are decided here, and both ends of each gold span that
+        is decided here or has an end that is: so no span loses an end to another part.
+
+        Args:
+          spans: the first and the last word of each gold span.
+        """
+        words = np.arange(len(self.first_pieces))
+        chosen = self.decides(words, words)
+        if len(self.bounds) > 1:
+            both = np.array(list(spans), int).reshape(-1, 2)
+            whole = (self.first_pieces[both] >= 0).all(axis=1)
+            near = chosen[both].any(axis=1) | self.decides(*both.T)
+            chosen[both[whole & near]] = True
+        return self.first_pieces[chosen]
+
+
+def of_text(
+    encoded: EncodedText, max_length: int, overlap: int, *, text: int = 0
+) -> Iterator[Part]:
     """Yield a text, or where it is too long parts of it that overlap.
 
     Args:
-      encoded: its pieces; no pair.
+      encoded: its pieces.
       max_length: pieces per part, the special ones included.
       overlap: overlap of neighbouring parts in pieces, at most half of the room.
+      text: index of the text in a pair; each part has the other one whole.
 
     Raises:
       InputError: the text has no room.
     """
-    content = np.flatnonzero(encoded.texts == 0)
+    content = np.flatnonzero(encoded.texts == text)
     if len(encoded) <= max_length:
-        yield Part(encoded, 0, encoded.texts == 0)
+        yield Part(encoded, 0, encoded.texts == text, [(0, len(encoded))], 0)
         return
     special = len(encoded) - len(content)
     room = max_length - special
     if room < 1:
         what = f"max_length {max_length} leaves no room: {special} pieces are special"
         raise InputError(f"{what}; make it larger")
-    bounds = parts(len(content), room, overlap)
-    for (start, end), widest in zip(
-        bounds, widest_of(len(content), bounds), strict=True
+    begin = int(content[0])  # the other text and special pieces do not interrupt it
+    bounds = [
+        (begin + start, begin + end)
+        for start, end in parts(len(content), room, overlap)
+    ]
+    for number, ((start, end), widest) in enumerate(
+        zip(bounds, widest_of(bounds, content, content), strict=True)
     ):
-        part = encoded.window(content[start], content[end - 1], text=0)
-        shift = int(np.argmax(part.texts == 0)) - int(content[start])
+        part = encoded.window(start, end - 1, text=text)
+        shift = int(np.argmax(part.texts == text)) - start
         decided = np.zeros(len(encoded), bool)
         decided[content] = widest
-        yield Part(part, shift, decided)
+        yield Part(part, shift, decided, bounds, number)
 
 
-def remark(split: str, examples: Sequence[Any], items: Sequence[Item]) -> list[str]:
-    """Return a line that tells how many texts are read in windows, if any are."""
+def remark(
+    split: str, examples: Sequence[Any], items: Sequence[Item], *, reads: int = 1
+) -> list[str]:
+    """Return a line that tells how many texts are read in windows, if any are.
+
+    Args:
+      split: name of the split.
+      examples: its texts.
+      items: encoded items.
+      reads: how often each text is read, as for several queries.
+    """
     counts = np.bincount([item.example for item in items], minlength=len(examples))
-    several = int((counts > 1).sum())
+    several = int((counts > reads).sum())
     if not several:
         return []
     return [
@@ -195,19 +328,31 @@ def _gold(example: ReadingExample, encoded: EncodedText) -> list[Places | None] 
     return [encoded.pieces(s.start, s.end, text=1) for s in example.answers[0]]
 
 
-def widest_of(count: int, bounds: Sequence[tuple[int, int]]) -> np.ndarray:
-    """Mark the part with the most context around each piece, bool `[parts, count]`.
+def widest_of(
+    bounds: Sequence[tuple[int, int]], first: np.ndarray, last: np.ndarray
+) -> np.ndarray:
+    """Mark the part with the most context around each span, bool `[parts, n]`.
 
-    The score is min(pieces before, pieces behind) + 0.01 pieces, as in run_squad.py.
+    The score is min(pieces before, pieces behind) + 0.01 pieces, as in run_squad.py. A
+    span that no part holds wholly has none.
+
+    >>> first, last = np.array([1, 4, 4, 0]), np.array([1, 4, 8, 9])
+    >>> widest_of([(0, 6), (4, 10)], first, last).astype(int)
+    array([[1, 1, 0, 0],
+           [0, 0, 1, 0]])
+
+    Args:
+      bounds: `[start, end)` of each part.
+      first: the first piece of each span, `[n]`.
+      last: the last one, which is included.
     """
     if len(bounds) == 1:
-        return np.ones((1, count), bool)
+        return np.ones((1, len(first)), bool)
     start, end = np.array(bounds).T[..., None]
-    place = np.arange(count)
-    before, behind = place - start, end - 1 - place
-    seen = np.minimum(before, behind)
+    seen = np.minimum(first - start, end - 1 - last)
     score = np.where(seen >= 0, seen + 0.01 * (end - start), -np.inf)
-    return np.arange(len(bounds))[:, None] == score.argmax(axis=0)
+    best = np.arange(len(bounds))[:, None] == score.argmax(axis=0)
+    return best & (seen >= 0)
 
 
 def best_spans(

@@ -36,7 +36,7 @@ class WordTagging(TokenTask):
     """A label for each word, such as its part of speech.
 
     A word is a span of its own, so precision is correct / labelled words, recall
-    correct / all words. They differ only for truncated words. Accuracy is recall.
+    correct / all words. They differ only for words without a piece. Accuracy is recall.
     """
 
     takes: ClassVar[tuple[type, ...]] = (TaggedWords,)
@@ -67,6 +67,7 @@ class WordTagging(TokenTask):
             tokenizer,
             max_length,
             self.stride,
+            [(sentence.before, sentence.after) for sentence in examples],
         )
 
     def decode(
@@ -180,6 +181,7 @@ class JointTagging(Tagging):
     """
 
     takes: ClassVar[tuple[type, ...]] = (Sentence, TaggedWords)
+    reads_context: ClassVar[bool] = False
 
     scheme: Scheme = "BMES"
 

@@ -12,8 +12,9 @@ import jax
 
 from dicejax import json_text
 from dicejax.data import texts as text_files
+from dicejax.data.neighbours import neighbours
 from dicejax.data.texts import Format, Text
-from dicejax.errors import Flaw, InputError
+from dicejax.errors import Flaw, InputError, cuts
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
@@ -36,6 +37,7 @@ class Evaluation:
       threshold: tuned on dev when the run was trained, one or by label; None without
         tuning.
       tuned: the scores with it.
+      cut: warnings of what is cut off.
       examples: gold and prediction of each example, by the tuned threshold where there
         is one; see `tasks.described.beside_gold`. Empty unless asked for.
     """
@@ -45,6 +47,7 @@ class Evaluation:
     threshold: float | Mapping[str, float] | None = None
     tuned: Scores | None = None
     examples: tuple[dict[str, Any], ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 def evaluate(
@@ -75,21 +78,27 @@ def evaluate(
     task, labels = experiment.task, run.labels()
 
     step, items, found = _find(run, examples, which)
-    for text in task.warnings(split, examples, items, labels):
-        warn(text)
+    said = task.warnings(split, examples, items, labels)
+    cut = cuts(said)
+    for text in said:
+        if text not in cut:
+            warn(text)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(one, threshold) for one in found]
         rows = tuple(beside_gold(task, examples, decided, labels))
     if threshold is None:
-        return Evaluation(step, scores, examples=rows)
+        return Evaluation(step, scores, examples=rows, cut=cut)
     tuned = task.score_found(examples, found, labels, threshold)
-    return Evaluation(step, scores, threshold, tuned, rows)
+    return Evaluation(step, scores, threshold, tuned, rows, cut)
 
 
 def predict(
-    folder: str, lines: Sequence[str], which: Which = "best"
+    folder: str,
+    lines: Sequence[str],
+    which: Which = "best",
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Predict for examples written as lines; see the task's `parse`.
 
@@ -109,7 +118,7 @@ def predict(
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    return predict_texts(folder, texts, which)
+    return predict_texts(folder, texts, which, warn=warn)
 
 
 def predict_texts(
@@ -120,27 +129,31 @@ def predict_texts(
     *,
     tagged: bool = False,
     decoded: Callable[[], None] = lambda: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
     """Predict for the examples of a file; see `predict`.
 
     Positions in the records count from 0, the end excluded: `start` and `end` of an
     entity in words, `start_char` and `end_char` in characters of the text. A blank
-    example has a record without labels.
+    example has a record without labels. The examples of a file are each other's context
+    where the run was trained with that.
 
     Args:
       folder: the run.
       texts: the examples.
       which: checkpoint to use.
-      path: the file, for errors.
+      path: the file, for errors; None if the texts are of none.
       tagged: whether each word must have a tag.
       decoded: called after each example that is not blank.
+      warn: called with warnings of what is cut off.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, or words have no
         tags.
     """
     run = Run.open(folder)
-    task = run.experiment().task
+    experiment = run.experiment()
+    task = experiment.task
     nothing = _nothing(task)
     if tagged and not text_files.has_tags(nothing):
         raise InputError(
@@ -148,10 +161,22 @@ def predict_texts(
             "instead of conll"
         )
     wanted = [one for one in texts if not one.is_blank]
-    examples = task.adapt([_parsed(task, one, path) for one in wanted])
-    _, _, found = _find(run, examples, which, decoded)
+    examples = [_parsed(task, one, path) for one in wanted]
+    context = getattr(experiment.data, "context", 0)
+    if context and path is not None:
+        around = neighbours(
+            [one.words for one in examples], text_files.documents(wanted), context
+        )
+        examples = [
+            dataclasses.replace(one, before=before, after=after)
+            for one, (before, after) in zip(examples, around, strict=True)
+        ]
+    adapted = task.adapt(examples)
+    _, items, found = _find(run, adapted, which, decoded)
+    for said in task.cut_inputs("given", items):
+        warn(said)
     threshold = _tuned(run, which)
-    pairs = zip(examples, found, strict=True)
+    pairs = zip(adapted, found, strict=True)
     shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
     results: list[tuple[dict[str, Any], list[str]]] = []
     for text in texts:

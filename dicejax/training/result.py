@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import platform
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -46,6 +46,7 @@ class Result:
       device_kind: name of their kind.
       versions: of the libraries, by name.
       primary_metric: name of the metric.
+      cut: warnings of what is cut off, if anything is.
       best_step: step of the best checkpoint; None, as the rest, if test was not scored.
       test_data: checksum of the test split.
       test: test scores of the best checkpoint.
@@ -73,6 +74,7 @@ class Result:
     device_kind: str
     versions: Mapping[str, str]
     primary_metric: str
+    cut: Sequence[str] | None = None
     best_step: int | None = None
     test_data: int | None = None
     test: Mapping[str, Any] | None = None

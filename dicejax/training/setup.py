@@ -21,7 +21,7 @@ from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
 from dicejax.data.sources import Corpus
-from dicejax.errors import InputError
+from dicejax.errors import Cut, InputError, cuts
 from dicejax.mesh import batch_parts
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
@@ -49,12 +49,14 @@ class Encoded:
       labels: that the network chooses from.
       tokenizer: that encoded the examples.
       items: the items of each split.
+      cut: warnings of what is cut off.
     """
 
     corpus: Corpus
     labels: tuple[str, ...]
     tokenizer: Tokenizer
     items: dict[str, list[Item]]
+    cut: tuple[Cut, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -368,18 +370,19 @@ def _encode(
     folder: Path | None,
     config: EncoderConfig | None,
 ) -> tuple[Encoded, EncoderConfig]:
-    task = experiment.task
-    corpus = load(experiment, warn)
+    task, corpus = experiment.task, load(experiment, warn)
     labels = task.label_names(corpus.train)
     tokenizer, config = _tokenizer(experiment, corpus, folder, config, warn)
     max_length = longest(experiment, config)
     items: dict[str, list[Item]] = {}
+    said: list[str] = []
     for split in SPLITS:
         examples = getattr(corpus, split)
         items[split] = task.encode(examples, tokenizer, labels, max_length)
-        for text in task.warnings(split, examples, items[split], labels):
-            warn(text)
-    return Encoded(corpus, labels, tokenizer, items), config
+        said += task.warnings(split, examples, items[split], labels)
+    for text in said:
+        warn(text)
+    return Encoded(corpus, labels, tokenizer, items, cuts(said)), config
 
 
 def _encoder(

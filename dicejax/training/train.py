@@ -171,6 +171,7 @@ def _train(
             device_kind=device_kind,
             versions=versions(),
             primary_metric=experiment.task.primary_metric,
+            cut=setup.data.cut or None,
             **tested,
         )
         if is_main_process():

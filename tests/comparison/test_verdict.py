@@ -71,6 +71,13 @@ def test_nothing_learnt_is_said_first_and_loudest():
     assert "train longer" in warning
 
 
+def test_what_is_cut_off_is_a_warning_once():
+    cut = "2 of 9 test pairs (22%) are cut off at 8 tokens; raise --training.max_length"
+    right = np.arange(40) % 4 > 0
+    runs = [outcome(loss, 0, right, cut=[cut]) for loss in ("ce", "dice")]
+    assert warnings_of(rows_of(runs, "ce")) == [cut]
+
+
 def test_a_test_set_that_is_too_small_is_not_made_up_for_by_seeds():
     outcomes = [
         outcome(loss, seed, np.roll(np.arange(40) % 4 > 0, place))  # of each seed

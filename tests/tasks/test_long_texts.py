@@ -1,5 +1,7 @@
 """Texts longer than the input: windows that overlap, each word decided in one."""
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -9,7 +11,14 @@ from dicejax.data.tokenize import learn_wordpiece
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.models.network import Network
-from dicejax.tasks import Classification, Tagging, WordTagging
+from dicejax.tasks import (
+    Classification,
+    MachineReading,
+    Tagging,
+    TwoPointerNER,
+    WordTagging,
+    two_pointers,
+)
 from dicejax.tasks.task import IGNORED
 from dicejax.training.predict import Predictor
 
@@ -97,6 +106,106 @@ def test_of_5000_words_each_is_predicted_as_in_its_window_alone(small_bert):
     assert any(
         found[s + 6 : s + 24] != one for s, one in zip(starts, shorter, strict=True)
     )
+
+
+QUERIES = (("PER", "met ,"), ("LOC", "in"))
+SPAN_TASKS = {
+    "two_pointers": (TwoPointerNER(stride=12), LENGTH, ("O", "LOC", "PER")),
+    "nearest_end": (MachineReading(queries=QUERIES, match=False, stride=12), 35, ()),
+}
+
+
+@pytest.mark.parametrize("name", SPAN_TASKS)
+def test_of_5000_words_each_span_is_that_of_its_window_alone(
+    small_bert, name, monkeypatch
+):
+    """Each word is a piece: windows have 30 (31 beside the shorter query)."""
+    task, length, labels = SPAN_TASKS[name]
+    tokenizer = learn_wordpiece(WORDS * 3, 100)
+    monkeypatch.setattr(two_pointers, "without_overlaps", list)
+    words = document(5000).words
+    network, params = random_network(small_bert, task, labels)
+
+    def predicted(*texts):
+        examples = [Sentence(text, (), 1) for text in texts]
+        found = searched(task, network, params, tokenizer, examples, labels, length)
+        if name == "two_pointers":
+            return [{tuple(span): 0.0 for span in spans} for spans in found]
+        return [{tuple(span): score for span, score in spans} for spans in found]
+
+    (found,) = predicted(words)
+    for kind in ("LOC", "PER"):
+        room = 31 if name == "nearest_end" and kind == "LOC" else 30
+        starts = range(0, 5000 - 12, room - 12)
+
+        def owner(span, room=room, starts=starts):
+            """Return the start of the window with the largest margins."""
+            _, first, last = span
+            ends = {start: min(start + room, 5000) for start in starts}
+            margins = {
+                start: min(first - start, end - last) + 0.01 * (end - start)
+                for start, end in ends.items()
+                if start <= first and last <= end
+            }
+            return max(margins, key=margins.get)
+
+        shown = starts[::5]
+        alone = predicted(*(words[start : start + room] for start in shown))
+        wanted = {
+            (kind, start + first, start + last): score
+            for start, spans in zip(shown, alone, strict=True)
+            for (other, first, last), score in spans.items()
+            if other == kind and owner((kind, start + first, start + last)) == start
+        }
+        here = [one for one in found if one[0] == kind and owner(one) in shown]
+        assert set(here) == set(wanted) and len(wanted) > 50
+        for span in here:
+            assert found[span] == pytest.approx(wanted[span], abs=1e-3)
+
+
+@pytest.mark.parametrize("stride", [0, 5, 12, 500])
+@pytest.mark.parametrize("name", ["two_pointers", "nearest_end"])
+def test_ends_are_trained_once_and_across_a_border_with_their_span(
+    tokenizer, name, stride
+):
+    task, text = dataclasses.replace(SPAN_TASKS[name][0], stride=stride), document(300)
+    labels = task.label_names([text])
+    items = task.encode([text], tokenizer, labels, LENGTH)
+    if name == "nearest_end":
+        items = [item for item in items if item.detail.query == 0]
+    seen = [getattr(item.detail, "seen", item.detail) for item in items]
+    every = np.arange(300)
+    decided = [one.decides(every, every) for one in seen]
+    assert np.sum(decided, axis=0).tolist() == [1] * 300
+    spans = {(span.start, span.end - 1) for span in text.spans}
+    for item, one, own in zip(items, seen, decided, strict=True):
+        places = one.first_pieces
+        trained = {w for w in every if places[w] >= 0 <= item.arrays["end"][places[w]]}
+        whole = [ends for ends in spans if min(places[list(ends)]) >= 0]
+        more = {word for ends in whole if own[list(ends)].any() for word in ends}
+        cut = {end for _, end in spans.difference(whole)}
+        assert trained == ({*np.flatnonzero(own)} | more) - cut
+    outputs = [
+        {"start": 9.0 * item.arrays["start"], "end": 9.0 * item.arrays["end"]}
+        | {f"{end}_score": np.zeros(len(item)) for end in ("start", "end")}
+        for item in items
+    ]
+    if name == "two_pointers":
+        outputs = [
+            {k: np.maximum(v, 0).astype(int) // 9 for k, v in one.items()}
+            for one in outputs
+        ]
+    else:
+        outputs = [{k: v - 4.5 for k, v in one.items()} for one in outputs]
+    found = task.decide(task.decode(text, items, outputs, labels))
+    missed = sum(
+        not any(min(one.first_pieces[list(ends)]) >= 0 for one in seen)
+        for ends in spans
+    )
+    assert len(found) == len(spans) - missed and {*found} <= {*text.spans}
+    assert stride in (0, 5) or not missed  # a long word has 13 pieces
+    said = task.warnings("dev", [text], items, labels)[0]
+    assert said.startswith(f"{missed} of {len(spans)} dev entities") == bool(missed)
 
 
 def test_the_class_of_a_long_text_is_the_mean_over_its_windows(small_bert):

@@ -11,13 +11,15 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.tasks import span_decoding
 from dicejax.tasks.machine_reading import Asked, MachineReading
 from dicejax.tasks.task import Item
+from dicejax.tasks.windows import SeenWords
 
 TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
 
 
 def scored(task, words, start, end, match, query=1):
     """Return the scored spans of a sentence with one piece per word."""
-    item = Item({"input_ids": np.zeros(words)}, 0, Asked(query, np.arange(words)))
+    seen = SeenWords(np.arange(words))
+    item = Item({"input_ids": np.zeros(words)}, 0, Asked(query, seen))
     output = {"start": np.full(words, -9.0), "end": np.full(words, -9.0)}
     for name, values in (("start", start), ("end", end)):
         for place, value in values.items():
@@ -54,7 +56,7 @@ def test_confident_scores_keep_their_order():
 
 def test_without_match_a_start_takes_the_nearest_end():
     task = dataclasses.replace(TASK, match=False)
-    item = Item({"input_ids": np.zeros(6)}, 0, Asked(1, np.arange(6)))
+    item = Item({"input_ids": np.zeros(6)}, 0, Asked(1, SeenWords(np.arange(6))))
     start, end = np.array([2.0, 3, -1, 4, -1, 1]), np.array([-1.0, -1, 1, -1, 5, -1])
     output = {"start": start, "end": end}
     found = task.decode(Sentence(("x",) * 6, (), 1), [item], [output], ())

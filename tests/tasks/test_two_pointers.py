@@ -17,6 +17,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.task import IGNORED, Item
 from dicejax.tasks.two_pointers import TwoPointerNER
+from dicejax.tasks.windows import SeenWords
 
 from ..data import made
 
@@ -52,10 +53,11 @@ def perfect(item):
 def round_trip(task, sentences, tokenizer, max_length):
     labels = task.label_names(sentences)
     items = task.encode(sentences, tokenizer, labels, max_length)
-    found = [
-        task.decide(task.decode(sentence, [item], [perfect(item)], labels))
-        for sentence, item in zip(sentences, items, strict=True)
-    ]
+    found = []
+    for number, parts in itertools.groupby(items, key=lambda item: item.example):
+        sentence, own = sentences[number], list(parts)
+        outputs = list(map(perfect, own))
+        found.append(task.decide(task.decode(sentence, own, outputs, labels)))
     return task.score(sentences, found, labels).values, task.warnings(
         "dev", sentences, items, labels
     )
@@ -65,9 +67,13 @@ def test_labels_stand_at_first_pieces(tokenizer):
     labels = TASK.label_names([SENTENCE])
     assert labels == ("O", "LOC-city", "ORG")
     (item,) = TASK.encode([SENTENCE], tokenizer, labels, 64)
-    np.testing.assert_array_equal(item.arrays["start"][item.detail], [1, 0, 2, 1, 0, 1])
-    np.testing.assert_array_equal(item.arrays["end"][item.detail], [0, 1, 2, 1, 0, 1])
-    others = np.setdiff1d(np.arange(len(item)), item.detail)
+    np.testing.assert_array_equal(
+        item.arrays["start"][item.detail.first_pieces], [1, 0, 2, 1, 0, 1]
+    )
+    np.testing.assert_array_equal(
+        item.arrays["end"][item.detail.first_pieces], [0, 1, 2, 1, 0, 1]
+    )
+    others = np.setdiff1d(np.arange(len(item)), item.detail.first_pieces)
     assert len(others) > 2  # more than the special pieces
     for name in ("start", "end"):
         assert (item.arrays[name][others] == IGNORED).all()
@@ -83,7 +89,7 @@ def test_adjacent_last_and_repeated_spans_survive(tokenizer):
 def decoded(starts, ends, start_scores=None, end_scores=None):
     labels = ("O", "A", "B")
     length = len(starts)
-    item = Item({"input_ids": np.zeros(length)}, 0, np.arange(length))
+    item = Item({"input_ids": np.zeros(length)}, 0, SeenWords(np.arange(length)))
     output = {
         "start": np.array(starts),
         "end": np.array(ends),
@@ -111,23 +117,35 @@ def test_overlaps_go_to_the_more_probable_pair():
     assert decoded(*crossing, end_scores=[0, 0, -0.1, -0.2]) == [("A", 0, 3)]
 
 
-def test_what_is_cut_off_counts_as_missed_and_is_no_label(tokenizer):
-    sentence = Sentence(WORDS, (Span("LOC", 0, 2), Span("ORG", 3, 6)), 1)
+def test_what_no_window_holds_counts_as_missed_and_is_no_label(tokenizer):
+    sentence = Sentence(WORDS, (Span("LOC", 0, 1), Span("ORG", 1, 6)), 1)
     labels = TASK.label_names([sentence])
     (whole,) = TASK.encode([sentence], tokenizer, labels, 64)
-    room = int(whole.detail[4]) + 1  # the words before it, [SEP]
-    (item,) = TASK.encode([sentence], tokenizer, labels, room)
-    assert len(item) == room and item.detail.tolist()[4:] == [-1, -1]
-    assert item.arrays["start"][item.detail[3]] == IGNORED
-    assert item.arrays["end"][item.detail[3]] == 0
+    room = int(whole.detail.first_pieces[4]) + 1  # the words before it, [SEP]
+    first, *_, last = TASK.encode([sentence], tokenizer, labels, room)
+    assert len(first) == room and first.detail.first_pieces.tolist()[4:] == [-1, -1]
+    places = first.detail.first_pieces
+    assert first.arrays["start"][places[:2]].tolist() == [1, IGNORED]
+    assert first.arrays["end"][places[:2]].tolist() == [1, 0]
+    assert last.arrays["end"][last.detail.first_pieces[5]] == IGNORED
     scores, said = round_trip(TASK, [sentence], tokenizer, room)
     assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
-    assert said[0].startswith("1 of 2 dev entities (50%) are cut off at ")
+    assert said[0].startswith("1 of 2 dev entities (50%) lie in no window of ")
+    assert said[0].endswith(
+        "raise --task.stride, to half of --training.max_length at most, or both"
+    )
 
 
 def test_types_that_train_lacks_are_left_out_of_the_loss(tokenizer):
     (item,) = TASK.encode([SENTENCE], tokenizer, ("O", "LOC-city"), 64)
-    assert item.arrays["start"][item.detail].tolist() == [1, 0, IGNORED, 1, 0, 1]
+    assert item.arrays["start"][item.detail.first_pieces].tolist() == [
+        1,
+        0,
+        IGNORED,
+        1,
+        0,
+        1,
+    ]
     (said,) = TASK.warnings("dev", [SENTENCE], [item], ("O", "LOC-city"))
     assert "dev has 1 'ORG' span" in said
 
@@ -224,11 +242,12 @@ def test_gold_of_cluener_survives_but_for_its_one_overlap(data_folder, around):
     assert (scores["precision"], scores["recall"]) == (1.0, (gold - 1) / gold)
 
 
-def test_gold_of_msra_survives_but_for_what_is_cut(data_folder):
+def test_gold_of_msra_survives_in_windows_too(data_folder):
     tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
     sentences = conll.read(data_folder / "msra" / "test.txt")[:1000]
     scores, said = round_trip(TASK, sentences, tokenizer, 2500)
     assert scores["f1"] == 1.0 and said == []
-    scores, (said,) = round_trip(TASK, sentences, tokenizer, 512)
-    assert said.startswith("491 of 2912 dev entities (17%) are cut off")
-    assert (scores["precision"], scores["recall"]) == (1.0, (2912 - 491) / 2912)
+    for max_length in (512, 128):
+        scores, (said,) = round_trip(TASK, sentences, tokenizer, max_length)
+        assert scores["f1"] == 1.0
+        assert f"are longer than {max_length} tokens and read in windows" in said

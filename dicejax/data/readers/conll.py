@@ -10,6 +10,7 @@ from typing import NamedTuple
 from dicejax import files
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords
+from dicejax.data.neighbours import neighbours
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
 
@@ -22,6 +23,7 @@ class _Rows(NamedTuple):
     line: int
     words: list[str]
     labels: list[str]
+    document: int
 
 
 def read(
@@ -32,6 +34,7 @@ def read(
     separator: str | None = None,
     scheme: str | None = None,
     comment: str | None = None,
+    context: int = 0,
     on_error: OnError | None = None,
 ) -> list[Sentence]:
     r"""Read a file of words and tags of spans.
@@ -64,11 +67,14 @@ def read(
         a tag, as in Chinese, so have the ideographic space U+3000 and U+00A0.
       scheme: of the tags, one of `tags.PREFIXES`; None detects it.
       comment: how lines before a sentence begin that are to be left out.
+      context: number of words of the neighbouring sentences to give before and after
+        each; they end where `-DOCSTART-` rows separate documents.
       on_error: see `readers`.
 
     Raises:
       InputError: a row has more or fewer columns than the first or lacks a column; a
-        tag is malformed or not of the scheme; the scheme is unknown.
+        tag is malformed or not of the scheme; the scheme is unknown; `context` is
+        negative.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         known = ", ".join(tags.PREFIXES)
@@ -85,8 +91,8 @@ def read(
         scheme = tags.detect_scheme(rows.labels for rows in found)
         found = list(_of_scheme(found, scheme, path, on_error))
     return [
-        Sentence(tuple(rows.words), tuple(tags.spans(rows.labels, scheme)), rows.line)
-        for rows in found
+        Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), r.line, *more)
+        for r, more in zip(found, _neighbours(found, context), strict=True)
     ]
 
 
@@ -97,6 +103,7 @@ def read_words(
     label_column: int = -1,
     separator: str | None = None,
     comment: str | None = None,
+    context: int = 0,
     on_error: OnError | None = None,
 ) -> list[TaggedWords]:
     r"""Read a file of words and their labels, such as parts of speech; see `read`.
@@ -111,13 +118,23 @@ def read_words(
     """
     columns = _Columns(path, word_column, label_column, separator, None)
     found = _read(path, columns, comment, on_error)
-    return [TaggedWords(tuple(r.words), tuple(r.labels), r.line) for r in found]
+    return [
+        TaggedWords(tuple(r.words), tuple(r.labels), r.line, *more)
+        for r, more in zip(found, _neighbours(found, context), strict=True)
+    ]
+
+
+def _neighbours(found: list[_Rows], context: int):
+    if not context:
+        return [()] * len(found)
+    words, documents = [rows.words for rows in found], [rows.document for rows in found]
+    return neighbours(words, documents, context)
 
 
 def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:
     """Read all sentences."""
     found: list[_Rows] = []
-    for start, lines, flaws in _sentences(path, comment):
+    for document, start, lines, flaws in _sentences(path, comment):
         try:
             words, labels = columns.take(start, lines)
             if flaws:
@@ -125,7 +142,7 @@ def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]
         except InputError as error:  # the first flaw of a sentence speaks for it
             report(error, on_error)
         else:
-            found.append(_Rows(start, words, labels))
+            found.append(_Rows(start, words, labels, document))
     if not found:
         do = "put one word and its label on each line"
         raise InputError.at(path, None, "holds no sentences", do)
@@ -134,24 +151,25 @@ def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]
 
 def _sentences(
     path, comment: str | None
-) -> Iterator[tuple[int, list[str], list[InputError]]]:
-    """Yield each sentence's first line, its lines, and which others are not text."""
+) -> Iterator[tuple[int, int, list[str], list[InputError]]]:
+    """Yield each sentence's document, first line, lines, and which are not text."""
     lines: list[str] = []
     flaws: list[InputError] = []
-    start = 1
+    document, start = 0, 1
     for number, line in files.lines(path, flaws.append):
         if is_break(line):
             if lines or flaws:
-                yield start, lines, flaws
+                yield document, start, lines, flaws
                 lines = []
                 flaws.clear()
+            document += begins_document(line)
             start = number + 1
         elif comment and not (lines or flaws) and line.startswith(comment):
             start = number + 1
         elif not flaws:
             lines.append(line)
     if lines or flaws:
-        yield start, lines, flaws
+        yield document, start, lines, flaws
 
 
 def is_break(line: str) -> bool:
@@ -162,9 +180,12 @@ def is_break(line: str) -> bool:
     >>> is_break(" "), is_break("-DOCSTART- -X- O"), is_break("Vinken NNP")
     (True, True, False)
     """
-    return not line.strip(" \t") or (
-        _DOCUMENT_START in line and _DOCUMENT_START in line.split()
-    )
+    return not line.strip(" \t") or begins_document(line)
+
+
+def begins_document(line: str) -> bool:
+    """Return whether a line is a `-DOCSTART-` row."""
+    return _DOCUMENT_START in line and _DOCUMENT_START in line.split()
 
 
 class _Columns:

@@ -42,6 +42,8 @@ class ConllFiles(FileSource):
       separator: of columns; None is any run of spaces and tabs.
       scheme: how the tags are written; None detects it from each file.
       comment: how lines to leave out begin, such as "# "; None where there are none.
+      context: number of words that the encoder reads before and after each sentence,
+        of the same document: neither labelled nor scored.
     """
 
     several: ClassVar[str] = "sentences"
@@ -51,6 +53,7 @@ class ConllFiles(FileSource):
     separator: str | None = None
     scheme: Scheme | None = None
     comment: str | None = None
+    context: int = 0
 
     def read(
         self, path: epath.Path, on_error: OnError | None, on_repair: OnError
@@ -64,6 +67,7 @@ class ConllFiles(FileSource):
             separator=self.separator,
             scheme=self.scheme,
             comment=self.comment,
+            context=self.context,
             on_error=on_error,
         )
 
@@ -157,6 +161,8 @@ class WordLabelFiles(FileSource):
       label_column: column that holds the label; negative counts from the end.
       separator: of columns; None is any run of spaces and tabs.
       comment: how lines to leave out begin, such as "# "; None where there are none.
+      context: number of words that the encoder reads before and after each sentence,
+        of the same document: neither labelled nor scored.
       characters: give characters with spans, for joint segmentation and tagging.
     """
 
@@ -166,6 +172,7 @@ class WordLabelFiles(FileSource):
     label_column: int = -1
     separator: str | None = None
     comment: str | None = None
+    context: int = 0
     characters: bool = False
 
     def read(
@@ -179,6 +186,7 @@ class WordLabelFiles(FileSource):
             label_column=self.label_column,
             separator=self.separator,
             comment=self.comment,
+            context=self.context,
             on_error=on_error,
         )
         return list(map(by_character, found)) if self.characters else found

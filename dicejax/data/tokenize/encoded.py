@@ -118,6 +118,33 @@ class EncodedText:
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
         return EncodedText(*(array[keep] for array in arrays))
 
+    def around(self, first: int, end: int, max_length: int) -> EncodedText:
+        """Return some words with as many pieces around them as there is room for.
+
+        Both sides get as many; what one does not need, the other has. Where the words
+        alone are too long, they come alone.
+
+        >>> from dicejax.data.tokenize import encode, learn_wordpiece
+        >>> (encoded,) = encode(learn_wordpiece(list("abcde"), 40), [list("abcde")])
+        >>> encoded.around(3, 4, 5).words
+        array([-1,  2,  3,  4, -1], dtype=int32)
+
+        Args:
+          first: number of the first word.
+          end: number behind the last.
+          max_length: maximum number of pieces, special ones included.
+        """
+        places = np.flatnonzero(self.texts == 0)
+        words = self.words[places]
+        ahead, behind = int((words < first).sum()), int((words >= end).sum())
+        own = len(places) - ahead - behind
+        room = max(max_length - len(self) + ahead + behind, 0)
+        left = min(ahead, max(room // 2, room - behind))
+        right = min(behind, room - left)
+        kept = places[ahead - left : ahead + own + right]
+        bounds = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
+        return self.window(*bounds, text=0)
+
     def span(self, first: int, last: int) -> tuple[int, int] | None:
         """Return the characters `[start, end)` that pieces `first` to `last` come from.
 

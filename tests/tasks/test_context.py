@@ -1,0 +1,186 @@
+"""Context of neighbouring sentences: read, not labelled, not scored."""
+
+import itertools
+import json
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.cli import run
+from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
+from dicejax.data.sources import ConllFiles, WordLabelFiles
+from dicejax.data.tokenize import learn_wordpiece
+from dicejax.errors import InputError
+from dicejax.models.network import Network
+from dicejax.tasks import JointTagging, MachineReading, Tagging, WordTagging
+from dicejax.tasks.task import IGNORED
+
+from ..small_project import EXPERIMENT
+from .test_long_texts import searched
+
+FILE = """-DOCSTART- O
+
+Ada B-PER
+met O
+
+Bo B-PER
+in O
+Oslo B-LOC
+
+-DOCSTART- O
+
+York B-LOC
+
+Anna B-PER
+sang O
+"""
+WORDS = ["Ada", "met", "Bo", "in", "Oslo", "York", "Anna", "sang"]
+
+
+def sources(folder, context, **more):
+    (folder / "train.txt").write_text(FILE)
+    files = {"dir": str(folder), "dev": "train.txt", "test": "train.txt"}
+    return ConllFiles(**files, context=context, **more).load().train
+
+
+def test_neighbours_are_of_the_same_document_and_of_the_whole_file(tmp_path):
+    """Against all rows of the file, walked one by one."""
+    rows, document = [], 0
+    for number, line in enumerate(FILE.splitlines(), start=1):
+        document += line.startswith("-DOCSTART-")
+        if line and not line.startswith("-DOCSTART-"):
+            rows.append((number, document, line.split()[0]))
+    for count in (1, 2, 99):
+        for one in sources(tmp_path, count):
+            lines = range(one.line, one.line + len(one.words))
+            (own,) = {document for line, document, _ in rows if line in lines}
+            near = [(line, word) for line, other, word in rows if other == own]
+            before = [word for line, word in near if line < lines[0]]
+            after = [word for line, word in near if line > lines[-1]]
+            assert list(one.before) == before[-count:]
+            assert list(one.after) == after[:count]
+    # A sample has the neighbours that the file has, sampled or not.
+    whole = {one.line: one for one in sources(tmp_path, 2)}
+    (drawn,) = sources(tmp_path, 2, max_train=1)
+    assert drawn == whole[drawn.line] and drawn.before + drawn.after
+    assert all(not one.before + one.after for one in sources(tmp_path, 0))
+    with pytest.raises(InputError, match=r"context is -1; want 0 .*--data\.context"):
+        sources(tmp_path, -1)
+
+
+def test_words_with_labels_have_context_too(tmp_path):
+    (tmp_path / "train.txt").write_text(FILE)
+    files = {"dir": str(tmp_path), "dev": "train.txt", "test": "train.txt"}
+    words = WordLabelFiles(**files, context=2).load().train
+    assert [(one.before, one.after) for one in words] == [
+        ((), ("Bo", "in")),
+        (("Ada", "met"), ()),
+        ((), ("Anna", "sang")),
+        (("York",), ()),
+    ]
+    assert by_character(words[3]).before == tuple("York")
+
+
+def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
+    tokenizer = learn_wordpiece(WORDS * 3, 80)  # each word is a piece
+    one = Sentence(
+        ("Bo", "in", "Oslo"),
+        (Span("PER", 0, 1), Span("LOC", 2, 3)),
+        4,
+        before=("York", "Ada", "met"),
+        after=("Anna",),
+    )
+    task = Tagging()
+    labels = task.label_names([one])
+    (alone,) = task.encode([Sentence(one.words, one.spans, 4)], tokenizer, labels, 32)
+    gold = alone.arrays["tags"][1:-1].tolist()
+    for length, left, right in ((9, 3, 1), (8, 2, 1), (7, 1, 1), (6, 0, 1), (5, 0, 0)):
+        (item,) = task.encode([one], tokenizer, labels, length)
+        words = [*one.before[3 - left :], *one.words, *one.after[:right]]
+        ids = [tokenizer.token_to_id(word) for word in ["[CLS]", *words, "[SEP]"]]
+        assert item.arrays["input_ids"].tolist() == ids and len(ids) == length
+        wanted = [IGNORED] * (1 + left) + gold + [IGNORED] * (right + 1)
+        assert item.arrays["tags"].tolist() == wanted
+        outputs = {"tags": np.where(item.arrays["tags"] < 0, 1, item.arrays["tags"])}
+        assert task.decode(one, [item], [outputs], labels) == list(one.spans)
+    counts = task.class_counts([item], labels)["tags"]
+    assert counts.sum() == len(one.words)
+    # A sentence that fills the row is read in windows, without its neighbours.
+    cut, bare = (
+        task.encode([each], tokenizer, labels, 4)
+        for each in (one, Sentence(one.words, one.spans, 4))
+    )
+    for mine, other in itertools.zip_longest(cut, bare):
+        for name, array in other.arrays.items():
+            np.testing.assert_array_equal(mine.arrays[name], array)
+
+
+def test_neighbours_change_what_is_predicted_as_in_the_joined_text(small_bert):
+    tokenizer = learn_wordpiece(WORDS * 3, 80)
+    task, labels = WordTagging(), ("N", "V", "X")
+    network = Network(encoder=small_bert, heads=task.heads(labels))
+    params = jax.tree.map(lambda one: 8 * one, network.init(jax.random.key(1)))
+    rng = np.random.default_rng(0)
+    texts = [tuple(rng.choice(WORDS, 12).tolist()) for _ in range(40)]
+
+    def predicted(examples):
+        return searched(task, network, params, tokenizer, examples, labels, 32)
+
+    gold = ("N",) * 12
+    joined = predicted([TaggedWords(text, gold, 1) for text in texts])
+    around = [
+        TaggedWords(text[4:8], gold[:4], 1, before=text[:4], after=text[8:])
+        for text in texts
+    ]
+    assert predicted(around) == [one[4:8] for one in joined]
+    alone = [TaggedWords(text[4:8], gold[:4], 1) for text in texts]
+    assert predicted(alone) != predicted(around)
+
+
+@pytest.mark.parametrize(
+    "task", [MachineReading(queries=(("PER", "who"),)), JointTagging()]
+)
+def test_tasks_that_read_no_context_refuse_it(task):
+    one = Sentence(("Bo",), (), 1, before=("Ada",))
+    with pytest.raises(
+        InputError, match=r"reads no context.*leave out --data\.context"
+    ):
+        task.adapt([one])
+
+
+def test_a_file_is_predicted_as_the_split_is_evaluated(tmp_path, capsys, monkeypatch):
+    for split in ("train", "dev", "test"):
+        (tmp_path / f"{split}.txt").write_text(FILE)
+    experiment = tmp_path / "small.py"
+    experiment.write_text(EXPERIMENT.format(folder=str(tmp_path)))
+    out, gold = str(tmp_path / "run"), str(tmp_path / "gold.jsonl")
+    argv = ["train", str(experiment), "--out", out, "--data.context", "3"]
+    assert run([*argv, "--training.epochs", "12"]) == 0
+    assert run(["evaluate", out, "--predictions", gold]) == 0
+    capsys.readouterr()
+    seen = []
+    encode = Tagging.encode
+    monkeypatch.setattr(
+        Tagging,
+        "encode",
+        lambda self, given, *more: seen.extend(given) or encode(self, given, *more),
+    )
+    file = ["--file", str(tmp_path / "test.txt"), "--format", "conll"]
+    assert run(["predict", out, *file, "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    rows = map(json.loads, (tmp_path / "gold.jsonl").read_text().splitlines())
+    wanted = [row["predicted"] for row in sorted(rows, key=lambda row: row["line"])]
+    own = sources(tmp_path, 3)
+    assert [(one.words, one.before, one.after) for one in seen] == [
+        (one.words, one.before, one.after) for one in own
+    ]
+    assert len(found) == 4 and any(one["entities"] for one in wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert [
+            {name: span[name] for name in ("type", "start", "end")}
+            for span in one["entities"]
+        ] == [
+            {name: span[name] for name in ("type", "start", "end")}
+            for span in other["entities"]
+        ]
