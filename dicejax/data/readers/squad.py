@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dicejax import files, json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.data.readers import json_lines
+from dicejax.data.readers import json_lines, tables
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
 
@@ -146,7 +146,9 @@ def example(
 
 
 def is_flat(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has one question on each line, or a list of them."""
+    """Return whether a file has a question per line or row, or a list of them."""
+    if tables.is_table(path):
+        return True
     first = next((line for _, line in files.lines(path) if line.strip()), "").lstrip()
     if first.startswith("["):
         return True

@@ -17,6 +17,9 @@
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
 | `SyntheticNER` | none: generated sentences | `Sentence` |
 | `SyntheticLabels` | none: generated texts with labels | `MultiLabelText` |
+
+Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
+`datasets` saved: see `readers.tables`.
 """
 
 from dicejax.data.sources.files import (
