@@ -15,7 +15,7 @@ from dicejax import files, json_text
 from dicejax.analysis import splits
 from dicejax.analysis.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
-from dicejax.data.readers import annotations, json_lines, separated, tables
+from dicejax.data.readers import annotations, brat, json_lines, separated, tables
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
     ConllFiles,
@@ -44,7 +44,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+")
 
 _READS: Mapping[Kind, str] = {
-    "ner": "a word and its tag on each line, or JSON lines",
+    "ner": "a word and its tag on each line, JSON lines, or brat's folders",
     "pos": "a word and its label on each line, or CoNLL-U",
     "classification": "CSV, TSV, JSON lines, or a label and a text on each line",
     "qa": "SQuAD's JSON, or JSON lines",
@@ -70,7 +70,7 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     path = epath.Path(data)
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
-    if path.is_dir() and not tables.is_table(path):
+    if path.is_dir() and not splits.is_split(path):
         folder, found = path, splits.of_folder(path)
     else:
         folder = path.parent
@@ -140,6 +140,8 @@ def describe(source: FileSource) -> str:
     first = _first(epath.Path(source.dir), source.train)
     if tables.is_table(first):
         told = f"{source.several.capitalize()} in {tables.describe(first)}."
+    elif brat.is_folder(first):
+        told = "Documents with entities, brat's standoff: .txt and .ann files."
     common = {field.name for field in dataclasses.fields(FileSource)}
     default = type(source)(dir=source.dir)
     changed = (
@@ -162,6 +164,10 @@ def _format(
     """Return the source for a file, and those of its fields that are no defaults."""
     if tables.is_table(path):
         return _of_table(kind, path, named)
+    if brat.is_folder(path):
+        if kind == "ner":
+            return JsonSentences, {}
+        raise _refused(kind, path, "holds brat's .ann files", "ner")
     lines = [
         line
         for _, line in itertools.islice(files.lines(path), SAMPLE)

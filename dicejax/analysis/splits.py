@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from etils import epath
 
 from dicejax import files
-from dicejax.data.readers import tables
+from dicejax.data.readers import brat, tables
 from dicejax.errors import InputError
 
 SPLITS = {
@@ -21,7 +21,7 @@ _PART = re.compile(r"-\d+-of-\d+")
 
 
 def of_folder(path: epath.Path) -> dict[str, str | None]:
-    """Return the file or saved folder of each split; the parts of one joined by "+".
+    """Return the file or folder of each split; the parts of one are joined by "+".
 
     Tables may also be in the only folder below that has some, such as `data`.
 
@@ -29,7 +29,7 @@ def of_folder(path: epath.Path) -> dict[str, str | None]:
       InputError: the folder cannot be read, or has no train file.
     """
     there = files.entries(path)
-    names = [one.name for one in there if one.is_file() or tables.is_table(one)]
+    names = [one.name for one in there if one.is_file() or is_split(one)]
     found = _splits(names)
     if found["train"] is not None:
         return found
@@ -44,6 +44,11 @@ def of_folder(path: epath.Path) -> dict[str, str | None]:
             "that begins with train); name the file itself with --data"
         )
     return next(iter(below.values()))
+
+
+def is_split(folder: epath.Path) -> bool:
+    """Return whether a folder is read as one file: saved by datasets, or brat's."""
+    return tables.is_table(folder) or brat.is_folder(folder)
 
 
 def _tables(folder: epath.Path) -> list[str]:

@@ -13,6 +13,7 @@ r"""Readers, one per file format.
 | `json_lines`     | an object per line, texts: `read_texts`        | `LabelledText`   |
 |                  | texts with labels: `read_multi_label`          | `MultiLabelText` |
 |                  | words with tags, texts with entities           | `Sentence`       |
+| `brat`           | brat's .txt and .ann files, as records         | dicts            |
 | `tables`         | Arrow and Parquet of `datasets`, as records    | dicts            |
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 

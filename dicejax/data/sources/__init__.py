@@ -19,7 +19,8 @@
 | `SyntheticLabels` | none: generated texts with labels | `MultiLabelText` |
 
 Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
-`datasets` saved: see `readers.tables`.
+`datasets` saved, see `readers.tables`; `JsonSentences` also folders of brat, see
+`readers.brat`.
 """
 
 from dicejax.data.sources.files import (
