@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -20,7 +21,7 @@ from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.tagging import best_class
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
@@ -118,10 +119,11 @@ class TwoPointerNER(SpanTask):
         items: Sequence[Item],
         outputs: Sequence[Outputs],
         labels: Sequence[str],
-    ) -> list[Span]:
+    ) -> Scored:
         """Pair each start with the nearest end of its type, at it or behind it.
 
-        Of overlapping spans the most probable pair is kept, of equals the first.
+        Of overlapping spans the most probable pair is kept, of equals the first. The
+        probability of a span is the product of those of its start and its end.
         """
         del example
         ((item,), (output,)) = items, outputs
@@ -145,7 +147,8 @@ class TwoPointerNER(SpanTask):
                     strict=True,
                 )
             ]
-        return [span for span, _ in without_overlaps(found)]
+        kept = without_overlaps(found)
+        return Scored([span for span, _ in kept], [math.exp(one) for _, one in kept])
 
     def warnings(
         self,
