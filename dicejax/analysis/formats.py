@@ -11,11 +11,18 @@ from typing import Literal, NamedTuple
 
 from etils import epath
 
-from dicejax import files, json_text
+from dicejax import files
 from dicejax.analysis import splits
 from dicejax.analysis.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
-from dicejax.data.readers import annotations, brat, json_lines, separated, tables
+from dicejax.data.readers import (
+    annotations,
+    brat,
+    json_lines,
+    separated,
+    squad,
+    tables,
+)
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
     ConllFiles,
@@ -173,7 +180,7 @@ def _format(
         for _, line in itertools.islice(files.lines(path), SAMPLE)
         if line.strip() and not line.startswith("#")
     ]
-    if lines and _is_document(lines):
+    if lines and squad.is_document(lines[0]):
         if kind == "qa":
             return SquadFiles, {}
         raise _refused(kind, path, "is one JSON document", "qa")
@@ -223,18 +230,6 @@ def _of_table(
 def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
     hint = f"; `init {other}` may" if other and other != kind else ""
     return InputError.at(path, None, what, f"`init {kind}` reads {_READS[kind]}{hint}")
-
-
-def _is_document(lines: Sequence[str]) -> bool:
-    """Whether the file is one JSON object, such as SQuAD's, and not one per line."""
-    first = lines[0].strip()
-    if first == "{":
-        return True
-    try:
-        value = json_text.parse(first)
-    except Flaw:
-        return False
-    return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
 def _json_texts(path: epath.Path, named: Columns) -> tuple[type[FileSource], dict]:

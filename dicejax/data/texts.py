@@ -5,6 +5,7 @@ r"""Files of examples to predict, and of their predictions, line for line.
 | text   | a line                      | blank lines                                   |
 | jsonl  | an object on a line         | all fields but those a result has; `id`       |
 |        | a row of a table, `tables`  | as an object on a line                        |
+|        | a question of SQuAD's JSON  | `id`, `question` and `context`                |
 | conll  | rows up to a blank line     | all columns, breaks, `-DOCSTART-` rows        |
 | csv    | a row below a header        | all columns                                   |
 
@@ -23,7 +24,7 @@ from typing import IO, Any, Literal
 
 from dicejax import files, json_text
 from dicejax.data import tags
-from dicejax.data.readers import separated, tables
+from dicejax.data.readers import separated, squad, tables
 from dicejax.data.readers.conll import is_break
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
@@ -115,6 +116,8 @@ def read(
     if form == "conll":
         found = _sentences(path, lines)
     elif form == "jsonl":
+        if stream is None and squad.is_document(lines[0][1]):
+            return _not_blank(path, _of_document(path, columns))
         found = [_of_json(path, number, line, columns) for number, line in lines]
     else:
         found = [Text(number, line) for number, line in lines]
@@ -266,6 +269,17 @@ def _of_table(path, columns: Sequence[str]) -> list[Text]:
             found.append(_of_object(record, number, columns))
         except Flaw as flaw:
             raise at(flaw) from None
+    return found
+
+
+def _of_document(path, columns: Sequence[str]) -> list[Text]:
+    """Read the questions of SQuAD's document; their numbers stand for lines."""
+    found = []
+    for number, record in enumerate(squad.asked(path), start=1):
+        try:
+            found.append(_of_object(record, number, columns))
+        except Flaw as flaw:
+            raise flaw.at(path, None, f"question {number}") from None
     return found
 
 

@@ -159,6 +159,36 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
         return False
 
 
+def is_document(first: str) -> bool:
+    """Return whether a file is one JSON object, such as SQuAD's, by its first line.
+
+    >>> is_document('{"data": []}'), is_document("{"), is_document('{"text": "a"}')
+    (True, True, False)
+    """
+    if first.strip() == "{":
+        return True
+    try:
+        value = json_text.parse(first)
+    except Flaw:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def asked(path: str | os.PathLike[str]) -> Iterator[dict]:
+    """Yield the question, its context and its id in SQuAD's document, without gold.
+
+    Raises:
+      InputError: see `read`.
+    """
+    for _, where, context, one in _nested(path, None):
+        try:
+            question = json_text.field(one, "question", str)
+            found = {"question": question, "context": context}
+            yield {"id": one["id"], **found} if "id" in one else found
+        except Flaw as flaw:
+            raise flaw.at(path, None, where) from None
+
+
 def _flat(
     path, on_error: OnError | None
 ) -> Iterator[tuple[int | None, str, str, object]]:
