@@ -58,10 +58,13 @@ def test_json_in_and_out_with_characters_and_ids(folder, tmp_path):
     one, blank, other = map(json.loads, written.splitlines())
     assert (one["id"], other["id"]) == (5, 6)
     assert blank == {"words": [], "entities": []}
+    assert len(one["probabilities"]) == 4 and len(other["probabilities"]) == 1
     for entity in one["entities"]:
         text = one["text"][entity["start_char"] : entity["end_char"]]
         words = one["words"][entity["start"] : entity["end"]]
         assert text.split() == words and " ".join(words) == entity["text"]
+        chances = one["probabilities"][entity["start"] : entity["end"]]
+        assert entity["probability"] == pytest.approx(np.prod(chances))
     assert [e["text"] for e in one["entities"]] == ["Bob", "New York"]
 
 

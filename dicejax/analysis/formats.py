@@ -11,10 +11,18 @@ from typing import Literal, NamedTuple
 
 from etils import epath
 
-from dicejax import files, json_text
+from dicejax import files
+from dicejax.analysis import splits
 from dicejax.analysis.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
-from dicejax.data.readers import annotations, json_lines, separated
+from dicejax.data.readers import (
+    annotations,
+    brat,
+    json_lines,
+    separated,
+    squad,
+    tables,
+)
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
     ConllFiles,
@@ -33,11 +41,6 @@ from dicejax.errors import Flaw, InputError, shown
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 
-SPLITS = {
-    "train": ("train", "training"),
-    "dev": ("dev", "valid", "val", "development", "eval"),
-    "test": ("test", "testing"),
-}
 HELD_OUT = 0.15
 """The share held out of a single file for dev, and again for test."""
 SAMPLE = 200
@@ -48,7 +51,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?")
 _TAG = re.compile(r"O|[BIOESMLUW][-_].+")
 
 _READS: Mapping[Kind, str] = {
-    "ner": "a word and its tag on each line, or JSON lines",
+    "ner": "a word and its tag on each line, JSON lines, or brat's folders",
     "pos": "a word and its label on each line, or CoNLL-U",
     "classification": "CSV, TSV, JSON lines, or a label and a text on each line",
     "qa": "SQuAD's JSON, or JSON lines",
@@ -74,26 +77,16 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     path = epath.Path(data)
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
-    if path.is_dir():
-        try:
-            names = sorted(one.name for one in path.iterdir() if one.is_file())
-        except OSError as error:
-            raise InputError(f"{data}: cannot be read: {error.strerror}") from error
-        found = {split: _named(names, words) for split, words in SPLITS.items()}
-        if found["train"] is None:
-            raise InputError(
-                f"{data}: holds no train file (of {len(names)} files none has a name "
-                "that begins with train); name the file itself with --data"
-            )
-        folder, train = path, found["train"]
+    if path.is_dir() and not splits.is_split(path):
+        folder, found = path, splits.of_folder(path)
     else:
-        folder, train = path.parent, path.name
-        found = {"train": train, "dev": None, "test": None}
-    make, fields = _format(kind, _existing(folder / train), named)
+        folder = path.parent
+        found = {"train": path.name, "dev": None, "test": None}
+    make, fields = _format(kind, _first(folder, found["train"]), named)
     test, label = found["test"], fields.get("label", fields.get("labels"))
-    if label is not None and test is not None:
-        header = _header(_existing(folder / test), fields.get("separator", "\t"))
-        if isinstance(label, str) and label not in header:
+    if isinstance(label, str) and test is not None:
+        separator = fields.get("separator", "\t")
+        if not _has_column(_first(folder, test), label, separator):
             found["test"] = None  # a competition's test file, its labels kept back
     held_out = {"dev_share": HELD_OUT} if found["dev"] is None else {}
     if found["test"] is None:
@@ -151,6 +144,11 @@ def describe(source: FileSource) -> str:
     'Texts or pairs with a class, a JSON object per line. first: review'
     """
     told = (type(source).__doc__ or "").partition("\n")[0]
+    first = _first(epath.Path(source.dir), source.train)
+    if tables.is_table(first):
+        told = f"{source.several.capitalize()} in {tables.describe(first)}."
+    elif brat.is_folder(first):
+        told = "Documents with entities, brat's standoff: .txt and .ann files."
     common = {field.name for field in dataclasses.fields(FileSource)}
     default = type(source)(dir=source.dir)
     changed = (
@@ -162,20 +160,8 @@ def describe(source: FileSource) -> str:
     return " ".join([told, ", ".join(changed)]).strip()
 
 
-def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
-    for word in words:
-        for name in names:
-            stem = name.lower().split(".")[0]
-            if stem == word or stem.startswith((f"{word}-", f"{word}_")):
-                return name.removesuffix(".gz")
-    for word in words:
-        for name in names:
-            if word in name.lower().replace("-", "_").split(".")[0].split("_"):
-                return name.removesuffix(".gz")
-    return None
-
-
-def _existing(path: epath.Path) -> epath.Path:
+def _first(folder: epath.Path, names: str) -> epath.Path:
+    path = folder / names.split("+")[0]
     return path if path.exists() else path.with_name(path.name + ".gz")
 
 
@@ -183,12 +169,18 @@ def _format(
     kind: Kind, path: epath.Path, named: Columns
 ) -> tuple[type[FileSource], dict]:
     """Return the source for a file, and those of its fields that are no defaults."""
+    if tables.is_table(path):
+        return _of_table(kind, path, named)
+    if brat.is_folder(path):
+        if kind == "ner":
+            return JsonSentences, {}
+        raise _refused(kind, path, "holds brat's .ann files", "ner")
     lines = [
         line
         for _, line in itertools.islice(files.lines(path), SAMPLE)
         if line.strip() and not line.startswith("#")
     ]
-    if lines and _is_document(lines):
+    if lines and squad.is_document(lines[0]):
         if kind == "qa":
             return SquadFiles, {}
         raise _refused(kind, path, "is one JSON document", "qa")
@@ -219,21 +211,25 @@ def _format(
     return (ConllFiles if kind == "ner" else WordLabelFiles), _comments(path)
 
 
+def _of_table(
+    kind: Kind, path: epath.Path, named: Columns
+) -> tuple[type[FileSource], dict]:
+    """Return the source of a table of `datasets`, whose rows are as JSON lines."""
+    match kind:
+        case "classification":
+            return _json_texts(path, named)
+        case "ner":
+            next(iter(_objects(path)), None)  # the file can be read
+            return JsonSentences, {}
+        case "qa":
+            next(iter(_objects(path)), None)
+            return SquadFiles, {}
+    raise _refused(kind, path, f"is {tables.describe(path)}", "ner")
+
+
 def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
     hint = f"; `init {other}` may" if other and other != kind else ""
     return InputError.at(path, None, what, f"`init {kind}` reads {_READS[kind]}{hint}")
-
-
-def _is_document(lines: Sequence[str]) -> bool:
-    """Whether the file is one JSON object, such as SQuAD's, and not one per line."""
-    first = lines[0].strip()
-    if first == "{":
-        return True
-    try:
-        value = json_text.parse(first)
-    except Flaw:
-        return False
-    return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
 def _json_texts(path: epath.Path, named: Columns) -> tuple[type[FileSource], dict]:
@@ -342,14 +338,16 @@ def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
             yield dict(zip(header, fields, strict=True))
 
 
-def _header(path: epath.Path, separator: str) -> list[str]:
-    """Return the names of columns, or of the fields of the first JSON object."""
+def _has_column(path: epath.Path, name: str, separator: str) -> bool:
+    """Whether there is such a column or field, in a table one with a value."""
+    if tables.is_table(path):
+        return any(one.get(name) is not None for one in _objects(path))
     first = next((line for _, line in files.lines(path) if line.strip()), "")
     if first.lstrip().startswith(("{", "[")):
-        return list(next(_objects(path), ()))
+        return name in next(_objects(path), ())
     quoted = separator != "\t" or '"' in first
     rows = separated.rows(path, separator, quoted=quoted)
-    return [name.strip() for name in next(rows, (1, []))[1]]
+    return name in [field.strip() for field in next(rows, (1, []))[1]]
 
 
 def _are_columns(lines: Sequence[str]) -> bool:

@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 import jinja2
 
-from dicejax.analysis.formats import SPLITS, Kind
+from dicejax.analysis.formats import Kind
 from dicejax.analysis.profile import DataProfile, OutputCounts
+from dicejax.analysis.splits import SPLITS
 from dicejax.data.sources import FileSource, JsonMultiLabelTexts
 from dicejax.errors import visible
 from dicejax.tasks import (

@@ -32,9 +32,10 @@ class Init:
     train, dev and test, 70/15/15.
 
     Args:
-      kind: task. ner: columns, the tag last, or JSON lines. pos: columns, the label
-        last, or CoNLL-U. classification: CSV, TSV, JSON lines, or a label and a text on
-        each line. qa: SQuAD's JSON.
+      kind: task. ner: columns, the tag last, JSON lines, or a brat folder. pos:
+        columns, the label last, or CoNLL-U. classification: CSV, TSV, JSON lines, or a
+        label and a text on each line. qa: SQuAD's JSON. All but pos: Parquet, or a
+        folder that datasets saved.
       folder: directory to create the file in.
       data: a file, or a folder with a train file and optionally a dev and a test file.
       sample: instead of --data, write 4,000 made-up sentences for ner to

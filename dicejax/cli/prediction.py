@@ -15,6 +15,7 @@ from rich.progress import Progress
 from dicejax import files
 from dicejax.cli.printing import noting, warn_of_cuts
 from dicejax.data import texts
+from dicejax.data.readers import tables
 from dicejax.data.texts import Format, Text
 from dicejax.errors import InputError
 from dicejax.terminal import show
@@ -52,14 +53,15 @@ class PredictionInput:
     def of_file(cls, path: str, form: Format | None, run: str) -> PredictionInput:
         """Read a file, by default of the format that its name tells.
 
-        The columns of a table are those of the run's data.
+        The columns of a table, or fields of objects, are those of the run's data.
 
         Raises:
           InputError: see `data.texts.read`.
         """
         taken = form or texts.format_of(path)
-        columns = text_columns(run) if taken == "csv" else ("text",)
-        return cls(read_texts(path, taken, columns), path, None if form else taken)
+        columns = text_columns(run) if taken in ("csv", "jsonl") else ("text",)
+        guessed = None if form or tables.is_table(path) else taken
+        return cls(read_texts(path, taken, columns), path, guessed)
 
 
 def write(
@@ -118,7 +120,7 @@ def check_target(out: str) -> None:
 
     Raises:
       InputError: it is a folder or in one that cannot be written to, or names a
-        compressed file.
+        compressed file or a table.
     """
     path = epath.Path(out)
     if path.is_dir():
@@ -127,6 +129,8 @@ def check_target(out: str) -> None:
     if folder.is_dir() and not os.access(folder, os.W_OK):
         what = f"{folder} cannot be written to"
         raise InputError.at(out, None, what, "name a file elsewhere")
+    if tables.is_table(path):
+        raise InputError.at(out, None, "results are no tables", "name a .jsonl file")
     if path.name.endswith(".gz"):
         do = "name it without .gz"
         raise InputError.at(out, None, "results are written uncompressed", do)

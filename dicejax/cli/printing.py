@@ -25,11 +25,16 @@ def warn_of_cuts(console: Console, cut: Iterable[str] | None) -> None:
 
 
 def scores(values: Mapping[str, Any], what: str) -> str:
-    """Format scores in percent."""
+    """Format scores in percent; F1 is called micro where macro F1 is another.
+
+    >>> scores({"f1": 0.5, "macro_f1": 0.25}, "test")
+    'test: micro F1 50.00  macro F1 25.00'
+    """
     from dicejax.metrics.scores import heading
 
+    names = {"f1": "micro_f1"} if "macro_f1" in values else {}
     shown = [
-        f"{heading(name)} {100 * value:.2f}"
+        f"{heading(names.get(name, name))} {100 * value:.2f}"
         for name, value in values.items()
         if isinstance(value, float)
     ]

@@ -4,6 +4,8 @@ r"""Files of examples to predict, and of their predictions, line for line.
 | ------ | --------------------------- | --------------------------------------------- |
 | text   | a line                      | blank lines                                   |
 | jsonl  | an object on a line         | all fields but those a result has; `id`       |
+|        | a row of a table, `tables`  | as an object on a line                        |
+|        | a question of SQuAD's JSON  | `id`, `question` and `context`                |
 | conll  | rows up to a blank line     | all columns, breaks, `-DOCSTART-` rows        |
 | csv    | a row below a header        | all columns                                   |
 
@@ -22,7 +24,7 @@ from typing import IO, Any, Literal
 
 from dicejax import files, json_text
 from dicejax.data import tags
-from dicejax.data.readers import separated
+from dicejax.data.readers import separated, squad, tables
 from dicejax.data.readers.conll import begins_document, is_break
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
@@ -76,6 +78,8 @@ def format_of(path: str) -> Format:
     >>> format_of("new.jsonl.gz"), format_of("dev.bio"), format_of("-")
     ('jsonl', 'conll', 'text')
     """
+    if tables.is_table(path):
+        return "jsonl"
     ending = path.lower().removesuffix(".gz").rpartition(".")[2]
     return _ENDINGS.get(ending, "text")
 
@@ -99,18 +103,22 @@ def read(
       path: see `files.read_bytes`.
       form: its format.
       stream: see `files.lines`.
-      columns: of a table: the text, or the two of a pair.
+      columns: that hold the text, or the two of a pair, in CSV and in objects.
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
     """
     if form == "csv":
         return _not_blank(path, _rows(path, stream, columns))
+    if form == "jsonl" and tables.is_table(path):
+        return _not_blank(path, _of_table(path, columns))
     lines = list(files.lines(path, stream=stream))
     if form == "conll":
         found = _sentences(path, lines)
     elif form == "jsonl":
-        found = [_of_json(path, number, line) for number, line in lines]
+        if stream is None and squad.is_document(lines[0][1]):
+            return _not_blank(path, _of_document(path, columns))
+        found = [_of_json(path, number, line, columns) for number, line in lines]
     else:
         found = [Text(number, line) for number, line in lines]
     return _not_blank(path, found)
@@ -252,16 +260,39 @@ def _separator(row: str) -> str:
     return "\t" if "\t" in row else " "
 
 
-def _of_json(path, number: int, line: str) -> Text:
+def _of_table(path, columns: Sequence[str]) -> list[Text]:
+    found = []
+    for number, record, at in tables.records(path):
+        try:
+            if isinstance(record, Flaw):
+                raise record
+            found.append(_of_object(record, number, columns))
+        except Flaw as flaw:
+            raise at(flaw) from None
+    return found
+
+
+def _of_document(path, columns: Sequence[str]) -> list[Text]:
+    """Read the questions of SQuAD's document; their numbers stand for lines."""
+    found = []
+    for number, record in enumerate(squad.asked(path), start=1):
+        try:
+            found.append(_of_object(record, number, columns))
+        except Flaw as flaw:
+            raise flaw.at(path, None, f"question {number}") from None
+    return found
+
+
+def _of_json(path, number: int, line: str, columns: Sequence[str]) -> Text:
     if not line.strip():
         return Text(number, "")
     try:
-        return _of_object(json_text.parse(line), number)
+        return _of_object(json_text.parse(line), number, columns)
     except Flaw as flaw:
         raise flaw.at(path, number) from None
 
 
-def _of_object(record: object, number: int) -> Text:
+def _of_object(record: object, number: int, columns: Sequence[str]) -> Text:
     fields = json_text.value_of(record, dict)
     if "tokens" in fields and "text" not in fields:
         words = json_text.field(fields, "tokens", list)
@@ -280,7 +311,16 @@ def _of_object(record: object, number: int) -> Text:
         if "\t" in question:
             raise Flaw("'question' holds a tab", "replace it")
         return Text(number, f"{question}\t{context}", None, fields)
-    return Text(number, json_text.field(fields, "text", str), None, fields)
+    names = columns if fields.keys() >= set(columns) else ("text",)
+    parts = [json_text.field(fields, name, str) for name in names]
+    return Text(number, _joined(parts), None, fields)
+
+
+def _joined(parts: Sequence[str]) -> str:
+    """Write the texts of a pair with a tab between them; a text stays as it is."""
+    if len(parts) == 1:
+        return parts[0]
+    return "\t".join(" ".join(part.split("\t")) for part in parts)
 
 
 def documents(texts: Sequence[Text]) -> list[int]:

@@ -91,7 +91,8 @@ def beside_gold(
         for name, record in (("gold", gold), ("predicted", predicted)):
             row[name] = {k: v for k, v in record.items() if k not in shared}
         rows.append(row)
-        chance = predicted.get("probabilities", {}).get(gold.get("label"), 0.0)
+        chances = predicted.get("probabilities")  # by label, or of words
+        chance = chances.get(gold.get("label"), 0.0) if type(chances) is dict else 0.0
         ranks.append((-wrong, chance))
     return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
 

@@ -23,7 +23,7 @@ from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEn
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, Pairs
 from dicejax.tasks.spans import SpanTask, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
 from dicejax.tasks.windows import SeenWords
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
@@ -299,11 +299,15 @@ class MachineReading(windows.WindowTask, SpanTask):
 
     def decide(
         self, found: Sequence[Candidate], threshold: float | None = None
-    ) -> list[Span]:
-        """Keep spans whose score is not below a threshold; flat ones do not overlap."""
+    ) -> Scored:
+        """Keep spans whose score is not below a threshold; flat ones do not overlap.
+
+        The probability of a span is its score, see `decode`.
+        """
         limit = self.default_threshold if threshold is None else threshold
-        kept = [span for span, score in self._compatible(found) if score >= limit]
-        return sorted(kept, key=lambda span: (span.start, span.end, span.type))
+        kept = [one for one in self._compatible(found) if one[1] >= limit]
+        kept.sort(key=lambda one: (one[0].start, one[0].end, one[0].type))
+        return Scored([span for span, _ in kept], [score for _, score in kept])
 
     def tune(
         self,

@@ -13,7 +13,7 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.errors import Cut, shown
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
-from dicejax.tasks.task import Item, Task
+from dicejax.tasks.task import Item, Scored, Task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -140,7 +140,8 @@ def show_spans(
 ) -> tuple[dict[str, Any], list[str]]:
     """Format each span with its words, as JSON and for the terminal.
 
-    Positions count from 0, the end excluded.
+    Positions count from 0, the end excluded. With probabilities, see `Scored`, spans
+    have a "probability", and the record "probabilities" of the words' tags.
 
     >>> record, lines = show_spans(["Anna", "sings"], [Span("PER", 0, 1)])
     >>> record["entities"]
@@ -149,10 +150,15 @@ def show_spans(
       PER      Anna  (words 0:1)
     """
     found = [(span, joint.join(words[span.start : span.end])) for span in spans]
-    record = {
+    record: dict[str, Any] = {
         "words": list(words),
         "entities": [{**span._asdict(), "text": text} for span, text in found],
     }
+    if isinstance(spans, Scored):
+        chances = zip(record["entities"], spans.probabilities, strict=True)
+        record["entities"] = [one | {"probability": chance} for one, chance in chances]
+        if spans.of_words is not None:
+            record["probabilities"] = list(spans.of_words)
     lines = [joint.join(words)]
     lines += [
         f"  {span.type:8} {text}  (words {span.start}:{span.end})"

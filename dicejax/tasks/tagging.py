@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from tokenizers import Tokenizer
 
 from dicejax.data import tags, tokenize
-from dicejax.data.examples import Sentence, Span
+from dicejax.data.examples import Sentence
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tags import Scheme
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
 
 HEAD = "tags"
+_CHANCE = "probability"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -55,9 +58,11 @@ class TokenTask(windows.WindowTask):
         )
 
     def predicted(self, outputs, batch) -> Predicted:
-        """Return the most probable class of each token."""
+        """Return the most probable class of each token, and its probability."""
         del batch
-        return Predicted(tokens={HEAD: best_class(outputs[HEAD])})
+        logits = outputs[HEAD]
+        chance = jnp.max(jax.nn.softmax(logits.astype(jnp.float32), axis=-1), axis=-1)
+        return Predicted(tokens={HEAD: best_class(logits), _CHANCE: chance})
 
 
 def encode_words(
@@ -125,22 +130,26 @@ def word_labels(
     labels: Sequence[str],
     *,
     otherwise: str,
-) -> list[str]:
+) -> Scored:
     """Return word labels, each of the window that decides it.
+
+    The probability of a word without a piece is None.
 
     Args:
       items: of one sentence; see `encode_words`.
-      outputs: the class of each token.
+      outputs: the class of each token and its probability.
       labels: names of the classes.
       otherwise: label of a word without a piece.
     """
     found = [otherwise] * len(items[0].detail)
+    chances: list[float | None] = [None] * len(found)
     for item, output in zip(items, outputs, strict=True):
         words = np.flatnonzero(item.detail >= 0)
-        numbers = output[HEAD][item.detail[words]].tolist()
-        for word, number in zip(words.tolist(), numbers, strict=True):
-            found[word] = labels[number]
-    return found
+        places = item.detail[words]
+        numbers, chance = (output[n][places].tolist() for n in (HEAD, _CHANCE))
+        for word, number, one in zip(words.tolist(), numbers, chance, strict=True):
+            found[word], chances[word] = labels[number], one
+    return Scored(found, chances)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -197,11 +206,20 @@ class Tagging(TokenTask, SpanTask):
         items: Sequence[Item],
         outputs: Sequence[Outputs],
         labels: Sequence[str],
-    ) -> list[Span]:
-        """Turn the tags of one sentence into spans; a word without a piece is O."""
+    ) -> Scored:
+        """Turn the tags of one sentence into spans; a word without a piece is O.
+
+        The probability of a span is the product of those of its words' tags.
+        """
         del example
         words = word_labels(items, outputs, labels, otherwise="O")
-        return tags.spans(words, self.scheme)
+        chances = words.probabilities
+        spans = tags.spans(words, self.scheme)
+        of_spans = [
+            math.prod(one for one in chances[span.start : span.end] if one is not None)
+            for span in spans
+        ]
+        return Scored(spans, of_spans, chances)
 
     def warnings(
         self,

@@ -60,6 +60,28 @@ class Target(NamedTuple):
     has_negative: bool = False
 
 
+class Scored(list):
+    """A prediction with the probabilities behind it: labels of words, or spans.
+
+    Equal to a list of the same; what scores it needs no probabilities.
+
+    Args:
+      values: the labels or spans.
+      probabilities: of each.
+      of_words: of the tag of each word, where `values` are spans made of tags.
+    """
+
+    def __init__(
+        self,
+        values: Iterable[Any],
+        probabilities: Sequence[float | None],
+        of_words: Sequence[float | None] | None = None,
+    ):
+        super().__init__(values)
+        self.probabilities = probabilities
+        self.of_words = of_words
+
+
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Predicted:

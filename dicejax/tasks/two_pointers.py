@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -21,7 +22,7 @@ from dicejax.tasks import windows
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
 from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.tagging import best_class
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target
+from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
 from dicejax.tasks.windows import SeenWords
 
 NONE = "O"
@@ -128,16 +129,18 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         items: Sequence[Item],
         outputs: Sequence[Outputs],
         labels: Sequence[str],
-    ) -> list[Span]:
+    ) -> Scored:
         """Pair each start with the nearest end of its type, at it or behind it.
 
-        Of overlapping spans the most probable pair is kept, of equals the first.
+        Of overlapping spans the most probable pair is kept, of equals the first. The
+        probability of a span is the product of those of its start and its end.
         """
         del example
         found: list[Candidate] = []
         for item, output in zip(items, outputs, strict=True):
             found += _candidates(item.detail, output, labels)
-        return [span for span, _ in without_overlaps(found)]
+        kept = without_overlaps(found)
+        return Scored([span for span, _ in kept], [math.exp(one) for _, one in kept])
 
     def warnings(
         self,

@@ -25,7 +25,7 @@ from dicejax.tasks.tagging import (
     encode_words,
     word_labels,
 )
-from dicejax.tasks.task import IGNORED, Item, Outputs
+from dicejax.tasks.task import IGNORED, Item, Outputs, Scored
 
 NONE = ""
 """The label of a word without a piece."""
@@ -76,7 +76,7 @@ class WordTagging(TokenTask):
         items: Sequence[Item],
         outputs: Sequence[Outputs],
         labels: Sequence[str],
-    ) -> list[str]:
+    ) -> Scored:
         """Return the label of each word, `NONE` for a word without a piece."""
         del example
         return word_labels(items, outputs, labels, otherwise=NONE)
@@ -165,6 +165,8 @@ class WordTagging(TokenTask):
     ) -> tuple[dict[str, Any], list[str]]:
         """Format each word with its label."""
         record = {"words": list(example.words), "labels": list(prediction)}
+        if isinstance(prediction, Scored):
+            record["probabilities"] = list(prediction.probabilities)
         pairs = zip(example.words, prediction, strict=True)
         return record, [" ".join(f"{word}/{label or '-'}" for word, label in pairs)]
 

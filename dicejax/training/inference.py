@@ -12,6 +12,7 @@ import jax
 
 from dicejax import json_text
 from dicejax.data import texts as text_files
+from dicejax.data.examples import ReadingExample
 from dicejax.data.neighbours import neighbours
 from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError, cuts
@@ -191,10 +192,15 @@ def predict_texts(
 def text_columns(folder: str) -> tuple[str, ...]:
     """Return the columns that hold the texts in a run's data, by default "text".
 
+    Those of questions are "question" and "context".
+
     Raises:
       InputError: the folder holds no run.
     """
-    data = Run.open(folder).experiment().data
+    experiment = Run.open(folder).experiment()
+    if ReadingExample in experiment.task.takes:
+        return ("question", "context")
+    data = experiment.data
     names = (getattr(data, "first", None), getattr(data, "second", None))
     return tuple(name for name in names if isinstance(name, str)) or ("text",)
 

@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 from dicejax.analysis.formats import Kind
 
@@ -234,6 +235,25 @@ def columns(form: Form, separator: str, labels: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def brat(form: Form) -> Iterator[tuple[str, str]]:
+    """Names and contents of the files of a folder."""
+    separator = form.separator("\t", " ")
+    for number, one in enumerate(examples()):
+        lines = []
+        for place, (start, end, label) in enumerate(form.spans(one, number), 1):
+            told = one.text[start:end]
+            if form.flaw == "offsets in bytes" and place <= len(one.spans):
+                told = one.text[slice(*one.offsets(*one.spans[place - 1][1:]))]
+            first = (
+                f"{start}.0"
+                if form.at(number) and form.flaw == "mixed types"
+                else start
+            )
+            lines.append(f"T{place}{separator}{label} {first} {end}{separator}{told}")
+        yield f"{number:02}.txt", form.text(one, number)
+        yield f"{number:02}.ann", "".join(f"{line}\n" for line in lines)
+
+
 def conllu(form: Form) -> str:
     lines = []
     separator = form.separator("\t", " ")
@@ -338,6 +358,7 @@ FORMATS: dict[str, tuple[Kind, str, object, set[str]]] = {
         *("pos", "conllu", conllu),
         _OF_SPANS | {"header missing", "quoted line breaks"},
     ),
+    "brat": ("ner", "brat", brat, _OF_IDS | {"header missing"}),
     "squad": ("qa", "json", squad, {"another delimiter"}),
 }  # fmt: skip
 
@@ -351,9 +372,18 @@ def cases() -> Iterator[tuple[str, str, int]]:
                     yield name, flaw, place
 
 
-def written(name: str, flaw: str, place: int) -> bytes:
-    """Return the content of a flawed file."""
-    text = FORMATS[name][2](Form(flaw, place))
+def write(path: Path, name: str, flaw: str, place: int) -> None:
+    """Write a flawed file, or the files of a folder."""
+    content = FORMATS[name][2](Form(flaw, place))
+    if isinstance(content, str):
+        path.write_bytes(_encoded(content, flaw))
+        return
+    path.mkdir(exist_ok=True)
+    for part, text in content:
+        (path / part).write_bytes(_encoded(text, flaw))
+
+
+def _encoded(text: str, flaw: str) -> bytes:
     if flaw == "carriage returns":
         text = text.replace("\n", "\r\n")
     return text.encode("utf-8-sig" if flaw == "byte order mark" else "utf-8")

@@ -14,7 +14,7 @@ from dicejax.cli import run
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.errors import InputError
 
-from .flawed_files import FORMATS, WHOLE, cases, examples, written
+from .flawed_files import FORMATS, WHOLE, cases, examples, write
 
 TABLE = Path(__file__).with_name("flawed_files.txt")
 
@@ -69,7 +69,7 @@ def test_init_says_of_each_file_what_the_table_has(tmp_path):
     for name, flaw, place in cases():
         kind, ending, _, _ = FORMATS[name]
         path = tmp_path / f"data.{ending}"
-        path.write_bytes(written(name, flaw, place))
+        write(path, name, flaw, place)
         told, found = outcome(path, kind)
         lines.append(f"{name} | {flaw} | {place} | {told}")
         is_silent = found and re.fullmatch(r"\w+", told)
@@ -91,7 +91,7 @@ def test_the_command_ends_as_the_table_says(tmp_path, capsys, name):
             continue
         kind, ending, _, _ = FORMATS[format_]
         path = tmp_path / f"data.{ending}"
-        path.write_bytes(written(format_, flaw, int(place)))
+        write(path, format_, flaw, int(place))
         argv = ["init", kind, str(tmp_path / str(number)), "--data", str(path)]
         status = run(argv)
         errors = capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_the_command_ends_as_the_table_says(tmp_path, capsys, name):
 
 def test_examples_that_are_skipped_are_counted(tmp_path, capsys):
     path = tmp_path / "data.csv"
-    path.write_bytes(written("csv", "empty text", 7))
+    write(path, "csv", "empty text", 7)
     argv = ["init", "classification", str(tmp_path / "m"), "--data", str(path)]
     assert run([*argv, "--on_error", "skip"]) == 0
     assert "1 left out:" in capsys.readouterr().err

@@ -12,7 +12,10 @@ from dicejax.tasks.task import IGNORED
 def class_outputs(items, head):
     """Return the gold classes of each item; the first class where unlabelled."""
     return [
-        {head: np.where(item.arrays[head] == IGNORED, 0, item.arrays[head])}
+        {
+            head: np.where(item.arrays[head] == IGNORED, 0, item.arrays[head]),
+            "probability": np.ones(len(item), np.float32),
+        }
         for item in items
     ]
 

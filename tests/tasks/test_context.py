@@ -102,8 +102,9 @@ def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
         assert item.arrays["input_ids"].tolist() == ids and len(ids) == length
         wanted = [IGNORED] * (1 + left) + gold + [IGNORED] * (right + 1)
         assert item.arrays["tags"].tolist() == wanted
-        outputs = {"tags": np.where(item.arrays["tags"] < 0, 1, item.arrays["tags"])}
-        assert task.decode(one, [item], [outputs], labels) == list(one.spans)
+        tags = np.where(item.arrays["tags"] < 0, 1, item.arrays["tags"])
+        outputs = {"tags": tags, "probability": np.ones(len(tags))}
+        assert list(task.decode(one, [item], [outputs], labels)) == list(one.spans)
     counts = task.class_counts([item], labels)["tags"]
     assert counts.sum() == len(one.words)
     # A sentence that fills the row is read in windows, without its neighbours.

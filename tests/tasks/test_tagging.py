@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence
@@ -221,3 +222,20 @@ def test_every_span_of_msra_comes_back_from_windows_too(data_folder, file, long)
     said = task.warnings("test", sentences, items, labels)
     wanted = f"{long} of {len(sentences)} test texts "
     assert len(said) == bool(long) and all(one.startswith(wanted) for one in said)
+
+
+def test_probabilities_of_tags_and_of_spans(tokenizer):
+    task, labels = Tagging(), Tagging().label_names([SENTENCE])
+    (item,) = task.encode([SENTENCE], tokenizer, labels, 128)
+    logits = np.random.default_rng(0).normal(size=(1, len(item), len(labels)))
+    for word, tag in enumerate(["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]):
+        logits[0, item.detail[word], labels.index(tag)] += 5
+    output = task.predicted({HEAD: logits}, {}).item(0, 0, 0, len(item))
+    found = task.decode(SENTENCE, [item], [output], labels)
+    assert found == list(SENTENCE.spans)
+    expected = special.softmax(logits[0, item.detail], axis=-1).max(-1)
+    record, _ = task.show(SENTENCE, task.decide(found))
+    assert record["probabilities"] == pytest.approx(expected.tolist(), rel=1e-6)
+    assert [one["probability"] for one in record["entities"]] == pytest.approx(
+        [expected[0], expected[3:].prod()], rel=1e-6
+    )

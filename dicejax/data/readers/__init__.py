@@ -13,6 +13,8 @@ r"""Readers, one per file format.
 | `json_lines`     | an object per line, texts: `read_texts`        | `LabelledText`   |
 |                  | texts with labels: `read_multi_label`          | `MultiLabelText` |
 |                  | words with tags, texts with entities           | `Sentence`       |
+| `brat`           | brat's .txt and .ann files, as records         | dicts            |
+| `tables`         | Arrow and Parquet of `datasets`, as records    | dicts            |
 | `tfds`           | prepared sets of tensorflow-datasets           | any of these     |
 
 All take `path`, local or anything etils.epath opens (gs://, s3://), of UTF-8 text with

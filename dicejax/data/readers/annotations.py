@@ -8,6 +8,8 @@
 | doccano | `{"text", "label": [[start, end, label]]}`; `start_offset`, `end_offset` |
 | Label Studio, JSON-MIN | `{"text", "label": [{"start", "end", "labels": [label]}]}` |
 | Label Studio, JSON | `{"data": {"text"}, "annotations": [{"result": [...]}]}` |
+
+brat's files are read as the first of these: see `brat`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import NamedTuple
 
 from dicejax import json_text
 from dicejax.data.readers.skipping import check_label
-from dicejax.errors import Flaw
+from dicejax.errors import Flaw, shown
 
 FIELDS = ("entities", "spans", "ents", "label", "labels")
 """Those that may hold the entities of `text`; the first that holds a list does."""
@@ -74,7 +76,7 @@ def annotated(record: Mapping[str, object]) -> Annotated:
     name = next((n for n in FIELDS if isinstance(record.get(n), list)), FIELDS[0])
     found, places = [], []
     for number, value in enumerate(json_text.field(record, name, list)):
-        places.append(f"{name}[{number}]")
+        places.append(f"{name}[{number}]{_id(value)}")
         try:
             found.append(_entity(value))
         except Flaw as flaw:
@@ -99,6 +101,12 @@ def _of_label_studio(record: Mapping[str, object]) -> Annotated:
                 raise Flaw(f"{places[-1]} {flaw.what}", flaw.do) from None
         break
     return Annotated(text, found, places)
+
+
+def _id(value: object) -> str:
+    """Return the name of an entity in its file, if it has one, in parentheses."""
+    name = value.get("id") if isinstance(value, dict) else None
+    return f" ({shown(name)})" if isinstance(name, str) else ""
 
 
 def _entity(value: object) -> Entity:

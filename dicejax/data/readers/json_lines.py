@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 from dicejax import files, json_text
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
-from dicejax.data.readers import annotations
+from dicejax.data.readers import annotations, brat, tables
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shortened, shown
@@ -170,6 +170,9 @@ def records(
 ) -> Iterator[tuple[int, object | Flaw, Callable[[Flaw], InputError]]]:
     """Yield the records of a file: an object on each line, or one list of them.
 
+    Rows of a table of `datasets` and documents of brat are such records too: see
+    `tables` and `brat`.
+
     Args:
       path: see `readers`.
       on_error: called with the error of each line that is not text.
@@ -181,6 +184,12 @@ def records(
     Raises:
       InputError: see `files.lines`; or the list is not JSON.
     """
+    if tables.is_table(path):
+        yield from tables.records(path)
+        return
+    if brat.is_folder(path):
+        yield from brat.records(path, on_error)
+        return
     lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
     first = next(lines, None)
     if first is not None and _begins_a_list(first[1]):

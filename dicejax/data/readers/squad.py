@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dicejax import files, json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.data.readers import json_lines
+from dicejax.data.readers import json_lines, tables
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
 
@@ -146,7 +146,9 @@ def example(
 
 
 def is_flat(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file has one question on each line, or a list of them."""
+    """Return whether a file has a question per line or row, or a list of them."""
+    if tables.is_table(path):
+        return True
     first = next((line for _, line in files.lines(path) if line.strip()), "").lstrip()
     if first.startswith("["):
         return True
@@ -155,6 +157,36 @@ def is_flat(path: str | os.PathLike[str]) -> bool:
         return not {"context", "question"}.isdisjoint(record)
     except Flaw:  # the first of several lines, or damaged
         return False
+
+
+def is_document(first: str) -> bool:
+    """Return whether a file is one JSON object, such as SQuAD's, by its first line.
+
+    >>> is_document('{"data": []}'), is_document("{"), is_document('{"text": "a"}')
+    (True, True, False)
+    """
+    if first.strip() == "{":
+        return True
+    try:
+        value = json_text.parse(first)
+    except Flaw:
+        return False
+    return isinstance(value, dict) and isinstance(value.get("data"), list)
+
+
+def asked(path: str | os.PathLike[str]) -> Iterator[dict]:
+    """Yield the question, its context and its id in SQuAD's document, without gold.
+
+    Raises:
+      InputError: see `read`.
+    """
+    for _, where, context, one in _nested(path, None):
+        try:
+            question = json_text.field(one, "question", str)
+            found = {"question": question, "context": context}
+            yield {"id": one["id"], **found} if "id" in one else found
+        except Flaw as flaw:
+            raise flaw.at(path, None, where) from None
 
 
 def _flat(

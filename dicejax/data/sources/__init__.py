@@ -17,6 +17,10 @@
 | `TensorflowDataset` | prepared sets of tensorflow-datasets | any of these |
 | `SyntheticNER` | none: generated sentences | `Sentence` |
 | `SyntheticLabels` | none: generated texts with labels | `MultiLabelText` |
+
+Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
+`datasets` saved, see `readers.tables`; `JsonSentences` also folders of brat, see
+`readers.brat`.
 """
 
 from dicejax.data.sources.files import (

@@ -1,0 +1,99 @@
+r"""brat's standoff: a folder with a .txt and an .ann file for each document."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+
+from etils import epath
+
+from dicejax import files
+from dicejax.data.readers.skipping import OnError, report
+from dicejax.errors import Flaw, InputError, shown
+
+_PLACE = r"\d{1,18} \d{1,18}"
+_ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")
+
+
+def is_folder(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder has .ann files."""
+    folder = epath.Path(path)
+    return folder.is_dir() and bool(_documents(folder))
+
+
+def records(
+    path: str | os.PathLike[str], on_error: OnError | None = None
+) -> Iterator[tuple[int, dict | Flaw, Callable[[Flaw], InputError]]]:
+    r"""Yield each document as a record with text and entities; see `json_lines`.
+
+    An entity is a line `T1<tab>PER 0 4<tab>Anna`: an id, its type, its first character
+    and the one behind its last, and its text, in which a space stands for a line break.
+    Relations, events, attributes and notes are not read. Characters are code points of
+    the .txt file as it is: each line break of two characters counts as two.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("Anna sings.")
+    >>> _ = (folder / "a.ann").write_text("T1\tPER 0 4\tAnna\n")
+    >>> [(_, record, _)] = records(folder)
+    >>> record["entities"]
+    [{'id': 'T1', 'start': 0, 'end': 4, 'label': 'PER'}]
+
+    Args:
+      path: the folder.
+      on_error: called with the error of each discontinuous entity, which is left out;
+        None raises it.
+
+    Yields:
+      The number of the document by name, from 1; its record, or what is wrong with it;
+      and a function that adds the .ann file to a flaw.
+
+    Raises:
+      InputError: a file is missing or cannot be read, or see `on_error`.
+    """
+    for number, file in enumerate(_documents(epath.Path(path)), start=1):
+        record: dict | Flaw
+        try:
+            record = _document(file, on_error)
+        except Flaw as flaw:
+            record = flaw
+        yield number, record, lambda flaw, f=file: flaw.at(f, flaw.line)
+
+
+def _documents(folder: epath.Path) -> list[epath.Path]:
+    return [one for one in files.entries(folder) if one.suffix == ".ann"]
+
+
+def _document(file: epath.Path, on_error: OnError | None) -> dict:
+    text = _text(file.with_suffix(".txt")).replace("\ufeff", " ")
+    found = []
+    for line, row in enumerate(_text(file).split("\n"), start=1):
+        row = row.removeprefix("\ufeff").removesuffix("\r")
+        if not row.startswith("T"):
+            continue
+        match = _ENTITY.fullmatch(row)
+        if match is None:
+            what = f"{shown(row)} is no entity"
+            raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
+        name, label, places, told = match.groups()
+        if ";" in places:
+            flaw = Flaw(f"entity {name} has a gap ({places})", "make it one span")
+            report(flaw.at(file, line), on_error)
+            continue
+        start, end = map(int, places.split(" "))
+        if told is not None and told.split() != text[start:end].split():
+            what = f"entity {name} is {shown(told)}, but {start} to {end} of the text"
+            do = "correct its offsets, which count characters from 0, end excluded"
+            raise Flaw(f"{what} is {shown(text[start:end])}", do, line)
+        found.append({"id": name, "start": start, "end": end, "label": label})
+    return {"text": text, "entities": found}
+
+
+def _text(file: epath.Path) -> str:
+    """Return the text with its line breaks, which offsets count."""
+    try:
+        return files.read_bytes(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        what = f"byte {error.start} is not UTF-8"
+        raise InputError.at(file, None, what, "convert the file to UTF-8") from None

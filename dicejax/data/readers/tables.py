@@ -1,0 +1,232 @@
+"""Tables of `datasets`: folders that it saves, Arrow and Parquet files."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from etils import epath
+
+from dicejax import files, json_text
+from dicejax.errors import Flaw, InputError, first_line, shortened, shown
+
+STATE = "state.json"
+"""The file that makes a folder one that `Dataset.save_to_disk` wrote."""
+_INFO = "dataset_info.json"
+_FORMS = {".parquet": "Parquet", ".arrow": "Arrow"}
+_PARQUET, _ARROW_FILE = b"PAR1", b"ARROW1"
+_END_OF_STREAM = b"\xff\xff\xff\xff\0\0\0\0"
+_AGAIN = "save or download it again"
+
+Feature = Any  # of JSON: an object with "_type", a list of one, an object of fields
+
+
+def is_table(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path names a saved folder, an Arrow or a Parquet file.
+
+    >>> is_table("data/train-00000-of-00001.parquet"), is_table("train.jsonl")
+    (True, False)
+    """
+    file = epath.Path(path)
+    return file.suffix in _FORMS or (file / STATE).exists()
+
+
+def describe(path: str | os.PathLike[str]) -> str:
+    """Return the kind of a table, and its columns with the names of their classes.
+
+    Raises:
+      InputError: see `records`.
+    """
+    file = epath.Path(path)
+    kind = f"a folder saved by datasets ({STATE})"
+    if file.suffix in _FORMS:
+        kind = f"a table in {_FORMS[file.suffix]}"
+    found = next(_tables(file))
+    features = _features(file, found)
+    listed = [f"{name}{_classes(features.get(name))}" for name in found.schema.names]
+    return f"{kind}, columns: {shortened(', '.join(listed), 400)}"
+
+
+def records(
+    path: str | os.PathLike[str],
+) -> Iterator[tuple[int, dict | Flaw, Callable[[Flaw], InputError]]]:
+    """Yield the rows of a table as records; see `json_lines.records`.
+
+    Classes (`ClassLabel`) have their names instead of numbers, by the features in
+    dataset_info.json or in the metadata of the file; -1 is a class that is not known.
+    Columns of what JSON cannot say, such as images and times, are left out.
+
+    Args:
+      path: a folder of `Dataset.save_to_disk`, an Arrow or a Parquet file.
+
+    Yields:
+      The row, from 1; its record, or what is wrong with it; and a function that adds
+      the place, from 0 as `datasets` counts, to a flaw.
+
+    Raises:
+      InputError: pyarrow is missing, or a file is missing, damaged or cut off.
+    """
+    file = epath.Path(path)
+    row = 0
+    for table in _tables(file):
+        features = _features(file, table)
+        kept = [one.name for one in table.schema if _is_json(one.type)]
+        for batch in table.select(kept).to_batches(max_chunksize=1000):
+            for values in batch.to_pylist():
+                record: dict | Flaw
+                try:
+                    record = {
+                        name: _named(value, features.get(name), name)
+                        for name, value in values.items()
+                    }
+                except Flaw as flaw:
+                    record = flaw
+                row += 1
+                where = f"[{row - 1}]"
+                yield row, record, lambda flaw, w=where: flaw.at(path, None, w)
+
+
+def _tables(path: epath.Path) -> Iterator[Any]:
+    """Yield the table of each file of a folder, or of the file."""
+    if path.suffix in _FORMS:
+        yield _table(path)
+        return
+    try:
+        listed = json_text.field(json_text.read(path / STATE), "_data_files", list)
+        names = [json_text.field(one, "filename", str) for one in listed]
+    except Flaw as flaw:
+        raise flaw.at(path / STATE, None) from None
+    if not names:
+        raise InputError.at(path / STATE, None, "names no files", _AGAIN)
+    for name in names:
+        yield _table(path / os.path.basename(name))
+
+
+def _table(path: epath.Path) -> Any:
+    pyarrow = _package(path)
+    content = files.read_bytes(path)
+    try:
+        if content.startswith(_PARQUET):
+            from pyarrow import parquet
+
+            # Its threads may outlive the interpreter, which then aborts.
+            found = parquet.ParquetFile(
+                pyarrow.BufferReader(content), pre_buffer=False
+            ).read(use_threads=False)
+        elif content.startswith(_ARROW_FILE):
+            found = pyarrow.ipc.open_file(content).read_all()
+        else:
+            found = pyarrow.ipc.open_stream(content).read_all()
+            if not content.endswith(_END_OF_STREAM):  # else whole batches may lack
+                raise InputError.at(path, None, "is cut off", _AGAIN)
+        found.validate(full=True)
+    except (OSError, pyarrow.ArrowException) as error:
+        what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
+        raise InputError.at(
+            path, None, f"{what}: {first_line(error)}", _AGAIN
+        ) from None
+    return found
+
+
+def _package(path: epath.Path) -> Any:
+    try:
+        import pyarrow
+    except ImportError as error:
+        what = f"pyarrow, which reads it, cannot be used ({first_line(error)})"
+        raise InputError.at(path, None, what, "pip install 'dicejax[arrow]'") from None
+    return pyarrow
+
+
+def _features(path: epath.Path, table: Any) -> Mapping[str, Feature]:
+    """Return what `datasets` notes of the columns, in the folder or in the file."""
+    info = path / _INFO if path.suffix not in _FORMS else None
+    try:
+        if info is not None and info.exists():
+            found = json_text.read(info)
+            return json_text.field(found, "features", dict)
+        noted = (table.schema.metadata or {}).get(b"huggingface")
+        if noted is None:
+            return {}
+        found = json_text.parse(noted.decode("utf-8", "replace"))
+        return json_text.field(json_text.field(found, "info", dict), "features", dict)
+    except Flaw as flaw:
+        where = "" if info is not None else "features of datasets"
+        raise flaw.at(info or path, None, where) from None
+
+
+def _inner(feature: Feature) -> Feature:
+    """Return the feature of the items of a list."""
+    if isinstance(feature, list):
+        return feature[0] if feature else None
+    return feature.get("feature") if isinstance(feature, dict) else None
+
+
+def _names(feature: Feature) -> list[str] | None:
+    """Return the names of a class label, if it has some."""
+    is_class = isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
+    names = feature.get("names") if is_class else None
+    return names if isinstance(names, list) and names else None
+
+
+def _classes(feature: Feature) -> str:
+    """Return the names of the classes of a column or of its lists in parentheses."""
+    names = _names(feature) or _names(_inner(feature))
+    return "" if names is None else f" ({shortened(', '.join(map(str, names)), 100)})"
+
+
+def _named(value: Any, feature: Feature, name: str) -> Any:
+    """Return a value with the names of classes in it."""
+    if type(value) is int:
+        names = _names(feature)
+        if names is None:
+            return value
+        if value == -1:
+            return None
+        if not 0 <= value < len(names):
+            what = f"{shown(name)} is {value}, but has names for 0 to {len(names) - 1}"
+            raise Flaw(what, "correct it, or name all classes")
+        return names[value]
+    if type(value) is float:
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        inner = _inner(feature)
+        return value if inner is None else [_named(one, inner, name) for one in value]
+    if isinstance(value, dict) and isinstance(feature, dict):
+        fields = feature.get("feature") if "_type" in feature else feature
+        if isinstance(fields, dict):
+            return {key: _named(one, _of_field(key, fields, feature), name)
+                    for key, one in value.items()}  # fmt: skip
+    return value
+
+
+def _of_field(key: str, fields: Mapping[str, Feature], whole: Feature) -> Feature:
+    """Return the feature of a field; a sequence of objects is an object of lists."""
+    return {"feature": fields.get(key)} if "_type" in whole else fields.get(key)
+
+
+def _is_json(kind: Any) -> bool:
+    """Whether values of an Arrow type are text, numbers, lists or objects of them."""
+    from pyarrow import types
+
+    if types.is_dictionary(kind):
+        return _is_json(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_json(one.type) for one in kind)
+    if (
+        types.is_list(kind)
+        or types.is_large_list(kind)
+        or types.is_fixed_size_list(kind)
+    ):
+        return _is_json(kind.value_type)
+    return (
+        types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_string_view(kind)
+        or types.is_integer(kind)
+        or types.is_float32(kind)
+        or types.is_float64(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
