@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -93,6 +93,21 @@ class EncoderConfig(abc.ABC):
                 f"model_type is {shown(self.model_type)}; supported: "
                 f"{', '.join(map(repr, self.model_types))}"
             )
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Return the architecture in the content of a `config.json`.
+
+        Raises:
+          TypeError: a setting without a default is missing.
+          ValueError: a setting is not supported.
+        """
+        names = {field.name for field in dataclasses.fields(cls)}
+        return cls(**{k: v for k, v in content.items() if k in names})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the architecture as the content of a `config.json`."""
+        return dataclasses.asdict(self)
 
     @property
     @abc.abstractmethod
