@@ -204,11 +204,11 @@ class XLNetLayer(nnx.Module):
 
         distances = project(context.positions, self.position_key[...], self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
-        by_position = by_position(by_distance)
+        of_positions = by_position(by_distance)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
         by_segment = jnp.where(context.other_type[:, None], other, same)
-        return (by_position + by_segment) * query.shape[-1] ** -0.5
+        return (of_positions + by_segment) * query.shape[-1] ** -0.5
 
 
 @jax.tree_util.register_dataclass

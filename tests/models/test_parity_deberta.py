@@ -8,8 +8,6 @@ import pytest
 # Before the import below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 
-from transformers.models.deberta_v2 import modeling_deberta_v2
-
 from dicejax.models.deberta import DebertaConfig, relative_rows
 
 from .peers import (
@@ -21,18 +19,10 @@ from .peers import (
     configured,
     pair,
     torch,
+    transformers,
 )
-from .small import encode
 
 TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
-KEY_BIASES = ("attention.self.key_proj.bias", "attention.self.pos_key_proj.bias")
-V2 = {
-    "share_att_key": False,
-    "position_biased_input": True,
-    "norm_rel_ebd": "none",
-    "position_buckets": -1,
-    "type_vocab_size": 2,
-}
 
 
 def check(settings, task=TOKENS, unmoved=(), **shape):
@@ -87,9 +77,62 @@ def test_rows_beyond_the_buckets_equal_pytorch(settings):
 
 
 @pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("terms", ["c2p", "p2c", "p2c|c2p"])
-def test_terms_of_a_score_equal_pytorch(terms, shared):
+@pytest.mark.parametrize(
+    ("terms", "unmoved"),
+    # What adds the same to all scores of a query, a softmax does not see.
+    [
+        ("c2p", ("key_proj.bias", "encoder.LayerNorm.bias")),
+        ("p2c", ()),
+        ("p2c|c2p", ("pos_key_proj.bias",)),
+    ],
+)
+def test_terms_of_a_score_equal_pytorch(terms, unmoved, shared):
     settings = {"pos_att_type": terms, "share_att_key": shared}
-    # All scores of a query gain the same from a key's bias, which a softmax does not
-    # see; but shared, it is the positions' bias too, which meets queries alike.
-    check({"num_hidden_layers": 1, **settings}, unmoved=KEY_BIASES)
+    check({"num_hidden_layers": 1, **settings}, unmoved=unmoved)
+
+
+def test_scores_without_positions_equal_pytorch():
+    settings = {"num_hidden_layers": 1, "pos_att_type": None, "norm_rel_ebd": "none"}
+    check(settings, unmoved=("self.key_proj.bias", "rel_embeddings.weight"))
+
+
+def test_settings_of_version_two_equal_pytorch():
+    v2 = {
+        "share_att_key": False,
+        "position_biased_input": True,
+        "norm_rel_ebd": "none",
+        "position_buckets": -1,
+        "type_vocab_size": 2,
+    }
+    check(v2, SEQUENCES, unmoved=("pos_key_proj.bias",))
+
+
+def test_rows_of_padding_alone_are_finite():
+    both = pair(configured("deberta-v2"), TOKENS)
+    batch = batch_for(both, lengths=(16, 0, 5))
+    ours, wanted = compute_ours(both, batch), compute_theirs(both, batch)
+    compare(ours, wanted)
+    states = both.network.hidden_states(both.params, batch)
+    assert np.isfinite(states).all()
+    # Embeddings of padding are zero, as there.
+    assert np.abs(states[0][batch["segment_ids"] == 0]).max() == 0
+
+
+def test_every_distance_has_pytorchs_row():
+    """Buckets begin at whole numbers, so the last bit of a logarithm decides."""
+    theirs = transformers.models.deberta_v2.modeling_deberta_v2
+    distances = np.arange(-3000, 3001)
+    for buckets, most in itertools.product(
+        [2, 3, 5, 8, 12, 31, 32, 64, 100, 256, 320, 512], [24, 33, 128, 512, 1024, 2048]
+    ):
+        if most - 1 <= buckets // 2:
+            continue
+        config = DebertaConfig(
+            vocab_size=9, position_buckets=buckets, max_relative_positions=most
+        )
+        wanted = theirs.make_log_bucket_position(
+            torch.tensor(distances), buckets, most
+        ).to(torch.long)
+        wanted = (wanted + buckets).clamp(0, 2 * buckets - 1)
+        got = relative_rows(distances, config)
+        np.testing.assert_array_equal(got, wanted.numpy(), f"{buckets}, {most}")
