@@ -24,7 +24,7 @@ from dicejax.models.bert import BertLayer, PostNormConfig
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import Encoder, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, normal
+from dicejax.models.layers import Dense, LayerNorm, matmul, normal
 from dicejax.models.settings import Activation, Between, Epsilon, Rate, Remat
 
 Range = Annotated[int, Between(-1, 2**31 - 1)]
@@ -296,21 +296,25 @@ class DebertaLayer(BertLayer):
         if "c2p" in terms:
             dense = self.key if config.share_att_key else self.position_key
             keys = dense(table).reshape(heads)[context.rows[:0:-1]]  # T, ... 1 - T
-            scores.append(by_position(_scores(query, keys)))
+            scores.append(_scores(query, keys).swapaxes(0, 1))
         if "p2c" in terms:
             dense = self.query if config.share_att_key else self.position_query
             queries = dense(table).reshape(heads)[context.rows[:-1]]  # -T, ... T - 1
             queries = queries * (1 + len(terms)) ** -0.5
-            scores.append(by_position(_scores(key, queries)).swapaxes(2, 3))
+            scores.append(_scores(key, queries).transpose(1, 0, 3, 2))
         return sum(scores) * query.shape[-1] ** -0.5 if scores else None
 
 
 def _scores(x: Array, of_distances: Array) -> Array:
-    """Multiply `[B, T, N, H]` by `[2 T, N, H]`: `[B, N, T, 2 T]`."""
-    at_least_float32 = jnp.promote_types(x.dtype, jnp.float32)
-    return jnp.einsum(
-        "btnh,pnh->bntp", x, of_distances, preferred_element_type=at_least_float32
-    )
+    """Multiply content `[B, T, N, H]` by that of distances `[2 T, N, H]`, shifted.
+
+    Returns:
+      `[N, B, T, T]`: one product for each head takes all rows.
+    """
+    rows, length, heads, width = x.shape
+    x = x.transpose(2, 0, 1, 3).reshape(heads, rows * length, width)
+    by_distance = matmul(x, of_distances.transpose(1, 2, 0))
+    return by_position(by_distance.reshape(heads, rows, length, -1))
 
 
 class Deberta(Encoder):
