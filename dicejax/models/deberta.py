@@ -119,7 +119,9 @@ class DebertaConfig(PostNormConfig):
     @property
     def summary(self) -> SequenceSummary:
         """Summary of a sequence: the first token's, dropped out, dense, activated."""
-        last = self.hidden_dropout_prob if self.cls_dropout is None else self.cls_dropout
+        last = (
+            self.hidden_dropout_prob if self.cls_dropout is None else self.cls_dropout
+        )
         return SequenceSummary(
             activation=self.pooler_hidden_act,
             dropout_before=self.pooler_dropout,
@@ -147,8 +149,8 @@ def relative_rows(distances: np.ndarray, config: DebertaConfig) -> np.ndarray:
     by their logarithm, up to the largest distance M = `config.distances` - 1:
 
     .. math::
-       \operatorname{bucket}(\delta) = \operatorname{sign}(\delta) \left( m + \left\lceil
-         \frac{\log(|\delta| / m)}{\log(M / m)} (m - 1) \right\rceil \right)
+       \operatorname{bucket}(\delta) = \operatorname{sign}(\delta) \left( m +
+         \left\lceil (m - 1) \log_{M / m}(|\delta| / m) \right\rceil \right)
 
     >>> config = DebertaConfig(
     ...     vocab_size=9, position_buckets=8, max_position_embeddings=32)
@@ -208,7 +210,11 @@ class DebertaEmbeddings(nnx.Module):
         rng: DropoutKeys | None,
     ) -> Array:
         """Embed int `[B, T]` ids: `[B, T, D]`."""
-        ids = {"word": input_ids, "position": position_ids, "token_type": token_type_ids}
+        ids = {
+            "word": input_ids,
+            "position": position_ids,
+            "token_type": token_type_ids,
+        }
         at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
         x = sum(
             getattr(self, name)(ids[name]).astype(at_least_float32)
@@ -262,16 +268,13 @@ class DebertaLayer(BertLayer):
             dense = Dense(width, width, dtype=dtype, scale=scale, rngs=rngs)
             setattr(self, names[term], dense)
 
-    def __call__(
-        self, x: Array, context: RowContext, rng: DropoutKeys | None
-    ) -> Array:
+    def __call__(self, x: Array, context: RowContext, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`."""
         config = self.config
         keys = (None,) * 4 if rng is None else rng.split(4)
         query, key, value = self.projected(x)
         # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
         query = query * (1 + len(config.terms)) ** -0.5
-        shared = None if rng is None else keys[3].batch
         attended = attend(
             query,
             key,
@@ -337,7 +340,9 @@ class Deberta(Encoder):
         of_distances = self.embeddings.of_distances(input_ids.shape[1])
         context = RowContext(segment_mask(segment_ids), *of_distances)
         return self.through_layers(
-            self.embeddings(input_ids, segment_ids, position_ids, token_type_ids, first),
+            self.embeddings(
+                input_ids, segment_ids, position_ids, token_type_ids, first
+            ),
             lambda layer, x, key: layer(x, context, key),
             None if keys is None else keys[:depth],
         )

@@ -90,7 +90,7 @@ def test_settings_equal_pytorch(settings):
     ids=str,
 )
 def test_rows_beyond_the_buckets_equal_pytorch(settings):
-    """Rows of 41 are beyond the 24 positions, the buckets, or the table of distances."""
+    """Rows of 41 are beyond the 24 positions, the buckets, or the table itself."""
     check({"num_hidden_layers": 1, **settings}, lengths=(41, 23, 1, 12))
 
 

@@ -53,9 +53,9 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 
     `tokenizer.json` is read as it is. Without it, the tokenizer is built from
     `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA),
-    `spiece.model` (XLNet) or `spm.model` (DeBERTa), and `tokenizer_config.json` sets case, accents, Chinese
-    characters and names of special tokens. By default `vocab.txt` itself decides on
-    lower case.
+    `spiece.model` (XLNet) or `spm.model` (DeBERTa), and `tokenizer_config.json` sets
+    case, accents, Chinese characters and names of special tokens. By default
+    `vocab.txt` itself decides on lower case.
 
     Args:
       folder: a model folder.
@@ -158,7 +158,8 @@ def _read(folder: Path) -> Tokenizer:
             "folder).save_pretrained(folder) of transformers makes tokenizer.json",
         )
     raise InputError(
-        f"holds none of {FILE}, {_WORDPIECE}, {_XLNET}, {_DEBERTA}, {' with '.join(_BPE)}",
+        f"holds none of {FILE}, {_WORDPIECE}, {_XLNET}, {_DEBERTA}, "
+        f"{' with '.join(_BPE)}",
     )
 
 
@@ -312,7 +313,7 @@ def _split_as_sentencepiece(
     model: sentencepiece.SentencePieceModel,
     steps: list[normalizers.Normalizer],
 ) -> None:
-    """Normalize by `steps` and then by the model's own map, and split at white space."""
+    """Normalize by `steps`, then by the model's own map, and split at white space."""
     if model.character_map:
         steps = [*steps, normalizers.Precompiled(model.character_map)]
     steps = [*steps, normalizers.Replace(Regex(" {2,}"), " ")]
