@@ -236,8 +236,7 @@ class DebertaEmbeddings(nnx.Module):
         table = self.relative[rows[0] : rows[-1] + 1]
         if self.relative_norm is not None:
             table = self.relative_norm(table)
-        # Whole: split by the compiler, it is sent from device to device.
-        return pin_whole(table.astype(self.dtype)), rows - rows[0]
+        return table.astype(self.dtype), rows - rows[0]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -291,9 +290,11 @@ class DebertaLayer(BertLayer):
     ) -> Array | None:
         """Compute the scores of positions with content: `[B, N, T, T]`."""
         config, terms = self.config, self.config.terms
-        # One draw for the batch, as in PyTorch.
+        # One draw for the batch, as in PyTorch; whole: split by the compiler, it is
+        # sent from device to device.
         shared = None if rng is None else rng.batch
-        table = dropout(context.table, config.hidden_dropout_prob, shared)
+        rate = config.hidden_dropout_prob
+        table = pin_whole(dropout(context.table, rate, shared))
         heads = (-1, config.num_attention_heads, query.shape[-1])
         scores = []
         if "c2p" in terms:
