@@ -175,7 +175,10 @@ def _weight_files(folder: Path) -> list[Path]:
             f"import AutoModel; AutoModel.from_pretrained('{folder}')"
             f".save_pretrained('{folder}')\""
         )
-    raise InputError(f"{folder}: holds no {WEIGHTS}")
+    raise InputError(
+        f"{folder}: holds no {WEIGHTS}; of a hub id, name a revision that has it "
+        "(--encoder.revision refs/pr/N is a pull request)"
+    )
 
 
 def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderConfig:
