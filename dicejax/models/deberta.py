@@ -80,15 +80,15 @@ class DebertaConfig(PostNormConfig):
             )
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> DebertaConfig:
-        """Return the architecture in the content of a `config.json`."""
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
         content = _ABSENT | dict(content)
         terms = content["pos_att_type"]
         if isinstance(terms, list) and all(isinstance(term, str) for term in terms):
             content["pos_att_type"] = "|".join(terms)
         elif terms is None:
             content["pos_att_type"] = ""
-        return super().from_json(content)
+        return super().fields_of(content)
 
     def to_json(self) -> dict[str, Any]:
         """Return the content of a `config.json`; transformers takes no null in it."""
@@ -186,7 +186,7 @@ class DebertaEmbeddings(nnx.Module):
             setattr(self, name, table)
         wide, epsilon = config.hidden_size, config.layer_norm_eps
         self.projection = (
-            Dense(width, wide, dtype=dtype, scale=scale, rngs=rngs, use_bias=False)
+            Dense(width, wide, dtype=dtype, scale=scale, rngs=rngs, bias=False)
             if width != wide
             else None
         )

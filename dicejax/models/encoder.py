@@ -6,7 +6,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal
 
 import jax
 import jax.numpy as jnp
@@ -94,21 +94,6 @@ class EncoderConfig(abc.ABC):
                 f"{', '.join(map(repr, self.model_types))}"
             )
 
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Return the architecture in the content of a `config.json`.
-
-        Raises:
-          TypeError: a setting without a default is missing.
-          ValueError: a setting is not supported.
-        """
-        names = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{k: v for k, v in content.items() if k in names})
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the architecture as the content of a `config.json`."""
-        return dataclasses.asdict(self)
-
     @property
     @abc.abstractmethod
     def width(self) -> int:
@@ -137,6 +122,16 @@ class EncoderConfig(abc.ABC):
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
         return SequenceSummary(position="mean")
+
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        return {name: value for name, value in content.items() if name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of a `config.json`."""
+        return dataclasses.asdict(self)
 
     def with_dropout(
         self, hidden: float | None, attention: float | None

@@ -36,7 +36,7 @@ class Dense(nnx.Module):
       dtype: type of the operands and of the result.
       scale: standard deviation of the initial kernel.
       rngs: source of the initial kernel.
-      use_bias: whether there is a bias.
+      bias: whether there is one.
     """
 
     def __init__(
@@ -47,13 +47,13 @@ class Dense(nnx.Module):
         dtype: jnp.dtype,
         scale: float,
         rngs: nnx.Rngs,
-        use_bias: bool = True,
+        bias: bool = True,
     ):
         self.kernel = nnx.Param(
             normal(rngs.params(), (in_features, out_features), scale)
         )
         zeros = jnp.zeros((out_features,), jnp.float32)
-        self.bias = nnx.Param(zeros) if use_bias else None
+        self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:

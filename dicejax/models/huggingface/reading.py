@@ -194,7 +194,7 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
             f"{', '.join(map(repr, sorted(classes)))}"
         )
     try:
-        return classes[kind].from_json(content)
+        return classes[kind](**classes[kind].fields_of(content))
     except (TypeError, ValueError) as error:
         raise InputError(f"{origin}: {error}") from error
 
