@@ -1,4 +1,4 @@
-"""Steps of BERT-large and XLNet-large on TPUs and GPUs, compiled without one.
+"""Steps of large encoders on TPUs and GPUs, compiled without one.
 
 Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
 no data is read. Each step is named by its model, its topology, the lengths of the
@@ -19,6 +19,7 @@ from typing import get_args
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
@@ -39,6 +40,13 @@ MODELS: dict[str, EncoderConfig] = {
     ),
     "xlnet-large": XLNetConfig(
         vocab_size=32000, d_model=1024, n_layer=24, n_head=16, d_inner=4096
+    ),
+    "deberta-large": DebertaConfig(
+        vocab_size=128100,
+        hidden_size=1024,
+        num_hidden_layers=24,
+        num_attention_heads=16,
+        intermediate_size=4096,
     ),
     "tiny": BertConfig(
         vocab_size=512,
@@ -64,6 +72,10 @@ STEPS = (
     "xlnet-large/v5e:4x4/16,1,1/2",
     "xlnet-large/v5e:4x4/1,16,1/1",
     "xlnet-large/v5e:4x4/4,1,4/8",
+    "deberta-large/v5e:4x4/16,1,1/2",
+    "deberta-large/v5e:4x4/1,16,1/1",
+    "deberta-large/v5e:4x4/4,1,4/8",
+    "deberta-large/h100:8/8,1,1/8",
 )
 COLUMNS = (
     "step",

@@ -40,6 +40,22 @@ def segment_mask(segment_ids: Array) -> Array:
     return (segment_ids[:, None, :, None] == segment_ids[:, None, None, :]).astype(bool)
 
 
+def by_position(by_distance: Array) -> Array:
+    """Map scores by distance `[..., T, 2 T]` to scores by position `[..., T, T]`.
+
+    Column p of row t holds the score of the distance T - p, from t to t + p - T. Rows
+    of 2 T - 1 entries after the first T shift each row by one against the last.
+
+    >>> import jax.numpy as jnp
+    >>> distances = jnp.broadcast_to(jnp.arange(3, -3, -1), (3, 6))
+    >>> by_position(distances).tolist()
+    [[0, -1, -2], [1, 0, -1], [2, 1, 0]]
+    """
+    *batch, tokens, distances = by_distance.shape
+    flat = by_distance.reshape(*batch, tokens * distances)[..., tokens:]
+    return flat.reshape(*batch, tokens, distances - 1)[..., :tokens]
+
+
 def attend(
     query: Array,
     key: Array,

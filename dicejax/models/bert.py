@@ -8,7 +8,7 @@ narrowly than the layers are wide. Otherwise the three are the same encoder.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 import jax.numpy as jnp
 from flax import nnx
@@ -25,12 +25,9 @@ ROBERTA_LIKE = ("roberta", "xlm-roberta")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BertConfig(EncoderConfig):
-    """The architecture of a BERT-like encoder, in the words of a `config.json`."""
+class PostNormConfig(EncoderConfig):
+    """Settings that encoders of post-normalised layers share, BERT's and DeBERTa's."""
 
-    model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
-
-    model_type: str = "bert"
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
     num_attention_heads: Size = 12
@@ -38,14 +35,10 @@ class BertConfig(EncoderConfig):
     hidden_act: Activation = "gelu"
     hidden_dropout_prob: Rate = 0.1
     attention_probs_dropout_prob: Rate = 0.1
-    classifier_dropout: Rate | None = None
     max_position_embeddings: Size = 512
-    position_embedding_type: Literal["absolute"] = "absolute"
-    type_vocab_size: Size = 2
     layer_norm_eps: Epsilon = 1e-12
     pad_token_id: TokenId = 0
     embedding_size: Size | None = None
-    is_decoder: Literal[False] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -53,11 +46,6 @@ class BertConfig(EncoderConfig):
             raise ValueError(
                 f"hidden_size {self.hidden_size} is not a multiple of "
                 f"num_attention_heads {self.num_attention_heads}"
-            )
-        if self.max_length < 1:
-            raise ValueError(
-                f"pad_token_id {self.pad_token_id} leaves no positions of "
-                f"max_position_embeddings {self.max_position_embeddings}"
             )
 
     @property
@@ -71,6 +59,47 @@ class BertConfig(EncoderConfig):
         return self.num_hidden_layers
 
     @property
+    def embedding_width(self) -> int:
+        """Width of the embedding tables."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def head_dropout(self) -> float:
+        """Share of the hidden states set to zero in front of a token head."""
+        return self.hidden_dropout_prob
+
+    def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
+        """Return a copy with other rates of dropout; None keeps the present one."""
+        given = {
+            "hidden_dropout_prob": hidden,
+            "attention_probs_dropout_prob": attention,
+        }
+        return dataclasses.replace(
+            self, **{name: rate for name, rate in given.items() if rate is not None}
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertConfig(PostNormConfig):
+    """The architecture of a BERT-like encoder, in the words of a `config.json`."""
+
+    model_types: ClassVar[tuple[str, ...]] = ("bert", "electra", *ROBERTA_LIKE)
+
+    model_type: str = "bert"
+    classifier_dropout: Rate | None = None
+    position_embedding_type: Literal["absolute"] = "absolute"
+    type_vocab_size: Size = 2
+    is_decoder: Literal[False] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_length < 1:
+            raise ValueError(
+                f"pad_token_id {self.pad_token_id} leaves no positions of "
+                f"max_position_embeddings {self.max_position_embeddings}"
+            )
+
+    @property
     def first_position(self) -> int:
         """The row of the position table that a sequence's first token takes."""
         return self.pad_token_id + 1 if self.model_type in ROBERTA_LIKE else 0
@@ -81,16 +110,11 @@ class BertConfig(EncoderConfig):
         return self.max_position_embeddings - self.first_position
 
     @property
-    def embedding_width(self) -> int:
-        """Width of the embedding tables."""
-        return self.embedding_size or self.hidden_size
-
-    @property
     def head_dropout(self) -> float:
         """Share of the hidden states set to zero in front of a token head."""
         if self.classifier_dropout is not None:
             return self.classifier_dropout
-        return self.hidden_dropout_prob
+        return super().head_dropout
 
     @property
     def summary(self) -> SequenceSummary:
@@ -100,16 +124,6 @@ class BertConfig(EncoderConfig):
             activation="gelu" if self.model_type == "electra" else "tanh",
             dropout_before=0.0 if self.model_type == "bert" else rate,
             dropout_after=rate,
-        )
-
-    def with_dropout(self, hidden: float | None, attention: float | None) -> BertConfig:
-        """Return a copy with other rates of dropout; None keeps the present one."""
-        given = {
-            "hidden_dropout_prob": hidden,
-            "attention_probs_dropout_prob": attention,
-        }
-        return dataclasses.replace(
-            self, **{name: rate for name, rate in given.items() if rate is not None}
         )
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
@@ -166,7 +180,7 @@ class BertEmbeddings(nnx.Module):
 class BertLayer(nnx.Module):
     """One transformer layer: self-attention and feed-forward, each post-normalised."""
 
-    def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+    def __init__(self, config: PostNormConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
         sizes = {
             "query": (width, width),
@@ -188,29 +202,48 @@ class BertLayer(nnx.Module):
 
     def __call__(self, x: Array, segment_ids: Array, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`; attention stays within segments."""
-        config = self.config
         keys = (None,) * 3 if rng is None else rng.split(3)
-        heads = (config.num_attention_heads, -1)
-        of_x = (self.query, self.key, self.value)
-        kernels = [dense.kernel[...] for dense in of_x]
-        biases = [dense.bias[...] for dense in of_x]
-        query, key, value = (
-            product.reshape(*x.shape[:-1], *heads)
-            for product in project_all(x, kernels, self.query.dtype, biases)
-        )
-        context = attend(
+        query, key, value = self.projected(x)
+        attended = attend(
             query,
             key,
             value,
             segment_ids=segment_ids,
-            dropout_rate=config.attention_probs_dropout_prob,
+            dropout_rate=self.config.attention_probs_dropout_prob,
             rng=keys[0],
-        ).reshape(x.shape)
-        update = self.attention_output(context)
+        )
+        return self.updated(x, attended, keys[1], keys[2])
+
+    def projected(self, x: Array) -> list[Array]:
+        """Return query, key and value of `[B, T, D]`: `[B, T, N, H]` each."""
+        of_x = (self.query, self.key, self.value)
+        kernels = [dense.kernel[...] for dense in of_x]
+        biases = [dense.bias[...] for dense in of_x]
+        heads = (*x.shape[:-1], self.config.num_attention_heads, -1)
+        products = project_all(x, kernels, self.query.dtype, biases)
+        return [product.reshape(heads) for product in products]
+
+    def updated(
+        self,
+        x: Array,
+        attended: Array,
+        first: DropoutKeys | None,
+        second: DropoutKeys | None,
+    ) -> Array:
+        """Add attention's and the feed-forward update to `[B, T, D]`.
+
+        Args:
+          x: input of the layer.
+          attended: `[B, T, N, H]`, as `attend` returns it.
+          first: keys for dropout of attention's update.
+          second: those of the feed-forward update.
+        """
+        config = self.config
         rate = config.hidden_dropout_prob
-        x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
+        update = self.attention_output(attended.reshape(x.shape))
+        x = add_and_norm(self.attention_norm, x, update, rate, first)
         update = self.output(ACTIVATIONS[config.hidden_act](self.intermediate(x)))
-        return add_and_norm(self.output_norm, x, update, rate, keys[2])
+        return add_and_norm(self.output_norm, x, update, rate, second)
 
 
 class Bert(Encoder):

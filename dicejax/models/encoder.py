@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal
 
 import jax
@@ -122,6 +122,16 @@ class EncoderConfig(abc.ABC):
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
         return SequenceSummary(position="mean")
+
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        return {name: value for name, value in content.items() if name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of a `config.json`."""
+        return dataclasses.asdict(self)
 
     def with_dropout(
         self, hidden: float | None, attention: float | None

@@ -36,6 +36,7 @@ class Dense(nnx.Module):
       dtype: type of the operands and of the result.
       scale: standard deviation of the initial kernel.
       rngs: source of the initial kernel.
+      bias: whether there is one.
     """
 
     def __init__(
@@ -46,16 +47,19 @@ class Dense(nnx.Module):
         dtype: jnp.dtype,
         scale: float,
         rngs: nnx.Rngs,
+        bias: bool = True,
     ):
         self.kernel = nnx.Param(
             normal(rngs.params(), (in_features, out_features), scale)
         )
-        self.bias = nnx.Param(jnp.zeros((out_features,), jnp.float32))
+        zeros = jnp.zeros((out_features,), jnp.float32)
+        self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:
         """Map `[..., in]` to `[..., out]`."""
-        return project(x, self.kernel[...], self.dtype, self.bias[...])
+        bias = None if self.bias is None else self.bias[...]
+        return project(x, self.kernel[...], self.dtype, bias)
 
 
 def project(

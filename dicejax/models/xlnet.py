@@ -16,7 +16,7 @@ from flax import nnx
 from jax import Array
 
 from dicejax.mesh import pin_whole
-from dicejax.models.attention import attend, segment_mask
+from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
@@ -204,11 +204,11 @@ class XLNetLayer(nnx.Module):
 
         distances = project(context.positions, self.position_key[...], self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
-        by_position = _by_position(by_distance)
+        of_positions = by_position(by_distance)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
         by_segment = jnp.where(context.other_type[:, None], other, same)
-        return (by_position + by_segment) * query.shape[-1] ** -0.5
+        return (of_positions + by_segment) * query.shape[-1] ** -0.5
 
 
 @jax.tree_util.register_dataclass
@@ -285,13 +285,3 @@ def _visible(segment_ids: Array, config: XLNetConfig) -> Array:
         return mask
     length = segment_ids.shape[1]
     return mask & jnp.tril(jnp.ones((length, length), bool))
-
-
-def _by_position(by_distance: Array) -> Array:
-    """Map scores by distance `[B, N, T, 2 T]` to scores by position `[B, N, T, T]`.
-
-    Rows of 2 T - 1 entries after the first T shift each row by one against the last.
-    """
-    *batch, tokens, distances = by_distance.shape
-    flat = by_distance.reshape(*batch, tokens * distances)[..., tokens:]
-    return flat.reshape(*batch, tokens, distances - 1)[..., :tokens]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
-from dicejax.models.bert import BertConfig
+from dicejax.models.bert import PostNormConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -332,7 +332,7 @@ def meshes(devices: int, heads: int) -> list[Settings]:
 def _heads(config: EncoderConfig) -> int:
     """Return the number of attention heads; 1 where the rules split no layers."""
     match config:
-        case BertConfig():
+        case PostNormConfig():
             return config.num_attention_heads
         case XLNetConfig():
             return config.n_head

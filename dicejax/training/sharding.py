@@ -23,9 +23,12 @@ from dicejax.models.embedding import TABLE_AXES
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(word|position|token_type)/table", TABLE_AXES),
-    # BERT, and XLNet's feed-forward blocks: out of the width, then back into it.
-    (r"layers/(query|key|value|intermediate)/kernel", (None, "fsdp", "tensor")),
-    (r"layers/(query|key|value|intermediate)/bias", (None, "tensor")),
+    # BERT, DeBERTa, XLNet's feed-forward blocks: out of the width, then back into it.
+    (
+        r"layers/((position_)?(query|key)|value|intermediate)/kernel",
+        (None, "fsdp", "tensor"),
+    ),
+    (r"layers/((position_)?(query|key)|value|intermediate)/bias", (None, "tensor")),
     (r"layers/(attention_output|output)/kernel", (None, "tensor", "fsdp")),
     # XLNet: width, heads, head width.
     (

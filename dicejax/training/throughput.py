@@ -12,7 +12,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from dicejax.models.bert import BertConfig
+from dicejax.models.bert import PostNormConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.hardware import peak_flops
@@ -208,14 +209,16 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
 
     with `a` products of D entries for each pair of tokens: 2 in BERT, of query and key
     and of weight and value; 3 in XLNet, whose queries meet the encoding of the distance
-    too. The backward pass has two products for each of the forward pass. ELECTRA's
-    projection of narrower embeddings, E by D, is counted.
+    too; 4 in DeBERTa, whose keys meet it as well. The backward pass has two products
+    for each of the forward pass. ELECTRA's projection of narrower embeddings, E by D,
+    is counted.
 
     Not counted: padding and attention across sentences of a row; recomputation
-    (`remat`); XLNet's position scores beyond the n distances that a token needs, and
-    the projection of the distances' encodings, once a batch; embedding tables, which
+    (`remat`); scores of positions beyond the n distances that a token needs, and the
+    projection of the distances' encodings, once a batch; embedding tables, which
     are looked up; heads, normalisation, softmax, activations, loss and optimizer.
 
+    >>> from dicejax.models.bert import BertConfig
     >>> flops_per_token(BertConfig(vocab_size=28996), length=128) / 1e6
     523.763712
 
@@ -227,8 +230,10 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
       Operations; None for an encoder whose formula is not known.
     """
     match config:
-        case BertConfig():
+        case PostNormConfig():
             inner, products = config.intermediate_size, 2
+            if isinstance(config, DebertaConfig):
+                products += len(config.terms)
             narrower = config.embedding_width != config.width
             projection = narrower * config.embedding_width * config.width
         case XLNetConfig():

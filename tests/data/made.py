@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 from dicejax.data import tokenize
 
-KINDS = ("wordpiece", "wordpiece_uncased", "xlnet", "byte_level")
+KINDS = ("wordpiece", "wordpiece_uncased", "xlnet", "deberta", "byte_level")
 REAL = ("bert-base-cased", "bert-base-uncased", "bert-base-chinese", "xlnet-base-cased")
 
 SENTENCE = """the café in Zürich costs 1,000 francs 2024 a cat said ''no'' ``yes''
@@ -64,15 +66,21 @@ def pieces(kind: str, folder: Path) -> Path:
         )
         learnt.train_from_iterator([" ".join(WORDS)], trainer)
         learnt.model.save(str(folder))
+    elif kind == "deberta":
+        (folder / "spm.model").write_bytes(trained_sentencepiece(WORDS * 3, 130))
     else:
         (folder / "spiece.model").write_bytes(sentencepiece_model().SerializeToString())
     return folder
 
 
+def protobuf():
+    """Return the module of SentencePiece's messages; a process can have one."""
+    return pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
+
+
 def sentencepiece_model():
     """Build a SentencePiece model with protobuf's own writer."""
-    protobuf = pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
-    model = protobuf.ModelProto()
+    model = protobuf().ModelProto()
     special = ["<unk>", "<s>", "</s>", "<cls>", "<sep>", "<pad>", "<mask>"]
     for text in [*special, "<eod>", "<eop>"]:
         kind = 2 if text == "<unk>" else 4 if text == "<eop>" else 3
@@ -86,6 +94,28 @@ def sentencepiece_model():
     model.trainer_spec.unk_id = 0
     model.normalizer_spec.name = "identity"
     return model
+
+
+def trained_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
+    """Train a SentencePiece model with DeBERTa's special pieces."""
+    package = pytest.importorskip("sentencepiece")
+    written = io.BytesIO()
+    package.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_writer=written,
+        vocab_size=vocab_size,
+        hard_vocab_limit=False,
+        pad_id=0,
+        bos_id=1,
+        eos_id=2,
+        unk_id=3,
+        pad_piece="[PAD]",
+        bos_piece="[CLS]",
+        eos_piece="[SEP]",
+        unk_piece="[UNK]",
+        minloglevel=2,
+    )
+    return written.getvalue()
 
 
 def read(kind: str, folder: Path, *, words: bool) -> Tokenizer:

@@ -62,6 +62,11 @@ def test_the_templates_of_the_families(tmp_path):
             "▁ a <sep> <cls>",
         ),
         "byte_level": ("<s> a </s> </s> b </s>", [0] * 6, "<s> a </s>"),
+        "deberta": (
+            "[CLS] ▁ a [SEP] ▁ b [SEP]",
+            [0, 0, 0, 0, 1, 1, 1],
+            "[CLS] ▁ a [SEP]",
+        ),
     }
     for kind, (pair, types, single) in expected.items():
         tokenizer = made.read(kind, tmp_path, words=False)
@@ -75,7 +80,7 @@ def test_the_templates_of_the_families(tmp_path):
         plain = [token in ("▁", "a", "b") for token in tokens(tokenizer, two)]
         assert (~two.special).tolist() == plain
     pads = [made.read(k, tmp_path, words=False) for k in expected]
-    assert [tokenize.pad_id(tokenizer) for tokenizer in pads] == [0, 5, 1]
+    assert [tokenize.pad_id(tokenizer) for tokenizer in pads] == [0, 5, 1, 0]
 
 
 def test_case_is_what_the_settings_say_or_else_the_entries(tmp_path):
@@ -183,7 +188,7 @@ def fails(folder, *parts):
 
 
 def test_a_folder_without_tokenizer_is_refused(tmp_path):
-    fails(tmp_path, "none of tokenizer.json, vocab.txt, spiece.model, vocab.json with")
+    fails(tmp_path, "none of tokenizer.json, vocab.txt, spiece.model, spm.model, vocab")
     fails(tmp_path / "nowhere", "No such file")
     (tmp_path / "vocab.json").write_text("{}")
     fails(tmp_path, "vocab.json alone cannot be read", "save_pretrained")
@@ -223,9 +228,14 @@ def test_other_sentencepiece_models_are_refused(tmp_path):
     model.trainer_spec.model_type = 2
     file.write_bytes(model.SerializeToString())
     fails(tmp_path, "not of the unigram kind")
+    model.trainer_spec.model_type = 1
     model.pieces[3].piece = "[CLS]"
     file.write_bytes(model.SerializeToString())
     fails(tmp_path, "spiece.model lacks <cls>")
+    file.rename(tmp_path / "spm.model")
+    fails(tmp_path, "spm.model lacks [PAD], [UNK], [SEP]")
+    (tmp_path / "tokenizer_config.json").write_text('{"split_by_punct": true}')
+    fails(tmp_path, "tokenizer_config.json: split_by_punct is true; supported: false")
 
 
 def test_a_tokenizer_fits_its_encoder_or_is_refused(tmp_path):

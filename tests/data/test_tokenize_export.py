@@ -9,6 +9,7 @@ import pytest
 from dicejax.data import tokenize
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.huggingface.writing import write_tokenizer
 from dicejax.models.network import Network
@@ -31,6 +32,8 @@ def encoder_of(kind, entries):
         return XLNetConfig(
             vocab_size=entries, d_model=8, n_layer=1, n_head=2, d_inner=8
         )
+    if kind == "deberta":
+        return DebertaConfig(vocab_size=entries, **SMALL)
     if kind == "byte_level":
         return BertConfig(
             model_type="roberta",
@@ -106,7 +109,7 @@ def test_special_tokens_length_and_sides_are_the_family_s(pair):
     assert [getattr(theirs, f"{role}_token") for role in roles] == names.split()
     assert theirs.pad_token_id == tokenize.pad_id(ours)
     assert theirs.padding_side == ("left" if kind.startswith("xlnet") else "right")
-    if kind.startswith("xlnet"):
+    if kind.startswith(("xlnet", "deberta")):
         assert theirs.model_max_length > 1e9  # relative positions have no end
     else:
         assert theirs.model_max_length == 512

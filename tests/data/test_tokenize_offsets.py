@@ -33,10 +33,10 @@ class Named:
         return tokenize.encode_texts(self.tokenizer, texts, pairs)
 
     def may_drop(self, character):
-        """Return whether a tokenizer may drop a character, decomposed too for XLNet."""
-        if self.name == "xlnet-base-cased" and character == "▁":
+        """Return whether it may drop a character, decomposed too for SentencePiece."""
+        if self.name in ("xlnet-base-cased", "deberta") and character == "▁":
             return True
-        if self.name.startswith("xlnet"):
+        if self.name.startswith(("xlnet", "deberta")):
             character = unicodedata.normalize("NFKD", character)
         return all(
             unicodedata.category(c)[0] in "CZM" or c == "\ufffd" for c in character

@@ -1,6 +1,8 @@
 """Real vocabularies on real texts, vs. the authors' code."""
 
+import collections
 import json
+import types
 import unicodedata
 
 import numpy as np
@@ -74,6 +76,73 @@ def test_xlnet_on_many_texts(data_folder):
         plain = unicodedata.normalize("NFKD", plain)
         plain = "".join(c for c in plain if not unicodedata.combining(c))
         assert encoded.ids[~encoded.special].tolist() == model.encode(plain), text
+
+
+@pytest.fixture(scope="module")
+def deberta(data_folder, tmp_path_factory):
+    """Return a folder as those of DeBERTa, and texts."""
+    folder = tmp_path_factory.mktemp("deberta")
+    texts = [p["context"] for p in squad(data_folder)]
+    (folder / "spm.model").write_bytes(made.trained_sentencepiece(texts[::3], 1000))
+    settings = {"do_lower_case": False, "vocab_type": "spm"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder, [*texts, *cluener(data_folder), *filter(None, made.TEXTS[:-3])]
+
+
+def test_deberta_splits_as_sentencepiece_does(deberta):
+    folder, texts = deberta
+    package = pytest.importorskip("sentencepiece")
+    model = package.SentencePieceProcessor(model_file=str(folder / "spm.model"))
+    tokenizer = tokenize.read(folder, words=False)
+    assert tokenizer.token_to_id("[MASK]") == model.vocab_size()  # not in the file
+    different = []
+    encodings = tokenize.encode_texts(tokenizer, texts)
+    for text, encoded in zip(texts, encodings, strict=True):
+        assert encoded.ids[[0, -1]].tolist() == [1, 2]
+        if encoded.ids[1:-1].tolist() != model.encode(text):
+            different.append(text)
+    assert len(texts) > 3400
+    # It takes a line end for a letter.
+    assert all("\x85" in text for text in different)
+
+
+def test_deberta_has_the_ids_and_offsets_of_transformers(deberta, monkeypatch):
+    """By version 4's converter; version 5 has NFC for the file's normalization."""
+    folder, texts = deberta
+    transformers = pytest.importorskip("transformers")
+    module = pytest.importorskip("transformers.convert_slow_tokenizer")
+    monkeypatch.setattr(module, "import_protobuf", lambda *_: made.protobuf())
+    five = transformers.DebertaV2TokenizerFast.from_pretrained(folder)
+    slow = types.SimpleNamespace(
+        vocab_file=str(folder / "spm.model"),
+        do_lower_case=False,
+        split_by_punct=False,
+        add_prefix_space=True,
+        convert_tokens_to_ids=five.convert_tokens_to_ids,
+    )
+    four = module.DebertaV2Converter(slow).converted().encode_batch(texts)
+    ours = tokenize.encode_texts(tokenize.read(folder, words=False), texts)
+    counts = collections.Counter()
+    for text, mine, old, new in zip(
+        texts, ours, four, five(texts).encodings, strict=True
+    ):
+        kinds = {unicodedata.category(c) for c in text} | {"▁"} & set(text)
+        controls = bool({"Cc", "Cf", "▁"} & kinds)  # not all of them dropped there
+        folded = unicodedata.normalize("NFKC", text) != text
+        same_four, same_five = (mine.ids.tolist() == e.ids for e in (old, new))
+        assert same_four or controls, text
+        assert same_five or controls or folded, text
+        counts.update(four=same_four, five=same_five)
+        if same_four and not ({"Cf", "Mn", "▁"} & kinds):  # marks stay with letters
+            counts["offsets"] += 1
+            for (start, end), theirs in zip(
+                mine.offsets.tolist(), old.offsets, strict=True
+            ):
+                # Theirs have the space before a word, which may be all of "▁".
+                wanted = theirs[1] - len(text[slice(*theirs)].lstrip()), theirs[1]
+                assert start == end or (start, end) == wanted, text
+    assert counts["four"] >= len(texts) - 3
+    assert min(counts.values()) > 2300
 
 
 @pytest.mark.parametrize(

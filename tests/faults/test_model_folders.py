@@ -18,6 +18,7 @@ from dicejax.data import tokenize
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.huggingface import reading
 from dicejax.models.network import Network
@@ -127,11 +128,12 @@ def test_every_other_setting_is_checked_for_type_and_range(folder, name, values)
         (folder / "config.json").write_text(whole)
 
 
-def test_every_setting_of_xlnet_is_checked_for_type_and_range():
-    for field in (one.name for one in dataclasses.fields(XLNetConfig)):
+@pytest.mark.parametrize("config", [XLNetConfig, DebertaConfig])
+def test_every_setting_of_an_encoder_is_checked_for_type_and_range(config):
+    for field in (one.name for one in dataclasses.fields(config)):
         for value in ([1], {}, 1 + 2j, float("nan"), 10**400):
             with pytest.raises(ValueError, match=f"{field} is "):
-                XLNetConfig(**{"vocab_size": 9, field: value})
+                config(**{"vocab_size": 9, field: value})
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 5000])
@@ -326,7 +328,9 @@ def survives(folder, tmp_path, read, count):
     return errors
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "xlnet", "byte_level", "json"])
+@pytest.mark.parametrize(
+    "kind", ["wordpiece", "xlnet", "deberta", "byte_level", "json"]
+)
 def test_damaged_tokenizers_are_read_or_refused(tmp_path, kind):
     folder = made.pieces("wordpiece" if kind == "json" else kind, tmp_path / "files")
     if kind == "json":

@@ -191,9 +191,11 @@ def test_a_mistyped_folder_is_not_asked_of_the_hub(hub, tmp_path, monkeypatch):
 def test_a_hub_id_takes_a_revision(hub, tmp_path):
     assert huggingface.locate("bert-base-cased") == tmp_path
     huggingface.locate("owner/name.v1_x", "0a1b2c")
+    huggingface.locate("microsoft/deberta-v3-base", "refs/pr/4")
     assert hub == [
         ("bert-base-cased", None, False),
         ("owner/name.v1_x", "0a1b2c", False),
+        ("microsoft/deberta-v3-base", "refs/pr/4", False),
     ]
     with pytest.raises(InputError, match="a local folder has no revision"):
         huggingface.locate(str(tmp_path), "main")

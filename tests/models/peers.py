@@ -35,6 +35,15 @@ SMALL = {
     "intermediate_size": 40,
     "max_position_embeddings": 24,
 }
+# Eight buckets: distances from 5 on share them by their logarithm.
+V3 = {
+    "relative_attention": True,
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
+    "position_biased_input": False,
+}
 SMALL_XLNET = {
     "vocab_size": 50,
     "d_model": 24,
@@ -69,6 +78,7 @@ def configured(model_type, **settings):
         return transformers.XLNetConfig(**SMALL_XLNET | settings)
     roberta = {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 26}
     own = roberta if "roberta" in model_type else {}
+    own = V3 if model_type == "deberta-v2" else own
     return transformers.AutoConfig.for_model(model_type, **SMALL | own | settings)
 
 

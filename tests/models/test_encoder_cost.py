@@ -5,14 +5,15 @@ import jax.numpy as jnp
 import pytest
 
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
 
 def network(kind, depth, width, remat="none"):
-    if kind == "bert":
-        encoder = BertConfig(
+    if kind != "xlnet":
+        encoder = {"bert": BertConfig, "deberta": DebertaConfig}[kind](
             vocab_size=100,
             hidden_size=width,
             num_hidden_layers=depth,
@@ -43,7 +44,7 @@ def lowered(network, batch, length):
 
 
 @pytest.mark.parametrize(
-    "kind", [pytest.param("bert", marks=pytest.mark.exhaustive), "xlnet"]
+    "kind", [pytest.param("bert", marks=pytest.mark.exhaustive), "xlnet", "deberta"]
 )
 def test_the_program_does_not_grow_with_depth(kind):
     """Compile time itself is measured by benchmarks/encoders.py."""
@@ -61,6 +62,7 @@ def test_the_program_does_not_grow_with_depth(kind):
         ("bert", 24),
         pytest.param("bert", 6, marks=pytest.mark.exhaustive),
         pytest.param("xlnet", 24, marks=pytest.mark.exhaustive),
+        pytest.param("deberta", 24, marks=pytest.mark.exhaustive),
     ],
 )
 def test_remat_lowers_the_peak_of_memory(kind, depth):

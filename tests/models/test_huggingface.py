@@ -146,7 +146,7 @@ def test_pickle_is_refused_with_the_way_out(folder):
     [
         (
             {"model_type": "gpt2"},
-            "model_type is 'gpt2'; supported: 'bert', 'electra', ",
+            "model_type is 'gpt2'; supported: 'bert', 'deberta-v2', ",
         ),
         ({"position_embedding_type": "relative_key"}, "position_embedding_type"),
         ({"num_attention_heads": 3}, "hidden_size 8 is not a multiple"),

@@ -10,6 +10,7 @@ from dicejax.data.pack import BatchLayout, fill
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
@@ -24,10 +25,10 @@ HEADS = {
 }
 
 
-@pytest.fixture(params=["bert", "xlnet"])
+@pytest.fixture(params=["bert", "xlnet", "deberta"])
 def encoder(request):
-    if request.param == "bert":
-        return BertConfig(
+    if request.param != "xlnet":
+        return {"bert": BertConfig, "deberta": DebertaConfig}[request.param](
             vocab_size=30,
             hidden_size=12,
             num_hidden_layers=2,
@@ -35,6 +36,7 @@ def encoder(request):
             intermediate_size=20,
             max_position_embeddings=16,
             initializer_range=0.3,
+            **({"position_buckets": 6} if request.param == "deberta" else {}),
         )
     return XLNetConfig(
         vocab_size=30,

@@ -120,11 +120,12 @@ def test_real_weights_equal_pytorch(minilm):
 
 @pytest.mark.parametrize(
     ("family", "tolerance"),
-    # PyTorch encodes XLNet's positions in float32 all the same.
+    # PyTorch encodes XLNet's positions, and DeBERTa's scale, in float32 all the same.
     [
         ("bert", 1e-12),
         pytest.param("electra", 1e-12, marks=pytest.mark.exhaustive),
         ("xlnet", 1e-5),
+        ("deberta-v2", 1e-6),
     ],
 )
 def test_float64_is_float64_throughout(family, tolerance):

@@ -20,17 +20,24 @@ RATES = {
     "attention_probs_dropout_prob": 0.3,
     "classifier_dropout": 0.4,
 }
+# Buckets that a row of ten tokens uses all of.
+DEBERTA_RATES = {
+    "cls_dropout": 0.4,
+    "pooler_dropout": 0.1,
+    "max_relative_positions": 9,
+}
 XLNET_RATES = {"dropout": 0.2, "summary_last_dropout": 0.4}
 CASES = [
     (family, task, count)
     for task, counts in {
         # Embeddings, attention weights, its output, feed-forward output, and the head;
-        # XLNet has positions, feed-forward inner and last hidden states besides.
-        "TokenClassification": (5, 5, 5, 7),
-        "SequenceClassification": (5, 6, 6, 8),
+        # XLNet has positions, feed-forward inner and last hidden states besides,
+        # DeBERTa the table of distances.
+        "TokenClassification": (5, 5, 5, 7, 6),
+        "SequenceClassification": (5, 6, 6, 8, 7),
     }.items()
     for family, count in zip(
-        ("bert", "roberta", "electra", "xlnet"), counts, strict=True
+        ("bert", "roberta", "electra", "xlnet", "deberta-v2"), counts, strict=True
     )
 ]
 
@@ -40,6 +47,8 @@ def one_layer(family, task):
     rates = {"n_layer": 1, **XLNET_RATES}
     if family != "xlnet":
         rates = {"num_hidden_layers": 1, **RATES}
+    if family == "deberta-v2":
+        rates |= DEBERTA_RATES
     both = pair(configured(family, **rates), task)
     return both, batch_for(both, lengths=(10,), padded="none")
 

@@ -13,6 +13,7 @@ import tyro
 from dicejax.config import Experiment, from_json, to_json
 from dicejax.data.sources import SyntheticNER
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
@@ -294,14 +295,16 @@ def test_the_command_line_explains_every_setting(rule, capsys):
         assert words in shown
 
 
+SMALL = {
+    "vocab_size": 9,
+    "hidden_size": 4,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+}
 ENCODERS = [
-    BertConfig(
-        vocab_size=9,
-        hidden_size=4,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=8,
-    ),
+    BertConfig(**SMALL),
+    DebertaConfig(**SMALL),
     XLNetConfig(vocab_size=9, d_model=4, n_layer=2, n_head=2, d_inner=8),
 ]
 

@@ -141,6 +141,7 @@ def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
         "wordpiece": 0,
         "wordpiece_uncased": 0,
         "xlnet": 5,
+        "deberta": 0,
         "byte_level": 1,
     }
 

@@ -17,6 +17,7 @@ import pytest
 
 from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
@@ -37,20 +38,23 @@ ROWS, LENGTH, WIDTH, DEPTH, ENTRIES = 48, 11, 64, 8, 96
 JOBS = {
     "fsdp": ("bert", "dsc", {"data": 1, "fsdp": 4}, 1),
     "xlnet, fsdp": ("xlnet", "dsc", {"data": 1, "fsdp": 4}, 1),
+    "deberta, fsdp": ("deberta", "dsc", {"data": 1, "fsdp": 4}, 1),
     "tensor": ("bert", "dsc", {"data": 2, "tensor": 2}, 1),
     "at once": ("bert", "dsc", {"data": 4}, 1),
     "micro-batches, dsc": ("bert", "dsc", {"data": 4}, 3),
     "micro-batches, ce": ("bert", "ce", {"data": 4}, 3),
 }
-ONLY_EXHAUSTIVE = ("xlnet, fsdp", "micro-batches, ce")
+ONLY_EXHAUSTIVE = ("xlnet, fsdp", "deberta, fsdp", "micro-batches, ce")
+SIZES = {
+    "vocab_size": ENTRIES,
+    "hidden_size": WIDTH,
+    "num_hidden_layers": DEPTH,
+    "num_attention_heads": 4,
+    "intermediate_size": 2 * WIDTH,
+}
 ENCODERS = {
-    "bert": BertConfig(
-        vocab_size=ENTRIES,
-        hidden_size=WIDTH,
-        num_hidden_layers=DEPTH,
-        num_attention_heads=4,
-        intermediate_size=2 * WIDTH,
-    ),
+    "bert": BertConfig(**SIZES),
+    "deberta": DebertaConfig(**SIZES),
     "xlnet": XLNetConfig(
         vocab_size=ENTRIES,
         d_model=WIDTH,

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import pytest
 
 from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
@@ -169,9 +170,17 @@ BERT = BertConfig(
 )
 ELECTRA = dataclasses.replace(BERT, model_type="electra", embedding_size=128)
 XLNET = XLNetConfig(vocab_size=100, d_model=512, n_layer=2, n_head=8, d_inner=2048)
+DEBERTA = DebertaConfig(
+    vocab_size=100,
+    hidden_size=512,
+    num_hidden_layers=2,
+    num_attention_heads=8,
+    intermediate_size=2048,
+    embedding_size=128,
+)
 
 
-@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET])
+@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET, DEBERTA])
 def test_a_token_meets_every_entry_of_every_kernel(config):
     params = jax.eval_shape(Network(encoder=config, heads=()).init, jax.random.key(0))
     kernels = {
@@ -179,7 +188,7 @@ def test_a_token_meets_every_entry_of_every_kernel(config):
         for path, leaf in jax.tree_util.tree_leaves_with_path(params)
         if leaf.ndim >= 2 + ("layers" in jax.tree_util.keystr(path))
     }
-    no_kernels = ("'word'", "'position'", "'token_type'", "'mask'")
+    no_kernels = ("'word'", "'position'", "'token_type'", "'mask'", "'relative'")
     per_batch = ("'position_key'", "'segment_key'", "_bias'")
     entries = sum(
         size
@@ -189,7 +198,7 @@ def test_a_token_meets_every_entry_of_every_kernel(config):
     assert flops_per_token(config, 0) == 6 * entries
 
 
-@pytest.mark.parametrize(("config", "pairs"), [(BERT, 2), (XLNET, 3)])
+@pytest.mark.parametrize(("config", "pairs"), [(BERT, 2), (XLNET, 3), (DEBERTA, 4)])
 def test_a_token_meets_every_token_it_looks_at(config, pairs):
     more = flops_per_token(config, 130) - flops_per_token(config, 30)
     assert more == 3 * 2 * pairs * 100 * config.width * config.depth
@@ -205,7 +214,7 @@ def flops_by_xla(config, rows, length):
     return compiled.cost_analysis()["flops"] / (rows * length)
 
 
-@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET])
+@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET, DEBERTA])
 def test_xla_counts_as_many_operations(config):
     rows, length = 4, 64
     wanted = flops_per_token(config, length) / 3
@@ -213,6 +222,10 @@ def test_xla_counts_as_many_operations(config):
         # The scores of twice the distances, and the encodings through their kernel.
         wanted += config.depth * 2 * config.d_model * length
         wanted += config.depth * 2 * config.d_model**2 * 2 * length / (rows * length)
+    if config is DEBERTA:
+        wanted += 2 * config.depth * 2 * config.width * length
+        rows_of_table = 2 * length - 1
+        wanted += 2 * config.depth * 2 * config.width**2 * rows_of_table / rows / length
     # Besides the products XLA counts elementwise operations.
     assert 1.0 < flops_by_xla(config, rows, length) / wanted < 1.03
 

@@ -24,13 +24,15 @@ from dicejax.errors import InputError, shown
 
 FILE = "tokenizer.json"
 _WORDPIECE = "vocab.txt"
-_SENTENCEPIECE = "spiece.model"
+_XLNET = "spiece.model"
+_DEBERTA = "spm.model"
 _BPE = ("vocab.json", "merges.txt")
 _SETTINGS = "tokenizer_config.json"
 _FLAGS = (
     "add_prefix_space",
     "do_lower_case",
     "keep_accents",
+    "split_by_punct",
     "strip_accents",
     "tokenize_chinese_chars",
 )
@@ -50,10 +52,10 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
     """Read the tokenizer of a Hugging Face model folder.
 
     `tokenizer.json` is read as it is. Without it, the tokenizer is built from
-    `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA) or
-    `spiece.model` (XLNet), and `tokenizer_config.json` sets case, accents, Chinese
-    characters and names of special tokens. By default `vocab.txt` itself decides on
-    lower case.
+    `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA),
+    `spiece.model` (XLNet) or `spm.model` (DeBERTa), and `tokenizer_config.json` sets
+    case, accents, Chinese characters and names of special tokens. By default
+    `vocab.txt` itself decides on lower case.
 
     Args:
       folder: a model folder.
@@ -145,8 +147,10 @@ def _read(folder: Path) -> Tokenizer:
         return _byte_level(folder, settings)
     if _WORDPIECE in present:
         return _wordpiece(folder, settings)
-    if _SENTENCEPIECE in present:
+    if _XLNET in present:
         return _xlnet(folder, settings)
+    if _DEBERTA in present:
+        return _deberta(folder, settings)
     others = sorted(n for n in present if n.endswith(".model") or n in _BPE)
     if others:
         raise InputError(
@@ -154,7 +158,8 @@ def _read(folder: Path) -> Tokenizer:
             "folder).save_pretrained(folder) of transformers makes tokenizer.json",
         )
     raise InputError(
-        f"holds none of {FILE}, {_WORDPIECE}, {_SENTENCEPIECE}, {' with '.join(_BPE)}",
+        f"holds none of {FILE}, {_WORDPIECE}, {_XLNET}, {_DEBERTA}, "
+        f"{' with '.join(_BPE)}",
     )
 
 
@@ -186,13 +191,19 @@ def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
     )
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = decoders.WordPiece()
+    tokenizer.post_processor = _bert_template(vocabulary, names)
+    return tokenizer
+
+
+def _bert_template(
+    vocabulary: dict[str, int], names: dict[str, str]
+) -> processors.TemplateProcessing:
     cls, sep = names["cls"], names["sep"]
-    tokenizer.post_processor = processors.TemplateProcessing(
+    return processors.TemplateProcessing(
         single=[cls, "$A", sep],
         pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
         special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
     )
-    return tokenizer
 
 
 def _byte_level(folder: Path, settings: Settings) -> Tokenizer:
@@ -226,20 +237,12 @@ def _byte_level(folder: Path, settings: Settings) -> Tokenizer:
 
 def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
     """Build XLNet's tokenizer, as its authors' `prepro_utils.py` splits a text."""
-    file = folder / _SENTENCEPIECE
-    try:
-        model = sentencepiece.parse(file.read_bytes())
-    except ValueError as error:
-        raise InputError(
-            f"{file.name} is no SentencePiece model or damaged; fetch it again"
-        ) from error
-    vocabulary = {piece: number for number, (piece, _) in enumerate(model.pieces)}
+    file = folder / _XLNET
+    model, vocabulary = _unigram(file)
     names = _names(
         settings, cls="<cls>", pad="<pad>", sep="<sep>", unk="<unk>", mask="<mask>"
     )
     _require(file, vocabulary, names, "cls", "sep")
-    if model.algorithm != sentencepiece.UNIGRAM:
-        raise InputError(f"{file.name} is not of the unigram kind, as XLNet's")
     # A comma behind a digit is a piece of its own.
     scores = [
         (piece, score - 100 if _is_number_comma(piece) else score)
@@ -255,14 +258,7 @@ def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
     if settings.get("do_lower_case", False):
         steps.append(normalizers.Lowercase())
-    if model.character_map:
-        steps.append(normalizers.Precompiled(model.character_map))
-    steps.append(normalizers.Replace(Regex(" {2,}"), " "))
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
-    )
-    tokenizer.decoder = decoders.Metaspace()
+    _split_as_sentencepiece(tokenizer, model, steps)
     cls, sep = names["cls"], names["sep"]
     tokenizer.post_processor = processors.TemplateProcessing(
         single=["$A", sep, f"{cls}:2"],
@@ -270,6 +266,62 @@ def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
         special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
     )
     return tokenizer
+
+
+def _deberta(folder: Path, settings: Settings) -> Tokenizer:
+    """Build DeBERTa's tokenizer: texts split as by sentencepiece, in BERT's template.
+
+    Transformers from version 5 on leaves the file's normalization out for NFC: it has
+    the unknown piece for what is folded here, such as full-width letters.
+    """
+    file = folder / _DEBERTA
+    if settings.get("split_by_punct"):
+        raise InputError(f"{_SETTINGS}: split_by_punct is true; supported: false")
+    model, vocabulary = _unigram(file)
+    names = _names(
+        settings, pad="[PAD]", cls="[CLS]", sep="[SEP]", unk="[UNK]", mask="[MASK]"
+    )
+    _require(file, vocabulary, names, "pad", "unk", "cls", "sep")
+    tokenizer = Tokenizer(models.Unigram(model.pieces, unk_id=model.unknown))
+    # The mask is not in the file, and comes behind its pieces.
+    special = [AddedToken(name, normalized=False) for name in names.values()]
+    tokenizer.add_special_tokens(special)
+    lower = settings.get("do_lower_case", False)
+    steps = [normalizers.Lowercase()] if lower else []
+    _split_as_sentencepiece(tokenizer, model, steps)
+    tokenizer.post_processor = _bert_template(vocabulary, names)
+    return tokenizer
+
+
+def _unigram(
+    file: Path,
+) -> tuple[sentencepiece.SentencePieceModel, dict[str, int]]:
+    """Read a SentencePiece model of the unigram kind, and its vocabulary."""
+    try:
+        model = sentencepiece.parse(file.read_bytes())
+    except ValueError as error:
+        raise InputError(
+            f"{file.name} is no SentencePiece model or damaged; fetch it again"
+        ) from error
+    if model.algorithm != sentencepiece.UNIGRAM:
+        raise InputError(f"{file.name} is not of the unigram kind")
+    return model, {piece: number for number, (piece, _) in enumerate(model.pieces)}
+
+
+def _split_as_sentencepiece(
+    tokenizer: Tokenizer,
+    model: sentencepiece.SentencePieceModel,
+    steps: list[normalizers.Normalizer],
+) -> None:
+    """Normalize by `steps`, then by the model's own map, and split at white space."""
+    if model.character_map:
+        steps = [*steps, normalizers.Precompiled(model.character_map)]
+    steps = [*steps, normalizers.Replace(Regex(" {2,}"), " ")]
+    tokenizer.normalizer = normalizers.Sequence(steps)
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
+    )
+    tokenizer.decoder = decoders.Metaspace()
 
 
 def _is_number_comma(piece: str) -> bool:

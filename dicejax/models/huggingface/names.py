@@ -61,6 +61,19 @@ _XLNET_ENCODER = {
     "layer.{n}.ff.layer_2": "layers/output",
     "layer.{n}.ff.layer_norm": "layers/output_norm",
 }
+_DEBERTA_ENCODER = {
+    **{
+        re.sub(r"(self\.(query|key|value))$", r"\1_proj", theirs): ours
+        for theirs, ours in _BERT_ENCODER.items()
+        if ours != "embeddings/projection"
+    },
+    "embeddings.embed_proj": "embeddings/projection",
+    "encoder.rel_embeddings.weight": "embeddings/relative",
+    "encoder.LayerNorm": "embeddings/relative_norm",
+    "encoder.layer.{n}.attention.self.pos_key_proj": "layers/position_key",
+    "encoder.layer.{n}.attention.self.pos_query_proj": "layers/position_query",
+}
+_POOLED = {"pooler.dense": "summary/dense", "classifier": "dense"}
 _TOKENS = {"classifier": "dense"}
 _SPANS = {"qa_outputs": "dense"}
 _ANSWER = {
@@ -83,12 +96,14 @@ class Family:
       prefix: prefix of the encoder's tensors in a task model.
       encoder: the tensors of the encoder.
       heads: the tensors of a head, and the suffix of its class.
+      pools: whether the pooler's tensors have the encoder's prefix.
     """
 
     classes: str
     prefix: str
     encoder: Mapping[str, str]
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
+    pools: bool = False
 
     def task_class(self, head: Head) -> str | None:
         """Return the PyTorch class with this head, or None."""
@@ -105,25 +120,22 @@ def _family(
     summary: Mapping[str, str],
     spans: str = "ForQuestionAnswering",
     more: Mapping[type[Head], tuple[Mapping[str, str], str]] | None = None,
+    pools: bool = False,
 ) -> Family:
     heads = {
         TokenHead: (_TOKENS, "ForTokenClassification"),
         StartEndHead: (_SPANS, spans),
         SequenceHead: (summary, "ForSequenceClassification"),
     }
-    return Family(classes, prefix, encoder, heads | (more or {}))
+    return Family(classes, prefix, encoder, heads | (more or {}), pools)
 
 
 FAMILIES: Mapping[str, Family] = {
-    "bert": _family(
-        "Bert",
-        "bert.",
-        _BERT_ENCODER,
-        {"pooler.dense": "summary/dense", "classifier": "dense"},
-    ),
+    "bert": _family("Bert", "bert.", _BERT_ENCODER, _POOLED, pools=True),
     "roberta": _family("Roberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
     "xlm-roberta": _family("XLMRoberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
     "electra": _family("Electra", "electra.", _BERT_ENCODER, _TWO_LAYERS),
+    "deberta-v2": _family("DebertaV2", "deberta.", _DEBERTA_ENCODER, _POOLED),
     "xlnet": _family(
         "XLNet",
         "transformer.",
@@ -154,7 +166,8 @@ def family_of(encoder: EncoderConfig) -> Family:
 UNUSED = re.compile(
     r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
     r"|start_logits|end_logits|answer_class|discriminator_predictions"
-    r"|generator_predictions|generator_lm_head|score|dropout)\b"
+    r"|generator_predictions|generator_lm_head|lm_predictions|mask_predictions|score"
+    r"|dropout)\b|^embeddings\.position_embeddings\b"
     r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
 )
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
-from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
+from dicejax.models import bert, deberta, xlnet  # noqa: F401 - define their architectures
 from dicejax.models.encoder import EncoderConfig, encoder_configs
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
@@ -175,7 +175,10 @@ def _weight_files(folder: Path) -> list[Path]:
             f"import AutoModel; AutoModel.from_pretrained('{folder}')"
             f".save_pretrained('{folder}')\""
         )
-    raise InputError(f"{folder}: holds no {WEIGHTS}")
+    raise InputError(
+        f"{folder}: holds no {WEIGHTS}; of a hub id, name a revision that has it "
+        "(--encoder.revision refs/pr/N is a pull request)"
+    )
 
 
 def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderConfig:
@@ -190,9 +193,8 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
             f"{origin}: model_type is {shown(kind)}; supported: "
             f"{', '.join(map(repr, sorted(classes)))}"
         )
-    fields = {field.name for field in dataclasses.fields(classes[kind])}
     try:
-        return classes[kind](**{k: v for k, v in content.items() if k in fields})
+        return classes[kind](**classes[kind].fields_of(content))
     except (TypeError, ValueError) as error:
         raise InputError(f"{origin}: {error}") from error
 

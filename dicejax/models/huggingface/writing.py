@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import tempfile
@@ -146,7 +145,7 @@ def config_content(
 ) -> dict[str, Any]:
     """Return the content of `config.json`."""
     content: dict[str, Any] = {"architectures": [class_name]}
-    content |= dataclasses.asdict(network.encoder)
+    content |= network.encoder.to_json()
     content |= {"dtype": "float32", "torch_dtype": "float32"}
     for _, head in network.heads:
         if isinstance(head, SequenceHead):
@@ -181,7 +180,8 @@ def checkpoint(
             for key in tensor.path:
                 array = array[key]
             # BERT's pooler belongs to the encoder there, to the head here.
-            own = prefix if tensor.name.startswith("pooler.") else before
+            is_theirs = family.pools and tensor.name.startswith("pooler.")
+            own = prefix if is_theirs else before
             found[own + tensor.name] = tensor.to_checkpoint(array)
     return found
 

@@ -1,0 +1,349 @@
+"""DeBERTa-v3 (He et al., 2021, https://arxiv.org/abs/2111.09543) in flax.nnx.
+
+Its layers are BERT's, but for disentangled attention (https://arxiv.org/abs/2006.03654):
+a score is the sum of content to content, content to position ("c2p") and position to
+content ("p2c"). Positions are relative, so a sequence may be anywhere in a row. The
+configuration covers DeBERTa-v2 without its convolution.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax import Array
+
+from dicejax.errors import shown
+from dicejax.mesh import pin_whole
+from dicejax.models.attention import attend, by_position, segment_mask
+from dicejax.models.bert import BertLayer, PostNormConfig
+from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.embedding import Embedding
+from dicejax.models.encoder import Encoder, SequenceSummary
+from dicejax.models.layers import Dense, LayerNorm, matmul, normal
+from dicejax.models.settings import Activation, Between, Epsilon, Rate, Remat
+
+Range = Annotated[int, Between(-1, 2**31 - 1)]
+TERMS = ("c2p", "p2c")
+# What the absence of a setting means in a `config.json`.
+_ABSENT = {
+    "relative_attention": False,
+    "position_buckets": -1,
+    "norm_rel_ebd": "none",
+    "share_att_key": False,
+    "pos_att_type": None,
+    "position_biased_input": True,
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DebertaConfig(PostNormConfig):
+    """The architecture of a DeBERTa encoder, in the words of a `config.json`.
+
+    Defaults are those of DeBERTa-v3-base.
+    """
+
+    model_types: ClassVar[tuple[str, ...]] = ("deberta-v2",)
+
+    model_type: str = "deberta-v2"
+    layer_norm_eps: Epsilon = 1e-7
+    relative_attention: Literal[True] = True
+    position_buckets: Range = 256
+    max_relative_positions: Range = -1
+    norm_rel_ebd: Literal["layer_norm", "none"] = "layer_norm"
+    share_att_key: bool = True
+    pos_att_type: str = "p2c|c2p"
+    position_biased_input: bool = False
+    type_vocab_size: Annotated[int, Between(0, 2**31 - 1)] = 0
+    pooler_dropout: Rate = 0.0
+    pooler_hidden_act: Activation = "gelu"
+    cls_dropout: Rate | None = None
+    conv_kernel_size: Literal[0] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        unknown = set(self.pos_att_type.split("|")) - {*TERMS, ""}
+        if unknown:
+            raise ValueError(
+                f"pos_att_type is {shown(self.pos_att_type)}; want 'c2p', 'p2c', both "
+                "joined by '|', or neither"
+            )
+        middle, last = self.position_buckets // 2, self.distances - 1
+        if self.position_buckets > 0 and not 0 < middle < last:
+            raise ValueError(
+                f"position_buckets is {self.position_buckets}; want from 2 to "
+                f"{2 * last - 1}, for distances up to {last}, or -1 for none"
+            )
+
+    @classmethod
+    def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the content of a `config.json` sets."""
+        content = _ABSENT | dict(content)
+        terms = content["pos_att_type"]
+        if isinstance(terms, list) and all(isinstance(term, str) for term in terms):
+            content["pos_att_type"] = "|".join(terms)
+        elif terms is None:
+            content["pos_att_type"] = ""
+        return super().fields_of(content)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the content of a `config.json`; transformers takes no null in it."""
+        return {k: v for k, v in super().to_json().items() if v is not None}
+
+    @property
+    def distances(self) -> int:
+        """The number of distances on either side that are told apart, 0 included."""
+        if self.max_relative_positions < 1:
+            return self.max_position_embeddings
+        return self.max_relative_positions
+
+    @property
+    def span(self) -> int:
+        """Half the number of rows of the relative table."""
+        return self.position_buckets if self.position_buckets > 0 else self.distances
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The terms of a score that positions take part in."""
+        return tuple(term for term in TERMS if term in self.pos_att_type.split("|"))
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence; relative positions alone set no limit."""
+        return self.max_position_embeddings if self.position_biased_input else None
+
+    @property
+    def summary(self) -> SequenceSummary:
+        """Summary of a sequence: the first token's, dropped out, dense, activated."""
+        last = (
+            self.hidden_dropout_prob if self.cls_dropout is None else self.cls_dropout
+        )
+        return SequenceSummary(
+            activation=self.pooler_hidden_act,
+            dropout_before=self.pooler_dropout,
+            dropout_after=last,
+        )
+
+    def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Deberta:
+        """Make the module with initial parameters."""
+        return Deberta(
+            self, DebertaEmbeddings, DebertaLayer, dtype=dtype, remat=remat, rngs=rngs
+        )
+
+    @property
+    def tables(self) -> dict[str, int]:
+        """The embedding tables, each with its number of entries."""
+        position = self.max_position_embeddings * self.position_biased_input
+        tables = {"position": position, "token_type": self.type_vocab_size}
+        return {"word": self.vocab_size} | {k: v for k, v in tables.items() if v}
+
+
+def relative_rows(distances: np.ndarray, config: DebertaConfig) -> np.ndarray:
+    r"""Return the row of the relative table for each distance from query to key.
+
+    Distances up to m = `position_buckets` / 2 have a row each; larger ones share rows
+    by their logarithm, up to the largest distance M = `config.distances` - 1:
+
+    .. math::
+       \operatorname{bucket}(\delta) = \operatorname{sign}(\delta) \left( m +
+         \left\lceil (m - 1) \log_{M / m}(|\delta| / m) \right\rceil \right)
+
+    >>> config = DebertaConfig(
+    ...     vocab_size=9, position_buckets=8, max_position_embeddings=32)
+    >>> relative_rows(np.array([-40, -1, 0, 4, 5, 6, 10, 31]), config).tolist()
+    [0, 7, 8, 12, 13, 13, 14, 15]
+
+    Args:
+      distances: integers.
+      config: the encoder's.
+    """
+    if config.position_buckets > 0:
+        middle = config.position_buckets // 2
+        # In float32 as the models were trained: some buckets begin at whole numbers.
+        far = np.maximum(np.abs(distances), middle).astype(np.float32)
+        last = np.float32((config.distances - 1) / middle)
+        share = np.log(far / np.float32(middle)) / np.log(last)
+        bucket = middle + np.ceil(share * np.float32(middle - 1)).astype(np.int64)
+        far_away = np.abs(distances) > middle
+        distances = np.where(far_away, np.sign(distances) * bucket, distances)
+    return np.clip(distances + config.span, 0, 2 * config.span - 1)
+
+
+class DebertaEmbeddings(nnx.Module):
+    """Word embeddings, with position and token type if wanted, and the relative table.
+
+    The sum is projected, normalised, set to zero at padding and dropped out.
+    """
+
+    def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+        width, scale = config.embedding_width, config.initializer_range
+        for name, entries in config.tables.items():
+            table = Embedding(entries, width, dtype=dtype, scale=scale, rngs=rngs)
+            setattr(self, name, table)
+        wide, epsilon = config.hidden_size, config.layer_norm_eps
+        self.projection = (
+            Dense(width, wide, dtype=dtype, scale=scale, rngs=rngs, bias=False)
+            if width != wide
+            else None
+        )
+        self.norm = LayerNorm(wide, epsilon=epsilon, dtype=dtype)
+        shape = (2 * config.span, wide)
+        self.relative = nnx.Param(normal(rngs.params(), shape, scale))
+        self.relative_norm = (
+            LayerNorm(wide, epsilon=epsilon, dtype=dtype)
+            if config.norm_rel_ebd == "layer_norm"
+            else None
+        )
+        self.config = config
+        self.dtype = dtype
+
+    def __call__(
+        self,
+        input_ids: Array,
+        segment_ids: Array,
+        position_ids: Array,
+        token_type_ids: Array,
+        rng: DropoutKeys | None,
+    ) -> Array:
+        """Embed int `[B, T]` ids: `[B, T, D]`."""
+        ids = {
+            "word": input_ids,
+            "position": position_ids,
+            "token_type": token_type_ids,
+        }
+        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
+        x = sum(
+            getattr(self, name)(ids[name]).astype(at_least_float32)
+            for name in self.config.tables
+        )
+        if self.projection is not None:
+            x = self.projection(x)
+        x = self.norm(x) * (segment_ids > 0)[..., None]
+        return dropout(x, self.config.hidden_dropout_prob, rng)
+
+    def of_distances(self, length: int) -> tuple[Array, np.ndarray]:
+        """Return the part of the relative table that rows of T tokens look at.
+
+        Returns:
+          The entries `[R, D]`, and the one of each distance -T, ... T, int `[2 T + 1]`.
+        """
+        distances = np.arange(-length, length + 1).clip(1 - length, length - 1)
+        rows = relative_rows(distances, self.config)
+        table = self.relative[rows[0] : rows[-1] + 1]
+        if self.relative_norm is not None:
+            table = self.relative_norm(table)
+        return table.astype(self.dtype), rows - rows[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class RowContext:
+    """Inputs of all layers besides the hidden states.
+
+    Attributes:
+      mask: bool `[B, 1, T, T]`, whether a token may attend to another.
+      table: `[R, D]`, embeddings of distances.
+      rows: the one of each distance -T, 1 - T, ... T, int `[2 T + 1]`.
+    """
+
+    mask: Array
+    table: Array
+    rows: np.ndarray
+
+
+class DebertaLayer(BertLayer):
+    """BERT's layer with disentangled attention."""
+
+    def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+        super().__init__(config, dtype=dtype, rngs=rngs)
+        width, scale = config.hidden_size, config.initializer_range
+        if config.share_att_key:
+            return
+        names = {"c2p": "position_key", "p2c": "position_query"}
+        for term in config.terms:
+            dense = Dense(width, width, dtype=dtype, scale=scale, rngs=rngs)
+            setattr(self, names[term], dense)
+
+    def __call__(self, x: Array, context: RowContext, rng: DropoutKeys | None) -> Array:
+        """Transform `[B, T, D]`."""
+        config = self.config
+        keys = (None,) * 4 if rng is None else rng.split(4)
+        query, key, value = self.projected(x)
+        # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
+        query = query * (1 + len(config.terms)) ** -0.5
+        attended = attend(
+            query,
+            key,
+            value,
+            context.mask,
+            bias=self._bias(query, key, context, keys[3]),
+            dropout_rate=config.attention_probs_dropout_prob,
+            rng=keys[0],
+        )
+        return self.updated(x, attended, keys[1], keys[2])
+
+    def _bias(
+        self, query: Array, key: Array, context: RowContext, rng: DropoutKeys | None
+    ) -> Array | None:
+        """Compute the scores of positions with content: `[B, N, T, T]`."""
+        config, terms = self.config, self.config.terms
+        # One draw for the batch, as in PyTorch; whole: split by the compiler, it is
+        # sent from device to device.
+        shared = None if rng is None else rng.batch
+        rate = config.hidden_dropout_prob
+        table = pin_whole(dropout(context.table, rate, shared))
+        heads = (-1, config.num_attention_heads, query.shape[-1])
+        scores = []
+        if "c2p" in terms:
+            dense = self.key if config.share_att_key else self.position_key
+            keys = dense(table).reshape(heads)[context.rows[:0:-1]]  # T, ... 1 - T
+            scores.append(_scores(query, keys).swapaxes(0, 1))
+        if "p2c" in terms:
+            dense = self.query if config.share_att_key else self.position_query
+            queries = dense(table).reshape(heads)[context.rows[:-1]]  # -T, ... T - 1
+            queries = queries * (1 + len(terms)) ** -0.5
+            scores.append(_scores(key, queries).transpose(1, 0, 3, 2))
+        return sum(scores) * query.shape[-1] ** -0.5 if scores else None
+
+
+def _scores(x: Array, of_distances: Array) -> Array:
+    """Multiply content `[B, T, N, H]` by that of distances `[2 T, N, H]`, shifted.
+
+    Returns:
+      `[N, B, T, T]`: one product for each head takes all rows.
+    """
+    rows, length, heads, width = x.shape
+    x = x.transpose(2, 0, 1, 3).reshape(heads, rows * length, width)
+    by_distance = matmul(x, of_distances.transpose(1, 2, 0))
+    return by_position(by_distance.reshape(heads, rows, length, -1))
+
+
+class Deberta(Encoder):
+    """The encoder: token ids in, hidden states out."""
+
+    def __call__(
+        self,
+        input_ids: Array,
+        *,
+        segment_ids: Array,
+        position_ids: Array,
+        token_type_ids: Array,
+        rng: DropoutKeys | None = None,
+    ) -> tuple[Array, Array]:
+        """Encode packed rows, as `encoder.Encoder` says."""
+        depth = self.config.depth
+        keys = None if rng is None else rng.split(depth + 1)
+        first = None if keys is None else keys[depth]
+        # The distance of two tokens of a segment is that of their places in the row.
+        of_distances = self.embeddings.of_distances(input_ids.shape[1])
+        context = RowContext(segment_mask(segment_ids), *of_distances)
+        return self.through_layers(
+            self.embeddings(
+                input_ids, segment_ids, position_ids, token_type_ids, first
+            ),
+            lambda layer, x, key: layer(x, context, key),
+            None if keys is None else keys[:depth],
+        )
