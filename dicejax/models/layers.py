@@ -36,6 +36,7 @@ class Dense(nnx.Module):
       dtype: type of the operands and of the result.
       scale: standard deviation of the initial kernel.
       rngs: source of the initial kernel.
+      bias: whether there is one.
     """
 
     def __init__(
@@ -46,16 +47,19 @@ class Dense(nnx.Module):
         dtype: jnp.dtype,
         scale: float,
         rngs: nnx.Rngs,
+        bias: bool = True,
     ):
         self.kernel = nnx.Param(
             normal(rngs.params(), (in_features, out_features), scale)
         )
-        self.bias = nnx.Param(jnp.zeros((out_features,), jnp.float32))
+        zeros = jnp.zeros((out_features,), jnp.float32)
+        self.bias = nnx.Param(zeros) if bias else None
         self.dtype = dtype
 
     def __call__(self, x: Array) -> Array:
         """Map `[..., in]` to `[..., out]`."""
-        return project(x, self.kernel[...], self.dtype, self.bias[...])
+        bias = None if self.bias is None else self.bias[...]
+        return project(x, self.kernel[...], self.dtype, bias)
 
 
 def project(
@@ -181,9 +185,12 @@ def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) ->
 class LayerNorm(nnx.Module):
     """Layer normalisation over the last axis, computed in at least float32."""
 
-    def __init__(self, features: int, *, epsilon: float, dtype: jnp.dtype):
+    def __init__(
+        self, features: int, *, epsilon: float, dtype: jnp.dtype, bias: bool = True
+    ):
         self.scale = nnx.Param(jnp.ones((features,), jnp.float32))
-        self.bias = nnx.Param(jnp.zeros((features,), jnp.float32))
+        zeros = jnp.zeros((features,), jnp.float32)
+        self.bias = nnx.Param(zeros) if bias else None
         self.epsilon = epsilon
         self.dtype = dtype
 
@@ -193,7 +200,8 @@ class LayerNorm(nnx.Module):
         centred = x - x.mean(-1, keepdims=True)
         variance = jnp.square(centred).mean(-1, keepdims=True)
         out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
-        return (out + self.bias[...]).astype(self.dtype)
+        out = out if self.bias is None else out + self.bias[...]
+        return out.astype(self.dtype)
 
 
 def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:

@@ -23,9 +23,9 @@ from dicejax.models.embedding import TABLE_AXES
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(word|position|token_type)/table", TABLE_AXES),
-    # BERT, and XLNet's feed-forward blocks: out of the width, then back into it.
-    (r"layers/(query|key|value|intermediate)/kernel", (None, "fsdp", "tensor")),
-    (r"layers/(query|key|value|intermediate)/bias", (None, "tensor")),
+    # BERT, ModernBERT, and XLNet's feed-forward blocks: out of the width, then back into it.
+    (r"layers/(query|key|value|intermediate|gate)/kernel", (None, "fsdp", "tensor")),
+    (r"layers/(query|key|value|intermediate|gate)/bias", (None, "tensor")),
     (r"layers/(attention_output|output)/kernel", (None, "tensor", "fsdp")),
     # XLNet: width, heads, head width.
     (

@@ -14,6 +14,7 @@ import numpy as np
 
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.hardware import peak_flops
 
@@ -209,7 +210,8 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
     with `a` products of D entries for each pair of tokens: 2 in BERT, of query and key
     and of weight and value; 3 in XLNet, whose queries meet the encoding of the distance
     too. The backward pass has two products for each of the forward pass. ELECTRA's
-    projection of narrower embeddings, E by D, is counted.
+    projection of narrower embeddings, E by D, is counted. ModernBERT's feed-forward
+    part has 3 D F entries, and where it has windows a token attends to at most theirs.
 
     Not counted: padding and attention across sentences of a row; recomputation
     (`remat`); XLNet's position scores beyond the n distances that a token needs, and
@@ -233,11 +235,18 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
             projection = narrower * config.embedding_width * config.width
         case XLNetConfig():
             inner, products, projection = config.d_inner, 3, 0
+        case ModernBertConfig():
+            # Its feed-forward part has three kernels, a half more than the others'.
+            inner, products, projection = 1.5 * config.intermediate_size, 2, 0
         case _:
             return None
     width = config.width
     kernels = config.depth * (4 * width**2 + 2 * width * inner) + projection
-    attention = config.depth * products * width * length
+    lengths = config.depth * length
+    if isinstance(config, ModernBertConfig):
+        near = min(length, 2 * config.window + 1)
+        lengths = sum(length if full else near for full in config.full_layers)
+    attention = products * width * lengths
     return _FORWARD_AND_BACKWARD * 2.0 * (kernels + attention)
 
 

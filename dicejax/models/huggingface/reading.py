@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
-from dicejax.models import bert, xlnet  # noqa: F401 - define their architectures
+from dicejax.models import bert, modernbert, xlnet  # noqa: F401 - define themselves
 from dicejax.models.encoder import EncoderConfig, encoder_configs
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
@@ -190,9 +190,8 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
             f"{origin}: model_type is {shown(kind)}; supported: "
             f"{', '.join(map(repr, sorted(classes)))}"
         )
-    fields = {field.name for field in dataclasses.fields(classes[kind])}
     try:
-        return classes[kind](**{k: v for k, v in content.items() if k in fields})
+        return classes[kind](**classes[kind].fields_of(content))
     except (TypeError, ValueError) as error:
         raise InputError(f"{origin}: {error}") from error
 
@@ -270,7 +269,7 @@ def read_weights(
     }
     of_heads = {tensor.name for every in heads.values() for tensor in every}
     known = {tensor.name for tensor in wanted} | of_heads
-    problems = list(_misfits(wanted, found)) + [
+    problems = list(dict.fromkeys(_misfits(wanted, found))) + [
         f"unexpected {name} {one.shape}"
         for name, one in found.items()
         if name not in known and not UNUSED.search(name)
@@ -360,8 +359,7 @@ def _assemble(wanted: Iterable[Tensor], found: Mapping[str, np.ndarray]) -> Para
     """Put tensors in place: kernels transposed to [in, out], layers stacked."""
     layers: dict[tuple[str, ...], dict[int | None, np.ndarray]] = {}
     for tensor in wanted:
-        array = np.asarray(found[tensor.name], np.float32)
-        array = array.T if tensor.transposed else array
+        array = tensor.from_checkpoint(np.asarray(found[tensor.name], np.float32))
         layers.setdefault(tensor.path, {})[tensor.layer] = array
     params: Params = {}
     for path, parts in layers.items():

@@ -182,7 +182,9 @@ def checkpoint(
                 array = array[key]
             # BERT's pooler belongs to the encoder there, to the head here.
             own = prefix if tensor.name.startswith("pooler.") else before
-            found[own + tensor.name] = tensor.to_checkpoint(array)
+            parts = [found[own + tensor.name]] if own + tensor.name in found else []
+            parts.append(tensor.to_checkpoint(array))
+            found[own + tensor.name] = np.concatenate(parts)
     return found
 
 
