@@ -11,6 +11,7 @@ import pytest
 from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.models.attention import attend
 from dicejax.models.heads import SequenceHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.xlnet import XLNetConfig
 
 from .small import drawn, network_of, quickly
@@ -20,20 +21,32 @@ WIDTH = 16
 
 
 XLNET = XLNetConfig(vocab_size=50, d_model=24, n_layer=2, n_head=4, d_inner=40)
+MODERNBERT = ModernBertConfig(
+    vocab_size=50,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=40,
+    local_attention=6,
+    mlp_dropout=0.1,
+    attention_dropout=0.1,
+    embedding_dropout=0.1,
+)
+KINDS = ("bert", "xlnet", "modernbert")
 
 
-@pytest.fixture(params=["bert", "xlnet"])
+@pytest.fixture(params=KINDS)
 def config(request, small_bert):
     if request.param == "bert":
         return dataclasses.replace(small_bert, num_hidden_layers=2)
-    return XLNET
+    return {"xlnet": XLNET, "modernbert": MODERNBERT}[request.param]
 
 
 def by_default(model_type):
-    """Parametrize over the kinds of encoders; the other one is exhaustive."""
+    """Parametrize over the kinds of encoders; the others are exhaustive."""
     kinds = [
         pytest.param(kind, marks=[pytest.mark.exhaustive] * (kind != model_type))
-        for kind in ("bert", "xlnet")
+        for kind in KINDS
     ]
     return pytest.mark.parametrize("config", kinds, indirect=True)
 

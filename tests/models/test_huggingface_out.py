@@ -11,6 +11,7 @@ from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
@@ -24,8 +25,19 @@ HEADS = {
 }
 
 
-@pytest.fixture(params=["bert", "xlnet"])
+@pytest.fixture(params=["bert", "xlnet", "modernbert"])
 def encoder(request):
+    if request.param == "modernbert":
+        return ModernBertConfig(
+            vocab_size=30,
+            hidden_size=12,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            intermediate_size=20,
+            max_position_embeddings=16,
+            local_attention=6,
+            initializer_range=0.3,
+        )
     if request.param == "bert":
         return BertConfig(
             vocab_size=30,
@@ -61,6 +73,13 @@ def some_batch():
     return fill(rows, max(LENGTHS), layout)
 
 
+def types_of(torch, encoder, batch):
+    """Return PyTorch's token types, where its model takes them."""
+    if encoder.model_type == "modernbert":
+        return {}
+    return {"token_type_ids": torch.tensor(batch["token_type_ids"])}
+
+
 def to_the_left(batch):
     """Move the padding in front, where XLNet has it."""
     shift = batch["segment_ids"].shape[1] - np.array(LENGTHS)
@@ -94,7 +113,7 @@ def test_a_network_opens_in_pytorch_with_the_same_logits(encoder, task, tmp_path
         theirs = model(
             torch.tensor(batch["input_ids"]),
             attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            **types_of(torch, encoder, batch),
         )
     real = batch["segment_ids"] > 0
     pairs = {
@@ -130,7 +149,7 @@ def test_several_labels_open_in_pytorch_with_the_same_probabilities(encoder, tmp
         theirs = model(
             torch.tensor(batch["input_ids"]),
             attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            **types_of(torch, encoder, batch),
             labels=gold,
         )
     wanted = torch.sigmoid(theirs.logits).numpy()
@@ -212,13 +231,12 @@ def test_an_encoder_alone_opens_as_the_plain_model(encoder, tmp_path):
     name = huggingface.write(tmp_path / "out", network, params)
     model = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
     assert type(model).__name__ == name
-    batch = some_batch()
+    batch = {name: array[:1] for name, array in some_batch().items()}
     with torch.no_grad():
         theirs = model(
-            torch.tensor(batch["input_ids"][:1]),
-            token_type_ids=torch.tensor(batch["token_type_ids"][:1]),
+            torch.tensor(batch["input_ids"]), **types_of(torch, encoder, batch)
         ).last_hidden_state
-    ours = network.hidden_states(params, batch)[-1][:1]
+    ours = network.hidden_states(params, batch)[-1]
     np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
 
 

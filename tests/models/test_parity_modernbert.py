@@ -10,7 +10,6 @@ import pytest
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
 
 from .peers import (
-    HEADS,
     batch_for,
     compare,
     compute_ours,
@@ -24,7 +23,6 @@ from .peers import (
 )
 
 TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
-# Every query meets the same key bias, which a softmax does not see.
 BIASED = {"attention_bias": True, "mlp_bias": True, "norm_bias": True}
 
 
@@ -34,7 +32,7 @@ BIASED = {"attention_bias": True, "mlp_bias": True, "norm_bias": True}
     [(TOKENS, "left"), ("QuestionAnswering", "right"), (SEQUENCES, "right")],
 )
 def test_heads_equal_pytorch(task, padded):
-    depth = 4 if task == TOKENS else 2
+    depth = 4 if task == TOKENS else 1
     both = pair(configured("modernbert", num_hidden_layers=depth), task)
     # One row has no token; its states are finite and nothing else depends on them.
     lengths = (17, 9, 1, 5) if task == SEQUENCES else (17, 9, 0, 5)
@@ -51,8 +49,8 @@ def test_heads_equal_pytorch(task, padded):
         {"num_hidden_layers": 2, "local_attention": 5, "norm_eps": 0.1},
         {"num_hidden_layers": 2, "classifier_bias": True, "hidden_activation": "silu"},
         {
-            "num_hidden_layers": 3,
-            "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+            "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"],
             "rope_parameters": {
                 "full_attention": {"rope_type": "default", "rope_theta": 50.0},
                 "sliding_attention": {"rope_type": "default", "rope_theta": 7.0},
@@ -75,24 +73,18 @@ def test_mean_pooling_equals_pytorch():
 
 
 def test_biases_equal_pytorch():
-    both = pair(configured("modernbert", **BIASED), TOKENS)
+    both = pair(configured("modernbert", num_hidden_layers=2, **BIASED), TOKENS)
     batch = batch_for(both)
-    ours, wanted = compute_ours(both, batch), compute_theirs(both, batch)
-    # The middle third, of the keys, moves nothing.
-    for found in (ours, wanted):
-        for name, gradient in found.gradients.items():
-            if name.endswith("Wqkv.bias"):
-                width = len(gradient) // 3
-                assert np.abs(gradient[width : 2 * width]).max() < 1e-3
-                gradient[width : 2 * width] = 0
-    compare(ours, wanted)
+    compare(compute_ours(both, batch), compute_theirs(both, batch))
 
 
-@pytest.mark.parametrize("padded", ["right", "left"])
+@pytest.mark.parametrize(
+    "padded", ["left", pytest.param("right", marks=pytest.mark.exhaustive)]
+)
 def test_rows_of_a_thousand_tokens_equal_pytorch(padded):
     """Windows are computed block by block here."""
     config = configured(
-        "modernbert", num_hidden_layers=3, max_position_embeddings=1024
+        "modernbert", num_hidden_layers=2, max_position_embeddings=1024
     )
     both = pair(config, TOKENS)
     batch = batch_for(both, lengths=(1000, 333), padded=padded)
@@ -100,8 +92,9 @@ def test_rows_of_a_thousand_tokens_equal_pytorch(padded):
 
 
 def test_float64_is_float64_but_for_the_angles():
-    both = pair(configured("modernbert", num_hidden_layers=3), TOKENS)
-    batch = batch_for(both)
+    both = pair(configured("modernbert", num_hidden_layers=2), TOKENS)
+    # In float64 PyTorch makes NaN of rows whose window holds no token.
+    batch = batch_for(both, padded="none")
     with torch.no_grad():
         wanted = logits_of(both.model.double()(**theirs(both, batch))).numpy()
     network = dataclasses.replace(both.network, precision="float64")
@@ -111,7 +104,3 @@ def test_float64_is_float64_but_for_the_angles():
     assert got.dtype == np.float64
     real = batch["segment_ids"] > 0
     np.testing.assert_allclose(got[real], wanted[real], atol=1e-5, rtol=1e-5)
-
-
-def test_tasks_are_all_there():
-    assert {TOKENS, SEQUENCES, "QuestionAnswering"} == set(HEADS)
