@@ -38,6 +38,7 @@ from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -47,7 +48,6 @@ from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
 CLASSES = 9
-DEPTHS = (6, 24)
 COMPILE_LIMIT = 1.5
 REMAT_LIMIT = 3.0
 SPEED_LIMIT = 1.0
@@ -67,6 +67,7 @@ class Settings:
       rounds: number of timings of each step.
       steps: training steps per round.
       tables: tables to make.
+      depths: numbers of layers to compare in time to compile.
       torch_compile: compile PyTorch's model with torch.compile.
       peak_tflops: peak of the device in bfloat16, to print the share that is reached.
       smallest: smoke test with the smallest sizes and no limits.
@@ -83,6 +84,7 @@ class Settings:
     rounds: int = 7
     steps: int = 3
     tables: tuple[str, ...] = ("speed", "compile", "memory")
+    depths: tuple[int, int] = (6, 24)
     torch_compile: bool = False
     peak_tflops: float | None = None
     smallest: bool = False
@@ -269,7 +271,7 @@ def faster_than_torch(rows: list[dict[str, Any]]) -> float:
 
 
 def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
-    """Return BERT and XLNet of one size."""
+    """Return encoders of one size."""
     return {
         "BERT": BertConfig(
             vocab_size=2000,
@@ -280,6 +282,13 @@ def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
         ),
         "XLNet": XLNetConfig(
             vocab_size=2000, d_model=width, n_layer=depth, n_head=4, d_inner=4 * width
+        ),
+        "ModernBERT": ModernBertConfig(
+            vocab_size=2000,
+            hidden_size=width,
+            num_hidden_layers=depth,
+            num_attention_heads=4,
+            intermediate_size=3 * width // 2,
         ),
     }
 
@@ -296,9 +305,9 @@ def compile_seconds(config: EncoderConfig) -> float:
 
 def compile_times(settings: Settings) -> list[dict[str, Any]]:
     """Time 24 layers vs. 6; the minimum of three each, in turn."""
-    shallow, deep = DEPTHS if not settings.smallest else (1, 2)
+    shallow, deep = settings.depths if not settings.smallest else (1, 2)
     rows = []
-    for name in list(architectures(shallow))[: 1 if settings.smallest else 2]:
+    for name in list(architectures(shallow))[: 1 if settings.smallest else None]:
         times = {depth: [] for depth in (shallow, deep)}
         for _ in range(3 if not settings.smallest else 1):
             for depth, values in times.items():
@@ -312,7 +321,7 @@ def compile_times(settings: Settings) -> list[dict[str, Any]]:
 def memory(settings: Settings) -> list[dict[str, Any]]:
     """Return the temporary memory of a deep step, MiB."""
     rows = []
-    depth, shape = (DEPTHS[1], (8, 256)) if not settings.smallest else (2, (2, 8))
+    depth, shape = (24, (8, 256)) if not settings.smallest else (2, (2, 8))
     made = list(architectures(depth).items())
     for name, config in made[:1] if settings.smallest else made:
         sizes = []

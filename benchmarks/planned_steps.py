@@ -21,6 +21,7 @@ from dicejax.mesh import MeshShape, batch_parts
 from dicejax.models.bert import BertConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -39,6 +40,12 @@ MODELS: dict[str, EncoderConfig] = {
     ),
     "xlnet-large": XLNetConfig(
         vocab_size=32000, d_model=1024, n_layer=24, n_head=16, d_inner=4096
+    ),
+    "modernbert-large": ModernBertConfig(
+        hidden_size=1024,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        intermediate_size=2624,
     ),
     "tiny": BertConfig(
         vocab_size=512,
@@ -64,6 +71,9 @@ STEPS = (
     "xlnet-large/v5e:4x4/16,1,1/2",
     "xlnet-large/v5e:4x4/1,16,1/1",
     "xlnet-large/v5e:4x4/4,1,4/8",
+    "modernbert-large/v5e:4x4/16,1,1/2",
+    "modernbert-large/v5e:4x4/4,1,4/8",
+    "modernbert-large/h100:8/8,1,1/8",
 )
 COLUMNS = (
     "step",

@@ -23,7 +23,7 @@ from dicejax.models.embedding import TABLE_AXES
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(word|position|token_type)/table", TABLE_AXES),
-    # BERT, ModernBERT, and XLNet's feed-forward blocks: out of the width, then back into it.
+    # BERT, ModernBERT, and XLNet's feed-forward blocks: out of the width, then back.
     (r"layers/(query|key|value|intermediate|gate)/kernel", (None, "fsdp", "tensor")),
     (r"layers/(query|key|value|intermediate|gate)/bias", (None, "tensor")),
     (r"layers/(attention_output|output)/kernel", (None, "tensor", "fsdp")),

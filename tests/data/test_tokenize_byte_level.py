@@ -97,7 +97,9 @@ def test_words_follow_a_space_as_in_pretraining(folder, texts):
     """
     sentences = [text.split() for text in texts if text.split()][:2000]
     found = tokenize.encode(tokenize.read(folder), sentences)
-    spaced = of_transformers(folder, add_prefix_space=True)
+    spaced = of_transformers(folder)
+    with_space = pre_tokenizers.ByteLevel(add_prefix_space=True)
+    spaced.backend_tokenizer.pre_tokenizer = with_space
     wanted = spaced(sentences, is_split_into_words=True)["input_ids"]
     assert [one.ids.tolist() for one in found] == wanted
     (bare,) = of_transformers(folder)([["the", "city"]], is_split_into_words=True)[

@@ -83,9 +83,7 @@ def test_biases_equal_pytorch():
 )
 def test_rows_of_a_thousand_tokens_equal_pytorch(padded):
     """Windows are computed block by block here."""
-    config = configured(
-        "modernbert", num_hidden_layers=2, max_position_embeddings=1024
-    )
+    config = configured("modernbert", num_hidden_layers=2, max_position_embeddings=1024)
     both = pair(config, TOKENS)
     batch = batch_for(both, lengths=(1000, 333), padded=padded)
     compare(compute_ours(both, batch), compute_theirs(both, batch))

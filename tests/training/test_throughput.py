@@ -197,9 +197,7 @@ def test_a_token_meets_every_entry_of_every_kernel(config):
     assert flops_per_token(config, 0) == 6 * entries
 
 
-@pytest.mark.parametrize(
-    ("config", "pairs"), [(BERT, 2), (XLNET, 3), (MODERNBERT, 2)]
-)
+@pytest.mark.parametrize(("config", "pairs"), [(BERT, 2), (XLNET, 3), (MODERNBERT, 2)])
 def test_a_token_meets_every_token_it_looks_at(config, pairs):
     more = flops_per_token(config, 120) - flops_per_token(config, 20)
     assert more == 3 * 2 * pairs * 100 * config.width * config.depth

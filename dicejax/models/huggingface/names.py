@@ -108,6 +108,11 @@ class Family:
     encoder: Mapping[str, str]
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
 
+    @property
+    def task_classes(self) -> set[str]:
+        """The PyTorch classes with any of the heads."""
+        return {self.classes + suffix for _, suffix in self.heads.values()}
+
     def task_class(self, head: Head) -> str | None:
         """Return the PyTorch class with this head, or None."""
         if isinstance(head, StartEndHead) and head.classes != 1:

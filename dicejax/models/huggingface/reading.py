@@ -304,20 +304,26 @@ def _other_meanings(
     labels: Sequence[str] | None,
 ) -> dict[str, str]:
     """Return a note for each head whose shapes fit, but whose outputs mean others."""
-    heads = [
-        (name, head)
-        for name, head in network.heads
-        if isinstance(head, SequenceHead | TokenHead) and name in fitting
-    ]
+    heads = [(name, head) for name, head in network.heads if name in fitting]
     if not heads:
         return {}
     file = folder / CONFIG
     config = read_json(file)
     problem, names = config.get("problem_type"), _label_names(config)
+    family = family_of(network.encoder)
     notes = {}
     for name, head in heads:
-        found = ""
-        if isinstance(head, SequenceHead) and problem not in (None, problem_type(head)):
+        found, own = "", family.task_class(head)
+        other = family.task_classes & set(config.get("architectures") or ())
+        # ModernBERT's heads have the same tensors whatever they are for.
+        if other and own not in other:
+            found = f"architectures names {', '.join(other)}, the task's is {own}"
+        elif not isinstance(head, SequenceHead | TokenHead):
+            continue
+        elif isinstance(head, SequenceHead) and problem not in (
+            None,
+            problem_type(head),
+        ):
             own = problem_type(head)
             found = f"problem_type is {shown(problem)}, the task's is {own!r}"
         elif labels is not None and names not in (None, list(labels)):
