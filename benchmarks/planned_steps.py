@@ -1,4 +1,4 @@
-"""Steps of BERT-large and XLNet-large on TPUs and GPUs, compiled without one.
+"""Steps of BERT-, XLNet- and ModernBERT-large on TPUs and GPUs, compiled without one.
 
 Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
 no data is read. Each step is named by its model, its topology, the lengths of the

@@ -285,7 +285,9 @@ class ModernBertLayer(nnx.Module):
         context = self._attended(query, key, value, full, row, keys[0])
         update = self.attention_output(context.reshape(x.shape))
         x = x + dropout(update, config.attention_dropout, keys[1])
-        inner, gate = _together(self._normed(x), self.intermediate, self.gate)
+        inner, gate = _together(
+            recomputed(self.output_norm)(x), self.intermediate, self.gate
+        )
 
         def gated(inner: Array, gate: Array) -> Array:
             product = ACTIVATIONS[config.hidden_activation](inner) * gate
@@ -293,39 +295,28 @@ class ModernBertLayer(nnx.Module):
 
         return x + self.output(recomputed(gated)(inner, gate))
 
-    def _normed(self, x: Array) -> Array:
-        return recomputed(self.output_norm)(x)
-
     def _attended(self, query, key, value, full, row, rng) -> Array:
         """Attend to the whole segment or to a window of it."""
-        window, rate = self.config.window, self.config.attention_dropout
-        length = query.shape[1]
+        window, length = self.config.window, query.shape[1]
+        block = block_of(window)
+        given = {"dropout_rate": self.config.attention_dropout, "rng": rng}
+        within_row = functools.partial(attend, segment_ids=row.segment_ids, **given)
         if length <= window + 1:
-            return attend(
-                query,
-                key,
-                value,
-                segment_ids=row.segment_ids,
-                dropout_rate=rate,
-                rng=rng,
-            )
-        if length < BLOCKS_FROM * block_of(window):
-            mask = row.mask & (full | within(window, length))
-            return attend(query, key, value, mask, dropout_rate=rate, rng=rng)
+            return within_row(query, key, value)
+        if length < BLOCKS_FROM * block:
+            mask = segment_mask(row.segment_ids) & (full | within(window, length))
+            return attend(query, key, value, mask, **given)
+        near = functools.partial(
+            attend_near,
+            segment_ids=row.segment_ids,
+            window=window,
+            block=block,
+            **given,
+        )
 
         # Stored, scores of all pairs would take room in windowed layers as well.
-        def either(query, key, value) -> Array:
-            segment_ids = row.segment_ids
-            given = {"segment_ids": segment_ids, "dropout_rate": rate, "rng": rng}
-            near = functools.partial(attend_near, window=window, block=block_of(window))
-            return lax.cond(
-                full,
-                lambda *arrays: attend(*arrays, **given),
-                lambda *arrays: near(*arrays, **given),
-                query,
-                key,
-                value,
-            )
+        def either(*arrays: Array) -> Array:
+            return lax.cond(full, within_row, near, *arrays)
 
         return jax.checkpoint(either, prevent_cse=False)(query, key, value)
 
@@ -348,13 +339,11 @@ class Row:
 
     Attributes:
       segment_ids: int `[B, T]`.
-      mask: bool `[B, 1, T, T]`, whether tokens are of one segment.
       cos: of the angles of windowed and of full layers, `[2, B, T, 1, H / 2]`.
       sin: of the same.
     """
 
     segment_ids: Array
-    mask: Array
     cos: Array
     sin: Array
 
@@ -369,8 +358,7 @@ class Row:
         rates = [1 / np.float32(theta) ** exponents for theta in thetas]
         positions = position_ids[..., None, None].astype(jnp.float32)
         angles = jnp.stack([positions * rate for rate in rates])
-        mask = segment_mask(segment_ids)
-        return cls(segment_ids, mask, jnp.cos(angles), jnp.sin(angles))
+        return cls(segment_ids, jnp.cos(angles), jnp.sin(angles))
 
     def rotate(self, query: Array, key: Array, full: Array) -> tuple[Array, Array]:
         """Rotate each pair of a first and a second half by its angle."""
