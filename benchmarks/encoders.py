@@ -40,6 +40,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -287,6 +288,13 @@ def architectures(depth: int, width: int = 256) -> dict[str, EncoderConfig]:
         "DeBERTa": DebertaConfig(**sizes),
         "XLNet": XLNetConfig(
             vocab_size=2000, d_model=width, n_layer=depth, n_head=4, d_inner=4 * width
+        ),
+        "ModernBERT": ModernBertConfig(
+            vocab_size=2000,
+            hidden_size=width,
+            num_hidden_layers=depth,
+            num_attention_heads=4,
+            intermediate_size=3 * width // 2,
         ),
     }
 

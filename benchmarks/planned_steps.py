@@ -22,6 +22,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
@@ -47,6 +48,12 @@ MODELS: dict[str, EncoderConfig] = {
         num_hidden_layers=24,
         num_attention_heads=16,
         intermediate_size=4096,
+    ),
+    "modernbert-large": ModernBertConfig(
+        hidden_size=1024,
+        num_hidden_layers=28,
+        num_attention_heads=16,
+        intermediate_size=2624,
     ),
     "tiny": BertConfig(
         vocab_size=512,
@@ -76,6 +83,9 @@ STEPS = (
     "deberta-large/v5e:4x4/1,16,1/1",
     "deberta-large/v5e:4x4/4,1,4/8",
     "deberta-large/h100:8/8,1,1/8",
+    "modernbert-large/v5e:4x4/16,1,1/2",
+    "modernbert-large/v5e:4x4/4,1,4/8",
+    "modernbert-large/h100:8/8,1,1/8",
 )
 COLUMNS = (
     "step",

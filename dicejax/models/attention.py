@@ -113,6 +113,81 @@ def attend(
     return matmul(weights, value).astype(value.dtype).swapaxes(1, 2)
 
 
+def within(window: int, length: int) -> Array:
+    """Mask what is farther away than a window: bool `[T, T]`.
+
+    >>> within(1, 4).astype(int).tolist()
+    [[1, 1, 0, 0], [1, 1, 1, 0], [0, 1, 1, 1], [0, 0, 1, 1]]
+    """
+    places = jnp.arange(length)
+    return jnp.abs(places[:, None] - places) <= window
+
+
+def attend_near(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    segment_ids: Array,
+    window: int,
+    block: int,
+    dropout_rate: float = 0.0,
+    rng: DropoutKeys | None = None,
+) -> Array:
+    """Compute attention to tokens of the own segment at most `window` away.
+
+    The tokens of a block attend to those of three, so that the cost grows with
+    `3 * block` instead of T.
+
+    Args:
+      query: `[B, T, N, H]`.
+      key: `[B, T, N, H]`.
+      value: `[B, T, N, H]`.
+      segment_ids: int `[B, T]`.
+      window: the largest distance, included.
+      block: tokens of a block, at least `window`.
+      dropout_rate: share of the attention weights set to zero.
+      rng: keys for dropout; None switches dropout off.
+
+    Returns:
+      `[B, T, N, H]`, as `attend` with the mask of segments and `within` gives it.
+    """
+    rows, length = segment_ids.shape
+    blocks = -(-length // block)
+    beyond = blocks * block - length
+
+    def cut(x: Array, outside: int = 0) -> Array:  # [B, T, ...] -> [B, blocks, ...]
+        pads = [(0, 0), (0, beyond), *((0, 0) for _ in x.shape[2:])]
+        padded = jnp.pad(x, pads, constant_values=outside)
+        return padded.reshape(rows, blocks, block, *x.shape[2:])
+
+    def joined(x: Array, outside: int = 0) -> Array:  # with the blocks on both sides
+        pads = [(0, 0), (1, 1), *((0, 0) for _ in x.shape[2:])]
+        padded = jnp.pad(x, pads, constant_values=outside)
+        three = [padded[:, n : n + blocks] for n in range(3)]
+        return jnp.concatenate(three, axis=2)
+
+    # No token has the segments of what was added; at the end of a row that sees itself.
+    segments = cut(segment_ids, -1)
+    near = jnp.abs(jnp.arange(-block, 2 * block) - jnp.arange(block)[:, None]) <= window
+    mask = near & (segments[..., None] == joined(segments, -2)[:, :, None])
+    if rng is not None:
+        rng = DropoutKeys(rng.split(blocks).rows.T.reshape(-1), rng.batch)
+
+    def flat(x: Array) -> Array:
+        return x.reshape(rows * blocks, *x.shape[2:])
+
+    out = attend(
+        flat(cut(query)),
+        flat(joined(cut(key))),
+        flat(joined(cut(value))),
+        flat(mask)[:, None],
+        dropout_rate=dropout_rate,
+        rng=rng,
+    )
+    return out.reshape(rows, blocks * block, *out.shape[2:])[:, :length]
+
+
 def runs_on_tpu(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
     """Whether attention of `[B, T, N, H]` within segments runs as the TPU's kernel.
 

@@ -52,6 +52,9 @@ class SequenceSummary:
       position: the token whose hidden state is taken, or "mean" of all of them.
       projected: whether there is a dense layer.
       activation: activation after it, a name of `ACTIVATIONS`; None: identity.
+      bias: whether the dense layer has one.
+      norm_epsilon: of a layer normalisation behind the activation; None: there is none.
+      norm_bias: whether that has a bias.
       dropout_before: share of the hidden state set to zero before the dense layer.
       dropout_after: the same of the vector that the classifier sees.
     """
@@ -59,6 +62,9 @@ class SequenceSummary:
     position: Literal["first", "last", "mean"] = "first"
     projected: bool = True
     activation: str | None = "tanh"
+    bias: bool = True
+    norm_epsilon: float | None = None
+    norm_bias: bool = True
     dropout_before: float = 0.0
     dropout_after: float = 0.0
 
@@ -122,6 +128,11 @@ class EncoderConfig(abc.ABC):
     def summary(self) -> SequenceSummary:
         """The vector of a sequence for classification."""
         return SequenceSummary(position="mean")
+
+    @property
+    def projects_tokens(self) -> bool:
+        """Whether `TokenHead` and `StartEndHead` see the summary's layer of a state."""
+        return False
 
     @classmethod
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:

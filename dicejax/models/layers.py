@@ -185,9 +185,12 @@ def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) ->
 class LayerNorm(nnx.Module):
     """Layer normalisation over the last axis, computed in at least float32."""
 
-    def __init__(self, features: int, *, epsilon: float, dtype: jnp.dtype):
+    def __init__(
+        self, features: int, *, epsilon: float, dtype: jnp.dtype, bias: bool = True
+    ):
         self.scale = nnx.Param(jnp.ones((features,), jnp.float32))
-        self.bias = nnx.Param(jnp.zeros((features,), jnp.float32))
+        zeros = jnp.zeros((features,), jnp.float32)
+        self.bias = nnx.Param(zeros) if bias else None
         self.epsilon = epsilon
         self.dtype = dtype
 
@@ -197,7 +200,8 @@ class LayerNorm(nnx.Module):
         centred = x - x.mean(-1, keepdims=True)
         variance = jnp.square(centred).mean(-1, keepdims=True)
         out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
-        return (out + self.bias[...]).astype(self.dtype)
+        out = out if self.bias is None else out + self.bias[...]
+        return out.astype(self.dtype)
 
 
 def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:

@@ -13,6 +13,7 @@ from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
 from dicejax.models.bert import PostNormConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.planning.memory import Step
@@ -332,7 +333,7 @@ def meshes(devices: int, heads: int) -> list[Settings]:
 def _heads(config: EncoderConfig) -> int:
     """Return the number of attention heads; 1 where the rules split no layers."""
     match config:
-        case PostNormConfig():
+        case PostNormConfig() | ModernBertConfig():
             return config.num_attention_heads
         case XLNetConfig():
             return config.n_head

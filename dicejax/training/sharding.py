@@ -23,12 +23,15 @@ from dicejax.models.embedding import TABLE_AXES
 # Layers are stacked: their first dimension is the layer, and stays whole.
 RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
     (r"(word|position|token_type)/table", TABLE_AXES),
-    # BERT, DeBERTa, XLNet's feed-forward blocks: out of the width, then back into it.
+    # All but XLNet's attention: out of the width, then back into it.
     (
-        r"layers/((position_)?(query|key)|value|intermediate)/kernel",
+        r"layers/((position_)?(query|key)|value|intermediate|gate)/kernel",
         (None, "fsdp", "tensor"),
     ),
-    (r"layers/((position_)?(query|key)|value|intermediate)/bias", (None, "tensor")),
+    (
+        r"layers/((position_)?(query|key)|value|intermediate|gate)/bias",
+        (None, "tensor"),
+    ),
     (r"layers/(attention_output|output)/kernel", (None, "tensor", "fsdp")),
     # XLNet: width, heads, head width.
     (

@@ -15,6 +15,7 @@ import numpy as np
 from dicejax.models.bert import PostNormConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.hardware import peak_flops
 
@@ -211,7 +212,8 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
     and of weight and value; 3 in XLNet, whose queries meet the encoding of the distance
     too; 4 in DeBERTa, whose keys meet it as well. The backward pass has two products
     for each of the forward pass. ELECTRA's projection of narrower embeddings, E by D,
-    is counted.
+    is counted. ModernBERT's feed-forward part has 3 D F entries, and where it has
+    windows a token attends to at most theirs.
 
     Not counted: padding and attention across sentences of a row; recomputation
     (`remat`); scores of positions beyond the n distances that a token needs, and the
@@ -238,11 +240,18 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
             projection = narrower * config.embedding_width * config.width
         case XLNetConfig():
             inner, products, projection = config.d_inner, 3, 0
+        case ModernBertConfig():
+            # Its feed-forward part has three kernels, a half more than the others'.
+            inner, products, projection = 1.5 * config.intermediate_size, 2, 0
         case _:
             return None
     width = config.width
     kernels = config.depth * (4 * width**2 + 2 * width * inner) + projection
-    attention = config.depth * products * width * length
+    lengths = config.depth * length
+    if isinstance(config, ModernBertConfig):
+        near = min(length, 2 * config.window + 1)
+        lengths = sum(length if full else near for full in config.full_layers)
+    attention = products * width * lengths
     return _FORWARD_AND_BACKWARD * 2.0 * (kernels + attention)
 
 

@@ -45,9 +45,13 @@ def end(out: Path) -> tuple:
     digest = hashlib.sha256()
     for leaf in jax.tree.leaves(params):
         digest.update(leaf.tobytes())
-    result = json.loads((out / "result.json").read_text())
-    result = {name: value for name, value in result.items() if name not in TIMES}
-    return records(out), step, digest.hexdigest(), result
+    return records(out), step, digest.hexdigest(), result(out)
+
+
+def result(out: Path) -> dict[str, object]:
+    """Return the result of a finished run, without times."""
+    found = json.loads((out / "result.json").read_text())
+    return {name: value for name, value in found.items() if name not in TIMES}
 
 
 @dataclasses.dataclass(frozen=True)

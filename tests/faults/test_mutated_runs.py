@@ -15,7 +15,7 @@ import pytest
 import dicejax.training.train as training
 from dicejax.cli import run
 
-from .commands import called, end, tiny
+from .commands import called, end, result, tiny
 from .mutations import mutate, restore
 
 COMMANDS = ("evaluate", "predict", "report", "export", "train", "resume")
@@ -66,7 +66,7 @@ def command(name: str, out: Path) -> list[str]:
 def outcome(name: str, out: Path, output: str) -> object:
     """Return everything that a command gave."""
     if name == "train":  # a finished run is returned as it is
-        return output, json.loads((out / "result.json").read_text())
+        return result(out)
     if name == "resume":
         try:
             return end(out)

@@ -79,6 +79,10 @@ def configured(model_type, **settings):
     roberta = {"type_vocab_size": 1, "pad_token_id": 1, "max_position_embeddings": 26}
     own = roberta if "roberta" in model_type else {}
     own = V3 if model_type == "deberta-v2" else own
+    if model_type == "modernbert":  # whose own special tokens are beyond 50 entries
+        roles = ("pad", "bos", "eos", "cls", "sep")
+        own = {f"{role}_token_id": n for n, role in enumerate(roles)}
+        own |= {"local_attention": 6}
     return transformers.AutoConfig.for_model(model_type, **SMALL | own | settings)
 
 

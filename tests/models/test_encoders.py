@@ -12,6 +12,7 @@ from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.models.attention import attend
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import SequenceHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.xlnet import XLNetConfig
 
 from .small import drawn, network_of, quickly
@@ -30,20 +31,32 @@ DEBERTA = DebertaConfig(
     max_position_embeddings=12,  # fewer than the tokens of a row
     position_buckets=8,
 )
+MODERNBERT = ModernBertConfig(
+    vocab_size=50,
+    hidden_size=24,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    intermediate_size=40,
+    local_attention=6,
+    mlp_dropout=0.1,
+    attention_dropout=0.1,
+    embedding_dropout=0.1,
+)
+KINDS = ("bert", "xlnet", "deberta", "modernbert")
 
 
-@pytest.fixture(params=["bert", "xlnet", "deberta"])
+@pytest.fixture(params=KINDS)
 def config(request, small_bert):
     if request.param == "bert":
         return dataclasses.replace(small_bert, num_hidden_layers=2)
-    return {"xlnet": XLNET, "deberta": DEBERTA}[request.param]
+    return {"xlnet": XLNET, "deberta": DEBERTA, "modernbert": MODERNBERT}[request.param]
 
 
 def by_default(model_type):
     """Parametrize over the kinds of encoders; the others are exhaustive."""
     kinds = [
         pytest.param(kind, marks=[pytest.mark.exhaustive] * (kind != model_type))
-        for kind in ("bert", "xlnet", "deberta")
+        for kind in KINDS
     ]
     return pytest.mark.parametrize("config", kinds, indirect=True)
 

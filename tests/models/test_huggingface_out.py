@@ -12,6 +12,7 @@ from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
@@ -25,27 +26,33 @@ HEADS = {
 }
 
 
-@pytest.fixture(params=["bert", "xlnet", "deberta"])
-def encoder(request):
-    if request.param != "xlnet":
-        return {"bert": BertConfig, "deberta": DebertaConfig}[request.param](
-            vocab_size=30,
-            hidden_size=12,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=20,
-            max_position_embeddings=16,
-            initializer_range=0.3,
-            **({"position_buckets": 6} if request.param == "deberta" else {}),
-        )
-    return XLNetConfig(
+SHARED = {
+    "vocab_size": 30,
+    "hidden_size": 12,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 20,
+    "max_position_embeddings": 16,
+    "initializer_range": 0.3,
+}
+ENCODERS = {
+    "bert": BertConfig(**SHARED),
+    "deberta": DebertaConfig(**SHARED, position_buckets=6),
+    "modernbert": ModernBertConfig(**SHARED, local_attention=6),
+    "xlnet": XLNetConfig(
         vocab_size=30,
         d_model=12,
         n_layer=2,
         n_head=2,
         d_inner=20,
         initializer_range=0.3,
-    )
+    ),
+}
+
+
+@pytest.fixture(params=[*ENCODERS])
+def encoder(request):
+    return ENCODERS[request.param]
 
 
 def some_batch():
@@ -61,6 +68,13 @@ def some_batch():
     ]
     layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
     return fill(rows, max(LENGTHS), layout)
+
+
+def types_of(torch, encoder, batch):
+    """Return PyTorch's token types, where its model takes them."""
+    if encoder.model_type == "modernbert":
+        return {}
+    return {"token_type_ids": torch.tensor(batch["token_type_ids"])}
 
 
 def to_the_left(batch):
@@ -96,7 +110,7 @@ def test_a_network_opens_in_pytorch_with_the_same_logits(encoder, task, tmp_path
         theirs = model(
             torch.tensor(batch["input_ids"]),
             attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            **types_of(torch, encoder, batch),
         )
     real = batch["segment_ids"] > 0
     pairs = {
@@ -132,7 +146,7 @@ def test_several_labels_open_in_pytorch_with_the_same_probabilities(encoder, tmp
         theirs = model(
             torch.tensor(batch["input_ids"]),
             attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
+            **types_of(torch, encoder, batch),
             labels=gold,
         )
     wanted = torch.sigmoid(theirs.logits).numpy()
@@ -214,13 +228,12 @@ def test_an_encoder_alone_opens_as_the_plain_model(encoder, tmp_path):
     name = huggingface.write(tmp_path / "out", network, params)
     model = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
     assert type(model).__name__ == name
-    batch = some_batch()
+    batch = {name: array[:1] for name, array in some_batch().items()}
     with torch.no_grad():
         theirs = model(
-            torch.tensor(batch["input_ids"][:1]),
-            token_type_ids=torch.tensor(batch["token_type_ids"][:1]),
+            torch.tensor(batch["input_ids"]), **types_of(torch, encoder, batch)
         ).last_hidden_state
-    ours = network.hidden_states(params, batch)[-1][:1]
+    ours = network.hidden_states(params, batch)[-1]
     np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
 
 

@@ -11,6 +11,7 @@ import pytest
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.encoder import EncoderConfig
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.training import hardware
@@ -178,9 +179,17 @@ DEBERTA = DebertaConfig(
     intermediate_size=2048,
     embedding_size=128,
 )
+MODERNBERT = ModernBertConfig(
+    vocab_size=100,
+    hidden_size=512,
+    num_hidden_layers=2,
+    num_attention_heads=8,
+    intermediate_size=1024,
+)
+EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT]
 
 
-@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET, DEBERTA])
+@pytest.mark.parametrize("config", EVERY)
 def test_a_token_meets_every_entry_of_every_kernel(config):
     params = jax.eval_shape(Network(encoder=config, heads=()).init, jax.random.key(0))
     kernels = {
@@ -189,6 +198,7 @@ def test_a_token_meets_every_entry_of_every_kernel(config):
         if leaf.ndim >= 2 + ("layers" in jax.tree_util.keystr(path))
     }
     no_kernels = ("'word'", "'position'", "'token_type'", "'mask'", "'relative'")
+    no_kernels += ("_norms'",)
     per_batch = ("'position_key'", "'segment_key'", "_bias'")
     entries = sum(
         size
@@ -198,10 +208,18 @@ def test_a_token_meets_every_entry_of_every_kernel(config):
     assert flops_per_token(config, 0) == 6 * entries
 
 
-@pytest.mark.parametrize(("config", "pairs"), [(BERT, 2), (XLNET, 3), (DEBERTA, 4)])
+@pytest.mark.parametrize(
+    ("config", "pairs"), [(BERT, 2), (XLNET, 3), (DEBERTA, 4), (MODERNBERT, 2)]
+)
 def test_a_token_meets_every_token_it_looks_at(config, pairs):
-    more = flops_per_token(config, 130) - flops_per_token(config, 30)
+    more = flops_per_token(config, 120) - flops_per_token(config, 20)
     assert more == 3 * 2 * pairs * 100 * config.width * config.depth
+
+
+def test_a_token_meets_those_of_its_window():
+    """Beyond 129 tokens, only the first of two layers costs more."""
+    more = flops_per_token(MODERNBERT, 1129) - flops_per_token(MODERNBERT, 129)
+    assert more == 3 * 2 * 2 * 1000 * MODERNBERT.width
 
 
 def flops_by_xla(config, rows, length):
@@ -214,7 +232,7 @@ def flops_by_xla(config, rows, length):
     return compiled.cost_analysis()["flops"] / (rows * length)
 
 
-@pytest.mark.parametrize("config", [BERT, ELECTRA, XLNET, DEBERTA])
+@pytest.mark.parametrize("config", EVERY)
 def test_xla_counts_as_many_operations(config):
     rows, length = 4, 64
     wanted = flops_per_token(config, length) / 3

@@ -13,8 +13,8 @@ from flax import nnx
 from jax import Array
 
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.encoder import EncoderConfig
-from dicejax.models.layers import Dense
+from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
+from dicejax.models.layers import Dense, LayerNorm
 
 
 class HeadModule(Protocol):
@@ -95,6 +95,7 @@ def dense(
     *,
     dtype: jnp.dtype,
     rngs: nnx.Rngs,
+    bias: bool = True,
 ) -> Dense:
     """Return a dense layer of a head, in at least float32."""
     return Dense(
@@ -103,7 +104,56 @@ def dense(
         dtype=wide(dtype),
         scale=encoder.initializer_range,
         rngs=rngs,
+        bias=bias,
     )
+
+
+class Projection(nnx.Module):
+    """The dense layer, activation and norm of an `encoder.SequenceSummary`."""
+
+    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
+        self.settings, width = encoder.summary, encoder.width
+        epsilon, biased = self.settings.norm_epsilon, self.settings.bias
+        self.dense = (
+            dense(width, width, encoder, dtype=dtype, rngs=rngs, bias=biased)
+            if self.settings.projected
+            else None
+        )
+        self.norm = (
+            LayerNorm(
+                width,
+                epsilon=epsilon,
+                dtype=wide(dtype),
+                bias=self.settings.norm_bias,
+            )
+            if epsilon is not None
+            else None
+        )
+
+    def project(self, x: Array) -> Array:
+        """Map `[..., D]` to `[..., D]`."""
+        x = x if self.dense is None else self.dense(x)
+        name = self.settings.activation
+        x = x if name is None else ACTIVATIONS[name](x)
+        return x if self.norm is None else self.norm(x)
+
+
+class TokenStates(nnx.Module):
+    """What the classifiers of tokens see of the hidden states: `[B, T, D]`."""
+
+    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
+        self.projection = (
+            Projection(encoder, dtype=dtype, rngs=rngs)
+            if encoder.projects_tokens
+            else None
+        )
+        self.dropout_rate = encoder.head_dropout
+
+    def states(self, hidden: Array, rng: DropoutKeys | None) -> Array:
+        """Project where the encoder's heads do; `rng` switches dropout on."""
+        if self.projection is not None:
+            hidden = self.projection.project(hidden)
+        return dropout(hidden, self.dropout_rate, rng)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -117,15 +167,15 @@ class TokenHead(Head):
         return TokenClassifier(self, encoder, dtype=dtype, rngs=rngs)
 
 
-class TokenClassifier(nnx.Module):
+class TokenClassifier(TokenStates):
     """Dropout and one dense layer: `[B, T, D] -> [B, T, C]`."""
 
     def __init__(self, head: TokenHead, encoder: EncoderConfig, *, dtype, rngs):
+        super().__init__(encoder, dtype=dtype, rngs=rngs)
         self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
-        self.dropout_rate = encoder.head_dropout
 
     def __call__(
         self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the logits; `rng` switches dropout on."""
-        return self.dense(dropout(hidden, self.dropout_rate, rng))
+        return self.dense(self.states(hidden, rng))

@@ -13,7 +13,7 @@ from jax import Array
 
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.heads.head import Head, dense, wide
+from dicejax.models.heads.head import Head, Projection, dense, wide
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -97,31 +97,15 @@ class AnswerabilityClassifier(nnx.Module):
         return self.out(activate(self.dense(self.summary(hidden, batch, rng))))[..., 0]
 
 
-class Summarizer(nnx.Module):
+class Summarizer(Projection):
     """The `encoder.SequenceSummary` of each sequence: `[B, D]` or `[B, S, D]`."""
-
-    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
-        self.settings = encoder.summary
-        width = encoder.width
-        self.dense = (
-            dense(width, width, encoder, dtype=dtype, rngs=rngs)
-            if self.settings.projected
-            else None
-        )
 
     def __call__(
         self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> Array:
         """Return the vectors; `rng` switches dropout on."""
-        vector = dropout(
-            summary_state(hidden, batch, self.settings.position),
-            self.settings.dropout_before,
-            rng,
-        )
-        if self.dense is not None:
-            vector = self.dense(vector)
-        name = self.settings.activation
-        return vector if name is None else ACTIVATIONS[name](vector)
+        vector = summary_state(hidden, batch, self.settings.position)
+        return self.project(dropout(vector, self.settings.dropout_before, rng))
 
 
 def summary_state(

@@ -13,7 +13,7 @@ from jax import Array, lax
 
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.heads.head import Head, dense, wide
+from dicejax.models.heads.head import Head, TokenStates, dense, wide
 from dicejax.models.heads.sequences import require_activation, segment_masks
 from dicejax.models.layers import matmul
 
@@ -64,20 +64,20 @@ class StartEndHead(Head):
         return StartEnd(self, encoder, dtype=dtype, rngs=rngs)
 
 
-class StartEnd(nnx.Module):
+class StartEnd(TokenStates):
     """One dense layer for both ends, the starts of all kinds first."""
 
     def __init__(self, head: StartEndHead, encoder: EncoderConfig, *, dtype, rngs):
+        super().__init__(encoder, dtype=dtype, rngs=rngs)
         outputs = 2 * head.classes
         self.dense = dense(encoder.width, outputs, encoder, dtype=dtype, rngs=rngs)
-        self.dropout_rate = encoder.head_dropout
         self.head = head
 
     def __call__(
         self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
     ) -> dict[str, Array]:
         """Return the logits by end; `rng` switches dropout on."""
-        both = self.dense(dropout(hidden, self.dropout_rate, rng))
+        both = self.dense(self.states(hidden, rng))
         ends = dict(zip(("start", "end"), jnp.split(both, 2, axis=-1), strict=True))
         if self.head.classes == 1:
             ends = {name: logits[..., 0] for name, logits in ends.items()}

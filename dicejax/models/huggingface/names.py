@@ -1,8 +1,9 @@
 """Hugging Face's names of the tensors and classes of each architecture.
 
 A name on the left is a checkpoint's, without the prefix of a task model and without
-".weight" and ".bias"; `{n}` is the number of a layer. On the right is the place in our
-parameters, where layers are stacked along a leading axis.
+".weight" and ".bias"; `{n}` is the number of a layer, `{next}` of the one behind it. On
+the right is the place in our parameters, where layers are stacked along a leading axis;
+or several places, "layers/query+key+value", that share a tensor in equal parts.
 """
 
 from __future__ import annotations
@@ -74,6 +75,18 @@ _DEBERTA_ENCODER = {
     "encoder.layer.{n}.attention.self.pos_query_proj": "layers/position_query",
 }
 _POOLED = {"pooler.dense": "summary/dense", "classifier": "dense"}
+_MODERNBERT_ENCODER = {
+    "embeddings.tok_embeddings": "embeddings/word",
+    "embeddings.norm": "embeddings/norm",
+    # The first layer has no norm in front of its attention.
+    "layers.{next}.attn_norm": "attention_norms",
+    "layers.{n}.attn.Wqkv": "layers/query+key+value",
+    "layers.{n}.attn.Wo": "layers/attention_output",
+    "layers.{n}.mlp_norm": "layers/output_norm",
+    "layers.{n}.mlp.Wi": "layers/intermediate+gate",
+    "layers.{n}.mlp.Wo": "layers/output",
+    "final_norm": "final_norm",
+}
 _TOKENS = {"classifier": "dense"}
 _SPANS = {"qa_outputs": "dense"}
 _ANSWER = {
@@ -83,6 +96,11 @@ _ANSWER = {
     "end_logits.dense_1": "end/out",
     "answer_class.dense_0": "impossible/dense",
     "answer_class.dense_1": "impossible/out",
+}
+_PROJECTED = {
+    "head.dense": "projection/dense",
+    "head.norm": "projection/norm",
+    "classifier": "dense",
 }
 _TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dense"}
 
@@ -104,6 +122,11 @@ class Family:
     encoder: Mapping[str, str]
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
     pools: bool = False
+
+    @property
+    def task_classes(self) -> set[str]:
+        """The PyTorch classes with any of the heads."""
+        return {self.classes + suffix for _, suffix in self.heads.values()}
 
     def task_class(self, head: Head) -> str | None:
         """Return the PyTorch class with this head, or None."""
@@ -144,6 +167,20 @@ FAMILIES: Mapping[str, Family] = {
         spans="ForQuestionAnsweringSimple",
         more={AnswerHead: (_ANSWER, "ForQuestionAnswering")},
     ),
+    "modernbert": _family(
+        "ModernBert",
+        "model.",
+        _MODERNBERT_ENCODER,
+        {
+            "head.dense": "summary/dense",
+            "head.norm": "summary/norm",
+            "classifier": "dense",
+        },
+        more={
+            TokenHead: (_PROJECTED, "ForTokenClassification"),
+            StartEndHead: (_PROJECTED, "ForQuestionAnswering"),
+        },
+    ),
 }
 
 
@@ -167,7 +204,7 @@ UNUSED = re.compile(
     r"^(pooler|cls|classifier|qa_outputs|lm_head|lm_loss|sequence_summary|logits_proj"
     r"|start_logits|end_logits|answer_class|discriminator_predictions"
     r"|generator_predictions|generator_lm_head|lm_predictions|mask_predictions|score"
-    r"|dropout)\b|^embeddings\.position_embeddings\b"
+    r"|dropout|head|decoder)\b|^embeddings\.position_embeddings\b"
     r"|(^|\.)position_ids$|(^|\.)token_type_ids$"
 )
 
@@ -181,12 +218,16 @@ class Tensor:
       shape: in the checkpoint.
       path: keys that lead to the array in our parameters.
       layer: its index along the array's leading axis; None: the tensor is the array.
+      part: which of the equal parts of the tensor's first axis the array is.
+      parts: how many parts there are.
     """
 
     name: str
     shape: tuple[int, ...]
     path: tuple[str, ...]
     layer: int | None = None
+    part: int = 0
+    parts: int = 1
 
     @property
     def transposed(self) -> bool:
@@ -194,9 +235,15 @@ class Tensor:
         return self.path[-1] == "kernel"
 
     def to_checkpoint(self, array: np.ndarray) -> np.ndarray:
-        """Return the tensor that our array holds, as the checkpoint has it."""
+        """Return the tensor that our array holds, or its part, as the checkpoint's."""
         part = array if self.layer is None else array[self.layer]
         return np.ascontiguousarray(part.T if self.transposed else part)
+
+    def from_checkpoint(self, tensor: np.ndarray) -> np.ndarray:
+        """Return our array, or a layer of it, of the checkpoint's tensor."""
+        if self.parts > 1:
+            tensor = np.split(tensor, self.parts)[self.part]
+        return tensor.T if self.transposed else tensor
 
 
 def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Tensor]:
@@ -208,29 +255,39 @@ def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Ten
         as wide as its embeddings projects nothing.
     """
     for theirs, place in names.items():
-        path = tuple(place.split("/"))
-        found = _at(params, path)
-        if found is None:
-            continue
-        if not isinstance(found, Mapping):
-            yield from _spread(theirs, path, found.shape)
-            continue
-        for ours, array in found.items():
-            suffix = ".bias" if ours == "bias" else ".weight"
-            yield from _spread(theirs + suffix, (*path, ours), array.shape)
+        *above, last = place.split("/")
+        shared = last.split("+")
+        for part, own in enumerate(shared):
+            path = (*above, own)
+            for tensor in _of_place(theirs, path, _at(params, path)):
+                size = (tensor.shape[0] * len(shared), *tensor.shape[1:])
+                yield dataclasses.replace(
+                    tensor, shape=size, part=part, parts=len(shared)
+                )
+
+
+def _of_place(theirs: str, path: tuple[str, ...], found: Any) -> Iterator[Tensor]:
+    if found is None:
+        return
+    if not isinstance(found, Mapping):
+        yield from _spread(theirs, path, found.shape)
+        return
+    for ours, array in found.items():
+        suffix = ".bias" if ours == "bias" else ".weight"
+        yield from _spread(theirs + suffix, (*path, ours), array.shape)
 
 
 def _spread(
     name: str, path: tuple[str, ...], shape: tuple[int, ...]
 ) -> Iterator[Tensor]:
-    stacked = "{n}" in name
+    stacked = "{" in name
     own = shape[1:] if stacked else shape
     own = own[::-1] if path[-1] == "kernel" else own
     if not stacked:
         yield Tensor(name, own, path)
         return
     for layer in range(shape[0]):
-        yield Tensor(name.format(n=layer), own, path, layer)
+        yield Tensor(name.format(n=layer, next=layer + 1), own, path, layer)
 
 
 def _at(params: Any, path: tuple[str, ...]) -> Any:

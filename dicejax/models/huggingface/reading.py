@@ -17,7 +17,12 @@ from safetensors import SafetensorError, safe_open
 
 from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
-from dicejax.models import bert, deberta, xlnet  # noqa: F401 - define their architectures
+from dicejax.models import (  # noqa: F401 - define their architectures
+    bert,
+    deberta,
+    modernbert,
+    xlnet,
+)
 from dicejax.models.encoder import EncoderConfig, encoder_configs
 from dicejax.models.heads import SequenceHead, TokenHead
 from dicejax.models.huggingface.names import UNUSED, Tensor, family_of, tensors
@@ -272,7 +277,7 @@ def read_weights(
     }
     of_heads = {tensor.name for every in heads.values() for tensor in every}
     known = {tensor.name for tensor in wanted} | of_heads
-    problems = list(_misfits(wanted, found)) + [
+    problems = list(dict.fromkeys(_misfits(wanted, found))) + [
         f"unexpected {name} {one.shape}"
         for name, one in found.items()
         if name not in known and not UNUSED.search(name)
@@ -307,20 +312,26 @@ def _other_meanings(
     labels: Sequence[str] | None,
 ) -> dict[str, str]:
     """Return a note for each head whose shapes fit, but whose outputs mean others."""
-    heads = [
-        (name, head)
-        for name, head in network.heads
-        if isinstance(head, SequenceHead | TokenHead) and name in fitting
-    ]
+    heads = [(name, head) for name, head in network.heads if name in fitting]
     if not heads:
         return {}
     file = folder / CONFIG
     config = read_json(file)
     problem, names = config.get("problem_type"), _label_names(config)
+    family = family_of(network.encoder)
     notes = {}
     for name, head in heads:
-        found = ""
-        if isinstance(head, SequenceHead) and problem not in (None, problem_type(head)):
+        found, own = "", family.task_class(head)
+        other = family.task_classes & set(config.get("architectures") or ())
+        # ModernBERT's heads have the same tensors whatever they are for.
+        if other and own not in other:
+            found = f"architectures names {', '.join(other)}, the task's is {own}"
+        elif not isinstance(head, SequenceHead | TokenHead):
+            continue
+        elif isinstance(head, SequenceHead) and problem not in (
+            None,
+            problem_type(head),
+        ):
             own = problem_type(head)
             found = f"problem_type is {shown(problem)}, the task's is {own!r}"
         elif labels is not None and names not in (None, list(labels)):
@@ -362,8 +373,7 @@ def _assemble(wanted: Iterable[Tensor], found: Mapping[str, np.ndarray]) -> Para
     """Put tensors in place: kernels transposed to [in, out], layers stacked."""
     layers: dict[tuple[str, ...], dict[int | None, np.ndarray]] = {}
     for tensor in wanted:
-        array = np.asarray(found[tensor.name], np.float32)
-        array = array.T if tensor.transposed else array
+        array = tensor.from_checkpoint(np.asarray(found[tensor.name], np.float32))
         layers.setdefault(tensor.path, {})[tensor.layer] = array
     params: Params = {}
     for path, parts in layers.items():

@@ -182,7 +182,9 @@ def checkpoint(
             # BERT's pooler belongs to the encoder there, to the head here.
             is_theirs = family.pools and tensor.name.startswith("pooler.")
             own = prefix if is_theirs else before
-            found[own + tensor.name] = tensor.to_checkpoint(array)
+            parts = [found[own + tensor.name]] if own + tensor.name in found else []
+            parts.append(tensor.to_checkpoint(array))
+            found[own + tensor.name] = np.concatenate(parts)
     return found
 
 

@@ -1,0 +1,166 @@
+"""ModernBERT: windows by blocks vs. by mask, both spellings, invalid settings."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from dicejax.data.pack import BatchLayout, fill
+from dicejax.errors import InputError
+from dicejax.models.attention import attend, attend_near, segment_mask, within
+from dicejax.models.huggingface import config_from
+from dicejax.models.modernbert import BLOCKS_FROM, ModernBertConfig, block_of
+
+from .small import drawn, network_of, quickly
+
+SMALL = ModernBertConfig(
+    vocab_size=50,
+    hidden_size=16,
+    num_hidden_layers=4,
+    num_attention_heads=2,
+    intermediate_size=20,
+    local_attention=6,
+)
+
+
+def rows(length, seed=0):
+    """Draw query, key and value, and segments with padding on both sides."""
+    rng = np.random.default_rng(seed)
+    arrays = rng.normal(size=(4, 2, length, 2, 3)).astype(np.float32)
+    sizes = rng.multinomial(length, np.ones(5) / 5, size=2)
+    segments = np.stack([np.repeat([0, 1, 2, 3, 0], size) for size in sizes])
+    return arrays, segments
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "block"),
+    [(37, 3, 3), (37, 3, 5), (24, 4, 4), (5, 9, 9), (9, 1, 4), (7, 0, 1)],
+)
+def test_windows_by_blocks_are_those_of_the_mask(length, window, block):
+    (*arrays, cotangent), segments = rows(length)
+    near = np.abs(np.arange(length)[:, None] - np.arange(length)) <= window
+    np.testing.assert_array_equal(within(window, length), near)
+    mask = segment_mask(segments) & near
+
+    def blocks(*arrays):
+        return attend_near(*arrays, segment_ids=segments, window=window, block=block)
+
+    def plain(*arrays):
+        return attend(*arrays, mask)
+
+    @quickly
+    def both(arrays, cotangent):
+        found = []
+        for function in (blocks, plain):
+            out, pull = jax.vjp(function, *arrays)
+            found.append((out, *pull(cotangent)))
+        return found
+
+    for got, wanted in zip(*both(arrays, cotangent), strict=True):
+        np.testing.assert_allclose(got, wanted, atol=1e-5)
+
+
+def test_a_window_costs_what_a_window_costs():
+    """Operations by XLA's count: linear in the length, not its square."""
+
+    def operations(length):
+        shape = jax.ShapeDtypeStruct((1, length, 2, 8), jnp.float32)
+        ids = jax.ShapeDtypeStruct((1, length), jnp.int32)
+        run = jax.jit(
+            lambda q, k, v, ids: attend_near(
+                q, k, v, segment_ids=ids, window=64, block=64
+            )
+        )
+        compiled = run.lower(shape, shape, shape, ids).compile()
+        return compiled.cost_analysis()["flops"]
+
+    assert operations(8192) < 8.5 * operations(1024)
+
+
+@pytest.fixture
+def long_rows():
+    """Return sentences alone, and in one row that is computed by blocks."""
+    lengths = (1, 2, 3, 7, 64, 65, 130)
+    width = BLOCKS_FROM * block_of(SMALL.window) + 23
+    assert sum(lengths) <= width
+    rng = np.random.default_rng(0)
+    examples = [{"input_ids": rng.integers(1, 50, n)} for n in lengths]
+    layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
+    examples = [e | {"token_type_ids": 0 * e["input_ids"]} for e in examples]
+    alone = fill([[example] for example in examples], max(lengths), layout)
+    return lengths, alone, fill([examples], width, layout)
+
+
+def test_long_packed_rows_are_the_unpacked_ones(long_rows):
+    lengths, alone, packed = long_rows
+    network = network_of(SMALL)
+    params = drawn(network)
+    apply = quickly(lambda batch: network.apply(params, batch)["tags"])
+    wanted, got = apply(alone), apply(packed)
+    start = 0
+    for row, length in enumerate(lengths):
+        here = got[0, start : start + length]
+        np.testing.assert_allclose(here, wanted[row, :length], atol=1e-5)
+        start += length
+
+
+def test_dropout_of_long_rows_is_that_of_each_row(long_rows):
+    """A row drops the same in any batch, its blocks not the same as each other."""
+    batch = long_rows[2]
+    network = network_of(dataclasses.replace(SMALL, attention_dropout=0.3))
+    params = drawn(network)
+    apply = quickly(lambda batch, key: network.apply(params, batch, key)["tags"])
+    twice = {name: np.concatenate([array] * 2) for name, array in batch.items()}
+    one, two = (apply(b, jax.random.key(0)) for b in (batch, twice))
+    np.testing.assert_allclose(one[0], two[0], atol=1e-6)
+    assert np.abs(two[0] - two[1]).max() > 1e-2
+
+
+OLD = {
+    "global_attn_every_n_layers": 2,
+    "global_rope_theta": 160000.0,
+    "local_rope_theta": 9000.0,
+}
+NEW = {
+    "layer_types": ["full_attention", "sliding_attention"] * 2,
+    "rope_parameters": {
+        "full_attention": {"rope_type": "default", "rope_theta": 160000.0},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 9000.0},
+    },
+}
+
+
+def test_both_spellings_say_the_same():
+    base = {"model_type": "modernbert", "num_hidden_layers": 4}
+    old, new = (config_from(base | words) for words in (OLD, NEW))
+    for config in (old, new):
+        assert config.full_layers == (True, False, True, False)
+        assert (config.global_rope_theta, config.local_rope_theta) == (160e3, 9e3)
+    assert hash(new) == hash(dataclasses.replace(new))
+    # The regular pattern is one architecture, whichever words say it.
+    regular = base | {"layer_types": ["full_attention"] + ["sliding_attention"] * 2}
+    regular["layer_types"] += ["full_attention"]
+    assert config_from(regular) == config_from(base)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"layer_types": ["full_attention"]}, "layer_types is .*; want 22 times 'full"),
+        ({"layer_types": ["causal"] * 22}, "or 'sliding_attention'"),
+        ({"hidden_size": 36}, "hidden_size 36 is not a multiple of twice num_att"),
+        ({"hidden_activation": "gelu_9"}, "hidden_activation is 'gelu_9'; supported"),
+        ({"classifier_pooling": "last"}, "classifier_pooling is 'last'; supported"),
+        ({"rope_scaling": {"factor": 2.0}}, "rope_scaling is .*; supported: null"),
+        ({"rope_parameters": [1]}, "rope_parameters is .*; want an object"),
+        (
+            {"rope_parameters": {"full_attention": {"rope_type": "yarn"}}},
+            "for full_attention; supported: rope_type 'default'",
+        ),
+    ],
+)
+def test_what_is_not_followed_is_refused_by_name(settings, message):
+    with pytest.raises(InputError, match=message):
+        config_from({"model_type": "modernbert"} | settings)
