@@ -70,7 +70,7 @@ def outcome(name: str, out: Path, output: str) -> object:
     if name == "resume":
         try:
             return end(out)
-        except json.JSONDecodeError:  # a damaged record of before stays as it is
+        except (ValueError, AttributeError):  # a damaged record of before stays
             return (out / "metrics.jsonl").read_bytes()
     made = out.parent / "made"
     return output, {
