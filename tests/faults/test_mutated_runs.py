@@ -4,7 +4,6 @@ Where scores differ, a line names the file that has changed.
 """
 
 import hashlib
-import json
 import random
 import re
 import signal
