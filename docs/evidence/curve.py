@@ -115,6 +115,11 @@ def finished() -> list[Cell]:
     ]
 
 
+def learnt(loss: str, cells: Sequence[Cell]) -> list[Cell]:
+    """Return the cells in which a loss has learnt anything."""
+    return [one for one in cells if one.has_learnt(loss)]
+
+
 def combined(
     loss: str, cells: Sequence[Cell], weights: Sequence[float]
 ) -> CrossedDifference:
@@ -204,7 +209,7 @@ def _cells_of(row: Row) -> list[str]:
 
 
 def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
-    found = {loss: [one for one in cells if one.has_learnt(loss)] for loss in LOSSES}
+    found = {loss: learnt(loss, cells) for loss in LOSSES}
     found = {loss: some for loss, some in found.items() if len(some) > 1}
     if not found:
         return
@@ -237,7 +242,7 @@ def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
 def _both_slopes(cells: Sequence[Cell]) -> Iterator[str]:
     lines = []
     for loss in LOSSES:
-        some = [one for one in cells if one.has_learnt(loss)]
+        some = learnt(loss, cells)
         if len(some) > 3:
             _, *weights = coefficients(some, with_sentences=True)
             both = [combined(loss, some, one) for one in weights]
@@ -270,9 +275,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
     margin = 100 * MARGIN
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
     for number, loss in enumerate(LOSSES):
-        some = sorted(
-            (one for one in cells if one.has_learnt(loss)), key=lambda one: one.updates
-        )
+        some = sorted(learnt(loss, cells), key=lambda one: one.updates)
         at = [one.updates * 1.03 ** (number - 2) for one in some]
         gains = [one.row(loss).against.crossed for one in some]
         means = np.array([100 * one.mean for one in gains])
