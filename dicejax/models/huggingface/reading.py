@@ -332,8 +332,8 @@ def _other_meanings(
             None,
             problem_type(head),
         ):
-            own = problem_type(head)
-            found = f"problem_type is {shown(problem)}, the task's is {own!r}"
+            wanted = problem_type(head)
+            found = f"problem_type is {shown(problem)}, the task's is {wanted!r}"
         elif labels is not None and names not in (None, list(labels)):
             few = [", ".join(map(shown, some[:5])) for some in (names, labels)]
             found = f"labels are {few[0]}, the data's in this order {few[1]}"
