@@ -11,6 +11,7 @@ from dicejax.data import sources
 from dicejax.tasks import QuestionAnswering, Tagging
 
 from .. import tiny
+from ..data import saved
 from .commands import called
 from .mutations import mutate
 
@@ -29,21 +30,46 @@ def columns() -> str:
     return "label\ttext\n" + "".join(rows)
 
 
+def files_in(folder):
+    """Return the files below a folder, in the order of their names."""
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def packed(path):
+    """Write a file compressed by gzip."""
+    path.write_bytes(gzip.compress(CONLL.encode()))
+
+
+def brat(path):
+    """Write documents with their annotations in files beside them."""
+    path.mkdir()
+    for number in range(10):
+        (path / f"{number}.txt").write_text("Anna met Bo,\r\nwho left.")
+        lines = "T1\tPER 0 4\tAnna\nR1\tmet Arg1:T1 Arg2:T2\nT2\tPER 9 11\tBo\n"
+        (path / f"{number}.ann").write_text(lines)
+
+
+def lines(*records):
+    """Return the records as JSON lines, ten times."""
+    return "".join(f"{json.dumps(one)}\n" for one in records) * 10
+
+
 CONLL = tiny.conll(sources.ConllFiles(dir="."), Tagging())
 SQUAD = tiny.squad(None, QuestionAnswering())
-JSON_TEXTS = '{"text": "so fine", "label": 1}\n{"text": "so dull", "label": 0}\n' * 10
-JSON_LABELS = (
-    '{"text": "so fine", "labels": ["a", "b"]}\n{"text": "so dull", "labels": []}\n'
-) * 10
-JSON_SENTENCES = (
-    '{"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}\n'
-    '{"text": "Bo left.", "entities": [{"start": 0, "end": 2, "label": "PER"}]}\n'
-) * 10
+PLACE = {"start": 0, "end": 2}
+STUDIO = {
+    "data": {"text": "Bo left."},
+    "annotations": [
+        {"result": [{"type": "labels", "value": PLACE | {"labels": ["A"]}}]}
+    ],
+}
 CSV = 'text,label\n"it said ""so"", and\nleft",a\nso dull,b\n' + "so fine,a\n" * 18
-# File, text, source, task, and the kind of `dicejax init` that reads it.
+TEXT = ("Classification", "classification")
+# Of each format: a file or folder and what it holds or what writes it, the source,
+# the task, and the kind of `dicejax init` that reads it.
 FORMATS = {
     "conll": ("data.txt", CONLL, "ConllFiles", "Tagging", "ner"),
-    "packed": ("data.txt.gz", CONLL, "ConllFiles", "Tagging", "ner"),
+    "packed": ("data.txt.gz", packed, "ConllFiles", "Tagging", "ner"),
     "words": (
         *("data.txt", tiny.words(None, None), "WordLabelFiles", "WordTagging"),
         "pos",
@@ -58,33 +84,54 @@ FORMATS = {
     ),
     "bert-mrc": ("data.json", queries(), "BertMrcFiles", "Tagging", None),
     "squad": ("data.json", SQUAD, "SquadFiles", "QuestionAnswering", "qa"),
-    "columns": (
-        *("data.tsv", columns(), "TabSeparatedFiles", "Classification"),
-        "classification",
-    ),
-    "csv": ("data.csv", CSV, "CsvFiles", "Classification", "classification"),
+    "columns": ("data.tsv", columns(), "TabSeparatedFiles", *TEXT),
+    "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
     "json-texts": (
-        *("data.jsonl", JSON_TEXTS, "JsonTexts", "Classification"),
-        "classification",
+        "data.jsonl",
+        lines({"text": "so fine", "label": 1}, {"text": "so dull", "label": 0}),
+        *("JsonTexts", *TEXT),
     ),
     "json-labels": (
-        *("data.jsonl", JSON_LABELS, "JsonMultiLabelTexts"),
-        *("MultiLabelClassification", "classification"),
+        "data.jsonl",
+        lines({"text": "fine", "labels": ["a", "b"]}, {"text": "dull", "labels": []}),
+        *("JsonMultiLabelTexts", "MultiLabelClassification", "classification"),
     ),
-    "json-sentences": ("data.jsonl", JSON_SENTENCES, "JsonSentences", "Tagging", "ner"),
-    "label-first": (
-        *("data.txt", tiny.label_first(None, None), "LabelFirstFiles"),
-        *("Classification", "classification"),
+    "json-sentences": (
+        "data.jsonl",
+        lines({"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}),
+        *("JsonSentences", "Tagging", "ner"),
     ),
+    "annotations": (
+        "data.jsonl",
+        lines(
+            {"text": "Bo left.", "spans": [PLACE | {"label": "A"}]},
+            ["Bo left.", {"entities": [[0, 2, "A"]]}],
+            {"text": "Bo left.", "label": [PLACE | {"labels": ["A"]}]},
+        ),
+        *("JsonSentences", "Tagging", "ner"),
+    ),
+    "label-studio": (
+        *("data.json", json.dumps([STUDIO] * 20), "JsonSentences", "Tagging", "ner"),
+    ),
+    "brat": ("corpus", brat, "JsonSentences", "Tagging", "ner"),
+    "saved": (
+        "corpus",
+        lambda path: saved.save_to_disk(path, saved.sentences(20), saved.NER, 2),
+        *("JsonSentences", "Tagging", "ner"),
+    ),
+    "parquet": (
+        "data.parquet",
+        lambda path: saved.to_parquet(path, saved.questions(20), saved.READING),
+        *("SquadFiles", "QuestionAnswering", "qa"),
+    ),
+    "label-first": ("data.txt", tiny.label_first(None, None), "LabelFirstFiles", *TEXT),
 }
 
 
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.usefixtures("reading_only")
 def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsys):
-    file, text, source, task, kind = FORMATS[name]
-    content = text.encode()
-    whole = gzip.compress(content) if file.endswith(".gz") else content
+    file, content, source, task, kind = FORMATS[name]
     folder = tmp_path / "data"
     small = experiment(folder, file, source=source, task=task)
     skip = ["--data.on_error", "skip"]
@@ -99,10 +146,14 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
     for number in range(1000 if request.config.getoption("exhaustive") else 7):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        (folder / file).write_bytes(whole)
+        if isinstance(content, str):
+            (folder / file).write_text(content, encoding="utf-8")
+        else:
+            content(folder / file)
         done = "nothing"
         if number:
-            done = mutate(folder / file, random.Random(f"{name} {number}"))
+            rng = random.Random(f"{name} {number}")
+            done = mutate(rng.choice(files_in(folder)), rng)
         # Each mutation is read by one command, the intact file by all of them.
         for argv in commands if not number else [commands[number % len(commands)]]:
             found = called(argv, capsys)
