@@ -80,7 +80,7 @@ class Settings:
     model: Annotated[
         tyro.conf.Positional[Path | None], tyro.conf.arg(metavar="MODEL_FOLDER")
     ] = None
-    kind: Literal["bert", "deberta"] = "bert"
+    kind: Literal["bert", "deberta", "modernbert"] = "bert"
     layers: int = 6
     width: int = 384
     heads: int = 12
@@ -183,14 +183,17 @@ def torch_steps(
     call = torch.compile(model) if settings.torch_compile else model
     optimizer = torch.optim.AdamW(model.parameters(), 5e-5, fused=True)
     arrays = batch_of(huggingface.read_config(folder), settings.batch, settings.length)
+    names = {
+        "input_ids": "input_ids",
+        "attention_mask": "segment_ids",
+        "token_type_ids": "token_type_ids",
+        "labels": "tags",
+    }
+    if model.config.model_type == "modernbert":  # it has no token types
+        del names["token_type_ids"]
     inputs = {
-        ours: torch.tensor(arrays[name], dtype=torch.long, device=device)
-        for ours, name in {
-            "input_ids": "input_ids",
-            "attention_mask": "segment_ids",
-            "token_type_ids": "token_type_ids",
-            "labels": "tags",
-        }.items()
+        theirs: torch.tensor(arrays[ours], dtype=torch.long, device=device)
+        for theirs, ours in names.items()
     }
 
     def take(steps: int) -> None:
@@ -355,14 +358,18 @@ def show(console: Console, title: str, rows: list[dict[str, Any]]) -> None:
 
 def random_folder(settings: Settings, folder: Path) -> Path:
     """Write a model of the kind and the size that the flags give."""
-    kinds = {"bert": BertConfig, "deberta": DebertaConfig}
-    config = kinds[settings.kind](
-        vocab_size=30522,
-        hidden_size=settings.width,
-        num_hidden_layers=settings.layers,
-        num_attention_heads=settings.heads,
-        intermediate_size=4 * settings.width,
-    )
+    sizes = {
+        "hidden_size": settings.width,
+        "num_hidden_layers": settings.layers,
+        "num_attention_heads": settings.heads,
+    }
+    config: EncoderConfig
+    if settings.kind == "modernbert":
+        config = ModernBertConfig(**sizes, intermediate_size=3 * settings.width // 2)
+    else:
+        kind = {"bert": BertConfig, "deberta": DebertaConfig}[settings.kind]
+        wide = 4 * settings.width
+        config = kind(**sizes, vocab_size=30522, intermediate_size=wide)
     network = network_of(config)
     params = jax.jit(network.init)(jax.random.key(0))
     huggingface.write(folder / "model", network, params)

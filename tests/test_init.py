@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 
+import jax
 import pytest
 
 from dicejax import config
@@ -321,16 +322,18 @@ def test_names_are_data_and_no_code(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "model"),
+    ("text", "on_cpu", "on_gpu"),
     [
-        ("the cat sat on a mat", "bert-base-cased"),
-        ("他去台湾了", "bert-base-chinese"),
-        ("Die Straße läuft über grüne Hügel", "bert-base-multilingual-cased"),
-        ("кошка сидит", "bert-base-multilingual-cased"),
+        ("the cat sat on a mat", "bert-base-cased", "answerdotai/ModernBERT-base"),
+        ("他去台湾了", *2 * ["bert-base-chinese"]),
+        ("Die Straße läuft über grüne Hügel", *2 * ["bert-base-multilingual-cased"]),
+        ("кошка сидит", *2 * ["bert-base-multilingual-cased"]),
     ],
 )
-def test_the_encoder_is_of_the_script(text, model):
-    assert starter._pretrained([text]) == model
+def test_the_encoder_is_of_the_script_and_the_device(text, on_cpu, on_gpu, monkeypatch):
+    assert starter._pretrained([text]) == on_cpu
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert starter._pretrained([text]) == on_gpu
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):

@@ -8,6 +8,7 @@ import math
 import unicodedata
 from collections.abc import Iterable
 
+import jax
 import jinja2
 
 from dicejax.analysis.formats import Kind
@@ -132,7 +133,11 @@ def _losses(
 
 
 def _pretrained(texts: Iterable[str]) -> str:
-    """Return a hub id by the script of most letters."""
+    """Return a hub id by the script of most letters and by the device.
+
+    Of the same size, ModernBERT is the better one, but for English alone, and large for
+    a CPU. Of mmBERT, for other languages, the hub holds pickles.
+    """
     letters = [c for text in texts for c in text if c.isalpha()][:20_000]
     names = [unicodedata.name(c, "?") for c in letters]
     han = sum(name.startswith("CJK") for name in names)
@@ -144,7 +149,9 @@ def _pretrained(texts: Iterable[str]) -> str:
         letters
     ):
         return "bert-base-multilingual-cased"
-    return "bert-base-cased"
+    if jax.default_backend() == "cpu":
+        return "bert-base-cased"
+    return "answerdotai/ModernBERT-base"
 
 
 TOLD = {

@@ -112,3 +112,34 @@ def test_words_follow_a_space_as_in_pretraining(folder, texts):
     assert [piece for piece in pieces if piece.startswith("Ġ")] == pieces[1:-1]
     raw = tokenize.encode_texts(tokenize.read(folder, words=False), ["the city"])
     assert tokenizer.id_to_token(int(raw[0].ids[1])) == "the"
+
+
+def test_words_follow_a_space_in_pieces_like_gemmas(texts, tmp_path):
+    """mmBERT has Gemma 2's tokenizer: "▁" for spaces, bytes for what it never saw."""
+    special = ["<pad>", "<eos>", "<bos>", "<unk>"]
+    learnt = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    learnt.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000,
+        special_tokens=special + [f"<0x{number:02X}>" for number in range(256)],
+        limit_alphabet=80,
+        show_progress=False,
+    )
+    spaced = (f"▁{word}" for text in texts[:300] for word in text.split())
+    learnt.train_from_iterator(spaced, trainer)
+    learnt.normalizer = normalizers.Replace(" ", "▁")
+    learnt.post_processor = processors.TemplateProcessing(
+        single="<bos> $A <eos>", special_tokens=[("<bos>", 2), ("<eos>", 1)]
+    )
+    learnt.save(str(tmp_path / "tokenizer.json"))
+    sentences = [text.split() for text in texts if text.split() and "▁" not in text]
+    sentences = [words for words in sentences[:1000] if "<unk>" not in words]
+    found = tokenize.encode(tokenize.read(tmp_path), sentences)
+    for words, encoded in zip(sentences, found, strict=True):
+        assert encoded.ids.tolist() == learnt.encode(f" {' '.join(words)}").ids
+        first = encoded.first_pieces(len(words))
+        assert (encoded.words[first] == np.arange(len(words))).all()
+        longest = [
+            encoded.offsets[encoded.words == n, 1].max() for n in range(len(words))
+        ]
+        assert longest == [len(word) for word in words]

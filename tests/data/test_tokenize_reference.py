@@ -82,11 +82,14 @@ def test_xlnet_on_many_texts(data_folder):
 def deberta(data_folder, tmp_path_factory):
     """Return a folder as those of DeBERTa, and texts."""
     folder = tmp_path_factory.mktemp("deberta")
-    texts = [p["context"] for p in squad(data_folder)]
+    paragraphs = squad(data_folder)
+    texts = [p["context"] for p in paragraphs]
+    questions = [qa["question"] for p in paragraphs for qa in p["qas"]][:7000]
     (folder / "spm.model").write_bytes(made.trained_sentencepiece(texts[::3], 1000))
     settings = {"do_lower_case": False, "vocab_type": "spm"}
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    return folder, [*texts, *cluener(data_folder), *filter(None, made.TEXTS[:-3])]
+    others = [*cluener(data_folder), *questions, *filter(None, made.TEXTS[:-3])]
+    return folder, texts + others
 
 
 def test_deberta_splits_as_sentencepiece_does(deberta):
@@ -101,7 +104,7 @@ def test_deberta_splits_as_sentencepiece_does(deberta):
         assert encoded.ids[[0, -1]].tolist() == [1, 2]
         if encoded.ids[1:-1].tolist() != model.encode(text):
             different.append(text)
-    assert len(texts) > 3400
+    assert len(texts) > 10_000
     # It takes a line end for a letter.
     assert all("\x85" in text for text in different)
 
@@ -142,7 +145,7 @@ def test_deberta_has_the_ids_and_offsets_of_transformers(deberta, monkeypatch):
                 wanted = theirs[1] - len(text[slice(*theirs)].lstrip()), theirs[1]
                 assert start == end or (start, end) == wanted, text
     assert counts["four"] >= len(texts) - 3
-    assert min(counts.values()) > 2300
+    assert min(counts.values()) > 9000
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,8 @@ _SPARE_ROWS = 128
 # any vocabulary has.
 _PROBE = ("Zo\u00eb 1,", "\u4e2d \U00010380 a")
 
+_SPACE = "▁"  # SentencePiece's
+
 Settings = dict[str, Any]
 
 
@@ -59,8 +61,8 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 
     Args:
       folder: a model folder.
-      words: the tokenizer is for texts split into words, `encode`. Byte-level BPE then
-        takes the first word of a text as one that follows a space, like the others.
+      words: the tokenizer is for texts split into words, `encode`. BPE then takes each
+        word of a text as one that follows a space, the first one too.
 
     Raises:
       InputError: the folder holds no usable tokenizer.
@@ -329,20 +331,30 @@ def _is_number_comma(piece: str) -> bool:
 
 
 def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
-    """Have byte-level BPE put a space before the first word."""
+    """Have BPE put a space before a word: bytes the first, Gemma's "▁" every one."""
     content = json.loads(tokenizer.to_str())
-    parts = [content["pre_tokenizer"], content["post_processor"]]
-    bare = []
-    while parts:
-        part = parts.pop() or {}
-        parts += part.get("pretokenizers", []) + part.get("processors", [])
-        if part.get("add_prefix_space") is False:
-            bare.append(part)
-    if not bare:
-        return tokenizer
-    for part in bare:
-        part["add_prefix_space"] = True
+    steps = _steps(content["pre_tokenizer"]) + _steps(content["post_processor"])
+    bare = [step for step in steps if step.get("add_prefix_space") is False]
+    for step in bare:
+        step["add_prefix_space"] = True
+    spaced = _steps(content["normalizer"])
+    kinds = {step["type"] for step in spaced}
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
+    if space in spaced and "Prepend" not in kinds:
+        first = {"type": "Prepend", "prepend": _SPACE}
+        content["normalizer"] = {"type": "Sequence", "normalizers": [first, *spaced]}
     return Tokenizer.from_str(json.dumps(content))
+
+
+def _steps(part: Settings | None) -> list[Settings]:
+    """Return the steps of a sequence of normalizers and the like, or the only one."""
+    if part is None:
+        return []
+    names = ("normalizers", "pretokenizers", "processors")
+    inner = next((part[name] for name in names if name in part), None)
+    if inner is None:
+        return [part]
+    return [step for one in inner for step in _steps(one)]
 
 
 def _with_exact_offsets(
