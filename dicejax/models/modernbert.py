@@ -42,8 +42,12 @@ from dicejax.models.settings import (
 
 Theta = Annotated[float, Between(1, 1e12)]
 FULL, WINDOW = "full_attention", "sliding_attention"
-BLOCKS_FROM = 4
-"""Rows of at least so many blocks have their windows computed block by block."""
+BLOCKS_FROM = 5
+"""Rows of at least so many blocks have their windows computed block by block.
+
+On a CPU a mask over all pairs takes, with gradients, 0.92 (rows of 256 tokens), 1.15
+(384), 1.86 (512) and 4.25 (1,024) times as long.
+"""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import TokenHead
+from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
@@ -39,12 +40,16 @@ JOBS = {
     "fsdp": ("bert", "dsc", {"data": 1, "fsdp": 4}, 1),
     "xlnet, fsdp": ("xlnet", "dsc", {"data": 1, "fsdp": 4}, 1),
     "deberta, fsdp": ("deberta", "dsc", {"data": 1, "fsdp": 4}, 1),
+    "modernbert, fsdp": ("modernbert", "dsc", {"data": 1, "fsdp": 4}, 1),
     "tensor": ("bert", "dsc", {"data": 2, "tensor": 2}, 1),
     "at once": ("bert", "dsc", {"data": 4}, 1),
     "micro-batches, dsc": ("bert", "dsc", {"data": 4}, 3),
     "micro-batches, ce": ("bert", "ce", {"data": 4}, 3),
 }
-ONLY_EXHAUSTIVE = ("xlnet, fsdp", "deberta, fsdp", "micro-batches, ce")
+ONLY_EXHAUSTIVE = (
+    *("xlnet, fsdp", "deberta, fsdp", "modernbert, fsdp"),
+    "micro-batches, ce",
+)
 SIZES = {
     "vocab_size": ENTRIES,
     "hidden_size": WIDTH,
@@ -55,6 +60,7 @@ SIZES = {
 ENCODERS = {
     "bert": BertConfig(**SIZES),
     "deberta": DebertaConfig(**SIZES),
+    "modernbert": ModernBertConfig(**SIZES, local_attention=8),
     "xlnet": XLNetConfig(
         vocab_size=ENTRIES,
         d_model=WIDTH,
