@@ -122,7 +122,8 @@ def _table(path: epath.Path) -> Any:
             if not content.endswith(_END_OF_STREAM):  # else whole batches may lack
                 raise InputError.at(path, None, "is cut off", _AGAIN)
         found.validate(full=True)
-    except (OSError, pyarrow.ArrowException) as error:
+        found.schema.names  # noqa: B018  # decoded here, which validate does not
+    except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
         raise InputError.at(
             path, None, f"{what}: {first_line(error)}", _AGAIN

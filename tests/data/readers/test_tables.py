@@ -151,6 +151,16 @@ def test_damaged_folders_are_one_line(tmp_path, file, content, told):
         records(tmp_path / "x")
 
 
+@pytest.mark.parametrize("name", ["x.parquet", "y/data-00000-of-00001.arrow"])
+def test_a_column_whose_name_is_no_text_is_one_line(tmp_path, name):
+    saved.to_parquet(tmp_path / "x.parquet", saved.reviews(3), saved.TEXTS)
+    saved.save_to_disk(tmp_path / "y", saved.reviews(3), saved.TEXTS)
+    file = tmp_path / name
+    file.write_bytes(file.read_bytes().replace(b"sentence", b"sent\xe5nce"))
+    with pytest.raises(InputError, match="cannot be read as .* can't decode byte 0xe5"):
+        records(file)
+
+
 def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
     saved.to_parquet(tmp_path / "x.parquet", saved.reviews(3), saved.TEXTS)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
