@@ -187,6 +187,8 @@ def perform(words: list[str], where: str, train: bool = True) -> None:
     elif words[0] == "pytest":  # this very command is how the tests are run
         ours = (ROOT / ".ci/run").read_text()
         assert shlex.join(words) in ours, f"{told}: .ci/run does not run it"
+    elif words[0] == "python":  # scripts have tests of their own
+        assert (ROOT / words[1]).is_file(), f"{told}: there is no such script"
     else:
         raise AssertionError(
             f"{told}: no rule in tests/documented.py runs or checks it"

@@ -14,11 +14,18 @@ VERSION = re.compile(rb"Matplotlib v[\d.]+")
 
 
 @pytest.fixture
-def curve(monkeypatch):
+def evidence(monkeypatch):
+    """Return a function that imports a script of the evidence."""
+    before = set(sys.modules)
     monkeypatch.syspath_prepend(EVIDENCE)
-    yield importlib.import_module("curve")
-    for name in ("archive", "curve"):
+    yield importlib.import_module
+    for name in {"archive", "curve", "thin"} & (set(sys.modules) - before):
         sys.modules.pop(name)
+
+
+@pytest.fixture
+def curve(evidence):
+    return evidence("curve")
 
 
 def test_the_curve_is_made_from_its_archives_to_the_byte(curve, tmp_path):
@@ -55,3 +62,28 @@ def test_weights_give_the_line_that_the_cells_lie_on(curve):
     weights = curve.coefficients(cells, with_sentences=True)
     found = weights @ (3 - 2 * updates + 0.5 * sizes)
     np.testing.assert_allclose(found, [3, -2, 0.5], rtol=1e-7)
+
+
+def test_positives_are_thinned_to_a_share(evidence, tmp_path):
+    for name in ("dev", "test"):
+        lines = [f"{n % 2} the {name} text {n}\n" for n in range(40)]
+        (tmp_path / f"{name}.txt").write_text("".join(lines))
+    rows = [f"phrase {n}\t{int(n % 3 > 0)}\n" for n in range(300)]
+    rows.append("the test text 1\t1\n")  # left out: a sentence of the test set
+    (tmp_path / "train.tsv").write_text("sentence\tlabel\n" + "".join(rows))
+    evidence("thin").main([*3 * [str(tmp_path)], "20", "50", "60"])
+
+    def texts(share, name, label):
+        lines = (tmp_path / share / f"{name}.txt").read_text().splitlines()
+        return [line[2:] for line in lines if line[0] == label]
+
+    for name, negatives in (("dev", 20), ("test", 20), ("train", 100)):
+        counts = {s: len(texts(s, name, "1")) for s in ("20", "50", "60")}
+        assert counts == {
+            "20": negatives // 4,
+            "50": negatives,
+            "60": 150 if name == "train" else 20,  # no more than there are
+        }
+        assert all(len(texts(s, name, "0")) == negatives for s in counts)
+        assert set(texts("20", name, "1")) < set(texts("60", name, "1"))
+    assert "the test text 1" not in texts("60", "train", "1")

@@ -157,7 +157,7 @@ def test_a_column_whose_name_is_no_text_is_one_line(tmp_path, name):
     saved.save_to_disk(tmp_path / "y", saved.reviews(3), saved.TEXTS)
     file = tmp_path / name
     file.write_bytes(file.read_bytes().replace(b"sentence", b"sent\xe5nce"))
-    with pytest.raises(InputError, match="cannot be read as .* can't decode byte 0xe5"):
+    with pytest.raises(InputError, match="can't decode byte 0xe5"):
         records(file)
 
 

@@ -1,0 +1,62 @@
+"""Thin the positives of SST-2 to a share, for part S of the protocol.
+
+    python docs/evidence/thin.py PHRASES SENTENCES OUT 50 25 10 5 2
+
+reads train.tsv of the folder PHRASES (GLUE's SST-2), dev.txt and test.txt of the folder
+SENTENCES (a label and a sentence on each line), and writes OUT/50 and so on: train.txt,
+dev.txt and test.txt in which so many of 100 texts are positive. All negatives stay; of
+the positives those in front in one shuffled order, so that a smaller share is a part of
+a larger one. Phrases that are sentences of dev or test are left out.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dicejax.data.readers.classification import SST2, read, read_label_first
+
+SEED = 0
+Labelled = tuple[str, str]  # a label, "0" or "1", and a text
+
+
+def main(argv: Sequence[str]) -> None:
+    """Write the folder of each share."""
+    phrases, sentences, out = map(Path, argv[:3])
+    splits = {
+        name: read_label_first(sentences / f"{name}.txt") for name in ("dev", "test")
+    }
+    known = {one.first for examples in splits.values() for one in examples}
+    train = read(phrases / "train.tsv", SST2)
+    splits["train"] = [one for one in train if one.first not in known]
+    for share in map(int, argv[3:]):
+        for name, rows in splits.items():
+            examples = [(one.label, one.first) for one in rows]
+            kept = thinned(examples, share / 100)
+            file = out / str(share) / f"{name}.txt"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("".join(f"{label} {text}\n" for label, text in kept))
+            positives = sum(label == "1" for label, _ in kept)
+            print(f"{file}: {len(kept):,} texts, {positives:,} positive")
+
+
+def thinned(examples: Sequence[Labelled], share: float) -> list[Labelled]:
+    """Return all negatives, and positives until they are a share, in their order.
+
+    >>> kept = thinned([("1", "a"), ("0", "b"), ("1", "c"), ("0", "d")], 1 / 3)
+    >>> [label for label, _ in kept].count("1"), len(kept)
+    (1, 3)
+    """
+    positives = [n for n, (label, _) in enumerate(examples) if label == "1"]
+    negatives = len(examples) - len(positives)
+    wanted = min(len(positives), round(share / (1 - share) * negatives))
+    order = np.random.default_rng(SEED).permutation(positives)
+    dropped = set(order[wanted:].tolist())
+    return [one for number, one in enumerate(examples) if number not in dropped]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
