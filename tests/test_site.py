@@ -173,7 +173,7 @@ def test_links_of_the_repository_become_those_of_the_site():
 def test_the_home_page_is_the_first_part_of_the_readme():
     made = rendered((ROOT / "docs" / "index.md").read_text(), "repository")
     assert dicejax.DESCRIPTION in made
-    for part in ('src="figures/results.svg"', "pip install -e .", 'href="results.md"'):
+    for part in ('src="evidence/curve.svg"', "pip install -e .", 'href="results.md"'):
         assert part in made
     assert "Features" not in made
 

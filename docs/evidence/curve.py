@@ -1,18 +1,13 @@
-"""Make the tables and the figure of part B of the protocol from the archives.
+"""Part B of the protocol: gains over cross-entropy by the number of updates.
 
-    python docs/evidence/curve.py [FOLDER]
-
-writes curve.md and curve.svg to the folder, by default to the one of this file. The
-same version of Matplotlib draws the same bytes each time.
+Statistics, tables and the figure, for `results.py`, from the archives.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import archive
 import numpy as np
@@ -29,7 +24,6 @@ from dicejax.metrics.significance import (
     verdict,
 )
 
-HERE = Path(__file__).parent
 # Sentences and epochs, in the order of the protocol.
 CELLS = (
     (250, 2),
@@ -41,15 +35,6 @@ CELLS = (
     (3500, 10),
     (14041, 10),
 )
-INTRODUCTION = """# The curve: gain over cross-entropy by the number of updates
-
-Part B of [the protocol](protocol.md), made from its archives by
-`python docs/evidence/curve.py`. Cells that are not here have not been run. Gains and
-slopes are points of F1; *detectable* is the smallest difference that these runs show
-with power 0.8.
-
-![Gain of each loss over cross-entropy by the number of updates](curve.svg)
-"""
 LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc-smooth=0.01")
 
 
@@ -172,23 +157,12 @@ def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
     return f"{at_least}{low} to {at_most}{high} updates"
 
 
-def page(cells: Sequence[Cell]) -> str:
-    """Return the page of results."""
-    lines = [*_slopes(cells), *_both_slopes(cells), *_cells(cells)]
-    return "\n".join([INTRODUCTION.rstrip("\n"), *lines]) + "\n"
-
-
-def _cells(cells: Sequence[Cell]) -> Iterator[str]:
-    for one in cells:
-        yield (
-            f"\n## {one.sentences:,} sentences, {one.epochs} epochs: "
-            f"{one.updates:,.0f} updates, {one.positives:,.0f} entity tokens seen, "
-            f"{one.hours:.1f} hours of training\n"
-        )
-        yield from _table(
-            "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
-            [_cells_of(row) for row in one.rows],
-        )
+def comparison(rows: Sequence[Row]) -> str:
+    """Return the table of a comparison."""
+    return table(
+        "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
+        [_cells_of(row) for row in rows],
+    )
 
 
 def _cells_of(row: Row) -> list[str]:
@@ -208,63 +182,69 @@ def _cells_of(row: Row) -> list[str]:
     ]
 
 
-def _slopes(cells: Sequence[Cell]) -> Iterator[str]:
+def slopes(cells: Sequence[Cell]) -> dict[str, CrossedDifference]:
+    """Return the change of each loss's gain for each doubling of the updates."""
     found = {loss: learnt(loss, cells) for loss in LOSSES}
-    found = {loss: some for loss, some in found.items() if len(some) > 1}
-    if not found:
-        return
-    yield "\n## Slope of the gain for each doubling of the updates (primary)\n"
-    slopes = {
+    return {
         loss: combined(loss, some, coefficients(some)[1])
         for loss, some in found.items()
+        if len(some) > 1
     }
-    adjusted = holm([one.p_value for one in slopes.values()])
-    yield from _table(
-        "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict | gain is 0 at",
-        [
+
+
+def of_slopes(cells: Sequence[Cell]) -> str:
+    """Return the table of the slopes: the primary conclusions."""
+    found = slopes(cells)
+    adjusted = holm([one.p_value for one in found.values()])
+    kinds = {"better": "rises", "worse": "falls"}
+    rows = []
+    for (loss, one), p in zip(found.items(), adjusted, strict=True):
+        outcome = verdict(one, p).outcome
+        some = learnt(loss, cells)
+        rows.append(
             [
                 f"`{loss}`",
-                str(len(found[loss])),
+                str(len(some)),
                 str(one.seeds),
                 signed(100 * one.mean),
                 f"{signed(100 * one.low)} to {signed(100 * one.high)}",
                 _p_value(p),
-                {"better": "rises", "worse": "falls"}.get(
-                    outcome := verdict(one, p).outcome, outcome
-                ),
-                crossing(loss, found[loss]) if p <= 0.05 else "–",
+                kinds.get(outcome, outcome),
+                crossing(loss, some) if p <= 0.05 else "–",
             ]
-            for (loss, one), p in zip(slopes.items(), adjusted, strict=True)
-        ],
+        )
+    return table(
+        "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict | gain is 0 at",
+        rows,
     )
 
 
-def _both_slopes(cells: Sequence[Cell]) -> Iterator[str]:
-    lines = []
+def of_both_slopes(cells: Sequence[Cell]) -> str:
+    """Return the table of the slopes over updates and over sentences together."""
+    rows = []
     for loss in LOSSES:
         some = learnt(loss, cells)
         if len(some) > 3:
             _, *weights = coefficients(some, with_sentences=True)
-            both = [combined(loss, some, one) for one in weights]
-            cells_of = [
-                f"{signed(100 * one.mean)} ({signed(100 * one.low)} to "
-                f"{signed(100 * one.high)})"
-                for one in both
-            ]
-            lines.append([f"`{loss}`", *cells_of])
-    if lines:
-        yield "\n## Updates or sentences: slopes for each doubling (95% CI)\n"
-        yield from _table("loss | of updates | of sentences", lines)
+            both = [told(combined(loss, some, one)) for one in weights]
+            rows.append([f"`{loss}`", *both])
+    return table("loss | of updates | of sentences", rows)
+
+
+def told(one: CrossedDifference) -> str:
+    """Return a difference with its interval, in points."""
+    low, high = signed(100 * one.low), signed(100 * one.high)
+    return f"{signed(100 * one.mean)} ({low} to {high})"
 
 
 def _p_value(p: float) -> str:
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
-def _table(heading: str, rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {heading} |"
-    yield "| --- " + "| ---: " * heading.count("|") + "|"
-    yield from (f"| {' | '.join(row)} |" for row in rows)
+def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown, its first column aligned to the left."""
+    lines = [f"| {heading} |", "| --- " + "| ---: " * heading.count("|") + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
 def draw(cells: Sequence[Cell]) -> Figure:
@@ -300,15 +280,3 @@ def draw(cells: Sequence[Cell]) -> Figure:
     axes.grid(axis="y")
     axes.legend(frameon=False)
     return figure
-
-
-def main(argv: list[str]) -> None:
-    """Write the page and the figure."""
-    folder, cells = Path(argv[0]) if argv else HERE, finished()
-    (folder / "curve.md").write_text(page(cells))
-    with figures.look():
-        (folder / "curve.svg").write_bytes(figures.rendered(draw(cells), "svg"))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

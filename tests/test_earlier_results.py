@@ -1,4 +1,4 @@
-"""The commands in RESULTS.md parse, and its tables are consistent."""
+"""The earlier comparisons: their commands parse, their tables are consistent."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from dicejax.objectives import names_of
 
 from .documented import ROOT, blocks, commands
 
-PAGE = "RESULTS.md"
+PAGE = "docs/evidence/earlier.md"
 HEADER = (
     "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) | verdict |"
 )
