@@ -254,9 +254,9 @@ def draw(cells: Sequence[Cell]) -> Figure:
     axes.axhline(0, color=figures.TEXT, linewidth=1.2)
     margin = 100 * MARGIN
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
-    for number, loss in enumerate(LOSSES):
+    for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
         some = sorted(learnt(loss, cells), key=lambda one: one.updates)
-        at = [one.updates * 1.03 ** (number - 2) for one in some]
+        at = [one.updates * 1.03 ** (number - 3) for one in some]
         gains = [one.row(loss).against.crossed for one in some]
         means = np.array([100 * one.mean for one in gains])
         ends = np.array([[100 * one.low, 100 * one.high] for one in gains]).reshape(

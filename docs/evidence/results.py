@@ -1,10 +1,10 @@
-"""Make RESULTS.md and its figure from the archives.
+"""Make RESULTS.md and its figures from the archives.
 
     python docs/evidence/results.py [FOLDER]
 
-writes RESULTS.md and docs/evidence/curve.svg below the folder, by default that of the
-repository: the text is results.md.jinja, the numbers in it and all tables are computed
-here. The same version of Matplotlib draws the same bytes each time.
+writes RESULTS.md, and curve.svg and why.svg to docs/evidence, below the folder, by
+default that of the repository: the text is results.md.jinja, the numbers in it and all
+tables are computed here. The same version of Matplotlib draws the same bytes each time.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pathlib import Path
 
 import curve
 import jinja2
+import why
 
 from dicejax.analysis import figures
 
@@ -47,13 +48,18 @@ def gain(loss: str, sentences: int, epochs: int) -> str:
 
 
 def main(argv: list[str]) -> None:
-    """Write the page and the figure."""
+    """Write the page and the figures."""
     folder = Path(argv[0]) if argv else HERE.parents[1]
-    (folder / "docs" / "evidence").mkdir(parents=True, exist_ok=True)
+    drawings = folder / "docs" / "evidence"
+    drawings.mkdir(parents=True, exist_ok=True)
     (folder / "RESULTS.md").write_text(page(), encoding="utf-8")
     with figures.look():
-        drawn = figures.rendered(curve.draw(curve.finished()), "svg")
-    (folder / "docs" / "evidence" / "curve.svg").write_bytes(drawn)
+        drawn = {
+            "curve": curve.draw(curve.finished()),
+            "why": why.draw(why.archived()),
+        }
+        for name, figure in drawn.items():
+            (drawings / f"{name}.svg").write_bytes(figures.rendered(figure, "svg"))
 
 
 if __name__ == "__main__":

@@ -3,10 +3,15 @@
 import json
 import random
 
+import jax
 import pytest
 from safetensors.numpy import save_file
 
 from dicejax.data import sources, tokenize
+from dicejax.models import huggingface
+from dicejax.models.deberta import DebertaConfig
+from dicejax.models.modernbert import ModernBertConfig
+from dicejax.models.network import Network
 from dicejax.tasks import Tagging
 
 from .. import tiny
@@ -18,10 +23,30 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "met", "ada", "here", "a"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
-@pytest.fixture(scope="module", params=["one file", "shards"])
+SIZES = {
+    "vocab_size": len(WORDS) + 1,
+    "hidden_size": 8,
+    "intermediate_size": 8,
+    "num_attention_heads": 2,
+    "num_hidden_layers": 2,
+}
+ENCODERS = {
+    "deberta": DebertaConfig(**SIZES, relative_attention=True, position_buckets=8),
+    "modernbert": ModernBertConfig(**SIZES),
+}
+
+
+@pytest.fixture(scope="module", params=["one file", "shards", *ENCODERS])
 def model(request, tmp_path_factory):
-    """Return a folder of the smallest model, as one file or in shards."""
+    """Return a folder of the smallest BERT, as one file or in shards, or of another."""
     folder = tmp_path_factory.mktemp("model")
+    if request.param in ENCODERS:
+        network = Network(encoder=ENCODERS[request.param], heads=())
+        (folder / "vocab.txt").write_text("\n".join([*WORDS, "king"]) + "\n")
+        written = folder / "written"
+        params = network.init(jax.random.key(0))
+        huggingface.write(written, network, params, tokenizer=tokenize.read(folder))
+        return written
     (folder / "config.json").write_text(json.dumps(SMALL_MODEL, indent=2))
     (folder / "vocab.txt").write_text("\n".join([*WORDS, "king"]) + "\n")
     (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
