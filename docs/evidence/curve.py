@@ -219,15 +219,20 @@ def of_slopes(cells: Sequence[Cell]) -> str:
     )
 
 
+def both_slopes(loss: str, cells: Sequence[Cell]) -> list[CrossedDifference]:
+    """Return the changes for each doubling of updates and of sentences, together."""
+    some = learnt(loss, cells)
+    _, *weights = coefficients(some, with_sentences=True)
+    return [combined(loss, some, one) for one in weights]
+
+
 def of_both_slopes(cells: Sequence[Cell]) -> str:
     """Return the table of the slopes over updates and over sentences together."""
-    rows = []
-    for loss in LOSSES:
-        some = learnt(loss, cells)
-        if len(some) > 3:
-            _, *weights = coefficients(some, with_sentences=True)
-            both = [told(combined(loss, some, one)) for one in weights]
-            rows.append([f"`{loss}`", *both])
+    rows = [
+        [f"`{loss}`", *map(told, both_slopes(loss, cells))]
+        for loss in LOSSES
+        if len(learnt(loss, cells)) > 3
+    ]
     return table("loss | of updates | of sentences", rows)
 
 
@@ -256,6 +261,8 @@ def draw(cells: Sequence[Cell]) -> Figure:
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
     for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
         some = sorted(learnt(loss, cells), key=lambda one: one.updates)
+        if not some:
+            continue
         at = [one.updates * 1.03 ** (number - 3) for one in some]
         gains = [one.row(loss).against.crossed for one in some]
         means = np.array([100 * one.mean for one in gains])

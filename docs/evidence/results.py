@@ -37,8 +37,13 @@ def page() -> str:
         cells=cells,
         every=curve.CELLS,
         hours=sum(one.hours for one in cells),
+        runs=sum(
+            row.summary.n for one in cells for row in one.rows if " + " not in row.loss
+        ),
         gain=gain,
+        told=curve.told,
         slopes=curve.slopes(cells),
+        why=why.archived(),
     )
 
 

@@ -89,7 +89,7 @@ def draw(cells: dict[str, dict[str, Points]]) -> Figure:
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(),
         loc="outside lower center",
-        ncols=len(LOSSES),
+        ncols=3 * len(cells),
         frameon=False,
     )
     return figure
