@@ -137,6 +137,16 @@ def commands(block: Block) -> Iterator[list[str]]:
             yield words
 
 
+def commands_of(page: str) -> list[list[str]]:
+    """Return the words of all commands of a page."""
+    return [
+        words
+        for block in blocks(page)
+        if block.language == "bash"
+        for words in commands(block)
+    ]
+
+
 def play(page: str, folder: Path, train: bool) -> int:
     """Execute a page in a folder from `prepare`."""
     names: dict[str, object] = {"__name__": "__page__"}

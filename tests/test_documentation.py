@@ -21,7 +21,7 @@ from .documented import (
     PARSED,
     ROOT,
     blocks,
-    commands,
+    commands_of,
     perform,
     play,
     prepare,
@@ -130,16 +130,6 @@ def test_commands_stand_in_blocks_that_are_run():
                 assert first not in ("dicejax", "pip", "python"), (block.where, line)
 
 
-def started():
-    """Run the commands of the first page."""
-    return [
-        words
-        for block in blocks(START)
-        if block.language == "bash"
-        for words in commands(block)
-    ]
-
-
 def has_compared(folder):
     """Check the output of the first page's commands."""
     assert (folder / "my_project" / "experiment.py").is_file()
@@ -156,12 +146,12 @@ def has_compared(folder):
 def test_the_first_page_takes_a_newcomer_to_a_report(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     newcomer.write(tmp_path / "my.conll", sentences=200)
-    for words in started():
+    for words in commands_of(START):
         perform(words, START)
     perform(["dicejax", "export", "runs/first", "for_pytorch"], "docs/models.md")
     assert (tmp_path / "for_pytorch" / "model.safetensors").is_file()
     has_compared(tmp_path)
-    names = [words[1] for words in started() if words[0] == "dicejax"]
+    names = [words[1] for words in commands_of(START) if words[0] == "dicejax"]
     assert names == ["init", "profile", "train", "evaluate", "predict", "compare"]
     assert "dice" in capsys.readouterr().out
 
@@ -173,7 +163,7 @@ def test_the_first_page_trains_a_useful_tagger(tmp_path):
     # As for a user: tests turn off LLVM's optimisations (conftest.py).
     usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
     printed = ""
-    for words in started():
+    for words in commands_of(START):
         if words[0] == "dicejax":
             done = subprocess.run(
                 [Path(sys.executable).with_name("dicejax"), *words[1:]],

@@ -9,7 +9,7 @@ from dicejax.cli import parse
 from dicejax.cli.choices import objective_named
 from dicejax.objectives import names_of
 
-from .documented import ROOT, blocks, commands
+from .documented import ROOT, blocks, commands_of
 
 PAGE = "docs/evidence/earlier.md"
 HEADER = (
@@ -48,19 +48,11 @@ FOUND = list(tables())
 every = pytest.mark.parametrize(("heading", "rows"), FOUND, ids=[h for h, _ in FOUND])
 
 
-def given():
-    return [
-        words
-        for block in blocks(PAGE)
-        if block.language == "bash"
-        for words in commands(block)
-    ]
-
-
 def test_commands_can_be_given(monkeypatch):
     monkeypatch.chdir(ROOT)
-    assert len(given()) >= len(FOUND)
-    for words in given():
+    given = commands_of(PAGE)
+    assert len(given) >= len(FOUND)
+    for words in given:
         assert words[:2] == ["dicejax", "compare"]
         if "LOSSES" in words:
             place = words.index("LOSSES")

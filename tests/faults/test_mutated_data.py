@@ -98,7 +98,10 @@ FORMATS = {
     ),
     "json-sentences": (
         "data.jsonl",
-        lines({"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}),
+        lines(
+            {"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]},
+            {"text": "Bo left.", "entities": [PLACE | {"label": "PER"}]},
+        ),
         *("JsonSentences", "Tagging", "ner"),
     ),
     "annotations": (

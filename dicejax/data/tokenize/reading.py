@@ -340,7 +340,10 @@ def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
     spaced = _steps(content["normalizer"])
     kinds = {step["type"] for step in spaced}
     space = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
-    if space in spaced and "Prepend" not in kinds:
+    lacks = space in spaced and "Prepend" not in kinds
+    if not bare and not lacks:
+        return tokenizer
+    if lacks:
         first = {"type": "Prepend", "prepend": _SPACE}
         content["normalizer"] = {"type": "Sequence", "normalizers": [first, *spaced]}
     return Tokenizer.from_str(json.dumps(content))
