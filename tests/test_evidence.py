@@ -19,10 +19,8 @@ def evidence(monkeypatch):
     before = set(sys.modules)
     monkeypatch.syspath_prepend(EVIDENCE)
     yield importlib.import_module
-    for name in {"archive", "curve", "results", "thin", "why"} & (
-        set(sys.modules) - before
-    ):
-        sys.modules.pop(name)
+    for name in {file.stem for file in EVIDENCE.glob("*.py")} - before:
+        sys.modules.pop(name, None)
 
 
 @pytest.fixture

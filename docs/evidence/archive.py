@@ -2,7 +2,7 @@
 
     python docs/evidence/archive.py runs/curve/250-2 ...
 
-writes docs/evidence/scores/250-2.npz, from which `outcomes` and `looks` are read again.
+writes docs/evidence/scores/curve/250-2.npz, from which `read` has outcomes and looks.
 The data have to be where the runs found them: labelled elements are counted there.
 """
 
@@ -41,19 +41,24 @@ def main(folders: list[str]) -> None:
         counts = np.stack(shares).astype(np.uint8)
         if not np.array_equal(counts, shares):
             raise SystemExit(f"{folder}: counts of examples do not fit into 8 bits")
-        file = SCORES / f"{Path(folder).name}.npz"
-        file.parent.mkdir(exist_ok=True)
+        file = file_of("/".join(Path(folder).parts[-2:]))
+        file.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(file, counts=counts, content=json.dumps(content))
         print(f"{file}: {len(found)} runs, {file.stat().st_size:,} bytes")
+
+
+def file_of(name: str) -> Path:
+    """Return the file of an archive, such as "curve/250-2"."""
+    return SCORES / f"{name}.npz"
 
 
 def read(name: str) -> tuple[list[Outcome], dict[str, Any]]:
     """Return the outcomes of an archive, and its other content.
 
     Args:
-      name: such as "250-2".
+      name: such as "curve/250-2".
     """
-    with np.load(SCORES / f"{name}.npz") as file:
+    with np.load(file_of(name)) as file:
         counts, content = iter(file["counts"]), json.loads(file["content"].item())
     outcomes = [
         Outcome(

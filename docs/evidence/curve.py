@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import archive
 import numpy as np
+import tables
 from matplotlib.figure import Figure
 
 from dicejax.analysis import figures
 from dicejax.comparison.statistics import MARGIN, Row, rows_of
-from dicejax.comparison.table import mean_and_spread
 from dicejax.metrics.significance import (
     CrossedDifference,
     contrast,
@@ -72,7 +72,7 @@ class Cell:
 @functools.cache
 def cell(sentences: int, epochs: int) -> Cell:
     """Read an archive."""
-    outcomes, content = archive.read(f"{sentences}-{epochs}")
+    outcomes, content = archive.read(f"curve/{sentences}-{epochs}")
     *looks, _ = content["looks"]
     rows = rows_of(outcomes, "ce", controls=content["controls"], looks=looks)
     runs = [one.result for one in outcomes if one.result and "steps" in one.result]
@@ -96,7 +96,7 @@ def finished() -> list[Cell]:
     return [
         cell(*one)
         for one in CELLS
-        if (archive.SCORES / "{}-{}.npz".format(*one)).exists()
+        if archive.file_of("curve/{}-{}".format(*one)).exists()
     ]
 
 
@@ -157,31 +157,6 @@ def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
     return f"{at_least}{low} to {at_most}{high} updates"
 
 
-def comparison(rows: Sequence[Row]) -> str:
-    """Return the table of a comparison."""
-    return table(
-        "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
-        [_cells_of(row) for row in rows],
-    )
-
-
-def _cells_of(row: Row) -> list[str]:
-    scores = mean_and_spread(row.scores("f1"))
-    if row.against is None:
-        return [f"`{row.loss}`", str(row.summary.n), scores, "", "", "", "", "baseline"]
-    one, crossed = row.against, row.against.crossed
-    return [
-        f"`{row.loss}`",
-        str(row.summary.n),
-        scores,
-        signed(100 * one.mean),
-        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
-        _p_value(one.p_value),
-        f"{100 * one.detectable:.2f}",
-        one.verdict.outcome,
-    ]
-
-
 def slopes(cells: Sequence[Cell]) -> dict[str, CrossedDifference]:
     """Return the change of each loss's gain for each doubling of the updates."""
     found = {loss: learnt(loss, cells) for loss in LOSSES}
@@ -208,12 +183,12 @@ def of_slopes(cells: Sequence[Cell]) -> str:
                 str(one.seeds),
                 signed(100 * one.mean),
                 f"{signed(100 * one.low)} to {signed(100 * one.high)}",
-                _p_value(p),
+                tables.p_value(p),
                 kinds.get(outcome, outcome),
                 crossing(loss, some) if p <= 0.05 else "–",
             ]
         )
-    return table(
+    return tables.table(
         "loss | cells | seeds | slope | 95% CI | p (Holm) | verdict | gain is 0 at",
         rows,
     )
@@ -229,27 +204,11 @@ def both_slopes(loss: str, cells: Sequence[Cell]) -> list[CrossedDifference]:
 def of_both_slopes(cells: Sequence[Cell]) -> str:
     """Return the table of the slopes over updates and over sentences together."""
     rows = [
-        [f"`{loss}`", *map(told, both_slopes(loss, cells))]
+        [f"`{loss}`", *map(tables.told, both_slopes(loss, cells))]
         for loss in LOSSES
         if len(learnt(loss, cells)) > 3
     ]
-    return table("loss | of updates | of sentences", rows)
-
-
-def told(one: CrossedDifference) -> str:
-    """Return a difference with its interval, in points."""
-    low, high = signed(100 * one.low), signed(100 * one.high)
-    return f"{signed(100 * one.mean)} ({low} to {high})"
-
-
-def _p_value(p: float) -> str:
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
-    """Return a table in Markdown, its first column aligned to the left."""
-    lines = [f"| {heading} |", "| --- " + "| ---: " * heading.count("|") + "|"]
-    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+    return tables.table("loss | of updates | of sentences", rows)
 
 
 def draw(cells: Sequence[Cell]) -> Figure:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import curve
 import jinja2
+import tables
 import why
 
 from dicejax.analysis import figures
@@ -41,7 +42,7 @@ def page() -> str:
             row.summary.n for one in cells for row in one.rows if " + " not in row.loss
         ),
         gain=gain,
-        told=curve.told,
+        tables=tables,
         slopes=curve.slopes(cells),
         why=why.archived(),
     )
@@ -49,7 +50,7 @@ def page() -> str:
 
 def gain(loss: str, sentences: int, epochs: int) -> str:
     """Return the gain of a loss or control in a cell, with its interval."""
-    return curve.told(curve.cell(sentences, epochs).row(loss).against.crossed)
+    return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
 
 
 def main(argv: list[str]) -> None:

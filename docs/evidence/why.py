@@ -3,7 +3,7 @@
     python docs/evidence/why.py runs/why/250-2 ...
 
 archives runs that `dicejax train --analysis.every` has analysed, a folder per loss, as
-docs/evidence/scores/why-250-2.json; `draw` makes the figure from those.
+docs/evidence/scores/why/250-2.json; `draw` makes the figure from those.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main(folders: Sequence[str]) -> None:
     for folder in map(Path, folders):
         found = {loss: points(folder / loss / "analysis.jsonl") for loss in LOSSES}
         lines = [f"{json.dumps(loss)}: {json.dumps(p)}" for loss, p in found.items()]
-        file = archive.SCORES / f"why-{folder.name}.json"
+        file = archive.SCORES / "why" / f"{folder.name}.json"
         file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
         print(f"{file}: {len(found)} runs, {file.stat().st_size:,} bytes")
 
@@ -56,8 +56,7 @@ def points(file: Path) -> Points:
 
 def archived() -> dict[str, dict[str, Points]]:
     """Return the points of each loss, by cell."""
-    files = archive.SCORES.glob("why-*.json")
-    cells = {file.stem.removeprefix("why-"): file for file in files}
+    cells = {file.stem: file for file in (archive.SCORES / "why").glob("*.json")}
     by_size = sorted(cells, key=lambda name: [*map(int, name.split("-"))])
     return {name: json.loads(cells[name].read_text()) for name in by_size}
 

@@ -1,0 +1,51 @@
+"""Tables of RESULTS.md, in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dicejax.comparison.statistics import Row
+from dicejax.comparison.table import mean_and_spread
+from dicejax.metrics.significance import CrossedDifference, signed
+
+
+def comparison(rows: Sequence[Row]) -> str:
+    """Return the table of a comparison."""
+    return table(
+        "loss | n | test F1 | gain | 95% CI | p (Holm) | detectable | verdict",
+        [_cells_of(row) for row in rows],
+    )
+
+
+def _cells_of(row: Row) -> list[str]:
+    scores = mean_and_spread(row.scores("f1"))
+    if row.against is None:
+        return [f"`{row.loss}`", str(row.summary.n), scores, "", "", "", "", "baseline"]
+    one, crossed = row.against, row.against.crossed
+    return [
+        f"`{row.loss}`",
+        str(row.summary.n),
+        scores,
+        signed(100 * one.mean),
+        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
+        p_value(one.p_value),
+        f"{100 * one.detectable:.2f}",
+        one.verdict.outcome,
+    ]
+
+
+def told(one: CrossedDifference) -> str:
+    """Return a difference with its interval, in points."""
+    low, high = signed(100 * one.low), signed(100 * one.high)
+    return f"{signed(100 * one.mean)} ({low} to {high})"
+
+
+def p_value(p: float) -> str:
+    """Return a p-value with three decimals."""
+    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+
+
+def table(heading: str, rows: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown, its first column aligned to the left."""
+    lines = [f"| {heading} |", "| --- " + "| ---: " * heading.count("|") + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
