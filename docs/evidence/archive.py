@@ -2,14 +2,16 @@
 
     python docs/evidence/archive.py runs/curve/250-2 ...
 
-writes docs/evidence/scores/curve/250-2.npz, from which `read` has outcomes and looks.
+writes docs/evidence/scores/curve/250-2.npz, which `read` reads again.
 The data have to be where the runs found them: labelled elements are counted there.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from dicejax.comparison import FILE
 from dicejax.comparison.baselines import outcomes_of
 from dicejax.comparison.finding import jobs_from
 from dicejax.comparison.jobs import BASELINE, Job, Outcome
+from dicejax.comparison.statistics import Look, Row, rows_of
 from dicejax.training.setup import describe
 
 SCORES = Path(__file__).parent / "scores"
@@ -52,12 +55,57 @@ def file_of(name: str) -> Path:
     return SCORES / f"{name}.npz"
 
 
-def read(name: str) -> tuple[list[Outcome], dict[str, Any]]:
-    """Return the outcomes of an archive, and its other content.
+@dataclasses.dataclass(frozen=True)
+class Archived:
+    """A finished comparison.
 
-    Args:
-      name: such as "curve/250-2".
+    Attributes:
+      outcomes: of its runs and of cross-entropy with moved decisions.
+      controls: names of the losses that are controls.
+      looks: seeds by loss, of each look.
+      positives: labelled elements of the training sample, by seed.
     """
+
+    outcomes: tuple[Outcome, ...]
+    controls: tuple[str, ...]
+    looks: tuple[Look, ...]
+    positives: dict[int, int]
+
+    @property
+    def updates(self) -> float:
+        """Updates per run, mean over seeds."""
+        return float(np.mean([run["steps"] for run in self._runs]))
+
+    @property
+    def hours(self) -> float:
+        """Hours of training of all runs."""
+        return sum(run["seconds"] for run in self._runs) / 3600
+
+    @property
+    def _runs(self) -> list[dict[str, Any]]:
+        results = [one.result for one in self.outcomes if one.result]
+        return [result for result in results if "steps" in result]
+
+    def rows(self, baseline: str = "ce", without: Sequence[str] = ()) -> list[Row]:
+        """Return the statistics of each loss vs. the baseline.
+
+        Args:
+          baseline: name of a loss or control.
+          without: names of losses and controls that are not compared.
+        """
+        return rows_of(
+            [one for one in self.outcomes if one.loss not in without],
+            baseline,
+            controls=self.controls,
+            looks=[
+                {loss: seeds for loss, seeds in look.items() if loss not in without}
+                for look in self.looks[:-1]
+            ],
+        )
+
+
+def read(name: str) -> Archived:
+    """Read an archive, such as "curve/250-2"."""
     with np.load(file_of(name)) as file:
         counts, content = iter(file["counts"]), json.loads(file["content"].item())
     outcomes = [
@@ -69,10 +117,14 @@ def read(name: str) -> tuple[list[Outcome], dict[str, Any]]:
             result=run["result"],
             example_statistics=next(counts).astype(float) if run["result"] else None,
         )
-        for run in content.pop("runs")
+        for run in content["runs"]
     ]
-    content["positives"] = {int(k): n for k, n in content["positives"].items()}
-    return outcomes, content
+    return Archived(
+        tuple(outcomes),
+        tuple(content["controls"]),
+        tuple(content["looks"]),
+        {int(seed): number for seed, number in content["positives"].items()},
+    )
 
 
 def _record(one: Outcome) -> dict[str, Any]:

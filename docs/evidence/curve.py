@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import archive
 import numpy as np
 import tables
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from dicejax.analysis import figures
-from dicejax.comparison.statistics import MARGIN, Row, rows_of
+from dicejax.comparison.statistics import MARGIN, Row
 from dicejax.metrics.significance import (
     CrossedDifference,
     contrast,
@@ -72,21 +73,18 @@ class Cell:
 @functools.cache
 def cell(sentences: int, epochs: int) -> Cell:
     """Read an archive."""
-    outcomes, content = archive.read(f"curve/{sentences}-{epochs}")
-    *looks, _ = content["looks"]
-    rows = rows_of(outcomes, "ce", controls=content["controls"], looks=looks)
-    runs = [one.result for one in outcomes if one.result and "steps" in one.result]
+    of = archive.read(f"curve/{sentences}-{epochs}")
     counts: dict[str, dict[int, np.ndarray]] = {}
-    for one in outcomes:
+    for one in of.outcomes:
         if one.result:
             counts.setdefault(one.loss, {})[one.seed] = one.example_statistics
     return Cell(
         sentences,
         epochs,
-        updates=float(np.mean([run["steps"] for run in runs])),
-        positives=epochs * float(np.mean([*content["positives"].values()])),
-        hours=sum(run["seconds"] for run in runs) / 3600,
-        rows=tuple(rows),
+        of.updates,
+        positives=epochs * float(np.mean([*of.positives.values()])),
+        hours=of.hours,
+        rows=tuple(of.rows()),
         counts=counts,
     )
 
@@ -215,23 +213,47 @@ def draw(cells: Sequence[Cell]) -> Figure:
     """Draw the gain of each loss over the updates, with 95% intervals."""
     figure = Figure(figsize=(9, 5), layout="constrained", facecolor="white")
     axes = figure.subplots()
+    draw_gains(
+        axes,
+        {
+            loss: {
+                one.updates: one.row(loss).against.crossed
+                for one in learnt(loss, cells)
+            }
+            for loss in LOSSES
+        },
+    )
+    axes.set_xscale("log", base=2)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    axes.set_xlabel("updates of 32 sentences")
+    axes.set_ylabel("test F1 minus that of cross-entropy (points, 95% CI)")
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_gains(
+    axes: Axes, gains: Mapping[str, Mapping[float, CrossedDifference]]
+) -> None:
+    """Draw gains with their intervals and the margin, over an axis of logarithms.
+
+    Args:
+      axes: where to draw.
+      gains: of each loss by its place on the axis.
+    """
     axes.axhline(0, color=figures.TEXT, linewidth=1.2)
     margin = 100 * MARGIN
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
-    for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
-        some = sorted(learnt(loss, cells), key=lambda one: one.updates)
-        if not some:
+    axes.grid(axis="y")
+    for number, (loss, of_loss) in enumerate(gains.items(), start=1):  # 0 is `ce`
+        places = sorted(of_loss)
+        means = np.array([100 * of_loss[x].mean for x in places])
+        ends = [(100 * of_loss[x].low, 100 * of_loss[x].high) for x in places]
+        if not places:
             continue
-        at = [one.updates * 1.03 ** (number - 3) for one in some]
-        gains = [one.row(loss).against.crossed for one in some]
-        means = np.array([100 * one.mean for one in gains])
-        ends = np.array([[100 * one.low, 100 * one.high] for one in gains]).reshape(
-            -1, 2
-        )
         axes.errorbar(
-            at,
+            [x * 1.03 ** (number - 3) for x in places],  # side by side
             means,
-            yerr=np.abs(ends.T - means),
+            yerr=np.abs(np.transpose(ends) - means),
             color=figures.COLORS[number],
             linestyle=figures.STYLES[number],
             marker="o",
@@ -239,10 +261,3 @@ def draw(cells: Sequence[Cell]) -> Figure:
             capsize=2,
             label=loss,
         )
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axes.set_xlabel("updates of 32 sentences")
-    axes.set_ylabel("test F1 minus that of cross-entropy (points, 95% CI)")
-    axes.grid(axis="y")
-    axes.legend(frameon=False)
-    return figure
