@@ -1,0 +1,105 @@
+"""Part S of the protocol: gains over cross-entropy by the share of positives.
+
+Statistics, table and the figure, for `results.py`, from the archives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import archive
+import numpy as np
+from curve import LOSSES, draw_gains
+from matplotlib.figure import Figure
+
+from dicejax.comparison.statistics import Row
+
+# Percent of positives, in the order of the protocol.
+SHARES = (50, 25, 10, 5, 2)
+PRIMARY = 10
+THRESHOLD = "ce + tuned threshold"
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A finished comparison.
+
+    Attributes:
+      percent: share of positives.
+      updates: per run, mean over seeds.
+      positives: of the training sample, mean over seeds.
+      tested: positive test sentences.
+      hours: of training, of all runs.
+      rows: statistics of each loss vs. cross-entropy.
+      over_threshold: statistics of each loss vs. cross-entropy with a tuned threshold.
+    """
+
+    percent: int
+    updates: float
+    positives: float
+    tested: int
+    hours: float
+    rows: tuple[Row, ...]
+    over_threshold: tuple[Row, ...]
+
+
+@functools.cache
+def share(percent: int) -> Share:
+    """Read an archive."""
+    of = archive.read(f"thinned/{percent}")
+    names = {one.loss for one in of.outcomes}
+    tested = {
+        one.result["test"]["per_type"]["1"]["support"]
+        for one in of.outcomes
+        if one.result
+    }
+    return Share(
+        percent,
+        of.updates,
+        float(np.mean([*of.positives.values()])),
+        *tested,
+        of.hours,
+        tuple(of.rows()),
+        tuple(of.rows(THRESHOLD, without=names - {*LOSSES, THRESHOLD})),
+    )
+
+
+def finished() -> list[Share]:
+    """Return the shares that are archived."""
+    return [
+        share(percent)
+        for percent in SHARES
+        if archive.file_of(f"thinned/{percent}").exists()
+    ]
+
+
+def draw(shares: Sequence[Share]) -> Figure:
+    """Draw the gain of each loss by the share, with 95% intervals.
+
+    Over cross-entropy on the left, over its tuned threshold on the right.
+    """
+    figure = Figure(figsize=(11, 5), layout="constrained", facecolor="white")
+    panels = figure.subplots(1, 2, sharey=True)
+    titles = ("minus `ce`", f"minus `{THRESHOLD}`")
+    for axes, rows, title in zip(
+        panels, ("rows", "over_threshold"), titles, strict=True
+    ):
+        gains = {loss: {} for loss in LOSSES}
+        for one in shares:
+            for row in getattr(one, rows):
+                if (
+                    row.loss in gains
+                    and row.against.verdict.outcome != "nothing learnt"
+                ):
+                    gains[row.loss][one.percent] = row.against.crossed
+        draw_gains(axes, gains)
+        axes.set_xscale("log", base=2)
+        axes.set_xticks([one.percent for one in shares])
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}%")
+        axes.set_xlabel("share of positives")
+        axes.set_title(title)
+    panels[0].set_ylabel("difference in test F1 (points, 95% CI)")
+    panels[0].legend(frameon=False)
+    return figure
