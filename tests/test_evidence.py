@@ -31,15 +31,26 @@ def curve(evidence):
 def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
     assert (tmp_path / "RESULTS.md").read_bytes() == (ROOT / "RESULTS.md").read_bytes()
-    for name in ("curve", "why"):
+    for name in ("curve", "thinned", "why"):
         figure = f"docs/evidence/{name}.svg"
         drawn, kept = ((root / figure).read_bytes() for root in (tmp_path, ROOT))
         if VERSION.search(kept)[0] == VERSION.search(drawn)[0]:
             assert drawn == kept
 
 
-def test_archives_hold_what_the_scores_are_computed_from(curve):
-    for one in curve.finished():
+def test_choosing_repeats_the_numbers_of_the_results():
+    results = (ROOT / "RESULTS.md").read_text()
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    told = re.findall(r"(?:Curve|Thinned): (.*?)(?:Property:|Measurement:|\|\n)", page)
+    numbers = re.findall(r"\d+\.\d\d", " ".join(told))
+    assert len(numbers) > 20
+    assert not [
+        one for one in numbers if not re.search(rf"(?<!\d){one}(?!\d)", results)
+    ]
+
+
+def test_archives_hold_what_the_scores_are_computed_from(curve, evidence):
+    for one in [*curve.finished(), *evidence("thinned").finished()]:
         for row in one.rows:
             for outcome in row.outcomes:
                 right, all_of = outcome.example_statistics[:, 0].sum(0)

@@ -2,20 +2,24 @@
 
     python docs/evidence/results.py [FOLDER]
 
-writes RESULTS.md, and curve.svg and why.svg to docs/evidence, below the folder, by
-default that of the repository: the text is results.md.jinja, the numbers in it and all
-tables are computed here. The same version of Matplotlib draws the same bytes each time.
+writes RESULTS.md, and its figures to docs/evidence, below the folder, by default that
+of the repository: the text is results.md.jinja, the numbers in it and all tables are
+computed here. The same version of Matplotlib draws the same bytes each time.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import curve
 import jinja2
 import tables
+import thinned
 import why
+from curve import Cell
+from thinned import Share
 
 from dicejax.analysis import figures
 
@@ -25,7 +29,7 @@ TEMPLATE = "results.md.jinja"
 
 def page() -> str:
     """Return RESULTS.md."""
-    cells = curve.finished()
+    cells, shares = curve.finished(), thinned.finished()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         undefined=jinja2.StrictUndefined,
@@ -37,15 +41,27 @@ def page() -> str:
         curve=curve,
         cells=cells,
         every=curve.CELLS,
-        hours=sum(one.hours for one in cells),
-        runs=sum(
-            row.summary.n for one in cells for row in one.rows if " + " not in row.loss
-        ),
+        thinned=thinned,
+        shares=shares,
+        every_share=thinned.SHARES,
+        hours=hours,
+        count=count,
         gain=gain,
-        tables=tables,
         slopes=curve.slopes(cells),
+        tables=tables,
         why=why.archived(),
     )
+
+
+def hours(comparisons: Sequence[Cell | Share]) -> float:
+    """Return the hours of training of comparisons."""
+    return sum(one.hours for one in comparisons)
+
+
+def count(comparisons: Sequence[Cell | Share]) -> int:
+    """Return the number of runs of comparisons; moved decisions are no runs."""
+    rows = [row for one in comparisons for row in one.rows]
+    return sum(row.summary.n for row in rows if " + " not in row.loss)
 
 
 def gain(loss: str, sentences: int, epochs: int) -> str:
@@ -62,6 +78,7 @@ def main(argv: list[str]) -> None:
     with figures.look():
         drawn = {
             "curve": curve.draw(curve.finished()),
+            "thinned": thinned.draw(thinned.finished()),
             "why": why.draw(why.archived()),
         }
         for name, figure in drawn.items():

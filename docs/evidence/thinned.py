@@ -82,7 +82,7 @@ def draw(shares: Sequence[Share]) -> Figure:
     """
     figure = Figure(figsize=(11, 5), layout="constrained", facecolor="white")
     panels = figure.subplots(1, 2, sharey=True)
-    titles = ("minus `ce`", f"minus `{THRESHOLD}`")
+    titles = ("minus ce", f"minus {THRESHOLD}")
     for axes, rows, title in zip(
         panels, ("rows", "over_threshold"), titles, strict=True
     ):
