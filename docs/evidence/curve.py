@@ -136,7 +136,7 @@ def coefficients(cells: Sequence[Cell], *, with_sentences: bool = False) -> np.n
     return np.linalg.pinv(np.stack(columns, axis=1))
 
 
-def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
+def crossing(loss: str, cells: Sequence[Cell], points: int = 257) -> str:
     """Return where the line of gains over log2(updates) is 0, by Fieller's theorem.
 
     The interval holds the numbers of updates, among those between the smallest and the
@@ -153,6 +153,15 @@ def crossing(loss: str, cells: Sequence[Cell], points: int = 33) -> str:
     at_least = "at most " if zero[0] == grid[0] else ""
     at_most = "at least " if zero[-1] == grid[-1] else ""
     return f"{at_least}{low} to {at_most}{high} updates"
+
+
+def off_line(loss: str, cells: Sequence[Cell]) -> float:
+    """Return the largest distance of a gain from the line of `slopes`, in points."""
+    some = learnt(loss, cells)
+    gains = np.array([100 * one.row(loss).against.mean for one in some])
+    constant, slope = coefficients(some) @ gains
+    line = constant + slope * np.log2([one.updates for one in some])
+    return float(np.abs(gains - line).max())
 
 
 def slopes(cells: Sequence[Cell]) -> dict[str, CrossedDifference]:

@@ -9,6 +9,7 @@ computed here. The same version of Matplotlib draws the same bytes each time.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +23,7 @@ from curve import Cell
 from thinned import Share
 
 from dicejax.analysis import figures
+from dicejax.metrics.significance import CrossedDifference
 
 HERE = Path(__file__).parent
 TEMPLATE = "results.md.jinja"
@@ -47,6 +49,8 @@ def page() -> str:
         hours=hours,
         count=count,
         gain=gain,
+        worse=functools.partial(worse, cells=cells),
+        over_threshold=over_threshold,
         slopes=curve.slopes(cells),
         tables=tables,
         why=why.archived(),
@@ -67,6 +71,17 @@ def count(comparisons: Sequence[Cell | Share]) -> int:
 def gain(loss: str, sentences: int, epochs: int) -> str:
     """Return the gain of a loss or control in a cell, with its interval."""
     return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
+
+
+def worse(loss: str, cells: Sequence[Cell]) -> int:
+    """Return in how many cells a loss is worse."""
+    return sum(one.row(loss).against.verdict.outcome == "worse" for one in cells)
+
+
+def over_threshold(loss: str) -> CrossedDifference:
+    """Return the primary difference of a loss in part S."""
+    rows = thinned.share(thinned.PRIMARY).over_threshold
+    return next(row.against.crossed for row in rows if row.loss == loss)
 
 
 def main(argv: list[str]) -> None:
