@@ -81,7 +81,7 @@ def draw(shares: Sequence[Share]) -> Figure:
     Over cross-entropy on the left, over its tuned threshold on the right.
     """
     figure = Figure(figsize=(11, 5), layout="constrained", facecolor="white")
-    panels = figure.subplots(1, 2, sharey=True)
+    panels = figure.subplots(1, 2, sharex=True, sharey=True)
     titles = ("minus ce", f"minus {THRESHOLD}")
     for axes, rows, title in zip(
         panels, ("rows", "over_threshold"), titles, strict=True
