@@ -63,11 +63,7 @@ class Cell:
 
     def row(self, loss: str) -> Row:
         """Return the statistics of a loss."""
-        return next(row for row in self.rows if row.loss == loss)
-
-    def has_learnt(self, loss: str) -> bool:
-        """Whether a loss has learnt anything here."""
-        return self.row(loss).against.verdict.outcome != "nothing learnt"
+        return tables.row_of(self.rows, loss)
 
 
 @functools.cache
@@ -100,7 +96,7 @@ def finished() -> list[Cell]:
 
 def learnt(loss: str, cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells in which a loss has learnt anything."""
-    return [one for one in cells if one.has_learnt(loss)]
+    return [one for one in cells if tables.has_learnt(one.row(loss))]
 
 
 def combined(
@@ -189,7 +185,7 @@ def of_slopes(cells: Sequence[Cell]) -> str:
                 str(len(some)),
                 str(one.seeds),
                 signed(100 * one.mean),
-                f"{signed(100 * one.low)} to {signed(100 * one.high)}",
+                tables.interval(one),
                 tables.p_value(p),
                 kinds.get(outcome, outcome),
                 crossing(loss, some) if p <= 0.05 else "–",
@@ -222,16 +218,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
     """Draw the gain of each loss over the updates, with 95% intervals."""
     figure = Figure(figsize=(9, 5), layout="constrained", facecolor="white")
     axes = figure.subplots()
-    draw_gains(
-        axes,
-        {
-            loss: {
-                one.updates: one.row(loss).against.crossed
-                for one in learnt(loss, cells)
-            }
-            for loss in LOSSES
-        },
-    )
+    draw_gains(axes, {one.updates: one.rows for one in cells})
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.set_xlabel("updates of 32 sentences")
@@ -240,27 +227,27 @@ def draw(cells: Sequence[Cell]) -> Figure:
     return figure
 
 
-def draw_gains(
-    axes: Axes, gains: Mapping[str, Mapping[float, CrossedDifference]]
-) -> None:
-    """Draw gains with their intervals and the margin, over an axis of logarithms.
+def draw_gains(axes: Axes, rows: Mapping[float, Sequence[Row]]) -> None:
+    """Draw the gains of losses that learn, with their intervals and the margin.
 
     Args:
-      axes: where to draw.
-      gains: of each loss by its place on the axis.
+      axes: where to draw; the horizontal one has logarithms.
+      rows: statistics of a comparison, by its place on that axis.
     """
     axes.axhline(0, color=figures.TEXT, linewidth=1.2)
     margin = 100 * MARGIN
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
     axes.grid(axis="y")
-    for number, (loss, of_loss) in enumerate(gains.items(), start=1):  # 0 is `ce`
-        places = sorted(of_loss)
-        means = np.array([100 * of_loss[x].mean for x in places])
-        ends = [(100 * of_loss[x].low, 100 * of_loss[x].high) for x in places]
-        if not places:
+    for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
+        found = {x: tables.row_of(rows[x], loss) for x in sorted(rows)}
+        found = {x: row for x, row in found.items() if tables.has_learnt(row)}
+        if not found:
             continue
+        gains = [row.against.crossed for row in found.values()]
+        means = np.array([100 * one.mean for one in gains])
+        ends = [(100 * one.low, 100 * one.high) for one in gains]
         axes.errorbar(
-            [x * 1.03 ** (number - 3) for x in places],  # side by side
+            [x * 1.03 ** (number - 3) for x in found],  # side by side
             means,
             yerr=np.abs(np.transpose(ends) - means),
             color=figures.COLORS[number],

@@ -9,7 +9,6 @@ computed here. The same version of Matplotlib draws the same bytes each time.
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,20 +45,14 @@ def page() -> str:
         thinned=thinned,
         shares=shares,
         every_share=thinned.SHARES,
-        hours=hours,
         count=count,
         gain=gain,
-        worse=functools.partial(worse, cells=cells),
+        worse=worse,
         over_threshold=over_threshold,
         slopes=curve.slopes(cells),
         tables=tables,
         why=why.archived(),
     )
-
-
-def hours(comparisons: Sequence[Cell | Share]) -> float:
-    """Return the hours of training of comparisons."""
-    return sum(one.hours for one in comparisons)
 
 
 def count(comparisons: Sequence[Cell | Share]) -> int:
@@ -73,15 +66,16 @@ def gain(loss: str, sentences: int, epochs: int) -> str:
     return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
 
 
-def worse(loss: str, cells: Sequence[Cell]) -> int:
+def worse(loss: str) -> int:
     """Return in how many cells a loss is worse."""
-    return sum(one.row(loss).against.verdict.outcome == "worse" for one in cells)
+    rows = [one.row(loss) for one in curve.finished()]
+    return sum(row.against.verdict.outcome == "worse" for row in rows)
 
 
 def over_threshold(loss: str) -> CrossedDifference:
     """Return the primary difference of a loss in part S."""
     rows = thinned.share(thinned.PRIMARY).over_threshold
-    return next(row.against.crossed for row in rows if row.loss == loss)
+    return tables.row_of(rows, loss).against.crossed
 
 
 def main(argv: list[str]) -> None:

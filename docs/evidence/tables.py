@@ -1,4 +1,4 @@
-"""Tables of RESULTS.md, in Markdown."""
+"""Rows of a comparison, and tables of RESULTS.md, in Markdown."""
 
 from __future__ import annotations
 
@@ -7,6 +7,16 @@ from collections.abc import Sequence
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import mean_and_spread
 from dicejax.metrics.significance import CrossedDifference, signed
+
+
+def row_of(rows: Sequence[Row], loss: str) -> Row:
+    """Return the statistics of a loss."""
+    return next(row for row in rows if row.loss == loss)
+
+
+def has_learnt(row: Row) -> bool:
+    """Return whether a loss, and the baseline, have learnt anything."""
+    return row.against.verdict.outcome != "nothing learnt"
 
 
 def comparison(rows: Sequence[Row]) -> str:
@@ -27,7 +37,7 @@ def _cells_of(row: Row) -> list[str]:
         str(row.summary.n),
         scores,
         signed(100 * one.mean),
-        f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}",
+        interval(crossed),
         p_value(one.p_value),
         f"{100 * one.detectable:.2f}",
         one.verdict.outcome,
@@ -36,8 +46,12 @@ def _cells_of(row: Row) -> list[str]:
 
 def told(one: CrossedDifference) -> str:
     """Return a difference with its interval, in points."""
-    low, high = signed(100 * one.low), signed(100 * one.high)
-    return f"{signed(100 * one.mean)} ({low} to {high})"
+    return f"{signed(100 * one.mean)} ({interval(one)})"
+
+
+def interval(one: CrossedDifference) -> str:
+    """Return the interval of a difference, in points."""
+    return f"{signed(100 * one.low)} to {signed(100 * one.high)}"
 
 
 def p_value(p: float) -> str:

@@ -50,7 +50,7 @@ def share(percent: int) -> Share:
     """Read an archive."""
     of = archive.read(f"thinned/{percent}")
     names = {one.loss for one in of.outcomes}
-    tested = {
+    (tested,) = {
         one.result["test"]["per_type"]["1"]["support"]
         for one in of.outcomes
         if one.result
@@ -59,7 +59,7 @@ def share(percent: int) -> Share:
         percent,
         of.updates,
         float(np.mean([*of.positives.values()])),
-        *tested,
+        tested,
         of.hours,
         tuple(of.rows()),
         tuple(of.rows(THRESHOLD, without=names - {*LOSSES, THRESHOLD})),
@@ -86,15 +86,7 @@ def draw(shares: Sequence[Share]) -> Figure:
     for axes, rows, title in zip(
         panels, ("rows", "over_threshold"), titles, strict=True
     ):
-        gains = {loss: {} for loss in LOSSES}
-        for one in shares:
-            for row in getattr(one, rows):
-                if (
-                    row.loss in gains
-                    and row.against.verdict.outcome != "nothing learnt"
-                ):
-                    gains[row.loss][one.percent] = row.against.crossed
-        draw_gains(axes, gains)
+        draw_gains(axes, {one.percent: getattr(one, rows) for one in shares})
         axes.set_xscale("log", base=2)
         axes.set_xticks([one.percent for one in shares])
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}%")
