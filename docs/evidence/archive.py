@@ -25,7 +25,15 @@ from dicejax.comparison.statistics import Look, Row, rows_of
 from dicejax.training.setup import describe
 
 SCORES = Path(__file__).parent / "scores"
-KEPT = ("primary_metric", "test_data", "test", "steps", "seconds", "control")
+KEPT = (
+    "primary_metric",
+    "test_data",
+    "test",
+    "test_with_tuned_threshold",
+    "steps",
+    "seconds",
+    "control",
+)
 
 
 def main(folders: list[str]) -> None:
@@ -137,12 +145,15 @@ def _is_baseline(job: Job) -> bool:
 
 
 def _positives(job: Job) -> int:
-    """Return the number of labelled elements of a run's training sample."""
+    """Return the number of labelled elements of a run's training sample.
+
+    Of outputs of its task the first: the starts of answers in machine reading.
+    """
     setup = describe(job.experiment, warn=lambda text: None)
     task, labels = job.experiment.task, setup.data.labels
     counts = task.class_counts(setup.data.items["train"], labels)
-    (number,) = counts.values()
-    return int(sum(number[1:]))  # the negative class is the first
+    number = next(iter(counts.values()))
+    return int(number[..., 1:].sum())  # the negative class is the first
 
 
 if __name__ == "__main__":

@@ -15,10 +15,12 @@ from pathlib import Path
 
 import curve
 import jinja2
+import reading
 import tables
 import thinned
 import why
 from curve import Cell
+from reading import Form
 from thinned import Share
 
 from dicejax.analysis import figures
@@ -45,6 +47,9 @@ def page() -> str:
         thinned=thinned,
         shares=shares,
         every_share=thinned.SHARES,
+        reading=reading,
+        forms=reading.finished(),
+        gain_in_reading=gain_in_reading,
         count=count,
         gain=gain,
         worse=worse,
@@ -55,7 +60,7 @@ def page() -> str:
     )
 
 
-def count(comparisons: Sequence[Cell | Share]) -> int:
+def count(comparisons: Sequence[Cell | Share | Form]) -> int:
     """Return the number of runs of comparisons; moved decisions are no runs."""
     rows = [row for one in comparisons for row in one.rows]
     return sum(row.summary.n for row in rows if " + " not in row.loss)
@@ -64,6 +69,12 @@ def count(comparisons: Sequence[Cell | Share]) -> int:
 def gain(loss: str, sentences: int, epochs: int) -> str:
     """Return the gain of a loss or control in a cell, with its interval."""
     return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
+
+
+def gain_in_reading(loss: str) -> str:
+    """Return the gain of a loss in the primary comparison of part D."""
+    rows = reading.form("plain").rows
+    return tables.told(tables.row_of(rows, loss).against.crossed)
 
 
 def worse(loss: str) -> int:
