@@ -85,6 +85,11 @@ class Archived:
         return float(np.mean([run["steps"] for run in self._runs]))
 
     @property
+    def mean_positives(self) -> float:
+        """Labelled elements of the training sample, mean over seeds."""
+        return float(np.mean([*self.positives.values()]))
+
+    @property
     def hours(self) -> float:
         """Hours of training of all runs."""
         return sum(run["seconds"] for run in self._runs) / 3600

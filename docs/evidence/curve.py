@@ -78,7 +78,7 @@ def cell(sentences: int, epochs: int) -> Cell:
         sentences,
         epochs,
         of.updates,
-        positives=epochs * float(np.mean([*of.positives.values()])),
+        positives=epochs * of.mean_positives,
         hours=of.hours,
         rows=tuple(of.rows()),
         counts=counts,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import archive
 import numpy as np
@@ -15,7 +16,6 @@ from scipy import stats
 
 from dicejax.comparison.statistics import Row
 from dicejax.comparison.table import mean_and_spread
-from dicejax.metrics.significance import signed
 
 # In the order of the protocol.
 FORMS = {
@@ -23,7 +23,7 @@ FORMS = {
     "mined": "Negatives mined, 0.3 per positive",
     "answerable": "With the answerability loss",
 }
-LEVEL = 0.95
+TUNED = "test_with_tuned_threshold"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,45 +33,23 @@ class Form:
     Attributes:
       name: of the form of machine reading.
       updates: per run, mean over seeds.
-      answers: in the training sample.
+      spans: gold spans of the training sample, by their starts.
       hours: of training, of all runs.
       rows: statistics of each loss vs. cross-entropy, decided at 0.5.
-      tuned: [S] test F1 with the threshold tuned on dev, by seed, for each loss.
     """
 
     name: str
     updates: float
-    answers: float
+    spans: float
     hours: float
     rows: tuple[Row, ...]
-    tuned: dict[str, list[float]]
-
-    @property
-    def title(self) -> str:
-        """Heading of the comparison."""
-        return FORMS[self.name]
 
 
 @functools.cache
 def form(name: str) -> Form:
     """Read an archive."""
     of = archive.read(f"mrc/{name}")
-    tuned: dict[str, dict[int, float]] = {}
-    for one in of.outcomes:
-        with_it = one.result and one.result.get("test_with_tuned_threshold")
-        if with_it:
-            tuned.setdefault(one.loss, {})[one.seed] = with_it["f1"]
-    return Form(
-        name,
-        of.updates,
-        float(np.mean([*of.positives.values()])),
-        of.hours,
-        tuple(of.rows()),
-        {
-            loss: [scores[seed] for seed in sorted(tuned["ce"])]
-            for loss, scores in tuned.items()
-        },
-    )
+    return Form(name, of.updates, of.mean_positives, of.hours, tuple(of.rows()))
 
 
 def finished() -> list[Form]:
@@ -79,28 +57,30 @@ def finished() -> list[Form]:
     return [form(name) for name in FORMS if archive.file_of(f"mrc/{name}").exists()]
 
 
-def gain_with_tuned_threshold(of: Form, loss: str) -> str:
-    """Return the gain of a loss, both with tuned thresholds, with its interval.
-
-    Of the paired t test: over seeds, not over test sentences.
-    """
-    ours, baseline = (100 * np.array(of.tuned[name]) for name in (loss, "ce"))
-    low, high = stats.ttest_rel(ours, baseline).confidence_interval(LEVEL)
-    return f"{signed((ours - baseline).mean())} ({signed(low)} to {signed(high)})"
-
-
 def with_tuned_thresholds(of: Form) -> str:
-    """Return the table of the scores with tuned thresholds."""
-    order = [row.loss for row in of.rows if row.loss in of.tuned]
+    """Return the table of the scores with thresholds tuned on dev.
+
+    Gains are those of the paired t test: over seeds, not over test sentences.
+    """
+    tuned = {
+        row.loss: [one.result[TUNED]["f1"] for one in row.outcomes]
+        for row in of.rows
+        if all(one.result and TUNED in one.result for one in row.outcomes)
+    }
     return tables.table(
         "loss | n | test F1 | gain (95% CI over seeds)",
         [
             [
                 f"`{loss}`",
-                str(len(of.tuned[loss])),
-                mean_and_spread(of.tuned[loss]),
-                "baseline" if loss == "ce" else gain_with_tuned_threshold(of, loss),
+                str(len(scores)),
+                mean_and_spread(scores),
+                "baseline" if loss == "ce" else _gain(scores, tuned["ce"]),
             ]
-            for loss in order
+            for loss, scores in tuned.items()
         ],
     )
+
+
+def _gain(ours: Sequence[float], baseline: Sequence[float]) -> str:
+    interval = stats.ttest_rel(ours, baseline).confidence_interval(0.95)
+    return tables.estimate(np.subtract(ours, baseline).mean(), *interval)

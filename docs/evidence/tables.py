@@ -46,12 +46,21 @@ def _cells_of(row: Row) -> list[str]:
 
 def told(one: CrossedDifference) -> str:
     """Return a difference with its interval, in points."""
-    return f"{signed(100 * one.mean)} ({interval(one)})"
+    return estimate(one.mean, one.low, one.high)
+
+
+def estimate(mean: float, low: float, high: float) -> str:
+    """Return a mean with its interval, fractions as points."""
+    return f"{signed(100 * mean)} ({_range(low, high)})"
 
 
 def interval(one: CrossedDifference) -> str:
     """Return the interval of a difference, in points."""
-    return f"{signed(100 * one.low)} to {signed(100 * one.high)}"
+    return _range(one.low, one.high)
+
+
+def _range(low: float, high: float) -> str:
+    return f"{signed(100 * low)} to {signed(100 * high)}"
 
 
 def p_value(p: float) -> str:

@@ -10,7 +10,6 @@ import functools
 from collections.abc import Sequence
 
 import archive
-import numpy as np
 from curve import LOSSES, draw_gains
 from matplotlib.figure import Figure
 
@@ -58,7 +57,7 @@ def share(percent: int) -> Share:
     return Share(
         percent,
         of.updates,
-        float(np.mean([*of.positives.values()])),
+        of.mean_positives,
         tested,
         of.hours,
         tuple(of.rows()),
