@@ -1,11 +1,14 @@
 """The pages of the evidence are what their archives give."""
 
+import dataclasses
 import importlib
 import re
 import sys
 
 import numpy as np
 import pytest
+
+from dicejax.metrics.significance import nominal_level
 
 from .documented import ROOT
 
@@ -60,6 +63,73 @@ def test_archives_hold_what_the_scores_are_computed_from(curve, evidence):
                 right, all_of = outcome.example_statistics[:, 0].sum(0)
                 f1 = right / all_of if all_of else 0.0
                 assert outcome.score == pytest.approx(f1, abs=1e-12)
+
+
+@pytest.fixture
+def whole(evidence):
+    return evidence("archive").read("curve/250-2")
+
+
+@pytest.fixture
+def archive(evidence, whole, tmp_path, monkeypatch):
+    """Return the module with an empty folder of archives."""
+    module = evidence("archive")
+    monkeypatch.setattr(module, "SCORES", tmp_path)
+    module.read.cache_clear()
+    (tmp_path / "curve").mkdir()
+    yield module
+    module.read.cache_clear()
+
+
+def some_of(whole, chosen):
+    return dataclasses.replace(whole, runs=tuple(filter(chosen, whole.runs)))
+
+
+def test_runs_of_several_machines_are_archived_one_after_another(archive, whole):
+    name = "curve/250-2"
+    early = some_of(whole, lambda one: one.seed < 3)
+    late = some_of(whole, lambda one: one.seed >= 2)  # seed 2 is in both
+    archive.write(archive.merged(archive.read(name), early), archive.file_of(name))
+    archive.read.cache_clear()
+    begun = archive.read(name)
+    assert (begun.seeds, begun.outcomes) == (0, [])
+    assert len(archive.runs_of("curve")) == 21
+    archive.write(archive.merged(begun, late), archive.file_of(name))
+    archive.read.cache_clear()
+    both = archive.read(name)
+    assert both.seeds == 5
+    assert both.hours == pytest.approx(whole.hours)
+    wanted = {row.loss: row.to_json() for row in whole.rows()}
+    assert {row.loss: row.to_json() for row in both.rows()} == wanted
+
+
+def test_two_runs_of_a_loss_and_seed_are_not_archived(archive, whole):
+    counts = whole.runs[0].example_statistics.copy()
+    counts[0] += 1
+    other = dataclasses.replace(
+        whole.runs[0], folder="elsewhere", example_statistics=counts
+    )
+    other = dataclasses.replace(whole, runs=(other,))
+    with pytest.raises(SystemExit, match="elsewhere: is not the run of ce with seed 0"):
+        archive.merged(whole, other)
+
+
+def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole):
+    later = [dataclasses.replace(one, seed=one.seed + 5) for one in whole.runs]
+    runs = (*whole.runs, *later)
+
+    def looks(chosen):
+        return some_of(dataclasses.replace(whole, runs=runs), chosen)
+
+    assert looks(lambda one: (one.loss, one.seed) != ("focal", 9)).seeds == 5
+    assert looks(lambda one: (one.loss, one.seed) != ("focal", 4)).seeds == 0
+    both = looks(lambda one: one.loss != "dsc-eq11" or one.seed == 0)  # learns nothing
+    assert both.seeds == 10
+    rows = {row.loss: row.against for row in both.rows()}
+    assert rows["dsc-eq11"].verdict.outcome == "nothing learnt"
+    focal = rows["focal"].crossed
+    assert focal.seeds == 10
+    assert focal.level == pytest.approx(nominal_level([5, 10], 0.05))
 
 
 def test_weights_give_the_line_that_the_cells_lie_on(curve):

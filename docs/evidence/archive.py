@@ -1,30 +1,42 @@
-"""Archive finished comparisons: scores of each test example, without its text.
+"""Archive runs of a comparison: scores of each test example, without its text.
 
     python docs/evidence/archive.py runs/curve/250-2 ...
 
-writes docs/evidence/scores/curve/250-2.npz, which `read` reads again.
+writes docs/evidence/scores/curve/250-2.npz, which `read` reads again. Runs that the
+archive already has stay in it, so that the seeds of a long comparison may be trained
+one after another, and on several machines. Results are those of the last look of the
+protocol that all losses have the seeds of.
+
 The data have to be where the runs found them: labelled elements are counted there.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dicejax.comparison import FILE
 from dicejax.comparison.baselines import outcomes_of
 from dicejax.comparison.finding import jobs_from
-from dicejax.comparison.jobs import BASELINE, Job, Outcome
-from dicejax.comparison.statistics import Look, Row, rows_of
+from dicejax.comparison.jobs import (
+    BASELINE,
+    Job,
+    Outcome,
+    require_one_test_set,
+)
+from dicejax.comparison.statistics import Row, learnt_nothing, rows_of
+from dicejax.objectives import name_of
 from dicejax.training.setup import describe
 
 SCORES = Path(__file__).parent / "scores"
+LOOKS = (5, 10)
+"""Seeds, from 0 on, of the looks of the protocol."""
 KEPT = (
     "primary_metric",
     "test_data",
@@ -36,26 +48,14 @@ KEPT = (
 )
 
 
-def main(folders: list[str]) -> None:
-    """Write an archive for each folder."""
+def main(folders: Sequence[str]) -> None:
+    """Write an archive for each folder, or add to it."""
     for folder in folders:
-        jobs = jobs_from([folder])
-        found, controls = outcomes_of(jobs)
-        positives = {job.seed: _positives(job) for job in jobs if _is_baseline(job)}
-        content = {
-            "controls": controls,
-            "looks": json.loads((Path(folder) / FILE).read_text())["looks"],
-            "positives": positives,
-            "runs": [_record(one) for one in found],
-        }
-        shares = [one.example_statistics for one in found if one.result]
-        counts = np.stack(shares).astype(np.uint8)
-        if not np.array_equal(counts, shares):
-            raise SystemExit(f"{folder}: counts of examples do not fit into 8 bits")
-        file = file_of("/".join(Path(folder).parts[-2:]))
+        name = "/".join(Path(folder).parts[-2:])
+        file, found = file_of(name), merged(read(name), _of_folder(folder))
         file.parent.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(file, counts=counts, content=json.dumps(content))
-        print(f"{file}: {len(found)} runs, {file.stat().st_size:,} bytes")
+        write(found, file)
+        print(f"{file}: {len(found.runs)} runs, {file.stat().st_size:,} bytes")
 
 
 def file_of(name: str) -> Path:
@@ -65,39 +65,54 @@ def file_of(name: str) -> Path:
 
 @dataclasses.dataclass(frozen=True)
 class Archived:
-    """A finished comparison.
+    """Runs of a comparison.
 
     Attributes:
-      outcomes: of its runs and of cross-entropy with moved decisions.
+      runs: outcomes, also of cross-entropy with moved decisions.
       controls: names of the losses that are controls.
-      looks: seeds by loss, of each look.
       positives: labelled elements of the training sample, by seed.
     """
 
-    outcomes: tuple[Outcome, ...]
+    runs: tuple[Outcome, ...]
     controls: tuple[str, ...]
-    looks: tuple[Look, ...]
-    positives: dict[int, int]
+    positives: Mapping[int, int]
+
+    @functools.cached_property
+    def seeds(self) -> int:
+        """Seeds, from 0 on, of the last look that the runs are complete for, or 0.
+
+        Losses that learn nothing in any of their runs may have fewer.
+        """
+        by_loss: dict[str, list[Outcome]] = {name_of(BASELINE): []}
+        for one in self.runs:
+            by_loss.setdefault(one.loss, []).append(one)
+        complete = [
+            {one.seed for one in runs}
+            for loss, runs in by_loss.items()
+            if loss == name_of(BASELINE) or not all(map(learnt_nothing, runs))
+        ]
+        common = set.intersection(*complete)
+        return max((n for n in LOOKS if {*range(n)} <= common), default=0)
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Outcomes of the seeds of the last look."""
+        return [one for one in self.runs if one.seed < self.seeds]
 
     @property
     def updates(self) -> float:
         """Updates per run, mean over seeds."""
-        return float(np.mean([run["steps"] for run in self._runs]))
+        return float(np.mean([run["steps"] for run in _trained(self.outcomes)]))
 
     @property
     def mean_positives(self) -> float:
         """Labelled elements of the training sample, mean over seeds."""
-        return float(np.mean([*self.positives.values()]))
+        return float(np.mean([self.positives[seed] for seed in range(self.seeds)]))
 
     @property
     def hours(self) -> float:
-        """Hours of training of all runs."""
-        return sum(run["seconds"] for run in self._runs) / 3600
-
-    @property
-    def _runs(self) -> list[dict[str, Any]]:
-        results = [one.result for one in self.outcomes if one.result]
-        return [result for result in results if "steps" in result]
+        """Hours of training of the runs of the last look."""
+        return hours_of(self.outcomes)
 
     def rows(self, baseline: str = "ce", without: Sequence[str] = ()) -> list[Row]:
         """Return the statistics of each loss vs. the baseline.
@@ -106,19 +121,24 @@ class Archived:
           baseline: name of a loss or control.
           without: names of losses and controls that are not compared.
         """
-        return rows_of(
-            [one for one in self.outcomes if one.loss not in without],
-            baseline,
-            controls=self.controls,
-            looks=[
-                {loss: seeds for loss, seeds in look.items() if loss not in without}
-                for look in self.looks[:-1]
-            ],
-        )
+        compared = [one for one in self.outcomes if one.loss not in without]
+        losses = {one.loss for one in compared} - {baseline}
+        earlier = [
+            {
+                loss: [o.seed for o in compared if o.loss == loss and o.seed < seeds]
+                for loss in losses
+            }
+            for seeds in LOOKS
+            if seeds < self.seeds
+        ]
+        return rows_of(compared, baseline, controls=self.controls, looks=earlier)
 
 
+@functools.cache
 def read(name: str) -> Archived:
-    """Read an archive, such as "curve/250-2"."""
+    """Read an archive, such as "curve/250-2"; without a file there are no runs."""
+    if not file_of(name).exists():
+        return Archived((), (), {})
     with np.load(file_of(name)) as file:
         counts, content = iter(file["counts"]), json.loads(file["content"].item())
     outcomes = [
@@ -135,18 +155,74 @@ def read(name: str) -> Archived:
     return Archived(
         tuple(outcomes),
         tuple(content["controls"]),
-        tuple(content["looks"]),
         {int(seed): number for seed, number in content["positives"].items()},
     )
+
+
+def merged(old: Archived, new: Archived) -> Archived:
+    """Return the runs of both; those that both have must be the same."""
+    known = {(one.loss, one.seed): one for one in old.runs}
+    for one in new.runs:
+        other = known.setdefault((one.loss, one.seed), one)
+        same = np.array_equal(one.example_statistics, other.example_statistics)
+        if _record(one) != _record(other) or not same:
+            raise SystemExit(
+                f"{one.folder}: is not the run of {one.loss} with seed {one.seed} that "
+                f"{other.folder} has; move one of them away"
+            )
+    runs = [known[key] for key in sorted(known)]
+    require_one_test_set(runs)
+    controls = sorted({*old.controls, *new.controls})
+    return Archived(tuple(runs), tuple(controls), {**old.positives, **new.positives})
+
+
+def write(found: Archived, file: Path) -> None:
+    """Write an archive."""
+    content = {
+        "controls": found.controls,
+        "positives": found.positives,
+        "runs": [_record(one) for one in found.runs],
+    }
+    shares = [one.example_statistics for one in found.runs if one.result]
+    counts = np.stack(shares).astype(np.uint8)
+    if not np.array_equal(counts, shares):
+        raise SystemExit(f"{file}: counts of examples do not fit into 8 bits")
+    np.savez_compressed(file, counts=counts, content=json.dumps(content))
+
+
+def runs_of(part: str) -> list[Outcome]:
+    """Return all trained runs of a part, such as "curve", looked at or not."""
+    names = sorted(f"{part}/{file.stem}" for file in (SCORES / part).glob("*.npz"))
+    return [one for name in names for one in read(name).runs if _is_trained(one)]
+
+
+def hours_of(outcomes: Sequence[Outcome]) -> float:
+    """Return the hours of training of runs."""
+    return sum(run["seconds"] for run in _trained(outcomes)) / 3600
+
+
+def _trained(outcomes: Sequence[Outcome]) -> list[Mapping[str, Any]]:
+    return [one.result for one in outcomes if one.result and _is_trained(one)]
+
+
+def _is_trained(one: Outcome) -> bool:
+    """Return whether an outcome is that of a run, not of moved decisions."""
+    return one.result is None or "control" not in one.result
+
+
+def _of_folder(folder: str) -> Archived:
+    """Return the runs of a folder that have ended."""
+    jobs = jobs_from([folder])
+    outcomes, controls = outcomes_of(jobs)
+    ended = [one for one in outcomes if one.status != "missing"]
+    baselines = [job for job in jobs if job.experiment.objective == BASELINE]
+    positives = {job.seed: _positives(job) for job in baselines}
+    return Archived(tuple(ended), tuple(controls), positives)
 
 
 def _record(one: Outcome) -> dict[str, Any]:
     result = one.result and {k: v for k, v in one.result.items() if k in KEPT}
     return {"loss": one.loss, "seed": one.seed, "status": one.status, "result": result}
-
-
-def _is_baseline(job: Job) -> bool:
-    return job.experiment.objective == BASELINE
 
 
 def _positives(job: Job) -> int:

@@ -49,7 +49,7 @@ class Cell:
       updates: per run, mean over seeds.
       positives: entity tokens of the sample times epochs, mean over seeds.
       hours: of all its runs.
-      rows: statistics of each loss, at the last look.
+      rows: statistics of each loss.
       counts: statistics of each test sentence, by loss and seed.
     """
 
@@ -69,7 +69,7 @@ class Cell:
 @functools.cache
 def cell(sentences: int, epochs: int) -> Cell:
     """Read an archive."""
-    of = archive.read(f"curve/{sentences}-{epochs}")
+    of = archive.read(name_of(sentences, epochs))
     counts: dict[str, dict[int, np.ndarray]] = {}
     for one in of.outcomes:
         if one.result:
@@ -85,13 +85,14 @@ def cell(sentences: int, epochs: int) -> Cell:
     )
 
 
+def name_of(sentences: int, epochs: int) -> str:
+    """Return the name of a cell's archive."""
+    return f"curve/{sentences}-{epochs}"
+
+
 def finished() -> list[Cell]:
-    """Return the cells that are archived."""
-    return [
-        cell(*one)
-        for one in CELLS
-        if archive.file_of("curve/{}-{}".format(*one)).exists()
-    ]
+    """Return the cells that have the seeds of a look."""
+    return [cell(*one) for one in CELLS if archive.read(name_of(*one)).seeds]
 
 
 def learnt(loss: str, cells: Sequence[Cell]) -> list[Cell]:

@@ -53,8 +53,8 @@ def form(name: str) -> Form:
 
 
 def finished() -> list[Form]:
-    """Return the comparisons that are archived."""
-    return [form(name) for name in FORMS if archive.file_of(f"mrc/{name}").exists()]
+    """Return the comparisons that have the seeds of a look."""
+    return [form(name) for name in FORMS if archive.read(f"mrc/{name}").seeds]
 
 
 def with_tuned_thresholds(of: Form) -> str:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import archive
 import curve
 import jinja2
 import reading
@@ -50,7 +51,8 @@ def page() -> str:
         reading=reading,
         forms=reading.finished(),
         gain_in_reading=gain_in_reading,
-        count=count,
+        trained=trained,
+        hours=hours,
         gain=gain,
         worse=worse,
         over_threshold=over_threshold,
@@ -60,10 +62,19 @@ def page() -> str:
     )
 
 
-def count(comparisons: Sequence[Cell | Share | Form]) -> int:
-    """Return the number of runs of comparisons; moved decisions are no runs."""
-    rows = [row for one in comparisons for row in one.rows]
-    return sum(row.summary.n for row in rows if " + " not in row.loss)
+def trained(part: str, comparisons: Sequence[Cell | Share | Form]) -> str:
+    """Return the number of runs of a part, and how many of them await their look."""
+    runs = len(archive.runs_of(part))
+    looked_at = [
+        row for one in comparisons for row in one.rows if " + " not in row.loss
+    ]
+    waiting = runs - sum(row.summary.n for row in looked_at)
+    return f"{runs} runs" + (f" ({waiting} await their look)" if waiting else "")
+
+
+def hours(part: str) -> str:
+    """Return the hours of training of a part."""
+    return f"{archive.hours_of(archive.runs_of(part)):.1f}"
 
 
 def gain(loss: str, sentences: int, epochs: int) -> str:

@@ -32,6 +32,10 @@ def _cells_of(row: Row) -> list[str]:
     if row.against is None:
         return [f"`{row.loss}`", str(row.summary.n), scores, "", "", "", "", "baseline"]
     one, crossed = row.against, row.against.crossed
+    if crossed is None:  # too few seeds
+        gain = signed(100 * one.mean)
+        cells = [gain, "–", "–", "–", one.verdict.outcome]
+        return [f"`{row.loss}`", str(row.summary.n), scores, *cells]
     return [
         f"`{row.loss}`",
         str(row.summary.n),

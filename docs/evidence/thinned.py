@@ -47,7 +47,7 @@ class Share:
 @functools.cache
 def share(percent: int) -> Share:
     """Read an archive."""
-    of = archive.read(f"thinned/{percent}")
+    of = archive.read(name_of(percent))
     names = {one.loss for one in of.outcomes}
     (tested,) = {
         one.result["test"]["per_type"]["1"]["support"]
@@ -66,12 +66,15 @@ def share(percent: int) -> Share:
 
 
 def finished() -> list[Share]:
-    """Return the shares that are archived."""
+    """Return the shares that have the seeds of a look."""
     return [
-        share(percent)
-        for percent in SHARES
-        if archive.file_of(f"thinned/{percent}").exists()
+        share(percent) for percent in SHARES if archive.read(name_of(percent)).seeds
     ]
+
+
+def name_of(percent: int) -> str:
+    """Return the name of a share's archive."""
+    return f"thinned/{percent}"
 
 
 def draw(shares: Sequence[Share]) -> Figure:
