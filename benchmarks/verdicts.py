@@ -7,7 +7,8 @@ standard deviation of a seed's effect. For each number of rivals and kind of noi
 - false claims: any verdict of better or worse among rivals without a difference, at any
   of several looks; and any verdict of practically equal at the margin;
 - power at each look for one rival that differs, next to the paired t test with Holm's
-  correction at a fixed number of seeds;
+  correction at a fixed number of seeds; once more where the last rival collapses with
+  some seeds, that is varies 20 times as much;
 - seeds spent by `--until decided`, vs. a fixed number.
 
 usage:    python benchmarks/verdicts.py [--smallest]
@@ -65,12 +66,14 @@ class Noise:
       tails: of seeds' effects: normal, or Student's t with 3 degrees of freedom.
       spreads: standard deviations of seeds' effects: of the baseline, of the rivals but
         the last, and of the last.
+      last: share of the rivals that vary as the last, at least one.
       shared: share of a seed's effect that all losses have in common.
       example: standard error of a loss's mean for new examples.
     """
 
     tails: str = "normal"
     spreads: tuple[float, float, float] = (1.0, 1.0, 1.0)
+    last: float = 0.0
     shared: float = 0.0
     example: float = 0.0
 
@@ -79,6 +82,8 @@ NOISES = {
     "normal": Noise(),
     "heavy tails": Noise(tails="t"),
     "the last rival varies 4 times as much": Noise(spreads=(1, 1, 4)),
+    "the last rival varies 20 times as much": Noise(spreads=(1, 1, 20)),
+    "half of the rivals vary 6 times as much": Noise(spreads=(1, 1, 6), last=0.5),
     "the baseline varies 3 times as much": Noise(spreads=(3, 1, 1)),
     "half of it shared by a seed": Noise(shared=0.5),
     "correlated examples": Noise(example=0.3),
@@ -102,7 +107,8 @@ def drawn(
         return rng.standard_t(3, size=shape) / math.sqrt(3)
 
     spread = np.full((rivals + 1, 1), noise.spreads[1])
-    spread[0], spread[-1] = noise.spreads[0], noise.spreads[2]
+    spread[0] = noise.spreads[0]
+    spread[-max(int(noise.last * rivals), 1) :] = noise.spreads[2]
     of_seed = math.sqrt(noise.shared) * effects(1, seeds)
     of_seed = of_seed + math.sqrt(1 - noise.shared) * effects(rivals + 1, seeds)
     of_example = rng.normal(size=(rivals + 1, 1, examples))
@@ -256,11 +262,15 @@ def main(argv: Sequence[str] | None = None) -> int:
             different, equal = false_claims(settings, noise, rivals)
             cells.append(f"{rivals:3}: {100 * different:4.1f} {100 * equal:4.1f}")
         print(f"  {name:40}{'   '.join(cells)}", flush=True)
-    for rivals in settings.rivals:
-        print(f"power (%) by seeds ({looks}), {rivals} rivals")
-        for name, rates in power(
-            settings, NOISES["correlated examples"], rivals
-        ).items():
+    usual = NOISES["correlated examples"]
+    collapsing = dataclasses.replace(usual, spreads=(1, 1, 20))
+    for noise, rivals in [
+        *((usual, rivals) for rivals in settings.rivals),
+        *((collapsing, rivals) for rivals in settings.rivals if rivals > 1),
+    ]:
+        last = ", the last varies 20 times as much" if noise is collapsing else ""
+        print(f"power (%) by seeds ({looks}), {rivals} rivals{last}")
+        for name, rates in power(settings, noise, rivals).items():
             cells = "".join(f"{100 * rate:6.0f}" for rate in rates)
             print(f"  {name:40}{cells}", flush=True)
     print("runs, gain found (%) and false claims (%): ten seeds, --until decided")

@@ -167,11 +167,21 @@ def test_later_looks_never_raise_a_p_value():
 
 
 def test_moderated_variances_by_hand():
-    sds = [0.01, 0.02, 0.03, 0.02, 0.02]  # mean square 4.4e-4, 2 borrowed of 4 + 2
+    sds = [0.01, 0.02, 0.03, 0.02, 0.022]  # median 0.02, 2 borrowed of 4 + 2
     got = moderated([observed(0.0, sd, 5) for sd in sds])
-    wanted = [max(sd**2, (2 * 4.4e-4 + 4 * sd**2) / 6) for sd in sds]
+    wanted = [(2 * 0.02**2 + 4 * 0.01**2) / 6, 0.02**2, 0.03**2, 0.02**2, 0.022**2]
     assert [5 * one.seed_error**2 for one in got] == pytest.approx(wanted)
-    assert {one.freedom for one in got} == {6}
+    assert [one.freedom for one in got] == [6, 6, 4, 6, 4]
+
+
+@pytest.mark.parametrize("losses", [3, 4, 5])
+def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
+    quiet = [observed(0.0, 0.01 + n / 1000, 5) for n in range(losses - 1)]
+    wild = observed(0.0, 0.2, 5)
+    *found, last = moderated([*quiet, wild])
+    assert last == wild
+    largest = quiet[-1].seed_error
+    assert max(one.seed_error for one in found) <= largest * (1 + 1e-12)
 
 
 def test_one_loss_borrows_nothing_and_two_little():
