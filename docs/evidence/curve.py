@@ -36,6 +36,8 @@ CELLS = (
     (3500, 10),
     (14041, 10),
 )
+NEAR = 6.0
+"""Points above and below 0 that the lower panels of the figure show."""
 LOSSES = ("focal", "dl", "dsc-official", "dsc-eq11", "dsc-smooth=0.01")
 
 
@@ -216,15 +218,25 @@ def of_both_slopes(cells: Sequence[Cell]) -> str:
 
 
 def draw(cells: Sequence[Cell]) -> Figure:
-    """Draw the gain of each loss over the updates, with 95% intervals."""
-    figure = Figure(figsize=(9, 5), layout="constrained", facecolor="white")
-    axes = figure.subplots()
-    draw_gains(axes, {one.updates: one.rows for one in cells})
-    axes.set_xscale("log", base=2)
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axes.set_xlabel("updates of 32 sentences")
-    axes.set_ylabel("test F1 minus that of cross-entropy (points, 95% CI)")
-    axes.legend(frameon=False)
+    """Draw the gain of each loss, with 95% intervals: all of it, and near 0.
+
+    Over the updates on the left, over the positives seen on the right.
+    """
+    figure = Figure(figsize=(11, 8), layout="constrained", facecolor="white")
+    panels = figure.subplots(2, 2, sharex="col", sharey="row", height_ratios=(3, 2))
+    places = {
+        "updates": "updates of 32 sentences",
+        "positives": "words of entities seen",
+    }
+    for (above, below), (name, label) in zip(panels.T, places.items(), strict=True):
+        for axes in (above, below):
+            draw_gains(axes, {getattr(one, name): one.rows for one in cells})
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        below.set_ylim(-NEAR, NEAR)
+        below.set_xlabel(label)
+    figure.supylabel("test F1 minus that of cross-entropy (points, 95% CI)")
+    panels[0, 0].legend(frameon=False)
     return figure
 
 
