@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.comparison.baselines import outcomes_of
+from dicejax.comparison.baselines import outcomes_of, score_baselines
 from dicejax.comparison.finding import jobs_from
 from dicejax.comparison.jobs import (
     BASELINE,
@@ -211,8 +211,9 @@ def _is_trained(one: Outcome) -> bool:
 
 
 def _of_folder(folder: str) -> Archived:
-    """Return the runs of a folder that have ended."""
+    """Return the runs of a folder that have ended, with moved decisions."""
     jobs = jobs_from([folder])
+    score_baselines(jobs, print)
     outcomes, controls = outcomes_of(jobs)
     ended = [one for one in outcomes if one.status != "missing"]
     baselines = [job for job in jobs if job.experiment.objective == BASELINE]
