@@ -261,6 +261,8 @@ KINDS = [
         "normal",
         "heavy tails",
         "the last rival varies 4 times as much",
+        "the last rival varies 20 times as much",
+        "half of the rivals vary 6 times as much",
         "the baseline varies 3 times as much",
         "half of it shared by a seed",
         "correlated examples",
