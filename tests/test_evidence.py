@@ -114,7 +114,7 @@ def test_two_runs_of_a_loss_and_seed_are_not_archived(archive, whole):
         archive.merged(whole, other)
 
 
-def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole):
+def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole, evidence):
     later = [dataclasses.replace(one, seed=one.seed + 5) for one in whole.runs]
     runs = (*whole.runs, *later)
 
@@ -125,6 +125,8 @@ def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole):
     assert looks(lambda one: (one.loss, one.seed) != ("focal", 4)).seeds == 0
     both = looks(lambda one: one.loss != "dsc-eq11" or one.seed == 0)  # learns nothing
     assert both.seeds == 10
+    table = evidence("tables").comparison(both.rows())
+    assert "| `dsc-eq11` | 1 | 0.00 | " in table
     rows = {row.loss: row.against for row in both.rows()}
     assert rows["dsc-eq11"].verdict.outcome == "nothing learnt"
     focal = rows["focal"].crossed

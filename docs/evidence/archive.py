@@ -83,13 +83,14 @@ class Archived:
 
         Losses that learn nothing in any of their runs may have fewer.
         """
-        by_loss: dict[str, list[Outcome]] = {name_of(BASELINE): []}
+        baseline = name_of(BASELINE)
+        by_loss: dict[str, list[Outcome]] = {baseline: []}
         for one in self.runs:
             by_loss.setdefault(one.loss, []).append(one)
         complete = [
             {one.seed for one in runs}
             for loss, runs in by_loss.items()
-            if loss == name_of(BASELINE) or not all(map(learnt_nothing, runs))
+            if loss == baseline or not all(map(learnt_nothing, runs))
         ]
         common = set.intersection(*complete)
         return max((n for n in LOOKS if {*range(n)} <= common), default=0)

@@ -29,17 +29,14 @@ def comparison(rows: Sequence[Row]) -> str:
 
 def _cells_of(row: Row) -> list[str]:
     scores = mean_and_spread(row.scores("f1"))
+    first = [f"`{row.loss}`", str(row.summary.n), scores]
     if row.against is None:
-        return [f"`{row.loss}`", str(row.summary.n), scores, "", "", "", "", "baseline"]
+        return [*first, "", "", "", "", "baseline"]
     one, crossed = row.against, row.against.crossed
     if crossed is None:  # too few seeds
-        gain = signed(100 * one.mean)
-        cells = [gain, "–", "–", "–", one.verdict.outcome]
-        return [f"`{row.loss}`", str(row.summary.n), scores, *cells]
+        return [*first, signed(100 * one.mean), "–", "–", "–", one.verdict.outcome]
     return [
-        f"`{row.loss}`",
-        str(row.summary.n),
-        scores,
+        *first,
         signed(100 * one.mean),
         interval(crossed),
         p_value(one.p_value),
