@@ -51,6 +51,7 @@ def page() -> str:
         reading=reading,
         forms=reading.finished(),
         gain_in_reading=gain_in_reading,
+        seeds_of=seeds_of,
         trained=trained,
         hours=hours,
         gain=gain,
@@ -58,8 +59,16 @@ def page() -> str:
         over_threshold=over_threshold,
         slopes=curve.slopes(cells),
         tables=tables,
-        why=why.archived(),
+        analysed=why.archived(),
+        later=later,
     )
+
+
+def seeds_of(comparisons: Sequence[Cell | Share | Form]) -> str:
+    """Return the seeds of the comparisons of a part."""
+    seeds = [one.rows[0].summary.n for one in comparisons]
+    second = seeds.count(archive.LOOKS[1])
+    return "5 seeds" + (f", 10 in {second} of them" if second else "")
 
 
 def trained(part: str, comparisons: Sequence[Cell | Share | Form]) -> str:
@@ -98,6 +107,11 @@ def over_threshold(loss: str) -> CrossedDifference:
     """Return the primary difference of a loss in part S."""
     rows = thinned.share(thinned.PRIMARY).over_threshold
     return tables.row_of(rows, loss).against.crossed
+
+
+def later(loss: str, key: str) -> float:
+    """Return the mean share or cosine of cell 6 after 100 updates, where gains end."""
+    return why.mean_after(100, why.archived()["14041-2"][loss], key)
 
 
 def main(argv: list[str]) -> None:

@@ -9,6 +9,7 @@ docs/evidence/scores/why/250-2.json; `draw` makes the figure from those.
 from __future__ import annotations
 
 import json
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -61,6 +62,11 @@ def archived() -> dict[str, dict[str, Points]]:
     return {name: json.loads(cells[name].read_text()) for name in by_size}
 
 
+def mean_after(update: int, found: Points, key: str) -> float:
+    """Return the mean share or cosine of the steps after an update."""
+    return statistics.mean(one[key] for one in found if one["step"] > update)
+
+
 def draw(cells: dict[str, dict[str, Points]]) -> Figure:
     """Draw shares above and agreement below, a column for each cell."""
     figure = Figure(
@@ -80,11 +86,11 @@ def draw(cells: dict[str, dict[str, Points]]) -> Figure:
         sentences, epochs = map(int, name.split("-"))
         column[0].set_title(f"{sentences:,} sentences, {epochs} epochs")
         column[-1].set_xlabel("update")
+        column[-1].axhline(0, color=figures.TEXT, linewidth=0.8)
         for axes in column:
             axes.grid(axis="y")
     grid[0, 0].set_ylabel("share of positives in the gradient")
     grid[1, 0].set_ylabel("cosine with the gradient of soft F1")
-    grid[1, 0].axhline(0, color=figures.TEXT, linewidth=0.8)
     figure.legend(
         *grid[0, 0].get_legend_handles_labels(),
         loc="outside lower center",
