@@ -67,7 +67,8 @@ def test_archives_hold_what_the_scores_are_computed_from(curve, evidence):
 
 @pytest.fixture
 def whole(evidence):
-    return evidence("archive").read("curve/250-2")
+    """Return the runs of a first look."""
+    return some_of(evidence("archive").read("curve/250-2"), lambda one: one.seed < 5)
 
 
 @pytest.fixture
