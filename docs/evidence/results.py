@@ -34,6 +34,7 @@ TEMPLATE = "results.md.jinja"
 def page() -> str:
     """Return RESULTS.md."""
     cells, shares = curve.finished(), thinned.finished()
+    analysed = why.archived()
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         undefined=jinja2.StrictUndefined,
@@ -59,16 +60,17 @@ def page() -> str:
         over_threshold=over_threshold,
         slopes=curve.slopes(cells),
         tables=tables,
-        analysed=why.archived(),
-        later=later,
+        analysed=analysed,
+        later={loss: why.late(found) for loss, found in analysed["14041-2"].items()},
     )
 
 
 def seeds_of(comparisons: Sequence[Cell | Share | Form]) -> str:
     """Return the seeds of the comparisons of a part."""
     seeds = [one.rows[0].summary.n for one in comparisons]
-    second = seeds.count(archive.LOOKS[1])
-    return "5 seeds" + (f", 10 in {second} of them" if second else "")
+    first, last = archive.LOOKS
+    more = seeds.count(last)
+    return f"{first} seeds" + (f", {last} in {more} of them" if more else "")
 
 
 def trained(part: str, comparisons: Sequence[Cell | Share | Form]) -> str:
@@ -107,11 +109,6 @@ def over_threshold(loss: str) -> CrossedDifference:
     """Return the primary difference of a loss in part S."""
     rows = thinned.share(thinned.PRIMARY).over_threshold
     return tables.row_of(rows, loss).against.crossed
-
-
-def later(loss: str, key: str) -> float:
-    """Return the mean share or cosine of cell 6 after 100 updates, where gains end."""
-    return why.mean_after(100, why.archived()["14041-2"][loss], key)
 
 
 def main(argv: list[str]) -> None:

@@ -62,9 +62,12 @@ def archived() -> dict[str, dict[str, Points]]:
     return {name: json.loads(cells[name].read_text()) for name in by_size}
 
 
-def mean_after(update: int, found: Points, key: str) -> float:
-    """Return the mean share or cosine of the steps after an update."""
-    return statistics.mean(one[key] for one in found if one["step"] > update)
+def late(found: Points, after: int = 100) -> dict[str, float]:
+    """Return the mean share and cosine of the steps after an update."""
+    some = [one for one in found if one["step"] > after]
+    return {
+        key: statistics.mean(one[key] for one in some) for key in ("share", "cosine")
+    }
 
 
 def draw(cells: dict[str, dict[str, Points]]) -> Figure:
