@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from scipy.stats import qmc
+
 from dicejax.config import Experiment
 from dicejax.losses.declaration import Range, complement
 from dicejax.objectives import Objective, WeightedSum
@@ -85,6 +87,28 @@ def given_values(experiment: Experiment) -> dict[str, float]:
     if experiment.optimizer.head_learning_rate is not None:
         paths.insert(1, HEAD_LEARNING_RATE)
     return {path: _value_at(experiment, path.split(".")) for path in paths}
+
+
+def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
+    """Return draws that are spread evenly over ranges.
+
+    They are points of Halton's sequence: the first range is cut into halves, quarters
+    and so on, each further one by the next prime. Its first two points are left out: a
+    corner, and the middle of the first range, where a learning rate is as given.
+
+    >>> rates = {"optimizer.learning_rate": Range(low=1e-4, high=1e-2, scale="log")}
+    >>> [round(draw["optimizer.learning_rate"], 5) for draw in spread(rates, 3)]
+    [0.00032, 0.00316, 0.00018]
+    """
+    halton = qmc.Halton(len(ranges), scramble=False)
+    halton.fast_forward(2)
+    return [
+        {
+            path: one.draw_at(share)
+            for (path, one), share in zip(ranges.items(), point, strict=True)
+        }
+        for point in halton.random(count).tolist()
+    ]
 
 
 def drawn_values(

@@ -37,7 +37,7 @@ SEED = 1_000_000
 With a sample for each seed, trials for seed S have seed and sample `SEED + S`.
 """
 
-_FIRST_AT_RANDOM = 4
+_FIRST_SPREAD = 4
 """So many trials say too little for the sampler to build on."""
 _WORST = -1.0
 """No score is below: Matthews' correlation reaches it, shares end at 0."""
@@ -121,10 +121,11 @@ def tune(
 ) -> list[Tuned]:
     """Choose the settings of each loss, and write `folder/tuning.json`.
 
-    Each loss gets the same number of trials: the first with its given settings, the
-    next random, the rest from the tree-structured Parzen estimator. Proposals depend on
-    the scores so far alone, so an interrupted tuning resumes exactly. Runs that have a
-    training sample for each seed are tuned seed by seed.
+    Each loss gets the same number of trials: the first with its given settings, three
+    spread over the search space (Halton's sequence), the rest from the tree-structured
+    Parzen estimator. Proposals depend on the scores so far alone, so an interrupted
+    tuning resumes exactly. Runs that have a training sample for each seed are tuned
+    seed by seed.
 
     Args:
       jobs: runs of the comparison, with given settings.
@@ -315,8 +316,10 @@ def _trials_of(
         for path, one in ranges.items()
     }
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_AT_RANDOM)
+    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_SPREAD)
     search = optuna.create_study(direction="maximize", sampler=sampler)
+    for draw in spaces.spread(ranges, _FIRST_SPREAD - 1):
+        search.enqueue_trial(draw)
     for number in range(trials):
         asked, values = None, spaces.given_values(given)
         if number:

@@ -56,6 +56,22 @@ class Range:
         """Return the sampler's draw for a value."""
         return complement(value) if self.scale == "log from 1" else value
 
+    def draw_at(self, share: float) -> float:
+        """Return the sampler's draw below which a share of all draws is.
+
+        >>> Range(low=0.01, high=1, scale="log", why="").draw_at(0.5)
+        0.1
+        >>> Range(low=1, high=10, whole=True, why="").draw_at(0.99)
+        10
+        """
+        low, high = self.drawn
+        high += self.whole  # the last integer has a share too
+        if self.scale == "linear":
+            draw = low + share * (high - low)
+        else:
+            draw = low * (high / low) ** share
+        return int(draw) if self.whole else draw
+
     def to_value(self, drawn: float) -> float:
         """Return the value for a sampler's draw, in three digits.
 
