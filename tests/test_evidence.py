@@ -115,6 +115,24 @@ def test_two_runs_of_a_loss_and_seed_are_not_archived(archive, whole):
         archive.merged(whole, other)
 
 
+def test_trials_are_archived_with_the_runs_that_they_are_of(archive, whole, evidence):
+    given = {"optimizer.learning_rate": 2e-4, "objective.gamma": 2.0}
+    chosen = {"optimizer.learning_rate": 8.9e-5, "objective.gamma": 3.33}
+    trials = [{"dev": None, "values": given}, {"dev": 0.8128, "values": chosen}]
+    record = {"losses": {"focal": {"trials": trials, "chosen": 1}}, "seconds": 7200.0}
+    tuned = dataclasses.replace(whole, tuning=record)
+    (archive.SCORES / "tuned").mkdir()
+    archive.write(tuned, archive.file_of("tuned/mrpc"))
+    assert archive.merged(archive.read("tuned/mrpc"), tuned).tuning == record
+    with pytest.raises(SystemExit, match="other trials than those of the archive"):
+        archive.merged(archive.read("tuned/mrpc"), whole)
+    tuned = evidence("tuned")
+    (one,) = tuned.finished()
+    assert one.hours == pytest.approx(whole.hours + 2)
+    line = "| `focal` | 8.9e-05 | gamma 3.33 | 81.28 | diverged |"
+    assert tuned.of_choices(one).splitlines()[-1] == line
+
+
 def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole, evidence):
     later = [dataclasses.replace(one, seed=one.seed + 5) for one in whole.runs]
     runs = (*whole.runs, *later)

@@ -5,7 +5,7 @@
 writes docs/evidence/scores/curve/250-2.npz, which `read` reads again. Runs that the
 archive already has stay in it, so that the seeds of a long comparison may be trained
 one after another, and on several machines. Results are those of the last look of the
-protocol that all losses have the seeds of.
+protocol that all losses have the seeds of. Trials of tuning are archived with the runs.
 
 The data have to be where the runs found them: labelled elements are counted there.
 """
@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
+from dicejax.comparison import tuning
 from dicejax.comparison.baselines import outcomes_of, score_baselines
-from dicejax.comparison.finding import jobs_from
+from dicejax.comparison.finding import jobs_from, tuning_of
 from dicejax.comparison.jobs import (
     BASELINE,
     Job,
@@ -71,11 +72,13 @@ class Archived:
       runs: outcomes, also of cross-entropy with moved decisions.
       controls: names of the losses that are controls.
       positives: labelled elements of the training sample, by seed.
+      tuning: record of the trials, with the `seconds` of all; empty without tuning.
     """
 
     runs: tuple[Outcome, ...]
     controls: tuple[str, ...]
     positives: Mapping[int, int]
+    tuning: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @functools.cached_property
     def seeds(self) -> int:
@@ -157,6 +160,7 @@ def read(name: str) -> Archived:
         tuple(outcomes),
         tuple(content["controls"]),
         {int(seed): number for seed, number in content["positives"].items()},
+        content.get("tuning", {}),
     )
 
 
@@ -173,8 +177,11 @@ def merged(old: Archived, new: Archived) -> Archived:
             )
     runs = [known[key] for key in sorted(known)]
     require_one_test_set(runs)
+    if old.runs and old.tuning != new.tuning:
+        raise SystemExit("the runs to add have other trials than those of the archive")
     controls = sorted({*old.controls, *new.controls})
-    return Archived(tuple(runs), tuple(controls), {**old.positives, **new.positives})
+    positives = {**old.positives, **new.positives}
+    return Archived(tuple(runs), tuple(controls), positives, new.tuning)
 
 
 def write(found: Archived, file: Path) -> None:
@@ -183,6 +190,7 @@ def write(found: Archived, file: Path) -> None:
         "controls": found.controls,
         "positives": found.positives,
         "runs": [_record(one) for one in found.runs],
+        **({"tuning": found.tuning} if found.tuning else {}),
     }
     shares = [one.example_statistics for one in found.runs if one.result]
     counts = np.stack(shares).astype(np.uint8)
@@ -219,7 +227,17 @@ def _of_folder(folder: str) -> Archived:
     ended = [one for one in outcomes if one.status != "missing"]
     baselines = [job for job in jobs if job.experiment.objective == BASELINE]
     positives = {job.seed: _positives(job) for job in baselines}
-    return Archived(tuple(ended), tuple(controls), positives)
+    return Archived(tuple(ended), tuple(controls), positives, _trials(folder, jobs))
+
+
+def _trials(folder: str, jobs: Sequence[Job]) -> dict[str, Any]:
+    """Return the record of a comparison's tuning; empty without it."""
+    record = tuning_of(jobs)
+    if record is None:
+        return {}
+    results = Path(folder, tuning.TRIALS).rglob("result.json")
+    seconds = [json.loads(file.read_text())["seconds"] for file in results]
+    return {**record, "seconds": sum(seconds)}
 
 
 def _record(one: Outcome) -> dict[str, Any]:

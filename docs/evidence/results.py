@@ -19,16 +19,19 @@ import jinja2
 import reading
 import tables
 import thinned
+import tuned
 import why
 from curve import Cell
 from reading import Form
 from thinned import Share
+from tuned import Comparison
 
 from dicejax.analysis import figures
 from dicejax.metrics.significance import CrossedDifference
 
 HERE = Path(__file__).parent
 TEMPLATE = "results.md.jinja"
+Compared = Cell | Share | Form | Comparison
 
 
 def page() -> str:
@@ -51,6 +54,8 @@ def page() -> str:
         every_share=thinned.SHARES,
         reading=reading,
         forms=reading.finished(),
+        tuned=tuned,
+        tunings=tuned.finished(),
         gain_in_reading=gain_in_reading,
         seeds_of=seeds_of,
         trained=trained,
@@ -65,7 +70,7 @@ def page() -> str:
     )
 
 
-def seeds_of(comparisons: Sequence[Cell | Share | Form]) -> str:
+def seeds_of(comparisons: Sequence[Compared]) -> str:
     """Return the seeds of the comparisons of a part."""
     seeds = [one.rows[0].summary.n for one in comparisons]
     first, last = archive.LOOKS
@@ -73,7 +78,7 @@ def seeds_of(comparisons: Sequence[Cell | Share | Form]) -> str:
     return f"{first} seeds" + (f", {last} in {more} of them" if more else "")
 
 
-def trained(part: str, comparisons: Sequence[Cell | Share | Form]) -> str:
+def trained(part: str, comparisons: Sequence[Compared]) -> str:
     """Return the number of runs of a part, and how many of them await their look."""
     runs = len(archive.runs_of(part))
     looked_at = [

@@ -1,0 +1,78 @@
+"""Parts A and C of the protocol: each loss with settings of its own.
+
+Statistics and tables, for `results.py`, from the archives.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import archive
+import tables
+
+from dicejax.comparison.statistics import Row
+
+# By the names of their archives, in the order of the protocol.
+DATA = {"mrpc": "MRPC", "conll2003": "CoNLL-2003, all sentences"}
+RATE = "optimizer.learning_rate"
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """A finished comparison.
+
+    Attributes:
+      name: of the data.
+      updates: per run.
+      hours: of training, of all runs and trials.
+      rows: statistics of each loss vs. cross-entropy.
+      tuning: record of the trials.
+    """
+
+    name: str
+    updates: float
+    hours: float
+    rows: tuple[Row, ...]
+    tuning: Mapping[str, Any]
+
+
+@functools.cache
+def comparison(name: str) -> Comparison:
+    """Read an archive."""
+    of = archive.read(f"tuned/{name}")
+    hours = of.hours + of.tuning["seconds"] / 3600
+    return Comparison(name, of.updates, hours, tuple(of.rows()), of.tuning)
+
+
+def finished() -> list[Comparison]:
+    """Return the comparisons that have the seeds of a look."""
+    return [comparison(name) for name in DATA if archive.read(f"tuned/{name}").seeds]
+
+
+def of_choices(of: Comparison) -> str:
+    """Return the table of the settings that were chosen on dev."""
+    return tables.table(
+        "loss | learning rate | its own settings | dev F1 | as given",
+        [
+            [f"`{loss}`", *_choice(found["trials"], found["chosen"])]
+            for loss, found in of.tuning["losses"].items()
+        ],
+    )
+
+
+def _choice(trials: list[dict[str, Any]], chosen: int) -> list[str]:
+    values = trials[chosen]["values"]
+    own = [
+        f"{path.rpartition('.')[-1]} {value:g}"
+        for path, value in values.items()
+        if path != RATE
+    ]
+    scores = [_score(trials[number]["dev"]) for number in (chosen, 0)]
+    return [f"{values[RATE]:g}", ", ".join(own), *scores]
+
+
+def _score(dev: float | None) -> str:
+    return "diverged" if dev is None else f"{100 * dev:.2f}"
