@@ -133,6 +133,38 @@ def test_trials_are_archived_with_the_runs_that_they_are_of(archive, whole, evid
     assert tuned.of_choices(one).splitlines()[-1] == line
 
 
+@pytest.fixture
+def plain(evidence):
+    return evidence("archive").read("mrc/plain")
+
+
+def test_mining_is_compared_with_cross_entropy_without_it(plain, archive, evidence):
+    mined = some_of(plain, lambda one: one.loss == "dl-set")
+    runs = [dataclasses.replace(one, loss="mined") for one in mined.runs]
+    mined = dataclasses.replace(mined, runs=tuple(runs), positives={})
+    (archive.SCORES / "mrc").mkdir()
+    archive.write(plain, archive.file_of("mrc/plain"))
+    reading = evidence("reading")
+    assert [form.name for form in reading.finished()] == ["plain"]
+    archive.write(mined, archive.file_of("mrc/mined"))
+    archive.read.cache_clear()
+    first, second = reading.finished()
+    losses = [sorted(row.loss for row in form.rows) for form in (first, second)]
+    assert [one for one in losses[0] if one not in losses[1]] == [
+        "dl-set",
+        "dsc-official",
+        "focal",
+    ]
+    gains = [
+        next(row for row in form.rows if row.loss == loss).against.mean
+        for form, loss in ((first, "dl-set"), (second, "mined"))
+    ]
+    assert gains[0] == gains[1]
+    assert second.hours == pytest.approx(archive.hours_of(mined.runs))
+    told = evidence("results").trained("mrc", [first, second])
+    assert told == f"{25 + 5} runs"
+
+
 def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole, evidence):
     later = [dataclasses.replace(one, seed=one.seed + 5) for one in whole.runs]
     runs = (*whole.runs, *later)

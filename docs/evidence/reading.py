@@ -34,7 +34,7 @@ class Form:
       name: of the form of machine reading.
       updates: per run, mean over seeds.
       spans: gold spans of the training sample, by their starts.
-      hours: of training, of all runs.
+      hours: of training, of the runs of its own.
       rows: statistics of each loss vs. cross-entropy, decided at 0.5.
     """
 
@@ -48,13 +48,29 @@ class Form:
 @functools.cache
 def form(name: str) -> Form:
     """Read an archive."""
-    of = archive.read(f"mrc/{name}")
-    return Form(name, of.updates, of.mean_positives, of.hours, tuple(of.rows()))
+    of = runs_of(name)
+    own = [one for one in of.outcomes if one.folder == f"mrc/{name}"]
+    hours = archive.hours_of(own)
+    return Form(name, of.updates, of.mean_positives, hours, tuple(of.rows()))
 
 
 def finished() -> list[Form]:
     """Return the comparisons that have the seeds of a look."""
-    return [form(name) for name in FORMS if archive.read(f"mrc/{name}").seeds]
+    return [form(name) for name in FORMS if runs_of(name).seeds]
+
+
+def runs_of(name: str) -> archive.Archived:
+    """Read the runs of a form.
+
+    Mining changes the losses alone: cross-entropy and the controls are those of the
+    first form.
+    """
+    own = archive.read(f"mrc/{name}")
+    if name != "mined" or not own.runs:
+        return own
+    plain = archive.read("mrc/plain")
+    shared = [one for one in plain.runs if one.loss in ("ce", *plain.controls)]
+    return archive.merged(dataclasses.replace(plain, runs=tuple(shared)), own)
 
 
 def with_tuned_thresholds(of: Form) -> str:

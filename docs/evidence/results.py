@@ -81,10 +81,14 @@ def seeds_of(comparisons: Sequence[Compared]) -> str:
 def trained(part: str, comparisons: Sequence[Compared]) -> str:
     """Return the number of runs of a part, and how many of them await their look."""
     runs = len(archive.runs_of(part))
-    looked_at = [
-        row for one in comparisons for row in one.rows if " + " not in row.loss
-    ]
-    waiting = runs - sum(row.summary.n for row in looked_at)
+    looked_at = {
+        (run.folder, run.loss, run.seed)  # a run may be in several comparisons
+        for one in comparisons
+        for row in one.rows
+        for run in row.outcomes
+        if " + " not in row.loss
+    }
+    waiting = runs - len(looked_at)
     return f"{runs} runs" + (f" ({waiting} await their look)" if waiting else "")
 
 
