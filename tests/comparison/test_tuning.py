@@ -99,6 +99,9 @@ def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training
         assert values["objective.alpha"] + values["objective.beta"] == pytest.approx(1)
     rates = {one.optimizer.learning_rate for one in training.made}
     assert min(rates) >= 2e-4 and max(rates) <= 5e-3
+    for one in found.values():
+        tried = {trial.values["optimizer.learning_rate"] for trial in one.trials}
+        assert len(tried) == 5
 
 
 def test_nothing_but_what_is_tuned_differs_between_trials(tmp_path, training):
