@@ -48,7 +48,7 @@ class Form:
 @functools.cache
 def form(name: str) -> Form:
     """Read an archive."""
-    of = runs_of(name)
+    of = archived(name)
     own = [one for one in of.outcomes if one.folder == f"mrc/{name}"]
     hours = archive.hours_of(own)
     return Form(name, of.updates, of.mean_positives, hours, tuple(of.rows()))
@@ -56,10 +56,10 @@ def form(name: str) -> Form:
 
 def finished() -> list[Form]:
     """Return the comparisons that have the seeds of a look."""
-    return [form(name) for name in FORMS if runs_of(name).seeds]
+    return [form(name) for name in FORMS if archived(name).seeds]
 
 
-def runs_of(name: str) -> archive.Archived:
+def archived(name: str) -> archive.Archived:
     """Read the runs of a form.
 
     Mining changes the losses alone: cross-entropy and the controls are those of the
