@@ -176,8 +176,8 @@ class Compare:
       resample: draw another training sample for each seed (with --data.max_train), so
         that verdicts hold for training data of this size and not for one sample.
       shard: train only every N-th run from the I-th on, as I/N, for job arrays that
-        share the output directory. Tune first, with --tune N --seeds 0; with
-        --resample each shard tunes its own runs.
+        share the output directory. With --seeds 0, tune only every N-th loss: do that
+        first. With --resample each shard tunes its own runs.
       scratch: replace the experiment's encoder with a small, randomly initialized BERT
         and a vocabulary learned from the data.
     """
@@ -225,8 +225,11 @@ class Compare:
             progress=TrainingProgress(console),
         )
         if found.unfinished:
-            show(f"{found.unfinished} runs are left to other shards: the one")
-            show("that ends last writes the report")
+            left, file = "runs", "the report"
+            if not self.seeds:
+                left, file = "trials", "tuning.json"
+            show(f"{found.unfinished} {left} are left to other shards: the one")
+            show(f"that ends last writes {file}")
         if found.rows:
             print_table(found)
         for line in found.lines():

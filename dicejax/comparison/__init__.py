@@ -70,7 +70,8 @@ class Comparison:
       rows: one per loss, the baseline first; empty if only tuning was asked for, or
         runs are left to other shards.
       tuned: trials and chosen settings of each loss; empty without tuning.
-      unfinished: number of runs left to other shards.
+      unfinished: number of runs left to other shards, or of trials where only tuning
+        was asked for.
       report: path of the HTML page; None without rows.
       margin: differences within it do not matter in practice, as a fraction.
       ended: why `until` added no further seeds, and how much they would tell.
@@ -154,7 +155,8 @@ def compare(
         logits or a tuned threshold.
       resample: draw another training sample for each seed, so that verdicts hold for
         training data of this size and kind and not for one sample of it.
-      shard: train only every N-th run from the I-th on, written "I/N".
+      shard: train only every N-th run from the I-th on, written "I/N"; with 0
+        seeds, tune only every N-th loss.
       out: output directory; runs/NAME by default.
       overwrite: train existing runs again.
       progress: shows progress; nothing is shown by default.
@@ -208,7 +210,7 @@ def compare(
                 out,
                 display,
                 overwrite=overwrite,
-                may_train=shard is None or resample,
+                may_train=shard is None or resample or not seeds,
                 known=tuned,
                 is_part=is_part,
             )
@@ -224,13 +226,15 @@ def compare(
         def evaluate(chosen: Sequence[Job]) -> list[Row]:
             return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
 
+        found = Comparison(name=experiment.name, folder=out, margin=share)
+        if not seeds:
+            tune_for(own, is_part=shard is not None)
+            left = tuning.unfinished(jobs, tune, out)
+            if shard and not left:
+                tune_for(jobs, overwrite=False)  # those of the other shards
+            return dataclasses.replace(found, tuned=tuple(tuned), unfinished=left)
         if not resample:
             tune_for(jobs)
-        found = Comparison(
-            name=experiment.name, folder=out, tuned=tuple(tuned), margin=share
-        )
-        if not seeds:
-            return found
         ended = None
         if until is None:
             train(own)

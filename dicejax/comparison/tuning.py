@@ -169,9 +169,8 @@ def tune(
             continue
         if not may_train:
             raise InputError(
-                f"{folder}: {_name(*study)} has no {trials} finished trials, and "
-                f"--shard makes none; give --tune {trials} --seeds 0 first, without "
-                "--shard"
+                f"{folder}: {_name(*study)} has no {trials} finished trials; give "
+                f"--tune {trials} --seeds 0 first, with or without --shard"
             )
         if not overwrite:
             _require_no_runs(job for job in jobs if _study_of(job) == study)
@@ -190,6 +189,15 @@ def tune(
         text = json.dumps(to_json(found), indent=2) + "\n"
         files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
     return found
+
+
+def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
+    """Return the number of trials that have neither finished nor diverged."""
+    studies = dict.fromkeys(map(_study_of, jobs))
+    places = [
+        _place(folder, one, number) for one in studies for number in range(trials)
+    ]
+    return sum(not _is_over(place) for place in places)
 
 
 def read(folder: epath.Path) -> dict[str, Any]:

@@ -152,6 +152,26 @@ def test_shards_tune_their_own_seeds_and_the_last_one_reports(tmp_path, training
     assert found.tuned == whole.tuned and found.verdicts == whole.verdicts
 
 
+def test_shards_divide_the_losses_to_tune_and_the_last_one_writes(tmp_path, training):
+    options = {"resample": False, "seeds": 0}
+    whole = compare("whole", tmp_path, **options)
+    trials = training.made.copy()
+    of_ce, of_focal = trials[:4], trials[4:]
+    first = compare("parts", tmp_path, shard="2/2", **options)
+    assert training.made == [*trials, *of_focal]
+    assert first.unfinished == 4 and [one.name for one in first.tuned] == ["focal"]
+    assert not (tmp_path / "parts/tuning.json").exists()
+    last = compare("parts", tmp_path, shard="1/2", **options)
+    assert training.made == [*trials, *of_focal, *of_ce]
+    assert last == dataclasses.replace(whole, folder=last.folder)
+    files = [tmp_path / out / "tuning.json" for out in ("whole", "parts")]
+    assert files[0].read_text() == files[1].read_text()
+    # Each overwrites its own trials alone; a shard without any has nothing to do.
+    compare("parts", tmp_path, shard="1/2", overwrite=True, **options)
+    compare("parts", tmp_path, shard="3/3", overwrite=True, **options)
+    assert training.made == [*trials, *of_focal, *of_ce, *of_ce]
+
+
 def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
     compare("out", tmp_path, resample=False, seeds=0)
     file = tmp_path / "out/tuning.json"

@@ -258,7 +258,7 @@ def test_remarks_show_what_was_chosen_beside_what_was_given():
 
 
 def test_shards_take_a_finished_tuning_and_make_no_trial(tmp_path, training):
-    with pytest.raises(InputError, match=r"--tune 8 --seeds 0 first, without --shard"):
+    with pytest.raises(InputError, match=r"--tune 8 --seeds 0 first"):
         tune(tmp_path, may_train=False)
     assert not training.made
     whole = tune(tmp_path)
