@@ -261,8 +261,7 @@ def outcome_of(job: Job) -> Outcome:
 
 def unfinished(jobs: Sequence[Job]) -> int:
     """Return the number of runs that have neither finished nor diverged."""
-    runs = [Run(epath.Path(job.folder)) for job in jobs]
-    return sum(not run.is_finished and run.diverged() is None for run in runs)
+    return sum(not Run(epath.Path(job.folder)).has_ended for job in jobs)
 
 
 def require_one_test_set(outcomes: Sequence[Outcome]) -> None:

@@ -163,9 +163,9 @@ def tune(
         if _study_of(job) not in done:
             given.setdefault(_study_of(job), job.experiment)
     for study, experiment in given.items():
-        places = [_place(folder, study, number) for number in range(trials)]
-        Run.create(places[0], of_trial(experiment), overwrite=overwrite)
-        if all(map(_is_over, places)):
+        runs = [_run(folder, study, number) for number in range(trials)]
+        Run.create(str(runs[0].path), of_trial(experiment), overwrite=overwrite)
+        if all(run.has_ended for run in runs):
             continue
         if not may_train:
             raise InputError(
@@ -194,10 +194,8 @@ def tune(
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
     studies = dict.fromkeys(map(_study_of, jobs))
-    places = [
-        _place(folder, one, number) for one in studies for number in range(trials)
-    ]
-    return sum(not _is_over(place) for place in places)
+    runs = [_run(folder, one, number) for one in studies for number in range(trials)]
+    return sum(not run.has_ended for run in runs)
 
 
 def read(folder: epath.Path) -> dict[str, Any]:
@@ -278,17 +276,12 @@ def _name(loss: str, seed: int | None) -> str:
     return loss if seed is None else f"{loss} seed {seed}"
 
 
-def _place(folder: str, study: _Study, number: int) -> str:
+def _run(folder: str, study: _Study, number: int) -> Run:
     loss, seed = study
     place = epath.Path(folder) / TRIALS / loss
     if seed is not None:
         place /= f"seed-{seed}"
-    return str(place / f"trial-{number}")
-
-
-def _is_over(place: str) -> bool:
-    run = Run(epath.Path(place))
-    return run.is_finished or run.diverged() is not None
+    return Run(place / f"trial-{number}")
 
 
 def of_trial(experiment: Experiment) -> Experiment:
@@ -334,10 +327,10 @@ def _trials_of(
             asked = search.ask(drawn_from)
             values = spaces.drawn_values(given, asked.params)
         experiment = of_trial(spaces.with_values(given, values))
-        place = _place(folder, study, number)
+        place = str(_run(folder, study, number).path)
         run = Run.create(place, experiment, overwrite=overwrite)
         said = f"{name} trial-{number}, {number + 1} of {trials}"
-        if run.continues and _is_over(place):
+        if run.continues and run.has_ended:
             said += f", used again from {place}"
         else:
             options = {"overwrite": overwrite, "progress": progress}

@@ -138,6 +138,11 @@ class Run:
         return (self.path / RESULT).exists()
 
     @property
+    def has_ended(self) -> bool:
+        """Whether training has finished or diverged."""
+        return self.is_finished or self.diverged() is not None
+
+    @property
     def checkpoints(self) -> epath.Path:
         """Folder of the checkpoints."""
         return self.path / "checkpoints"
