@@ -217,6 +217,24 @@ def of_both_slopes(cells: Sequence[Cell]) -> str:
     return tables.table("loss | of updates | of sentences", rows)
 
 
+def of_gains(cells: Sequence[Cell], losses: Sequence[str]) -> str:
+    """Return the table of the gains by updates: bold if decided, italic if equal."""
+    in_order = sorted(cells, key=lambda one: one.updates)
+    updates = [f"{one.updates:,.0f} updates" for one in in_order]
+    rows = [
+        [f"`{loss}`", *(_marked(one.row(loss)) for one in in_order)] for loss in losses
+    ]
+    return tables.table(" | ".join(["F1 minus `ce`", *updates]), rows)
+
+
+def _marked(row: Row) -> str:
+    if not tables.has_learnt(row):
+        return "–"
+    marks = {"better": "**", "worse": "**", "practically equal": "*"}
+    mark = marks.get(row.against.verdict.outcome, "")
+    return f"{mark}{signed(100 * row.against.mean)}{mark}"
+
+
 def draw(cells: Sequence[Cell]) -> Figure:
     """Draw the gain of each loss, with 95% intervals: all of it, and near 0.
 

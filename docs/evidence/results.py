@@ -61,7 +61,6 @@ def page() -> str:
         trained=trained,
         hours=hours,
         gain=gain,
-        worse=worse,
         over_threshold=over_threshold,
         slopes=curve.slopes(cells),
         tables=tables,
@@ -106,12 +105,6 @@ def gain_in_reading(loss: str) -> str:
     """Return the gain of a loss in the primary comparison of part D."""
     rows = reading.form("plain").rows
     return tables.told(tables.row_of(rows, loss).against.crossed)
-
-
-def worse(loss: str) -> int:
-    """Return in how many cells a loss is worse."""
-    rows = [one.row(loss) for one in curve.finished()]
-    return sum(row.against.verdict.outcome == "worse" for row in rows)
 
 
 def over_threshold(loss: str) -> CrossedDifference:
