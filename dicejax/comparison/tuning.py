@@ -338,9 +338,9 @@ def _trials_of(
                 train(experiment, place, score_test=False, **options)
             except Diverged as error:
                 progress.say(f"diverged: {error}")
-        with locked(run.path):
-            if run.checkpoints.exists():
-                run.checkpoints.rmtree()  # of no use any more, and large
+        if run.checkpoints.exists():  # of no use any more, and large
+            with locked(run.path):
+                run.checkpoints.rmtree(missing_ok=True)
         dev = run.result()["best_dev_score"] if run.is_finished else None
         trial = Trial(values, dev)
         if asked is not None:

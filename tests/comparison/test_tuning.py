@@ -1,8 +1,10 @@
 """Each loss gets the same trials, the best on dev is chosen, test is unused."""
 
+import contextlib
 import dataclasses
 import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from etils import epath
@@ -14,6 +16,7 @@ from dicejax.errors import Diverged, InputError
 from dicejax.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
+from dicejax.training.lock import locked
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
@@ -195,6 +198,16 @@ def test_a_tuning_that_was_killed_goes_on_with_the_same_trials(
     assert tune(tmp_path / "cut") == whole  # and once more, of which nothing is made
     assert training.made == trials
     assert not list((tmp_path / "cut").rglob("checkpoints"))
+
+
+def test_trials_are_read_while_another_process_holds_their_locks(tmp_path, training):
+    found = tune(tmp_path)
+    places = [file.parent for file in tmp_path.rglob("result.json")]
+    with contextlib.ExitStack() as held, ThreadPoolExecutor() as pool:
+        for place in places:
+            held.enter_context(locked(epath.Path(place)))
+        assert pool.submit(tune, tmp_path).result() == found
+    assert len(places) == len(training.made) == 24
 
 
 def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
