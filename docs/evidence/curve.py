@@ -220,11 +220,11 @@ def of_both_slopes(cells: Sequence[Cell]) -> str:
 def of_gains(cells: Sequence[Cell], losses: Sequence[str]) -> str:
     """Return the table of the gains by updates: bold if decided, italic if equal."""
     in_order = sorted(cells, key=lambda one: one.updates)
-    updates = [f"{one.updates:,.0f} updates" for one in in_order]
+    updates = [f"{one.updates:,.0f}" for one in in_order]
     rows = [
         [f"`{loss}`", *(_marked(one.row(loss)) for one in in_order)] for loss in losses
     ]
-    return tables.table(" | ".join(["F1 minus `ce`", *updates]), rows)
+    return tables.table(" | ".join(["updates", *updates]), rows)
 
 
 def _marked(row: Row) -> str:
