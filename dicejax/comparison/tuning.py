@@ -8,6 +8,7 @@ a training sample of its own, it is tuned on its own too:
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -339,7 +340,8 @@ def _trials_of(
             except Diverged as error:
                 progress.say(f"diverged: {error}")
         if run.checkpoints.exists():  # of no use any more, and large
-            with locked(run.path):
+            # Whoever holds the lock deletes them.
+            with contextlib.suppress(InputError), locked(run.path):
                 run.checkpoints.rmtree(missing_ok=True)
         dev = run.result()["best_dev_score"] if run.is_finished else None
         trial = Trial(values, dev)

@@ -206,6 +206,7 @@ def test_trials_are_read_while_another_process_holds_their_locks(tmp_path, train
     with contextlib.ExitStack() as held, ThreadPoolExecutor() as pool:
         for place in places:
             held.enter_context(locked(epath.Path(place)))
+        (places[0] / "checkpoints").mkdir()  # being deleted
         assert pool.submit(tune, tmp_path).result() == found
     assert len(places) == len(training.made) == 24
 
