@@ -133,6 +133,29 @@ def test_trials_are_archived_with_the_runs_that_they_are_of(archive, whole, evid
     assert tuned.of_choices(one).splitlines()[-1] == line
 
 
+def test_tuned_losses_stand_beside_their_cell_of_the_curve(archive, whole, evidence):
+    rates = dataclasses.replace(whole, tuning={"seconds": 0.0})
+    (archive.SCORES / "tuned").mkdir()
+    archive.write(rates, archive.file_of("tuned/1000-2"))
+    archive.write(whole, archive.file_of("curve/1000-2"))
+    tuned = evidence("tuned")
+    (one,) = tuned.finished()
+    ce, focal = (
+        [run.score for run in whole.runs if run.loss == loss]
+        for loss in ("ce", "focal")
+    )
+    table = tuned.beside_the_curve(one).splitlines()
+    assert (
+        f"| `ce` | {100 * np.mean(ce):.2f} |  | {100 * np.mean(ce):.2f} |  |" in table
+    )
+    (line,) = (line for line in table if line.startswith("| `focal`"))
+    half = (
+        rf"{100 * np.mean(focal):.2f} \| \+{100 * np.subtract(focal, ce).mean():.2f} \("
+    )
+    assert len(re.findall(half, line)) == 2
+    assert "tuned threshold" not in "".join(table)
+
+
 @pytest.fixture
 def plain(evidence):
     return evidence("archive").read("mrc/plain")

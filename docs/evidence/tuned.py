@@ -11,12 +11,20 @@ from collections.abc import Mapping
 from typing import Any
 
 import archive
+import curve
 import tables
 
 from dicejax.comparison.statistics import Row
 
 # By the names of their archives, in the order of the protocol.
-DATA = {"mrpc": "MRPC", "conll2003": "CoNLL-2003, all sentences"}
+DATA = {
+    "1000-2": "CoNLL-2003, 1,000 sentences",
+    "3500-2": "CoNLL-2003, 3,500 sentences",
+    "mrpc": "MRPC",
+    "conll2003": "CoNLL-2003, all sentences",
+}
+CELLS = {"1000-2": (1000, 2), "3500-2": (3500, 2)}
+"""Cells of the curve that are run again."""
 RATE = "optimizer.learning_rate"
 
 
@@ -50,6 +58,27 @@ def comparison(name: str) -> Comparison:
 def finished() -> list[Comparison]:
     """Return the comparisons that have the seeds of a look."""
     return [comparison(name) for name in DATA if archive.read(f"tuned/{name}").seeds]
+
+
+def beside_the_curve(of: Comparison) -> str:
+    """Return the table of scores and gains, tuned and at the rate of the curve.
+
+    It is empty for data that the curve has no cell of.
+    """
+    if of.name not in CELLS:
+        return ""
+    cell = curve.cell(*CELLS[of.name])
+    losses = [row.loss for row in of.rows if " + " not in row.loss]
+    pairs = [(tables.row_of(of.rows, loss), cell.row(loss)) for loss in losses]
+    return tables.table(
+        "loss | tuned | gain | at 2e-4 | gain",
+        [[f"`{row.loss}`", *_told(row), *_told(given)] for row, given in pairs],
+    )
+
+
+def _told(row: Row) -> list[str]:
+    score = f"{100 * row.summary.mean:.2f}"
+    return [score, "" if row.against is None else tables.told(row.against.crossed)]
 
 
 def of_choices(of: Comparison) -> str:
