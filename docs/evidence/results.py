@@ -101,9 +101,9 @@ def gain(loss: str, sentences: int, epochs: int) -> str:
     return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
 
 
-def gain_in_reading(loss: str) -> str:
-    """Return the gain of a loss in the primary comparison of part D."""
-    rows = reading.form("plain").rows
+def gain_in_reading(loss: str, form: str = "plain") -> str:
+    """Return the gain of a loss in a comparison of part D, by default the primary."""
+    rows = reading.form(form).rows
     return tables.told(tables.row_of(rows, loss).against.crossed)
 
 
