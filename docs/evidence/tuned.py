@@ -18,13 +18,17 @@ from dicejax.comparison.statistics import Row
 
 # By the names of their archives, in the order of the protocol.
 DATA = {
-    "1000-2": "CoNLL-2003, 1,000 sentences",
-    "3500-2": "CoNLL-2003, 3,500 sentences",
+    "1000-2": "CoNLL-2003, 1,000 sentences, 2 epochs",
+    "250-2": "CoNLL-2003, 250 sentences, 2 epochs",
+    "3500-2": "CoNLL-2003, 3,500 sentences, 2 epochs",
+    "250-10": "CoNLL-2003, 250 sentences, 10 epochs",
     "mrpc": "MRPC",
-    "conll2003": "CoNLL-2003, all sentences",
+    "conll2003": "CoNLL-2003, all sentences, 2 epochs",
 }
-CELLS = {"1000-2": (1000, 2), "3500-2": (3500, 2)}
-"""Cells of the curve that are run again."""
+CELLS = {
+    f"{sentences}-{epochs}": (sentences, epochs) for sentences, epochs in curve.CELLS
+}
+"""Cells of the curve by name; some are run again."""
 RATE = "optimizer.learning_rate"
 
 
