@@ -127,10 +127,9 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     require_one_test_set(outcomes)
     standard = name_of(BASELINE)
     moved = _moved([one for one in outcomes if one.loss == standard])
-    weighted = {
-        j.loss for j in jobs if j.experiment.objective == WeightedCrossEntropy()
-    }
-    return [*outcomes, *moved], sorted(weighted | {one.loss for one in moved})
+    weighted = name_of(WeightedCrossEntropy())  # of tuned runs the name of their loss
+    controls = {one.loss for one in moved} | ({weighted} & {job.loss for job in jobs})
+    return [*outcomes, *moved], sorted(controls)
 
 
 def _moved(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -13,7 +13,7 @@ from dicejax.comparison import report
 from dicejax.comparison.finding import jobs_from
 from dicejax.data.examples import Sentence
 from dicejax.files import write_checked
-from dicejax.objectives import CrossEntropy, Dice, Focal
+from dicejax.objectives import CrossEntropy, Dice, Focal, WeightedCrossEntropy
 from dicejax.training.run_folder import Run
 
 from .made_runs import EXPERIMENT, SENTENCES, made
@@ -161,6 +161,20 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
     assert content["tuning"] == tuning
     (differs,) = content["rerun"]["differences"]
     assert differs.startswith("focal has settings of its own: optimizer.learning_rate")
+
+
+def test_tuned_class_weights_stay_a_control(tmp_path):
+    made(tmp_path, (Focal(), WeightedCrossEntropy(k=1.67)), 3)
+    shutil.move(tmp_path / "wce-k=1.67", tmp_path / "wce")  # as compare --tune names it
+    tuning = {"trials": 1, "primary_metric": "f1", "losses": {}}
+    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
+    assert run(["report", str(tmp_path)]) == 0
+    losses = json.loads((tmp_path / "comparison.json").read_text())["losses"]
+    assert {k: v["is_control"] for k, v in losses.items()} == {
+        "ce": False,
+        "focal": False,
+        "wce": True,
+    }
 
 
 def test_folders_without_runs_are_one_line(tmp_path, capsys):
