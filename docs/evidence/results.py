@@ -57,6 +57,7 @@ def page() -> str:
         tuned=tuned,
         tunings=tuned.finished(),
         gain_in_reading=gain_in_reading,
+        gain_tuned=gain_tuned,
         seeds_of=seeds_of,
         trained=trained,
         hours=hours,
@@ -104,6 +105,12 @@ def gain(loss: str, sentences: int, epochs: int) -> str:
 def gain_in_reading(loss: str, form: str = "plain") -> str:
     """Return the gain of a loss in a comparison of part D, by default the primary."""
     rows = reading.form(form).rows
+    return tables.told(tables.row_of(rows, loss).against.crossed)
+
+
+def gain_tuned(loss: str, name: str) -> str:
+    """Return the gain of a loss at tuned rates, such as with the data "1000-2"."""
+    rows = tuned.comparison(name).rows
     return tables.told(tables.row_of(rows, loss).against.crossed)
 
 
