@@ -127,7 +127,8 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     require_one_test_set(outcomes)
     standard = name_of(BASELINE)
     moved = _moved([one for one in outcomes if one.loss == standard])
-    weighted = name_of(WeightedCrossEntropy())  # of tuned runs the name of their loss
+    # By name, since tuned runs keep that of the loss whatever its numbers.
+    weighted = name_of(WeightedCrossEntropy())
     controls = {one.loss for one in moved} | ({weighted} & {job.loss for job in jobs})
     return [*outcomes, *moved], sorted(controls)
 

@@ -27,7 +27,6 @@ from thinned import Share
 from tuned import Comparison
 
 from dicejax.analysis import figures
-from dicejax.metrics.significance import CrossedDifference
 
 HERE = Path(__file__).parent
 TEMPLATE = "results.md.jinja"
@@ -86,7 +85,7 @@ def trained(part: str, comparisons: Sequence[Compared]) -> str:
         for one in comparisons
         for row in one.rows
         for run in row.outcomes
-        if " + " not in row.loss
+        if tables.is_trained(row)
     }
     waiting = runs - len(looked_at)
     return f"{runs} runs" + (f" ({waiting} await their look)" if waiting else "")
@@ -99,25 +98,22 @@ def hours(part: str) -> str:
 
 def gain(loss: str, sentences: int, epochs: int) -> str:
     """Return the gain of a loss or control in a cell, with its interval."""
-    return tables.told(curve.cell(sentences, epochs).row(loss).against.crossed)
+    return tables.gain(curve.cell(sentences, epochs).rows, loss)
 
 
 def gain_in_reading(loss: str, form: str = "plain") -> str:
     """Return the gain of a loss in a comparison of part D, by default the primary."""
-    rows = reading.form(form).rows
-    return tables.told(tables.row_of(rows, loss).against.crossed)
+    return tables.gain(reading.form(form).rows, loss)
 
 
 def gain_tuned(loss: str, name: str) -> str:
     """Return the gain of a loss at tuned rates, such as with the data "1000-2"."""
-    rows = tuned.comparison(name).rows
-    return tables.told(tables.row_of(rows, loss).against.crossed)
+    return tables.gain(tuned.comparison(name).rows, loss)
 
 
-def over_threshold(loss: str) -> CrossedDifference:
+def over_threshold(loss: str) -> str:
     """Return the primary difference of a loss in part S."""
-    rows = thinned.share(thinned.PRIMARY).over_threshold
-    return tables.row_of(rows, loss).against.crossed
+    return tables.gain(thinned.share(thinned.PRIMARY).over_threshold, loss)
 
 
 def main(argv: list[str]) -> None:

@@ -19,6 +19,16 @@ def has_learnt(row: Row) -> bool:
     return row.against.verdict.outcome != "nothing learnt"
 
 
+def is_trained(row: Row) -> bool:
+    """Return whether a row is of runs of its own, not of moved decisions."""
+    return " + " not in row.loss
+
+
+def gain(rows: Sequence[Row], loss: str) -> str:
+    """Return the gain of a loss over the baseline, with its interval."""
+    return told(row_of(rows, loss).against.crossed)
+
+
 def comparison(rows: Sequence[Row]) -> str:
     """Return the table of a comparison."""
     return table(

@@ -72,8 +72,7 @@ def beside_the_curve(of: Comparison) -> str:
     if of.name not in CELLS:
         return ""
     cell = curve.cell(*CELLS[of.name])
-    losses = [row.loss for row in of.rows if " + " not in row.loss]
-    pairs = [(tables.row_of(of.rows, loss), cell.row(loss)) for loss in losses]
+    pairs = [(row, cell.row(row.loss)) for row in of.rows if tables.is_trained(row)]
     return tables.table(
         "loss | tuned | gain | at 2e-4 | gain",
         [[f"`{row.loss}`", *_told(row), *_told(given)] for row, given in pairs],
