@@ -14,6 +14,7 @@ import numpy as np
 import tables
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.optimize import brentq
 
 from dicejax.analysis import figures
 from dicejax.comparison.statistics import MARGIN, Row
@@ -135,23 +136,34 @@ def coefficients(cells: Sequence[Cell], *, with_sentences: bool = False) -> np.n
     return np.linalg.pinv(np.stack(columns, axis=1))
 
 
-def crossing(loss: str, cells: Sequence[Cell], points: int = 257) -> str:
+def crossing(loss: str, cells: Sequence[Cell]) -> str:
     """Return where the line of gains over log2(updates) is 0, by Fieller's theorem.
 
     The interval holds the numbers of updates, among those between the smallest and the
-    largest cell, at which the line's own interval includes 0.
+    largest cell, at which the line's own interval includes 0. It is for lines whose
+    slope is not 0: those numbers have no gap then, and the zero of the line is one.
     """
     constant, slope = coefficients(cells)
-    ends = np.log2([min(c.updates for c in cells), max(c.updates for c in cells)])
-    grid = np.linspace(*ends, points)
-    at = [combined(loss, cells, constant + x * slope) for x in grid]
-    zero = [x for x, one in zip(grid, at, strict=True) if one.low <= 0 <= one.high]
-    if not zero:
+
+    def line(x: float) -> CrossedDifference:
+        return combined(loss, cells, constant + x * slope)
+
+    def distance(x: float) -> float:
+        """Return how far the line's interval at x is from 0, below 0 where it is in."""
+        at = line(x)
+        return max(at.low, -at.high)
+
+    def bound(of: float, words: str) -> str:
+        inside = distance(of) <= 0
+        x = of if inside else brentq(distance, of, zero)
+        return f"{words if inside else ''}{2**x:,.0f}"
+
+    first, last = np.log2([pick(c.updates for c in cells) for pick in (min, max)])
+    start, end = line(first).mean, line(last).mean
+    zero = np.clip(first - start * (last - first) / (end - start), first, last)
+    if distance(zero) > 0:
         return "not within the cells"
-    low, high = (f"{2**x:,.0f}" for x in (zero[0], zero[-1]))
-    at_least = "at most " if zero[0] == grid[0] else ""
-    at_most = "at least " if zero[-1] == grid[-1] else ""
-    return f"{at_least}{low} to {at_most}{high} updates"
+    return f"{bound(first, 'at most ')} to {bound(last, 'at least ')} updates"
 
 
 def off_line(loss: str, cells: Sequence[Cell]) -> float:
