@@ -26,12 +26,8 @@ DATA = {
     "conll2003": "CoNLL-2003, all sentences, 2 epochs",
 }
 CELLS = {
-    "1000-2": (1000, 2),
-    "250-2": (250, 2),
-    "3500-2": (3500, 2),
-    "250-10": (250, 10),
-    "conll2003": (14041, 2),
-}
+    f"{sentences}-{epochs}": (sentences, epochs) for sentences, epochs in curve.CELLS
+} | {"conll2003": (14041, 2)}
 """Cells of the curve by the data that run them again."""
 RATE = "optimizer.learning_rate"
 
