@@ -25,9 +25,8 @@ DATA = {
     "mrpc": "MRPC",
     "conll2003": "CoNLL-2003, all sentences, 2 epochs",
 }
-CELLS = {
-    f"{sentences}-{epochs}": (sentences, epochs) for sentences, epochs in curve.CELLS
-} | {"conll2003": (14041, 2)}
+CELLS = {curve.name_of(*one).rpartition("/")[-1]: one for one in curve.CELLS}
+CELLS["conll2003"] = (14041, 2)
 """Cells of the curve by the data that run them again."""
 RATE = "optimizer.learning_rate"
 
