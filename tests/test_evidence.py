@@ -91,12 +91,10 @@ def test_runs_of_several_machines_are_archived_one_after_another(archive, whole)
     early = some_of(whole, lambda one: one.seed < 3)
     late = some_of(whole, lambda one: one.seed >= 2)  # seed 2 is in both
     archive.write(archive.merged(archive.read(name), early), archive.file_of(name))
-    archive.read.cache_clear()
     begun = archive.read(name)
     assert (begun.seeds, begun.outcomes) == (0, [])
     assert len(archive.runs_of("curve")) == 21
     archive.write(archive.merged(begun, late), archive.file_of(name))
-    archive.read.cache_clear()
     both = archive.read(name)
     assert both.seeds == 5
     assert both.hours == pytest.approx(whole.hours)

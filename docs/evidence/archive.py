@@ -197,6 +197,7 @@ def write(found: Archived, file: Path) -> None:
     if not np.array_equal(counts, shares):
         raise SystemExit(f"{file}: counts of examples do not fit into 8 bits")
     np.savez_compressed(file, counts=counts, content=json.dumps(content))
+    read.cache_clear()  # the next folder may add to the same archive
 
 
 def runs_of(part: str) -> list[Outcome]:
