@@ -26,6 +26,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.optimizers import AdamW
+from dicejax.planning.memory import peak_bytes
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
@@ -74,7 +75,12 @@ def batch_of(rows: int, length: int) -> dict[str, np.ndarray]:
 
 
 class Step:
-    """Compiled step with its state."""
+    """Compiled step with its state.
+
+    Attributes:
+      temporary: bytes of temporary buffers, by the compiler.
+      peak: bytes in use at once, by the compiler.
+    """
 
     def __init__(self, network: Network, batch: Any, objective: Any, parts: int):
         self._objective = objective.bind_outputs(("tags",))
@@ -95,12 +101,18 @@ class Step:
         )
         self._compiled = lowered.compile()
         self.temporary = self._compiled.memory_analysis().temp_size_in_bytes
+        self.peak = peak_bytes(self._compiled)
+
+    def take(self, steps: int = 1) -> None:
+        """Take steps, and wait for the last."""
+        for _ in range(steps):
+            self._state, _ = self._compiled(self._state, self._batch, self._objective)
+        jax.block_until_ready(self._state)
 
     def seconds(self) -> float:
         """Take a step and time it."""
         begin = time.perf_counter()
-        self._state, metrics = self._compiled(self._state, self._batch, self._objective)
-        jax.block_until_ready((self._state, metrics))
+        self.take()
         return time.perf_counter() - begin
 
 

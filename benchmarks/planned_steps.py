@@ -3,8 +3,8 @@
 Rows of 512 tokens, bfloat16, dropout 0.1, the self-adjusting dice loss over the batch;
 no data is read. Each step is named by its model, its topology, the lengths of the
 mesh's axes data, fsdp and tensor, and the rows per device; a policy of recomputation
-(`attention`, `layer`) and `xK` for K micro-batches may follow; several names make
-several rows. Needs the extras plan-tpu and plan-gpu.
+(`attention`, `layer`), `xK` for K micro-batches and `tN` for rows of N tokens may
+follow; several names make several rows. Needs the extras plan-tpu and plan-gpu.
 
 usage:    python benchmarks/planned_steps.py [--smallest] [MODEL/TOPOLOGY/D,F,T/ROWS]
 measured: see benchmarks/README.md
@@ -32,6 +32,8 @@ from dicejax.planning.memory import Step
 from dicejax.planning.step import StepPlan, planned
 
 MODELS: dict[str, EncoderConfig] = {
+    "bert-base": BertConfig(vocab_size=28996),
+    "modernbert-base": ModernBertConfig(),
     "bert-large": BertConfig(
         vocab_size=28996,
         hidden_size=1024,
@@ -115,14 +117,14 @@ def plan(name: str) -> StepPlan:
         precision="bfloat16",
         remat=next((one for one in get_args(Remat) if one in options), "none"),
     )
-    micro = [int(word[1:]) for word in options if word.startswith("x")]
+    counts = {word[0]: int(word[1:]) for word in options if word[1:].isdigit()}
     step = Step.of_network(
         network,
         SelfAdjustingDice(),
         mesh,
         rows=int(per_device) * batch_parts(mesh),
-        length=LENGTH,
-        micro_batches=micro[0] if micro else 1,
+        length=counts.get("t", LENGTH),
+        micro_batches=counts.get("x", 1),
     )
     return planned(step, topology)
 

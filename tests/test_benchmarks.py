@@ -25,8 +25,11 @@ SIZES = {
     "--training.batch_size": 4,
 }
 SMALL = [QUICKSTART, *(str(word) for pair in SIZES.items() for word in pair)]
+# Each kind of section; the rest are of other models.
+SECTIONS = ("right", "fast-bert-base", "attention", "planned", "training")
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
+    "accelerator": (["--sections", *SECTIONS, "--out", "OUT"], "training: finished"),
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
     "encoders": ([], "BERT"),
@@ -74,6 +77,8 @@ def test_a_program_runs_at_its_smallest(name, tmp_path, monkeypatch, capsys, req
         pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
     argv, shown = PROGRAMS[name]
     argv = ["--smallest", *argv]
+    if "OUT" in argv:
+        argv[-1] = str(tmp_path)
     if name == "encoders" and not request.config.getoption("exhaustive"):
         argv += ["--tables", "speed", "memory"]  # each compiles two steps
     if "DATA" in argv:

@@ -1,0 +1,283 @@
+"""What a GPU or a TPU says of this package: one queue, a section at a time.
+
+right      losses, steps, draws and packing vs. the CPU's values; leaks between segments
+fast-*     training steps of large encoders, and PyTorch's on the same sentences
+attention  each path of attention, forward and backward
+planned    `dicejax plan` vs. what was measured
+training   CoNLL-2003 whole for ten epochs, three losses and seeds, with the time left
+
+Each section is a process with a time limit. Its JSON file is written after every row,
+so that a section that fails, is killed or runs out of memory leaves its finished rows,
+and the next one begins. Nothing is read from outside; sections that lack a package or a
+library say so in their rows.
+
+usage:    python benchmarks/accelerator.py [--smallest] [--out FOLDER] [--cargo FILE]
+          python benchmarks/accelerator.py --pack MODEL CONLL_FOLDER --cargo FILE
+          python benchmarks/accelerator.py --show FOLDER
+needs:    pip install -e ".[cuda]" or ".[tpu]", and torch for its side
+measured: see benchmarks/README.md
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import tyro
+
+HERE = Path(__file__).parent
+QUICK_COMPILATION = "--xla_gpu_enable_triton_gemm=false --xla_gpu_autotune_level=0"
+"""Halves the time of compiling; autotuning float32 products took over eight minutes."""
+
+
+LEAST = 10.0
+"""Seconds with fewer of which no section begins."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A part of the queue.
+
+    Attributes:
+      module: module of `on_device` with a function `run`.
+      seconds: time limit.
+      arguments: further arguments of `run`.
+      environment: variables of its process.
+    """
+
+    module: str
+    seconds: float
+    arguments: tuple[str, ...] = ()
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+SECTIONS = {
+    "right": Section("on_device.right", 110, (), {"XLA_FLAGS": QUICK_COMPILATION}),
+    "fast-bert-base": Section("on_device.fast", 120, ("bert-base",)),
+    "attention": Section("on_device.paths", 80),
+    "fast-bert-large": Section("on_device.fast", 100, ("bert-large",)),
+    "fast-modernbert-base": Section("on_device.fast", 100, ("modernbert-base",)),
+    "planned": Section("on_device.planned", 60, (), {"JAX_PLATFORMS": "cpu"}),
+    "training": Section(
+        "on_device.training",
+        400,
+        (),
+        {"XLA_FLAGS": QUICK_COMPILATION, "JAX_DEFAULT_MATMUL_PRECISION": "highest"},
+    ),
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What to run.
+
+    Args:
+      out: folder for the JSON files and the log.
+      sections: sections to run, in this order; all by default.
+      seconds: time limit of the whole queue.
+      cargo: file that `--pack` wrote, for training.
+      show: folder whose JSON files to print as tables of Markdown, and stop.
+      pack: model folder and CoNLL-2003 folder to pack into the file of `--cargo`.
+      reference: write the CPU's values that section right compares with, and stop.
+      cpu: measure a CPU, if that is all there is.
+      smallest: smoke test of all sections at the smallest sizes, on any device.
+    """
+
+    out: Path = Path("runs/accelerator")
+    sections: tuple[str, ...] = ()
+    seconds: float = 480
+    cargo: Path | None = None
+    show: Path | None = None
+    pack: tuple[Path, Path] | None = None
+    reference: bool = False
+    cpu: bool = False
+    smallest: bool = False
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the queue; return 1 if a section failed, 2 if it could not begin."""
+    settings = tyro.cli(Settings, description=__doc__, use_underscores=True, args=argv)
+    unknown = [name for name in settings.sections if name not in SECTIONS]
+    if unknown:
+        print(f"accelerator.py: no section {unknown[0]}; want {', '.join(SECTIONS)}")
+        return 2
+    if settings.pack is not None:
+        if settings.cargo is None:
+            print("accelerator.py: --pack wants --cargo FILE to write to")
+            return 2
+        return call("on_device.cargo", "pack", *settings.pack, settings.cargo)
+    if settings.show is not None:
+        return call("on_device.report", "show", settings.show)
+    if settings.reference:
+        return call("on_device.right", "write_reference")
+    started = time.monotonic()
+    settings.out.mkdir(parents=True, exist_ok=True)
+    if not sees_accelerator(settings):
+        return 2
+    states = {}
+    for name in settings.sections or SECTIONS:
+        if name == "training" and settings.cargo is None and not settings.smallest:
+            print("training: left out, --cargo names no weights and data")
+            continue
+        left = settings.seconds - (time.monotonic() - started)
+        if left < LEAST:
+            print(f"{name}: not begun, the queue's {settings.seconds:.0f} s are over")
+            continue
+        states[name] = run(name, settings, min(SECTIONS[name].seconds, left))
+        print(f"{name}: {states[name]}", flush=True)
+    print(f"all sections: {time.monotonic() - started:.0f} s, see {settings.out}")
+    return int(any(state != "finished" for state in states.values()))
+
+
+def call(module: str, function: str, *words: object) -> int:
+    """Call a function of a section in a process of its own; return its exit status."""
+    command = [sys.executable, __file__, "child", module, function, *map(str, words)]
+    return subprocess.call(command, env=environment({}))
+
+
+def sees_accelerator(settings: Settings) -> bool:
+    """Write machine.json; where JAX sees no accelerator, print why."""
+    command = [sys.executable, __file__, "child", "on_device.report", "print_machine"]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=environment({})
+        )
+        printed = done.stderr
+    except subprocess.TimeoutExpired:
+        done, printed = None, "the driver does not answer for two minutes"
+    runs = done is not None and done.returncode == 0
+    facts = json.loads(done.stdout.splitlines()[-1]) if runs else {}
+    on_cpu = facts.get("platform", "cpu") == "cpu"
+    if on_cpu:
+        facts["error"] = reason(printed) or "no plugin for CUDA or TPUs is installed"
+    write_json(settings.out / "machine.json", facts)
+    print(f"{facts.get('card', 'no device')}  {facts.get('driver', '')}", flush=True)
+    if runs and (not on_cpu or settings.smallest or settings.cpu):
+        return True
+    print(f"accelerator.py: JAX sees no accelerator: {facts['error']}")
+    return False
+
+
+def reason(text: str) -> str:
+    """Return the line of JAX's output that says why it uses no accelerator."""
+    lines = text.splitlines()
+    about = [
+        line for line in lines if re.search("cuda|driver|tpu", line, re.IGNORECASE)
+    ]
+    return last_line("\n".join(about) or text)
+
+
+def run(name: str, settings: Settings, seconds: float) -> str:
+    """Run a section in a process of its own; return how it ended."""
+    section, file = SECTIONS[name], settings.out / f"{name}.json"
+    file.unlink(missing_ok=True)
+    arguments = section.arguments
+    if settings.smallest and arguments:
+        arguments = ("tiny",)  # the model
+    words = (file, name, seconds, int(settings.smallest), settings.cargo or "")
+    command = [sys.executable, __file__, "child", section.module, "run"]
+    command += map(str, (*words, *arguments))
+    started = time.monotonic()
+    with open(settings.out / "log.txt", "a+") as log:
+        begin = log.tell()
+        process = subprocess.Popen(
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment(section.environment),
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=seconds)
+            state = "finished" if code == 0 else f"exit status {code}"
+            if code < 0:
+                state = f"killed by {signal.Signals(-code).name}"
+        except subprocess.TimeoutExpired:
+            state = f"stopped after {seconds:.0f} s"
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # and what it started
+            process.wait()
+        log.seek(begin)
+        printed = log.read()
+    content = {"section": name, "rows": []}
+    if file.exists():
+        content = json.loads(file.read_text())
+    broken = [row for row in content["rows"] if row.get("holds") is False]
+    if broken and state == "finished":
+        state = f"finished, {len(broken)} rows do not hold"
+    content |= {"status": state, "seconds": round(time.monotonic() - started, 1)}
+    if not state.startswith("finished"):
+        content["error"] = last_line(printed)
+    write_json(file, content)
+    return state
+
+
+def write_json(file: Path, content: Any) -> None:
+    """Write a file that is never seen half-written."""
+    partial = file.with_name(f"{file.name}.partial")
+    partial.write_text(json.dumps(content, indent=1) + "\n")
+    partial.replace(file)
+
+
+def environment(changes: dict[str, str]) -> dict[str, str]:
+    """Return the variables of a section's process."""
+    root = str(HERE.parent)
+    path = os.pathsep.join(
+        part for part in (str(HERE), root, os.environ.get("PYTHONPATH")) if part
+    )
+    cache = Path(tempfile.gettempdir()) / "dicejax-programs"
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {changes.get('XLA_FLAGS', '')}".strip()
+    return {
+        # PyTorch has to find memory too.
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        **os.environ,
+        **changes,
+        "PYTHONPATH": path,
+        "XLA_FLAGS": flags,
+    }
+
+
+def last_line(text: str) -> str:
+    """Return the last line of an output, shortened."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1][:300] if lines else ""
+
+
+def child(module: str, function: str, *words: str) -> int:
+    """Run a section in this process."""
+    entry = getattr(importlib.import_module(module), function)
+    if function != "run":
+        entry(*words)
+        return 0
+    from on_device.report import Report
+
+    file, name, seconds, smallest, cargo, *arguments = words
+    report = Report(
+        Path(file),
+        name,
+        float(seconds),
+        smallest == "1",
+        Path(cargo) if cargo else None,
+    )
+    entry(report, *arguments)
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["child"]:
+        sys.exit(child(*sys.argv[2:]))
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Sections of `accelerator.py`, one module each, with an entry `run`."""

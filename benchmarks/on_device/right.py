@@ -1,0 +1,262 @@
+"""Is it right? Losses, steps, draws and packing vs. values that a CPU computed.
+
+`reference.npz` beside this file holds the CPU's values; `write_reference` makes it. All
+inputs come from NumPy, and are part of the file, so that only the device differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import encoders
+import jax
+import jax.numpy as jnp
+import losses
+import numpy as np
+import optax
+
+from dicejax.losses.declaration import REGISTRY
+from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.encoder import EncoderConfig
+from dicejax.models.network import Network, Params
+from dicejax.objectives import SelfAdjustingDice
+from dicejax.optimizers import AdamW
+from dicejax.training.state import TrainState
+from dicejax.training.step import train_step
+from on_device.report import Report
+
+Value = tuple[str, str, Any]
+"""Kind, name and array of what is compared."""
+REFERENCE = Path(__file__).with_name("reference.npz")
+ROWS, LENGTH, CLASSES = 4, 384, 9  # ModernBERT computes windows block by block here
+SAMPLED = 256
+"""Entries of each gradient that are compared, evenly spaced."""
+# Largest difference from the CPU's values as a share of their largest, by kind.
+# Matrix products of float32 are of three bfloat16 passes or more on all platforms.
+LIMITS = {
+    "loss": 2e-5,
+    "gradient of a loss": 2e-5,
+    "loss of a step": 2e-5,
+    "gradient of a step": 2e-4,
+    "loss of a step, bfloat16": 2e-2,
+    "gradient of a step, bfloat16": 6e-2,
+    "logits": 2e-4,
+}
+
+
+def run(report: Report) -> None:
+    """Compare the device's values with the CPU's, and look for leaks."""
+    stored = dict(np.load(REFERENCE))
+    for group, values in groups(report.smallest).items():
+        report.attempt(
+            lambda g=group, v=values: compare(report, g, v, stored), of=group
+        )
+    for name, config in configurations(report.smallest).items():
+        for precision in ("float32", "bfloat16"):
+            network = network_of(config, precision)
+            names = {"kind": "leak", "of": f"{name}, {precision}", "limit": 0.0}
+            report.attempt(lambda network=network: leak_of(network), **names)
+
+
+def compare(
+    report: Report, group: str, values: Iterable[Value], stored: dict[str, np.ndarray]
+) -> None:
+    """Add a row for each kind of value: the largest difference, and where it is."""
+    differences: dict[str, dict[str, float]] = {}
+    with jax.default_matmul_precision("highest"):
+        for kind, name, value in values:
+            share = difference(np.asarray(value), stored[f"{kind}/{name}"])
+            differences.setdefault(kind, {})[name] = share
+    for kind, shares in differences.items():
+        worst = max(shares, key=shares.__getitem__)
+        limit = LIMITS.get(kind, 0.0)
+        report.row(
+            kind=kind,
+            of=group,
+            compared=len(shares),
+            largest=shares[worst],
+            at=worst,
+            limit=limit,
+            holds=shares[worst] <= limit,
+        )
+
+
+def write_reference() -> None:
+    """Write the values of this machine's CPU."""
+    with jax.default_matmul_precision("highest"):
+        values = {
+            f"{kind}/{name}": np.asarray(value)
+            for group in groups(smallest=False).values()
+            for kind, name, value in group
+        }
+    np.savez_compressed(REFERENCE, **values)
+
+
+def difference(value: np.ndarray, expected: np.ndarray) -> float:
+    """Return the largest difference as a share of the largest expected entry."""
+    if value.shape != expected.shape:
+        raise ValueError(f"{value.shape} vs. {expected.shape} in {REFERENCE.name}")
+    if expected.dtype == np.uint8:  # bits of dropout, checksums of inputs
+        return float((value != expected).sum())
+    scale = np.abs(expected).max() or 1.0
+    largest = np.abs(value.astype(np.float64) - expected).max() / scale
+    return float(largest) if np.isfinite(largest) else float("inf")
+
+
+def groups(smallest: bool) -> dict[str, Iterable[Value]]:
+    """Return all that is compared: losses, draws, and each encoder."""
+    encoders = {
+        name: values_of_encoder(name, config, smallest)
+        for name, config in configurations(smallest).items()
+    }
+    draws = [("draws of dropout", "mask", dropout_bits())]
+    return {"losses": values_of_losses(smallest), "dropout": draws, **encoders}
+
+
+def values_of_encoder(
+    name: str, config: EncoderConfig, smallest: bool
+) -> Iterator[Value]:
+    """Yield losses and gradients of steps, and logits of packed and of single rows."""
+    for precision in ("float32",) if smallest else ("float32", "bfloat16"):
+        suffix = "" if precision == "float32" else f", {precision}"
+        network = network_of(config, precision)
+        for micro_batches in (1,) if smallest else (1, 4):
+            of = f"{name}, micro-batches {micro_batches}"
+            loss, gradient = step(network, micro_batches)
+            yield f"loss of a step{suffix}", of, loss
+            yield f"gradient of a step{suffix}", of, gradient
+    packed, alone = logits(network_of(config, "float32"))
+    yield "logits", f"{name}, packed", packed
+    yield "logits", f"{name}, alone", alone
+
+
+def values_of_losses(smallest: bool) -> Iterator[Value]:
+    """Yield the value and the gradient of each registered loss at its defaults."""
+    rng = np.random.default_rng(0)
+    arrays = rng.normal(scale=3, size=(8, 16, CLASSES)).astype(np.float32)
+    shares = np.array([0.8, *[0.2 / (CLASSES - 1)] * (CLASSES - 1)])
+    classes = rng.choice(CLASSES, arrays.shape[:2], p=shares).astype(np.int32)
+    outcomes = (rng.random(arrays.shape) < shares).astype(np.int32)
+    positives = shares * classes.size
+    counts = np.stack([classes.size - positives, positives], axis=-1)
+    for name, declaration in list(REGISTRY.items())[: 5 if smallest else None]:
+        several = declaration.multi_label
+        loss = losses.loss_of(declaration, counts if several else positives)
+        both = jax.jit(jax.value_and_grad(lambda *a, loss=loss: loss(*a).mean()))
+        value, gradient = both(arrays, outcomes if several else classes)
+        yield "loss", name, value
+        yield "gradient of a loss", name, gradient
+
+
+def dropout_bits() -> np.ndarray:
+    """Return the bits of a dropout mask of hidden states."""
+    keys = DropoutKeys.of(jax.random.key(3), jnp.arange(8))
+    dropped = jax.jit(dropout, static_argnums=1)(jnp.ones((8, 128, 64)), 0.1, keys)
+    return np.packbits(np.asarray(dropped) > 0)
+
+
+def configurations(smallest: bool) -> dict[str, EncoderConfig]:
+    """Return two layers of each encoder, with dropout."""
+    every = encoders.architectures(depth=2, width=256).items()
+    chosen = list(every)[: 1 if smallest else None]
+    return {name: config.with_dropout(0.1, 0.1) for name, config in chosen}
+
+
+def network_of(config: EncoderConfig, precision: str) -> Network:
+    """Return an encoder with a token head."""
+    return encoders.network_of(config, precision)
+
+
+def drawn(network: Network) -> Params:
+    """Draw all parameters by NumPy; norms are around 1."""
+    shapes = jax.eval_shape(network.init, jax.random.key(0))
+    rng = np.random.default_rng(1)
+
+    def draw(path: Any, leaf: Any) -> np.ndarray:
+        around = 1.0 if path[-1].key == "scale" else 0.0
+        return rng.normal(around, 0.06, leaf.shape).astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(draw, shapes)
+
+
+def segments() -> dict[str, np.ndarray]:
+    """Return rows of several segments each, the last with padding."""
+    rng = np.random.default_rng(2)
+    lengths = [[200, 184], [384], [96, 96, 96, 96], [150, 100]]
+    shape = (ROWS, LENGTH)
+    arrays = {"segment_ids": np.zeros(shape, np.int32)}
+    arrays["position_ids"] = np.zeros(shape, np.int32)
+    for row, sizes in enumerate(lengths):
+        ends = np.cumsum(sizes)
+        for number, (end, size) in enumerate(zip(ends, sizes, strict=True), start=1):
+            arrays["segment_ids"][row, end - size : end] = number
+            arrays["position_ids"][row, end - size : end] = np.arange(size)
+    arrays["input_ids"] = rng.integers(5, 2000, shape).astype(np.int32)
+    arrays["token_type_ids"] = np.zeros(shape, np.int32)
+    tags = rng.integers(0, CLASSES, shape).astype(np.int32)
+    arrays["tags"] = np.where(arrays["segment_ids"] > 0, tags, -100)
+    return arrays
+
+
+def step(network: Network, micro_batches: int) -> tuple[jax.Array, np.ndarray]:
+    """Return the loss of a training step with dropout, and entries of its gradient."""
+    optimizer = AdamW(clip_norm=1e9)  # the first moment is then a tenth of the gradient
+    state = TrainState.create(
+        jax.device_put(drawn(network)),
+        optimizer,
+        total_steps=10,
+        rng=jax.random.key(4),
+    )
+    state, metrics = train_step(
+        state,
+        segments(),
+        SelfAdjustingDice().bind_outputs(("tags",)),
+        network=network,
+        optimizer=optimizer,
+        micro_batches=micro_batches,
+    )
+    moments = optax.tree.get(state.opt_state, "mu")
+    return metrics["loss"], sampled(moments)
+
+
+def sampled(tree: Any) -> np.ndarray:
+    """Return evenly spaced entries of each array, in one line."""
+
+    def some(array: Any) -> np.ndarray:
+        flat = np.asarray(array, np.float32).reshape(-1)
+        return flat[:: max(1, -(-flat.size // SAMPLED))]
+
+    return np.concatenate([some(array) for array in jax.tree.leaves(tree)])
+
+
+def logits(network: Network) -> tuple[np.ndarray, np.ndarray]:
+    """Return logits of the first row's two segments, packed and each in its own row."""
+    params, arrays = jax.device_put(drawn(network)), segments()
+    apply = jax.jit(network.apply)
+    packed = np.asarray(apply(params, arrays)["tags"])[0]
+    alone = {name: np.zeros_like(array) for name, array in arrays.items()}
+    first = int((arrays["segment_ids"][0] == 1).sum())
+    for name, array in arrays.items():
+        alone[name][0, :first] = array[0, :first]
+        alone[name][1, : LENGTH - first] = array[0, first:]
+    found = np.asarray(apply(params, alone)["tags"])
+    joined = np.concatenate([found[0, :first], found[1, : LENGTH - first]])
+    return packed, joined
+
+
+def leak_of(network: Network) -> dict[str, Any]:
+    """Return the largest change of logits of segments whose tokens did not change."""
+    params, arrays = jax.device_put(drawn(network)), segments()
+    apply = jax.jit(network.apply)
+    key = jax.random.key(5)
+    before = np.asarray(apply(params, arrays, key)["tags"])
+    changed = arrays["segment_ids"] == 2
+    other = np.where(changed, 2000 - arrays["input_ids"], arrays["input_ids"])
+    after = np.asarray(apply(params, arrays | {"input_ids": other}, key)["tags"])
+    moved = np.abs(after - before).max(axis=-1)
+    if not moved[changed].all():
+        raise ValueError("logits of the changed segments stay as they were")
+    largest = float(moved[~changed].max())
+    return {"largest": largest, "holds": largest == 0.0}
