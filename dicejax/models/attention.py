@@ -12,6 +12,7 @@ from jax.ad_checkpoint import checkpoint_name
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes, platform
+from dicejax.models import attention_tpu
 from dicejax.models.dropout import DropoutKeys, dropout, keep_below, key_words
 from dicejax.models.layers import PRODUCT, matmul
 
@@ -196,8 +197,6 @@ def runs_on_tpu(shape: tuple[int, ...], dtype: jnp.dtype) -> bool:
     """
     if platform() != "tpu":
         return False
-    from dicejax.models import attention_tpu  # Pallas for TPUs takes long to import
-
     mesh, axes = jax.sharding.get_abstract_mesh(), automatic_axes()
     if mesh.explicit_axes or (mesh.empty and jax.device_count() > 1):
         return False
@@ -218,8 +217,6 @@ def _on_tpu(
     rng: DropoutKeys | None,
 ) -> Array:
     """Run the kernel on each device's rows and heads."""
-    from dicejax.models import attention_tpu
-
     undropped = rng is None or rate == 0.0
     form = attention_tpu.Form(query.shape[-1], None if undropped else keep_below(rate))
     rows, _, heads, width = query.shape
