@@ -16,7 +16,7 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.heads.head import Head, dense, wide
 from dicejax.models.heads.sequences import states_at, summary_state
 from dicejax.models.heads.spans import over_positions, per_segment, require_form
-from dicejax.models.layers import LayerNorm, matmul, normal
+from dicejax.models.layers import LayerNorm
 
 Teacher = Literal["gold", "predicted"]
 
@@ -237,26 +237,13 @@ class Impossible(nnx.Module):
     def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
         width = encoder.width
         self.dense = dense(2 * width, width, encoder, dtype=dtype, rngs=rngs)
-        self.out = Projection(width, encoder, dtype=dtype, rngs=rngs)
+        # No bias, as in PyTorch.
+        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs, bias=False)
 
     def __call__(self, start: Array, summary: Array) -> Array:
         """Map two `[B, S, D]` to `[B, S]`."""
         both = jnp.concatenate([start, summary], axis=-1)
-        return self.out(jnp.tanh(self.dense(both)))
-
-
-class Projection(nnx.Module):
-    """`a . x` without a bias, as PyTorch's layer; its kernel is `[D, 1]`."""
-
-    def __init__(self, features: int, encoder: EncoderConfig, *, dtype, rngs):
-        scale = encoder.initializer_range
-        self.kernel = nnx.Param(normal(rngs.params(), (features, 1), scale))
-        self.dtype = wide(dtype)
-
-    def __call__(self, x: Array) -> Array:
-        """Map `[..., D]` to `[...]`."""
-        rows = x.reshape(-1, x.shape[-1]).astype(self.dtype)
-        return matmul(rows, self.kernel[...].astype(self.dtype)).reshape(x.shape[:-1])
+        return self.out(jnp.tanh(self.dense(both)))[..., 0]
 
 
 def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
