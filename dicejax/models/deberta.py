@@ -240,7 +240,7 @@ class DebertaEmbeddings(nnx.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class RowContext:
+class DebertaContext:
     """Inputs of all layers besides the hidden states.
 
     Attributes:
@@ -267,7 +267,9 @@ class DebertaLayer(BertLayer):
             dense = Dense(width, width, dtype=dtype, scale=scale, rngs=rngs)
             setattr(self, names[term], dense)
 
-    def __call__(self, x: Array, context: RowContext, rng: DropoutKeys | None) -> Array:
+    def __call__(
+        self, x: Array, context: DebertaContext, rng: DropoutKeys | None
+    ) -> Array:
         """Transform `[B, T, D]`."""
         config = self.config
         keys = (None,) * 4 if rng is None else rng.split(4)
@@ -286,7 +288,7 @@ class DebertaLayer(BertLayer):
         return self.updated(x, attended, keys[1], keys[2])
 
     def _bias(
-        self, query: Array, key: Array, context: RowContext, rng: DropoutKeys | None
+        self, query: Array, key: Array, context: DebertaContext, rng: DropoutKeys | None
     ) -> Array | None:
         """Compute the scores of positions with content: `[B, N, T, T]`."""
         config, terms = self.config, self.config.terms
@@ -339,7 +341,7 @@ class Deberta(Encoder):
         first = None if keys is None else keys[depth]
         # The distance of two tokens of a segment is that of their places in the row.
         of_distances = self.embeddings.of_distances(input_ids.shape[1])
-        context = RowContext(segment_mask(segment_ids), *of_distances)
+        context = DebertaContext(segment_mask(segment_ids), *of_distances)
         return self.through_layers(
             self.embeddings(
                 input_ids, segment_ids, position_ids, token_type_ids, first

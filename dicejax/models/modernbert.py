@@ -262,7 +262,7 @@ class ModernBertLayer(nnx.Module):
         x: Array,
         normed: Array,
         full: Array,
-        row: Row,
+        context: ModernBertContext,
         rng: DropoutKeys | None,
     ) -> Array:
         """Transform `[B, T, D]`.
@@ -271,7 +271,7 @@ class ModernBertLayer(nnx.Module):
           x: `[B, T, D]`.
           normed: `[B, T, D]`, what attention sees of it.
           full: bool, whether attention is to the whole segment.
-          row: inputs of all layers.
+          context: inputs of all layers.
           rng: keys for dropout; None switches dropout off.
         """
         config = self.config
@@ -281,9 +281,9 @@ class ModernBertLayer(nnx.Module):
             product.reshape(*x.shape[:-1], *heads)
             for product in _together(normed, self.query, self.key, self.value)
         )
-        query, key = row.rotate(query, key, full)
-        context = self._attended(query, key, value, full, row, keys[0])
-        update = self.attention_output(context.reshape(x.shape))
+        query, key = context.rotate(query, key, full)
+        attended = self._attended(query, key, value, full, context, keys[0])
+        update = self.attention_output(attended.reshape(x.shape))
         x = x + dropout(update, config.attention_dropout, keys[1])
         inner, gate = _together(
             recomputed(self.output_norm)(x), self.intermediate, self.gate
@@ -295,20 +295,20 @@ class ModernBertLayer(nnx.Module):
 
         return x + self.output(recomputed(gated)(inner, gate))
 
-    def _attended(self, query, key, value, full, row, rng) -> Array:
+    def _attended(self, query, key, value, full, context, rng) -> Array:
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
         block = block_of(window)
         given = {"dropout_rate": self.config.attention_dropout, "rng": rng}
-        within_row = functools.partial(attend, segment_ids=row.segment_ids, **given)
+        within_row = functools.partial(attend, segment_ids=context.segment_ids, **given)
         if length <= window + 1:
             return within_row(query, key, value)
         if length < BLOCKS_FROM * block:
-            mask = segment_mask(row.segment_ids) & (full | within(window, length))
+            mask = segment_mask(context.segment_ids) & (full | within(window, length))
             return attend(query, key, value, mask, **given)
         near = functools.partial(
             attend_near,
-            segment_ids=row.segment_ids,
+            segment_ids=context.segment_ids,
             window=window,
             block=block,
             **given,
@@ -334,7 +334,7 @@ def _together(x: Array, *layers: Dense) -> list[Array]:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Row:
+class ModernBertContext:
     """Inputs of all layers besides the hidden states.
 
     Attributes:
@@ -350,7 +350,7 @@ class Row:
     @classmethod
     def of(
         cls, segment_ids: Array, position_ids: Array, config: ModernBertConfig
-    ) -> Row:
+    ) -> ModernBertContext:
         """Compute the angles, position times `theta^(-2 i / H)`, in float32."""
         width = config.hidden_size // config.num_attention_heads
         exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
@@ -418,7 +418,7 @@ class ModernBert(Encoder):
         config = self.config
         depth = config.depth
         keys = None if rng is None else rng.split(depth + 1)
-        row = Row.of(segment_ids, position_ids, config)
+        context = ModernBertContext.of(segment_ids, position_ids, config)
         graph, norms = self._norms()
 
         def step(layer: ModernBertLayer, x: Array, part: Any) -> Array:
@@ -426,7 +426,7 @@ class ModernBert(Encoder):
             normed = recomputed(
                 lambda x, norm: jnp.where(first, x, nnx.merge(graph, norm)(x))
             )(x, norm)
-            return layer(x, normed, full, row, key)
+            return layer(x, normed, full, context, key)
 
         per_layer = (
             jnp.arange(depth) == 0,

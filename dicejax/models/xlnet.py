@@ -170,7 +170,7 @@ class XLNetLayer(nnx.Module):
     def __call__(
         self,
         x: Array,
-        context: RowContext,
+        context: XLNetContext,
         rng: DropoutKeys | None,
     ) -> Array:
         """Transform `[B, T, D]`."""
@@ -194,7 +194,7 @@ class XLNetLayer(nnx.Module):
         update = self.output(dropout(inner, rate, keys[2]))
         return add_and_norm(self.output_norm, x, update, rate, keys[3])
 
-    def _bias(self, query: Array, context: RowContext) -> Array:
+    def _bias(self, query: Array, context: XLNetContext) -> Array:
         """Compute the bias of positions and segments: `[B, N, T, T]`."""
         at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
 
@@ -213,7 +213,7 @@ class XLNetLayer(nnx.Module):
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class RowContext:
+class XLNetContext:
     """Inputs of all layers besides the hidden states.
 
     Attributes:
@@ -250,7 +250,7 @@ class XLNet(Encoder):
         words = self.embeddings(input_ids)
         # One draw for the batch, where PyTorch draws for each row, so that positions
         # are projected once.
-        context = RowContext(
+        context = XLNetContext(
             _visible(segment_ids, self.config),
             # Whole: split by the compiler, it is sent from device to device.
             pin_whole(dropout(self._positions(input_ids.shape[1]), rate, shared)),
