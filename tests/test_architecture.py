@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -123,6 +124,27 @@ def test_files_do_not_import_each_other_in_a_circle():
                 parts = [n for n in names if n in files]  # from a package: its modules
                 graph[name] |= set(parts) if parts else {one} & set(files)
     graphlib.TopologicalSorter(graph).prepare()  # raises where there is a circle
+
+
+# Heavy rooms are imported when a command is given, so that --help is quick.
+LAZY = {PACKAGE / "__init__.py", *(PACKAGE / "cli").glob("*.py")}
+
+
+def test_no_function_imports_from_the_package():
+    for file in set(PACKAGE.rglob("*.py")) - LAZY:
+        for node in ast.walk(parsed(file)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert not imports(node), f"{file.relative_to(ROOT)}:{node.lineno}"
+
+
+def test_names_of_classes_are_unique():
+    names = Counter(
+        node.name
+        for file in PACKAGE.rglob("*.py")
+        for node in ast.walk(parsed(file))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    assert not [name for name, count in names.items() if count > 1]
 
 
 def test_only_models_know_flax():
