@@ -1,8 +1,9 @@
-"""Imports point one way, names are unique, files stay readable."""
+"""Imports point one way, names are unique, files stay readable, rooms stay small."""
 
 import ast
 import graphlib
-from collections import Counter
+import tomllib
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,8 @@ ALLOWED = {
         "training",
     },
 }
+
+BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())
 
 
 def parsed(file: Path) -> ast.Module:
@@ -156,6 +159,27 @@ def test_only_models_know_flax():
 def test_files_can_be_read_in_one_sitting():
     for file in [*PACKAGE.rglob("*.py"), *(ROOT / "tests").rglob("*.py")]:
         assert len(file.read_text().splitlines()) <= 450, file
+
+
+def by_room(folder: str) -> dict[str, list[Path]]:
+    """Return the files of each folder in `dicejax/` or `tests/`."""
+    rooms = defaultdict(list)
+    for file in sorted((ROOT / folder).rglob("*.py")):
+        inner = file.relative_to(ROOT / folder).parts
+        rooms[inner[0] if len(inner) > 1 else "top_level"].append(file)
+    return rooms
+
+
+@pytest.mark.parametrize("folder", ["dicejax", "tests"])
+def test_rooms_stay_within_their_lines(folder):
+    rooms, budget = by_room(folder), BUDGET[folder]
+    assert set(budget) == set(rooms), f"[{folder}] of tests/budget.toml names the rooms"
+    for room, files in rooms.items():
+        lines = sum(len(file.read_text().splitlines()) for file in files)
+        assert lines <= budget[room], (
+            f"{folder}/{room} has {lines} lines, its budget is {budget[room]}: cut, or "
+            "edit its line in tests/budget.toml with the reason next to it"
+        )
 
 
 def test_torch_and_tensorflow_are_never_needed():
