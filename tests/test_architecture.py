@@ -2,6 +2,7 @@
 
 import ast
 import graphlib
+import re
 import tomllib
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -66,6 +67,8 @@ ALLOWED = {
 }
 
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())
+# Words that do not say what a value is.
+DIALECT = re.compile("one|found|wanted|known|said|kept|given|own|here|told|shown|of")
 
 
 def parsed(file: Path) -> ast.Module:
@@ -179,6 +182,35 @@ def test_rooms_stay_within_their_lines(folder):
         assert lines <= budget[room], (
             f"{folder}/{room} has {lines} lines, its budget is {budget[room]}: cut, or "
             "edit its line in tests/budget.toml with the reason next to it"
+        )
+
+
+def bindings(file: Path) -> list[tuple[str, int]]:
+    """Return the names that a file binds, and their lines; attributes are not names."""
+    names = []
+    for node in ast.walk(parsed(file)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.id, node.lineno))
+        elif isinstance(node, ast.arg):
+            names.append((node.arg, node.lineno))
+        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.append((node.name, node.lineno))
+    return names
+
+
+def test_names_are_words_of_the_field():
+    rooms, budget = by_room("dicejax"), BUDGET["dialect"]
+    assert set(budget) <= set(rooms), "[dialect] of tests/budget.toml names the rooms"
+    for room, files in rooms.items():
+        places = [
+            f"{file.relative_to(ROOT)}:{line} {name}"
+            for file in files
+            for name, line in bindings(file)
+            if DIALECT.fullmatch(name)
+        ]
+        assert len(places) <= budget.get(room, 0), (
+            f"dicejax/{room} has {len(places)} of these bindings, its budget is "
+            f"{budget.get(room, 0)}: name the thing\n" + "\n".join(places)
         )
 
 
