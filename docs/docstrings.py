@@ -6,8 +6,6 @@ for `help()`, where Markdown's fences and dollars would be noise.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import re
 from typing import Any
 
@@ -25,14 +23,8 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **rest: Any) -> None:
         """Rewrite the docstring of a module, class, function or attribute."""
         del rest
-        if obj.docstring is None:
-            return
-        if obj.is_function and obj.path.startswith("dicejax.losses."):
-            # Importing a loss adds the arguments that all of them share.
-            module = importlib.import_module(obj.module.path)
-            completed = inspect.getdoc(getattr(module, obj.name, None))
-            obj.docstring.value = completed or obj.docstring.value
-        obj.docstring.value = as_markdown(obj.docstring.value)
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
 
 
 def as_markdown(docstring: str) -> str:

@@ -6,6 +6,7 @@ import dataclasses
 import typing
 from typing import Annotated, Any
 
+import docstring_parser
 from tyro.conf import Suppress, arg
 
 SETTINGS = (
@@ -115,14 +116,17 @@ def _short(settings: Any, chosen: tuple[str, ...]) -> Any:
 
 def _leaves(value: Any, names: list[str]) -> list[tuple[str, Any, Any]]:
     """Return name, annotation with help, and value of some fields of a dataclass."""
-    from dicejax.losses.documentation import described_arguments
-
     hints = typing.get_type_hints(type(value), include_extras=True)
-    told: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     for kind in reversed(type(value).__mro__):
-        told |= described_arguments(kind.__doc__ or "")
+        for entry in docstring_parser.parse(kind.__doc__ or "").params:
+            descriptions[entry.arg_name] = " ".join((entry.description or "").split())
     return [
-        (name, Annotated[hints[name], arg(help=told[name])], getattr(value, name))
+        (
+            name,
+            Annotated[hints[name], arg(help=descriptions[name])],
+            getattr(value, name),
+        )
         for name in names
     ]
 

@@ -58,14 +58,28 @@ def anyloss(
     `amplification`, or begin with cross-entropy.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       metric: "f_beta", "accuracy", "balanced_accuracy", "g_mean" or "mcc".
       beta: weight of recall against precision in "f_beta".
       amplification: the L of A; the larger, the nearer to decisions.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
       in the binary form. 0 without gradient for a class without positives in its set
       (all but "accuracy") or without negatives (all but "accuracy" and "f_beta").
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Han et al., KDD 2024 (https://arxiv.org/abs/2405.14745), for the binary
     form, in the form of its authors' code (https://github.com/doheonhan/anyloss), which

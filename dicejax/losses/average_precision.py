@@ -46,16 +46,30 @@ def average_precision(
     its published optimizer, keeps a moving average for each training example.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       surrogate: "squared_hinge" or "logistic".
       scores: scores to compare: "probability" or "log_odds", :math:`\log p / (1 - p)`,
         the logit in the binary form.
       margin: m of the squared hinge, in units of the scores.
       scale: s of the logistic.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
       in the binary form. A class without positives or without negatives in its set has
       loss 0 and gradient 0. Labels must be integers.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Qi et al., NeurIPS 2021 (https://arxiv.org/abs/2104.08736), in the form of
     LibAUC's `APLoss`, plus 1.

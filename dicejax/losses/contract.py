@@ -1,4 +1,4 @@
-"""The contract of losses: checked inputs, one jit, one docstring style, one registry.
+"""The contract of losses: checked inputs, one jit, one registry.
 
 `loss` turns a formula into a public loss and registers it. The formula sees checked
 arrays; `elements.prepare` masks and lines them up.
@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from dicejax.losses.declaration import ANY, Bounds, Declaration, Kind, register
-from dicejax.losses.documentation import complete
 from dicejax.losses.elements import compute_dtype, form_of
 
 MASKED_LABEL = -100
@@ -54,9 +53,8 @@ def loss(
         tuning draws from.
 
     Returns:
-      A decorator. The decorated function keeps its signature; its docstring gains the
-      arguments that all losses share; its attribute `jitted` is the compiled function
-      behind the checks.
+      A decorator. The decorated function keeps its signature and docstring; its
+      attribute `jitted` is the compiled function behind the checks.
     """
 
     def decorate(formula: Callable) -> Callable:
@@ -142,7 +140,6 @@ def _public(check: Callable[[dict, dict], None], given: dict[str, Bounds]) -> Ca
             return jitted(*bound.args, **bound.kwargs)
 
         vars(public)["jitted"] = jitted
-        public.__doc__ = complete(formula.__doc__ or "", list(signature.parameters))
         return public
 
     return decorate

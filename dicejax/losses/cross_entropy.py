@@ -50,12 +50,25 @@ def cross_entropy(
     size.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       label_smoothing: epsilon, in [0, 1]: share of the target spread evenly over all
         classes.
+      class_weights: w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
+        `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
+        sum of the weights.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
       float64 for float64 logits.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Li et al., ACL 2020, eq. 1, and eq. 2 with weights
     (https://arxiv.org/abs/1911.02855v1). Label smoothing: Szegedy et al., CVPR
@@ -116,6 +129,15 @@ def weighted_cross_entropy(
     change its size.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      class_counts: positive floats `[C]`: how often each class occurs, or anything
+        proportional to it; `[2]` in the binary form (of label 0 and 1); `[C, 2]` in the
+        multi-label form.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       scheme: weighting scheme, a function of `class_weights`; "log_ratio" is the
         paper's.
       k: the K of "log_ratio", at least 1.
@@ -125,6 +147,10 @@ def weighted_cross_entropy(
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Li et al., ACL 2020, eq. 2 (https://arxiv.org/abs/1911.02855v1).
 
@@ -176,11 +202,21 @@ def poly(
     training stalls early. Below -1 the loss would rise towards p = 1: refused.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       epsilon: in [-1, inf). Positive values keep the slope up near p = 1, negative ones
         reduce it; 0 is cross-entropy.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Leng et al., ICLR 2022, eq. 6 (https://arxiv.org/abs/2204.12511).
 
@@ -227,12 +263,21 @@ def majority_or_minority(
     harms if entities are missed rather than invented. Integer labels only.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, in [0, 1]; 1 is cross-entropy.
       majority_class: label of the majority class, O in tagging. In the multi-label
         form, 0 makes negatives the majority of each class.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Nemoto et al., IEEE Access 2025 (https://arxiv.org/abs/2401.11431).
 

@@ -94,7 +94,13 @@ def ghm(
     are many.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
       state: state returned by `ghm_state` or the previous call.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       momentum: m, in [0, 1); 0 for no averaging over batches.
       axis_name: name or names of the `shard_map` axes over which the batch is spread;
         counts are then of all devices. Not needed under plain `jit`.
@@ -103,6 +109,10 @@ def ghm(
       Losses, floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; divide
       their sum by the number of elements. And the state for the next call. With a
       softmax, labels must be integers.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Li et al., AAAI 2019, eq. 4 to 9, with the authors' number of bins reached
     for eq. 6's number of bins (https://arxiv.org/abs/1811.05181).

@@ -26,6 +26,10 @@ def dice_from_counts(
 
     Args:
       counts: counts from `overlap_counts`, or a sum of them.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
 
     Returns:
       Floats in the shape of the counts. An empty set (P + Y + gamma is 0, or less than
@@ -110,11 +114,29 @@ def dice(
     gold adds a constant 1 without gradient.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       squared: whether to sum squares in the denominator.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
     squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1).
@@ -165,10 +187,28 @@ def log_cosh_dice(
     `dice`. At most 0.434, so it needs a weight when added to cross-entropy.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       squared: whether to sum squares in the denominator.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats as those of `dice`, in [0, 0.434].
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Jadon, CIBCB 2020, section II-L (https://arxiv.org/abs/2006.14822).
 
@@ -233,12 +273,28 @@ def generalized_dice(
     false positives of absent classes.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
       absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
         the rarest class present, so that its false positives count.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A set without gold gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Sudre et al., DLMIA 2017, eq. 3 (https://arxiv.org/abs/1707.03237).
 
@@ -308,11 +364,29 @@ def dice_semimetric(
     = y. DML2 may push one p past its y while others are wrong.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       variant: "dml1" or "dml2".
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
 

@@ -56,16 +56,34 @@ def soft_f1(
     gradient (`absent="skip"` leaves it out).
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       beta: weight of recall against precision; 1 gives F1, and then each class's loss
         is `dice` of the same smooth.
       average: "macro", "micro", or "none" for one loss per class.
       exclude_class: class left out of the average and of "none", such as O for the
         micro F1 of tagging.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
       in the binary form. "macro" with absent="skip" is the mean over the classes that
       have gold in their set. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with probabilities
     for decisions (Pastor-Pellicer et al., IWANN 2013).
@@ -126,14 +144,29 @@ def sigmoid_f1(
     `soft_f1`.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
         logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
       average: "macro", "micro", or "none" for one loss per class.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats as those of `soft_f1`.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Bénédict et al., TMLR 2022, eq. 8 to 12 (https://arxiv.org/abs/2108.10566).
 

@@ -38,12 +38,26 @@ def lovasz_softmax(
     slope 0. By default a class without gold has loss 0 for any prediction.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       absent: loss of a class without gold in its set. "skip": 0, as its authors'
         "present"; "smooth": the formula, which is the largest error.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Berman et al., CVPR 2018, eq. 8 and 9 (https://arxiv.org/abs/1705.08790).
 

@@ -145,14 +145,26 @@ def hard_negatives(
     are kept, and everything is predicted positive.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
       negative_class: label of the negatives, O in tagging. In the multi-label form each
         0 is a negative.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked or left out.
       Labels must be integers.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Shrivastava et al., CVPR 2016 (https://arxiv.org/abs/1604.03540).
 

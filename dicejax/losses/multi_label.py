@@ -47,14 +47,21 @@ def asymmetric(
     confident mistakes stay.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
         logits; -100 masks one entry.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       gamma_positive: exponent for positives.
       gamma_negative: exponent for negatives.
       margin: m, in [0, 1). With margin 0 and equal exponents it is `focal`.
 
     Returns:
       Floats `[..., C]`, `[...]` in the binary form, 0 where masked.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Ridnik et al., ICCV 2021, eq. 7 (https://arxiv.org/abs/2009.14119).
 
@@ -103,11 +110,18 @@ def zlpr(
     frequencies are not used.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
         logits; an entry of -100 is left out of both sums.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
 
     Returns:
       Floats `[...]`, one per element, 0 where masked.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Su et al., 2022, eq. 13 (https://arxiv.org/abs/2208.02955).
 
@@ -179,9 +193,12 @@ def distribution_balanced(
     Its hyper-parameters must be tuned together. A count of 0 is refused.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
       labels: 0 or 1 as integers or bools, shaped like the logits; -100 masks one entry.
       class_counts: positive floats `[C, 2]`: numbers of elements without and with each
         class (n). N is the largest sum of the two.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       alpha: lower end of the weights.
       beta: steepness of the weight around mu.
       mu: value of r with half weight.
@@ -190,6 +207,10 @@ def distribution_balanced(
 
     Returns:
       Floats `[..., C]`, 0 where masked; the paper divides their sum by C.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Wu et al., ECCV 2020, eq. 4 to 9 (https://arxiv.org/abs/2007.09654).
 

@@ -63,15 +63,29 @@ def overlap_counts(
     makes it :math:`P_c = \sum f_c^2` and :math:`Y_c = \sum y_c^2`.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       squared: whether to sum squares in P and Y.
       alpha: exponent of the self-adjusting factor; None for plain probabilities.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
       intersection: "product": f y; "minimum": the smaller of f and y, which for soft
         labels is largest where f is y. The same for labels of 0 and 1.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Counts whose arrays have the label axes that `axis` does not name, in order, then
       `[C]`; no `[C]` in the binary form. In units of elements.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: the sums of Li et al., ACL 2020, footnote 4, with the factor of eq. 11
     (https://arxiv.org/abs/1911.02855v1).

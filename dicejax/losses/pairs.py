@@ -48,11 +48,9 @@ def over_positives(
     Each class of a softmax is compared with all others. Under `axis_name` each device
     compares its own elements with the whole set.
 
-    Args:
-      of_positive: function of the sums of surrogates of the differences, score of the
-        positive less score of the other: `[R]` over the negatives of the set and, with
-        2 groups, `[R]` over its positives, itself included.
-      groups: 1 for negatives, 2 for positives too.
+    `of_positive` takes the sums of surrogates of the differences, score of the positive
+    less score of the other: `[R]` over the negatives of the set and, with 2 `groups`,
+    `[R]` over its positives, itself included.
     """
     require_integers(elements)
     softmax = elements.form == "softmax"

@@ -72,13 +72,25 @@ def self_adjusting_dice(
     its loss returns to 0. `form="gold"` follows accuracy, not F1.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: exponent of the factor; 0 gives `dice`.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       squared: whether to sum squares in the denominator.
       form: "one_versus_rest": every class as a separate binary problem. "gold": only
         the gold class of each element, y = 1; needs integer labels and `axis=()`. In
         the binary and the multi-label form classes are binary problems already, and
         `form` changes nothing.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats. "one_versus_rest": the label axes that `axis` does not name, then `[C]`;

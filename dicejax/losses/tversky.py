@@ -33,6 +33,10 @@ def tversky_from_counts(
       counts: counts from `overlap_counts`, or a sum of them.
       alpha: weight of false positives, P - I.
       beta: weight of false negatives, Y - I.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
 
     Returns:
       Floats in the shape of the counts; 0 for an empty set.
@@ -98,12 +102,30 @@ def tversky(
     0` predicting everything positive costs nothing. Collapses to all O as `dice` does.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Li et al., ACL 2020, eq. 9, smoothed (https://arxiv.org/abs/1911.02855v1).
 
@@ -166,12 +188,30 @@ def focal_tversky(
     here false positives.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
       gamma: in [1, 8]; its authors use 4/3.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats as those of `tversky`.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Abraham and Khan, ISBI 2019, eq. 4 (https://arxiv.org/abs/1810.07842); there
     alpha weighs false negatives.
@@ -233,9 +273,29 @@ def jaccard(
     Pitfalls: Flatter than `dice` at the start: for `smooth=0` half the slope where
     nothing overlaps, twice at the end. Batch composition matters as for `dice`.
 
+    Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
+
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Rahman and Wang, ISVC 2016, eq. 3-5.
 

@@ -63,15 +63,32 @@ def unified_focal(
     `absent="skip"`. Defaults are tuned on images. Integer labels only.
 
     Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
+        -100 is masked), or float probabilities shaped like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: the axes of the labels (classes not counted) that form a set. None: all, so
+        one set; `()`: none, so each element is a set; -1: one set per row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, the share of F.
       delta: weight of false negatives, and of all but the background in F.
       gamma: in [0, 1): strength of fading and of enhancing.
+      smooth: added to numerator and denominator, in units of counts: its weight shrinks
+        as sets grow.
       variant: "asymmetric" or "symmetric".
       background: label of the frequent class, O in tagging.
+      absent: the loss of a class without gold in its set. "smooth": the formula
+        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      axis_name: name or names of the `shard_map` axes over which the set is spread;
+        sums then run over all devices. Not needed under plain `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A fully masked set gives 0.
       Labels must be integers.
+
+    Raises:
+      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
+        is out of its range. Labels that are traced and out of range are masked.
 
     Source: Yeung et al., Computerized Medical Imaging and Graphics 2022, eq. 11 to 14
     (https://arxiv.org/abs/2102.04525). There gamma and 1 - gamma of the symmetric T
