@@ -12,6 +12,7 @@ from dicejax.cli.choices import objective_named
 from dicejax.losses.declaration import LAYOUT, REGISTRY
 from dicejax.objectives import by_short_name
 
+from . import write_objectives
 from .kinds import NAMES
 
 QUICKSTART = Path(__file__).parents[1] / "experiments" / "quickstart.py"
@@ -22,10 +23,18 @@ def test_every_registered_loss_has_an_objective_whose_documentation_names_its_fi
     assert {one.short_name for one in REGISTRY.values()} <= set(known)
     for cls in known.values():
         assert getattr(objectives, cls.__name__) is cls
-        documented = inspect.getdoc(cls)
+        # A field that is inherited is documented where it is declared, as for help.
+        texts = [inspect.getdoc(base) or "" for base in cls.__mro__]
         for field in dataclasses.fields(cls):
-            told = documented.partition(f"\n  {field.name}: ")[2].partition("\n")[0]
-            assert told, (cls, field.name)
+            entries = [text.partition(f"\n  {field.name}: ")[2] for text in texts]
+            assert any(text.partition("\n")[0] for text in entries), (cls, field.name)
+
+
+def test_objectives_are_written_from_the_declarations():
+    for file, text in write_objectives.sources().items():
+        assert file.read_text() == text, "run python -m tests.write_objectives"
+    for cls in by_short_name().values():
+        assert f"class {cls.__name__}(" in inspect.getsource(cls)
 
 
 @pytest.mark.parametrize("name", REGISTRY)

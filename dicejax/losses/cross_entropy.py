@@ -56,8 +56,7 @@ def cross_entropy(
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      label_smoothing: epsilon, in [0, 1]: share of the target spread evenly over all
-        classes.
+      label_smoothing: epsilon, in [0, 1]: part of the target spread over all classes.
       class_weights: w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
         `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
         sum of the weights.
@@ -138,12 +137,10 @@ def weighted_cross_entropy(
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      scheme: weighting scheme, a function of `class_weights`; "log_ratio" is the
-        paper's.
+      scheme: a function of `class_weights`; "log_ratio" is the paper's.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
-      label_smoothing: epsilon, in [0, 1]: share of the target spread evenly over all
-        classes.
+      label_smoothing: epsilon, in [0, 1]: part of the target spread over all classes.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.

@@ -26,10 +26,8 @@ def dice_from_counts(
 
     Args:
       counts: counts from `overlap_counts`, or a sum of them.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
 
     Returns:
       Floats in the shape of the counts. An empty set (P + Y + gamma is 0, or less than
@@ -122,11 +120,9 @@ def dice(
         one set; `()`: none, so each element is a set; -1: one set per row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 
@@ -195,11 +191,9 @@ def log_cosh_dice(
         one set; `()`: none, so each element is a set; -1: one set per row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 
@@ -281,8 +275,7 @@ def generalized_dice(
         one set; `()`: none, so each element is a set; -1: one set per row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
       absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
         the rarest class present, so that its false positives count.
@@ -372,11 +365,9 @@ def dice_semimetric(
         one set; `()`: none, so each element is a set; -1: one set per row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       variant: "dml1" or "dml2".
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 

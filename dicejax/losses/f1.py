@@ -69,10 +69,8 @@ def soft_f1(
       average: "macro", "micro", or "none" for one loss per class.
       exclude_class: class left out of the average and of "none", such as O for the
         micro F1 of tagging.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 
@@ -154,10 +152,8 @@ def sigmoid_f1(
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
       average: "macro", "micro", or "none" for one loss per class.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 

@@ -61,13 +61,11 @@ def focal(
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      gamma: focusing exponent; 0 is cross-entropy, larger values down-weight easy
-        elements more.
+      gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
       class_weights: w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
         `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
         sum of the weights.
-      scheme: weighting scheme, a function of `class_weights`; "none" needs no class
-        counts.
+      scheme: a function of `class_weights`; "none" needs no class counts.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
       class_counts: positive floats like the class weights, for `scheme`.

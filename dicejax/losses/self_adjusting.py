@@ -81,8 +81,7 @@ def self_adjusting_dice(
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: exponent of the factor; 0 gives `dice`.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       form: "one_versus_rest": every class as a separate binary problem. "gold": only
         the gold class of each element, y = 1; needs integer labels and `axis=()`. In

@@ -33,10 +33,8 @@ def tversky_from_counts(
       counts: counts from `overlap_counts`, or a sum of them.
       alpha: weight of false positives, P - I.
       beta: weight of false negatives, Y - I.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
 
     Returns:
       Floats in the shape of the counts; 0 for an empty set.
@@ -112,10 +110,8 @@ def tversky(
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 
@@ -199,10 +195,8 @@ def focal_tversky(
       alpha: weight of false positives.
       beta: weight of false negatives.
       gamma: in [1, 8]; its authors use 4/3.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 
@@ -282,10 +276,8 @@ def jaccard(
         one set; `()`: none, so each element is a set; -1: one set per row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 

@@ -73,12 +73,10 @@ def unified_focal(
       weight: lambda, the share of F.
       delta: weight of false negatives, and of all but the background in F.
       gamma: in [0, 1): strength of fading and of enhancing.
-      smooth: added to numerator and denominator, in units of counts: its weight shrinks
-        as sets grow.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
       variant: "asymmetric" or "symmetric".
       background: label of the frequent class, O in tagging.
-      absent: the loss of a class without gold in its set. "smooth": the formula
-        unchanged, so its false positives count. "skip": loss 0 and gradient 0.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
       axis_name: name or names of the `shard_map` axes over which the set is spread;
         sums then run over all devices. Not needed under plain `jit`.
 

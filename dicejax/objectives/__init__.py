@@ -5,9 +5,9 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 `dicejax.losses` has its objective here: `Dice`, `Focal`, ...
 """
 
-from typing import TYPE_CHECKING, Any
-
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
+from dicejax.objectives import of_elements, of_sets
+from dicejax.objectives.declared import loss
 from dicejax.objectives.loss_objective import LossObjective
 from dicejax.objectives.mining import Mined
 from dicejax.objectives.naming import is_loss, name_of, names_of
@@ -19,7 +19,8 @@ from dicejax.objectives.objective import (
     by_short_name,
     objective,
 )
-from dicejax.objectives.of_losses import loss
+from dicejax.objectives.of_elements import *  # noqa: F403
+from dicejax.objectives.of_sets import *  # noqa: F403
 from dicejax.objectives.positions import PositionCrossEntropy
 from dicejax.objectives.presets import PRESETS, Preset
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
@@ -50,10 +51,5 @@ __all__ = [
     "names_of",
     "objective",
 ]
-_OF_LOSSES = {name: cls for name, cls in CLASSES.items() if name not in __all__}
-globals().update(_OF_LOSSES)
-__all__ += _OF_LOSSES
-
-if TYPE_CHECKING:  # they are made of the registered losses
-
-    def __getattr__(name: str) -> Any: ...
+__all__ += of_elements.__all__
+__all__ += of_sets.__all__

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import inspect
-import sys
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -34,10 +33,7 @@ def objective(cls: _Class) -> _Class:
     Fields whose type is float, or made of floats or objectives, are traced: a new value
     runs the program already compiled. All others are part of the program.
     """
-    frame = sys._getframe(1)
-    cls.__annotations__ = inspect.get_annotations(
-        cls, globals=frame.f_globals, locals=frame.f_locals, eval_str=True
-    )
+    cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     fields = dataclasses.fields(cls)
     traced = {one.name for one in fields if _is_traced(one.type)}

@@ -1,7 +1,7 @@
 """The losses of the paper and of its published code, by their names there.
 
 A preset is a registered loss with other defaults. Its name is one of `--loss` and
-`--losses`, and its objective is made like that of any loss.
+`--losses`, and its objective is a subclass of the loss's.
 """
 
 from __future__ import annotations

@@ -1,0 +1,63 @@
+"""The objective class of a declared loss: written in source, or made for a new loss."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, dataclass_transform
+
+from dicejax.losses import contract
+from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.objective import objective
+from dicejax.objectives.sets import SetObjective
+
+_Class = TypeVar("_Class", bound=type[LossObjective])
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+def of_loss(
+    function: Callable, preset: str | None = None
+) -> Callable[[_Class], _Class]:
+    """Make a class the objective of a loss, or of a preset of it.
+
+    Its fields get the tuning ranges of the loss's declaration. The objective of the
+    loss is stored as the function's `objective`.
+    """
+    declaration = vars(function)["declaration"]
+
+    def decorate(cls: _Class) -> _Class:
+        cls.declaration = declaration
+        cls.short_name = preset or declaration.short_name
+        for name in cls.__annotations__.keys() & declaration.bounds.keys():
+            tuning = declaration.bounds[name].tuning
+            default, metadata = vars(cls)[name], {"range": tuning}
+            setattr(cls, name, dataclasses.field(default=default, metadata=metadata))
+        objective(cls)
+        if preset is None:
+            vars(function)["objective"] = cls
+        return cls
+
+    return decorate
+
+
+@functools.wraps(contract.loss)
+def loss(*names: Any, **declared: Any) -> Callable:
+    """Declare a loss and its objective; see `dicejax.losses.contract.loss`."""
+
+    def decorate(formula: Callable) -> Callable:
+        function = contract.loss(*names, **declared)(formula)
+        declaration = function.declaration
+        settings = declaration.settings()
+        members = {name: default for name, (_, default) in settings.items()}
+        members["__annotations__"] = {
+            name: hint for name, (hint, _) in settings.items()
+        }
+        members["__doc__"] = formula.__doc__
+        # That of an experiment file is no module, where help would look for a source.
+        members["__module__"] = __package__
+        base = SetObjective if declaration.kind == "set" else LossObjective
+        of_loss(function)(type(declaration.class_name, (base,), members))
+        return function
+
+    return decorate

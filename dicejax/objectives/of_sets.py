@@ -1,0 +1,340 @@
+"""Objectives of losses over sets, and of the paper's presets of them.
+
+Written by `python -m tests.write_objectives` from the declarations of the losses.
+"""
+
+from typing import Literal
+
+from dicejax import losses
+from dicejax.objectives.declared import of_loss
+from dicejax.objectives.sets import Reduction, SetObjective, Sets
+
+# fmt: off
+__all__ = [
+    "DL", "TL", "AnyLoss", "AveragePrecision", "DLSet", "DSCEq11", "DSCOfficial",
+    "Dice", "DiceSemimetric", "FocalTversky", "GeneralizedDice", "Jaccard",
+    "LogCoshDice", "LovaszSoftmax", "PairwiseAUC", "SelfAdjustingDice", "SigmoidF1",
+    "SoftF1", "Tversky", "UnifiedFocal",
+]
+# fmt: on
+
+
+@of_loss(losses.anyloss)
+class AnyLoss(SetObjective):
+    """One minus a metric of each class, of amplified probabilities over a set.
+
+    Args:
+      metric: "f_beta", "accuracy", "balanced_accuracy", "g_mean" or "mcc".
+      beta: weight of recall against precision in "f_beta".
+      amplification: the L of A; the larger, the nearer to decisions.
+    """
+
+    metric: Literal["f_beta", "accuracy", "balanced_accuracy", "g_mean", "mcc"] = (
+        "f_beta"
+    )
+    beta: float = 1.0
+    amplification: float = 73.0
+
+
+@of_loss(losses.pairwise_auc)
+class PairwiseAUC(SetObjective):
+    r"""AUC loss of each class over a set: positives against negatives, in pairs.
+
+    Args:
+      surrogate: "squared_hinge" or "logistic".
+      scores: scores to compare: "probability", which bounds the loss, or "log_odds",
+        :math:`\log p / (1 - p)`, the logit in the binary form.
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+    """
+
+    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    scores: Literal["probability", "log_odds"] = "probability"
+    margin: float = 1.0
+    scale: float = 1.0
+
+
+@of_loss(losses.average_precision)
+class AveragePrecision(SetObjective):
+    r"""One minus a soft average precision of each class over a set.
+
+    Args:
+      surrogate: "squared_hinge" or "logistic".
+      scores: scores to compare: "probability" or "log_odds", :math:`\log p / (1 - p)`,
+        the logit in the binary form.
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+    """
+
+    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    scores: Literal["probability", "log_odds"] = "probability"
+    margin: float = 1.0
+    scale: float = 1.0
+
+
+@of_loss(losses.dice)
+class Dice(SetObjective):
+    """Dice loss of each class over a set: one minus a soft F1.
+
+    None of the paper at its defaults; see the presets dl, dl-set.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in the denominator.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    smooth: float = 1.0
+    squared: bool = False
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.log_cosh_dice)
+class LogCoshDice(SetObjective):
+    """Log-cosh Dice loss: the slope fades as a class is learned.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in the denominator.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    smooth: float = 1.0
+    squared: bool = False
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.generalized_dice)
+class GeneralizedDice(SetObjective):
+    """Generalised Dice loss: one value for all classes, rare ones weighing more.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
+      absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
+        the rarest class present, so that its false positives count.
+    """
+
+    smooth: float = 1e-05
+    weighting: Literal["square", "simple", "uniform"] = "square"
+    absent: Literal["smooth", "skip"] = "skip"
+
+
+@of_loss(losses.dice_semimetric)
+class DiceSemimetric(SetObjective):
+    """Dice semimetric loss: a Dice loss minimised at p = y for soft labels too.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      variant: "dml1" or "dml2".
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    smooth: float = 1.0
+    variant: Literal["dml1", "dml2"] = "dml1"
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.soft_f1)
+class SoftF1(SetObjective):
+    """One minus a soft F-beta score over a set, averaged over classes.
+
+    Args:
+      beta: weight of recall against precision; 1 gives F1, and then each class's loss
+        is `dice` of the same smooth.
+      average: "macro", "micro", or "none" for one loss per class.
+      exclude_class: class left out of the average and of "none", such as O for the
+        micro F1 of tagging.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    beta: float = 1.0
+    average: Literal["macro", "micro", "none"] = "macro"
+    exclude_class: int | None = None
+    smooth: float = 1.0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.sigmoid_f1)
+class SigmoidF1(SetObjective):
+    """One minus the F1 of a scaled and shifted sigmoid, multi-label or binary.
+
+    Args:
+      slope: beta; the gradient fades where slope times the distance is large.
+      offset: eta, in units of logits; the decision is at z = -eta.
+      average: "macro", "micro", or "none" for one loss per class.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    slope: float = 1.0
+    offset: float = 0.0
+    average: Literal["macro", "micro", "none"] = "macro"
+    smooth: float = 1.0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.lovasz_softmax)
+class LovaszSoftmax(SetObjective):
+    """Lovász-softmax loss of each class over a set.
+
+    Args:
+      absent: loss of a class without gold in its set. "skip": 0, as its authors'
+        "present"; "smooth": the formula, which is the largest error.
+    """
+
+    absent: Literal["smooth", "skip"] = "skip"
+
+
+@of_loss(losses.self_adjusting_dice)
+class SelfAdjustingDice(SetObjective):
+    r"""Self-adjusting Dice loss of each class over a set, or of each element.
+
+    None of the paper at its defaults; see the presets dsc-eq11, dsc-official.
+
+    Args:
+      alpha: exponent of the factor; 0 gives `dice`.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      squared: whether to sum squares in the denominator.
+      stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
+    """
+
+    alpha: float = 0.01
+    smooth: float = 1.0
+    squared: bool = True
+    stop_gradient_weight: bool = False
+
+
+@of_loss(losses.tversky)
+class Tversky(SetObjective):
+    """Tversky loss of each class over a set.
+
+    None of the paper at its defaults; see the presets tl.
+
+    Args:
+      alpha: weight of false positives.
+      beta: weight of false negatives.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    alpha: float = 0.5
+    beta: float = 0.5
+    smooth: float = 1.0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.focal_tversky)
+class FocalTversky(SetObjective):
+    """Focal Tversky loss: a steeper slope for classes that are nearly learned.
+
+    Args:
+      alpha: weight of false positives.
+      beta: weight of false negatives.
+      gamma: in [1, 8]; its authors use 4/3.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    alpha: float = 0.3
+    beta: float = 0.7
+    gamma: float = 1.3333333333333333
+    smooth: float = 1.0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.jaccard)
+class Jaccard(SetObjective):
+    """Jaccard loss of each class over a set: one minus a soft intersection over union.
+
+    Args:
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    smooth: float = 1.0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.unified_focal)
+class UnifiedFocal(SetObjective):
+    """Unified focal loss of a set: one value for all classes.
+
+    Args:
+      weight: lambda, the share of F.
+      delta: weight of false negatives, and of all but the background in F.
+      gamma: in [0, 1): strength of fading and of enhancing.
+      smooth: added to numerator and denominator, in counts: weighs less in large sets.
+      variant: "asymmetric" or "symmetric".
+      background: label of the frequent class, O in tagging.
+      absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
+    """
+
+    weight: float = 0.5
+    delta: float = 0.6
+    gamma: float = 0.5
+    smooth: float = 1e-06
+    variant: Literal["asymmetric", "symmetric"] = "asymmetric"
+    background: int = 0
+    absent: Literal["smooth", "skip"] = "smooth"
+
+
+@of_loss(losses.dice, "dl")
+class DL(Dice):
+    """Dice loss of each element, with squares in the denominator.
+
+    eq. 7 of Li et al., ACL 2020. The loss dice with other defaults.
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+    squared: bool = True
+
+
+@of_loss(losses.dice, "dl-set")
+class DLSet(Dice):
+    """Dice loss of the batch as one set, with squares in the denominator.
+
+    footnote 4 of Li et al., ACL 2020. The loss dice with other defaults.
+    """
+
+    classes: tuple[str, ...] = ("positive",)
+    squared: bool = True
+
+
+@of_loss(losses.tversky, "tl")
+class TL(Tversky):
+    """Tversky loss of each element.
+
+    eq. 9 of Li et al., ACL 2020. The loss tversky with other defaults.
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+
+
+@of_loss(losses.self_adjusting_dice, "dsc-eq11")
+class DSCEq11(SelfAdjustingDice):
+    """Self-adjusting Dice loss of each element, without squares.
+
+    eq. 11 of Li et al., ACL 2020. The loss dsc with other defaults.
+    """
+
+    over: Sets | int = "element"
+    classes: tuple[str, ...] = ("positive",)
+    alpha: float = 1.0
+    squared: bool = False
+
+
+@of_loss(losses.self_adjusting_dice, "dsc-official")
+class DSCOfficial(SelfAdjustingDice):
+    """Self-adjusting Dice loss of the published code, without mining.
+
+    `DiceLoss` of ShannonAI/dice_loss_for_NLP, as its scripts set it of Li et al., ACL
+    2020. The loss dsc with other defaults.
+    """
+
+    over: Sets | int = "published"
+    classes: tuple[str, ...] = ("published",)
+    reduce: Reduction = "sum"

@@ -1,0 +1,160 @@
+"""Write the modules of `dicejax.objectives` that follow from declared losses."""
+
+import inspect
+import runpy
+import subprocess
+import sys
+import textwrap
+import typing
+from pathlib import Path
+
+import docstring_parser
+
+from dicejax import losses
+from dicejax.losses.declaration import REGISTRY
+
+FOLDER = Path(__file__).parents[1] / "dicejax" / "objectives"
+# Not imported, so that broken or outdated files of objectives can be replaced.
+_presets = runpy.run_path(str(FOLDER / "presets.py"))
+PRESETS, sentence = _presets["PRESETS"], _presets["sentence"]
+
+HEAD = '''"""Objectives of losses over {}, and of the paper's presets of them.
+
+Written by `python -m tests.write_objectives` from the declarations of the losses.
+"""
+
+from typing import Literal
+
+from dicejax import losses
+from dicejax.objectives.declared import of_loss
+from dicejax.objectives.{}
+
+# fmt: off
+__all__ = [
+{}
+]
+# fmt: on
+
+
+'''
+BASES = {
+    "elements": "loss_objective import LossObjective",
+    "sets": "sets import Reduction, SetObjective, Sets",
+}
+CLASS_COUNTS = "counts per class (multi-label: 0s, 1s); training data's if empty."
+OF_SETS = {"over": "Sets | int", "classes": "tuple[str, ...]", "reduce": "Reduction"}
+
+
+def sources():
+    """Return the texts of the modules, by file."""
+    return {FOLDER / f"of_{kind}.py": source(kind) for kind in BASES}
+
+
+def source(kind):
+    declarations = [
+        declaration
+        for declaration in REGISTRY.values()
+        if (declaration.kind == "set") == (kind == "sets")
+    ]
+    short_names = {declaration.short_name for declaration in declarations}
+    presets = [
+        preset
+        for preset in PRESETS.values()
+        if preset.loss in short_names and preset.name != preset.loss
+    ]
+    names = [declared.class_name for declared in (*declarations, *presets)]
+    names.sort(key=lambda name: (not name.isupper(), name))
+    listed = textwrap.fill(", ".join(f'"{name}"' for name in names) + ",", 84)
+    head = HEAD.format(kind, BASES[kind], textwrap.indent(listed, "    "))
+    classes = [*map(of_declaration, declarations), *map(of_preset, presets)]
+    return formatted(head + "".join(classes))
+
+
+def of_declaration(declaration):
+    function = declaration.function
+    assert getattr(losses, function.__name__) is function
+    descriptions = {"class_counts": CLASS_COUNTS}
+    for documented in filter(None, (function, declaration.initial_state)):
+        for entry in docstring_parser.parse(inspect.getdoc(documented)).params:
+            descriptions.setdefault(entry.arg_name, entry.description)
+    settings = declaration.settings()
+    base = "SetObjective" if declaration.kind == "set" else "LossObjective"
+    return "\n".join(
+        [
+            f"@of_loss(losses.{function.__name__})",
+            f"class {declaration.class_name}({base}):",
+            *docstring(
+                inspect.getdoc(function).partition("\n\n")[0],
+                sentence(declaration.short_name),
+                {name: descriptions[name] for name in settings},
+            ),
+            *(
+                field(name, annotation(hint), value)
+                for name, (hint, value) in settings.items()
+            ),
+            "",
+        ]
+    )
+
+
+def of_preset(preset):
+    declaration = REGISTRY[preset.loss]
+    settings = declaration.settings()
+    hints = OF_SETS | {name: annotation(hint) for name, (hint, _) in settings.items()}
+    text = f"{preset.source} of Li et al., ACL 2020. "
+    text += f"The loss {preset.loss} with other defaults."
+    return "\n".join(
+        [
+            f"@of_loss(losses.{declaration.function.__name__}, {preset.name!r})",
+            f"class {preset.class_name}({declaration.class_name}):",
+            *docstring(preset.line, text, {}),
+            *(
+                field(name, hints[name], value)
+                for name, value in preset.settings.items()
+            ),
+            "",
+        ]
+    )
+
+
+def docstring(summary, text, arguments):
+    """Yield the lines of the docstring of a class."""
+    lines = [summary]
+    if text:
+        lines += ["", *textwrap.wrap(text, 84)]
+    if arguments:
+        lines += ["", "Args:"]
+    for name, description in arguments.items():
+        line = " ".join(f"{name}: {description}".split())
+        indents = {"initial_indent": "  ", "subsequent_indent": "    "}
+        lines += textwrap.wrap(line, 84, break_on_hyphens=False, **indents)
+    raw = "r" * any("\\" in line for line in lines)
+    ends = '"""' if len(lines) == 1 else '\n    """'
+    yield textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends + "\n"
+
+
+def field(name, hint, default):
+    return f"    {name}: {hint} = {default!r}"
+
+
+def annotation(hint):
+    """Return the source of a type."""
+    if typing.get_origin(hint) is typing.Union:
+        return " | ".join(map(annotation, typing.get_args(hint)))
+    if hint is type(None):
+        return "None"
+    return (
+        hint.__name__ if isinstance(hint, type) else repr(hint).replace("typing.", "")
+    )
+
+
+def formatted(text):
+    command = [sys.executable, "-m", "ruff", "format", "-"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+if __name__ == "__main__":
+    for file, text in sources().items():
+        file.write_text(text)
