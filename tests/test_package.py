@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -45,13 +46,27 @@ def done(*words, cwd):
     return found.stdout
 
 
-@pytest.mark.slow
-def test_an_installed_wheel_trains_compares_and_reports(tmp_path):
-    source, project = tmp_path / "source", tmp_path / "project"
+@pytest.fixture
+def source(tmp_path):
     ignored = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "dicejax", source / "dicejax", ignore=ignored)
+    shutil.copytree(ROOT / "dicejax", tmp_path / "source/dicejax", ignore=ignored)
     for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
+        shutil.copy(ROOT / name, tmp_path / "source")
+    return tmp_path / "source"
+
+
+def test_an_editable_install_is_a_path_that_type_checkers_follow(source):
+    build = "from setuptools import build_meta; build_meta.build_editable('.')"
+    done(sys.executable, "-c", build, cwd=source)
+    (wheel,) = source.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        (path,) = [name for name in archive.namelist() if "dist-info" not in name]
+        assert archive.read(path).decode().strip() == str(source)
+
+
+@pytest.mark.slow
+def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
+    project = tmp_path / "project"
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
     done(*pip, "wheel", "--no-deps", "--no-build-isolation", source, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
