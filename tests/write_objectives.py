@@ -79,21 +79,15 @@ def of_declaration(declaration):
             descriptions.setdefault(entry.arg_name, entry.description)
     settings = declaration.settings()
     base = "SetObjective" if declaration.kind == "set" else "LossObjective"
-    return "\n".join(
-        [
-            f"@of_loss(losses.{function.__name__})",
-            f"class {declaration.class_name}({base}):",
-            *docstring(
-                inspect.getdoc(function).partition("\n\n")[0],
-                sentence(declaration.short_name),
-                {name: descriptions[name] for name in settings},
-            ),
-            *(
-                field(name, annotation(hint), value)
-                for name, (hint, value) in settings.items()
-            ),
-            "",
-        ]
+    return class_of(
+        function.__name__,
+        f"{declaration.class_name}({base})",
+        docstring(
+            inspect.getdoc(function).partition("\n\n")[0],
+            sentence(declaration.short_name),
+            {name: descriptions[name] for name in settings},
+        ),
+        [(name, annotation(hint), value) for name, (hint, value) in settings.items()],
     )
 
 
@@ -103,22 +97,23 @@ def of_preset(preset):
     hints = OF_SETS | {name: annotation(hint) for name, (hint, _) in settings.items()}
     text = f"{preset.source} of Li et al., ACL 2020. "
     text += f"The loss {preset.loss} with other defaults."
-    return "\n".join(
-        [
-            f"@of_loss(losses.{declaration.function.__name__}, {preset.name!r})",
-            f"class {preset.class_name}({declaration.class_name}):",
-            *docstring(preset.line, text, {}),
-            *(
-                field(name, hints[name], value)
-                for name, value in preset.settings.items()
-            ),
-            "",
-        ]
+    return class_of(
+        f'{declaration.function.__name__}, "{preset.name}"',
+        f"{preset.class_name}({declaration.class_name})",
+        docstring(preset.line, text, {}),
+        [(name, hints[name], value) for name, value in preset.settings.items()],
     )
 
 
+def class_of(loss, head, documentation, fields):
+    """Return the source of a class, with the type and default of each field."""
+    lines = [f"@of_loss(losses.{loss})", f"class {head}:", documentation]
+    lines += [f"    {name}: {hint} = {default!r}" for name, hint, default in fields]
+    return "\n".join([*lines, ""])
+
+
 def docstring(summary, text, arguments):
-    """Yield the lines of the docstring of a class."""
+    """Return the docstring of a class, indented."""
     lines = [summary]
     if text:
         lines += ["", *textwrap.wrap(text, 84)]
@@ -130,11 +125,7 @@ def docstring(summary, text, arguments):
         lines += textwrap.wrap(line, 84, break_on_hyphens=False, **indents)
     raw = "r" * any("\\" in line for line in lines)
     ends = '"""' if len(lines) == 1 else '\n    """'
-    yield textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends + "\n"
-
-
-def field(name, hint, default):
-    return f"    {name}: {hint} = {default!r}"
+    return textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends + "\n"
 
 
 def annotation(hint):
@@ -143,9 +134,9 @@ def annotation(hint):
         return " | ".join(map(annotation, typing.get_args(hint)))
     if hint is type(None):
         return "None"
-    return (
-        hint.__name__ if isinstance(hint, type) else repr(hint).replace("typing.", "")
-    )
+    if isinstance(hint, type):
+        return hint.__name__
+    return repr(hint).removeprefix("typing.")
 
 
 def formatted(text):

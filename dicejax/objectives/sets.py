@@ -41,9 +41,9 @@ class SetObjective(LossObjective):
         task.
       over: the elements of a set: "batch" for all; "sequence" for those of a row of the
         batch, which holds several texts if rows are packed; "element" for one; a number
-        of rows, in the order of the batch, of which the last set may have fewer;
-        "published" for those in the paper's code, "element" for a softmax of three or
-        more classes, else "batch".
+        of rows, in the order of the batch, of which the last set may have
+        fewer; "published" for those in the paper's code, "element" for a softmax of
+        three or more classes, else "batch".
       classes: classes that count: "all"; "positive" for all but the negative one, which
         is the first; "published" for "positive" of two classes and "all" of more; or
         some by name or number, where PER is B-PER and I-PER too.
