@@ -75,7 +75,7 @@ def pieces(kind: str, folder: Path) -> Path:
 
 def protobuf():
     """Return the module of SentencePiece's messages; a process can have one."""
-    return pytest.importorskip("transformers.utils.sentencepiece_model_pb2_new")
+    return pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
 
 
 def sentencepiece_model():
@@ -121,3 +121,10 @@ def trained_sentencepiece(texts: Iterable[str], vocab_size: int) -> bytes:
 def read(kind: str, folder: Path, *, words: bool) -> Tokenizer:
     """Make a small tokenizer."""
     return tokenize.read(pieces(kind, folder / kind), words=words)
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a piece's place without the white space around it."""
+    piece = text[start:end]
+    start += len(piece) - len(piece.lstrip())
+    return start, max(start, end - (len(piece) - len(piece.rstrip())))

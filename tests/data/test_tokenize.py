@@ -2,13 +2,16 @@
 
 import json
 import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
+import transformers
+from tokenizers import normalizers
 
 from dicejax.data import tokenize
 from dicejax.data.sources import SyntheticNER
-from dicejax.data.tokenize import sentencepiece
 from dicejax.errors import InputError
 
 from . import made
@@ -97,6 +100,116 @@ def test_case_is_what_the_settings_say_or_else_the_entries(tmp_path):
     assert normal("wordpiece", tokenize_chinese_chars=False) == "Ça 東京"
 
 
+def with_settings(folder, **settings):
+    """Write BERT's `tokenizer.json`, uncased, and settings of the tokenizer."""
+    words = ["Müller", "müller", "Muller", "muller", "NATO", "nato", "中文"]
+    learnt = tokenize.learn_wordpiece(words, 200)
+    learnt.normalizer = normalizers.BertNormalizer(lowercase=True)
+    learnt.save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    content = {"tokenizer_class": "BertTokenizer", **settings}
+    (folder / "tokenizer_config.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("settings", "pieces"),
+    [
+        ({}, "muller nato 中 文"),
+        ({"do_lower_case": True}, "muller nato 中 文"),
+        ({"do_lower_case": False}, "Müller NATO 中 文"),
+        ({"do_lower_case": True, "strip_accents": False}, "müller nato 中 文"),
+        (
+            {"do_lower_case": True, "tokenize_chinese_chars": False},
+            "muller nato 中 ##文",
+        ),
+        ({"tokenizer_class": "PreTrainedTokenizerFast"}, "muller nato 中 文"),
+    ],
+)
+def test_settings_count_as_in_transformers(tmp_path, settings, pieces):
+    """Ids, offsets and words are those of AutoTokenizer, whatever tokenizer.json says.
+
+    In transformers #2917 and #6680 a tokenizer left the settings of its folder out.
+    """
+    folder = with_settings(tmp_path, **settings)
+    tokenizer = tokenize.read(folder)
+    theirs = transformers.AutoTokenizer.from_pretrained(folder)
+    text = "Müller NATO 中文"
+    (found,) = tokenize.encode_texts(tokenizer, [text])
+    assert " ".join(tokens(tokenizer, found)[1:-1]) == pieces
+    expected = theirs(text, return_offsets_mapping=True)
+    assert found.ids.tolist() == expected["input_ids"]
+    assert found.offsets.tolist() == [list(o) for o in expected["offset_mapping"]]
+    (found,) = tokenize.encode(tokenizer, [text.split()])
+    expected = theirs(text.split(), is_split_into_words=True)
+    assert found.ids.tolist() == expected["input_ids"]
+    words = [-1 if word is None else word for word in expected.word_ids()]
+    assert found.words.tolist() == words
+
+
+def test_a_cased_file_is_not_lowered_by_silent_settings(tmp_path):
+    folder = with_settings(tmp_path)
+    content = json.loads((folder / "tokenizer.json").read_text("utf-8"))
+    for normalizer in (content["normalizer"] | {"lowercase": False}, None):
+        content["normalizer"] = normalizer
+        (folder / "tokenizer.json").write_text(json.dumps(content))
+        assert tokenize.read(folder).normalizer.normalize_str("NATO") == "NATO"
+
+
+def test_a_class_that_does_not_fit_the_file_is_refused(tmp_path):
+    folder = with_settings(tmp_path, tokenizer_class="RobertaTokenizer")
+    fails(folder, "tokenizer.json is WordPiece, RobertaTokenizer is BPE")
+    folder = with_settings(tmp_path, tokenizer_class="PhobertTokenizer")
+    fails(folder, "tokenizer_class is PhobertTokenizer, which has no fast form")
+    (folder / "tokenizer.json").unlink()
+    with_settings(tmp_path, tokenizer_class=["BertTokenizer"])
+    fails(folder, "tokenizer_class or model_type is ['BertTokenizer']")
+    with_settings(tmp_path)
+    (folder / "tokenizer.json").unlink()
+    fails(folder, "BertTokenizer needs vocab.txt or tokenizer.json")
+
+
+def test_settings_name_no_other_file_and_no_object(tmp_path):
+    """What a folder's settings could name elsewhere is not passed to transformers."""
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    with_settings(folder)
+    expected = tokenize.read(folder).to_str()
+    (elsewhere / "tokenizer.1.0.json").write_text("{")
+    path = "../elsewhere/tokenizer.1.0.json"
+    hostile = {
+        "auto_map": {"AutoTokenizer": ["theirs.Tokenizer", "theirs.Tokenizer"]},
+        "trust_remote_code": True,
+        "init_inputs": [{"[UNK]": 0}],
+        "tokenizer_object": "x",
+        "post_processor": "x",
+        "fast_tokenizer_files": [path],
+        "gguf_file": path,
+        "vocab_file": path,
+        "tokenizer_file": path,
+    }
+    for name, value in hostile.items():
+        with_settings(folder, **{name: value})
+        (folder / "special_tokens_map.json").write_text(json.dumps({name: value}))
+        assert tokenize.read(folder).to_str() == expected
+
+
+@pytest.mark.parametrize("kind", ["wordpiece", "byte_level", "xlnet", "json"])
+def test_reading_a_folder_does_not_import_pytorch(kind, tmp_path):
+    """And importing dicejax does not import transformers, which takes a second."""
+    folder = with_settings(tmp_path) if kind == "json" else made.pieces(kind, tmp_path)
+    code = (
+        "import pathlib, sys; import dicejax.training.train;"
+        "from dicejax.data import tokenize; before = 'transformers' in sys.modules;"
+        "tokenize.read(pathlib.Path(sys.argv[1]));"
+        "print(before, 'transformers' in sys.modules, 'torch' in sys.modules)"
+    )
+    command = [sys.executable, "-c", code, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("False True False\n", "")
+
+
 def test_renamed_special_tokens_are_followed(tmp_path):
     folder = made.pieces("wordpiece", tmp_path)
     text = (folder / "vocab.txt").read_text("utf-8")
@@ -163,21 +276,6 @@ def test_the_longer_text_of_a_pair_is_cut_first(kind, tmp_path):
             whole.shortened(special - 1, longer_first=True)
 
 
-def test_the_model_file_is_read_as_protobuf_reads_it():
-    model = made.sentencepiece_model()
-    model.trainer_spec.input.append("a file")  # fields that nobody asks for
-    model.trainer_spec.character_coverage = 0.5
-    model.normalizer_spec.precompiled_charsmap = bytes(range(256))
-    model.self_test_data.samples.add(input="x", expected="y")
-    model.trainer_spec.unk_id = 300 % len(model.pieces)
-    found = sentencepiece.parse(model.SerializeToString())
-    assert found.pieces == [(piece.piece, piece.score) for piece in model.pieces]
-    assert found.control == [p.piece for p in model.pieces if p.type == 3]
-    assert found.unknown == model.trainer_spec.unk_id
-    assert found.algorithm == 1
-    assert found.character_map == bytes(range(256))
-
-
 def fails(folder, *parts):
     with pytest.raises(InputError, match="no usable tokenizer") as caught:
         tokenize.read(folder)
@@ -215,7 +313,7 @@ def test_damaged_files_are_named(tmp_path):
     made.pieces("byte_level", folder)
     (folder / "vocab.json").write_text('{"<s>": 0}')
     (folder / "merges.txt").write_text("#version: 0.2\n")
-    fails(folder, "vocab.json lacks </s>")
+    fails(folder, "vocab.json lacks <unk>, </s>")
 
 
 def test_other_sentencepiece_models_are_refused(tmp_path):
@@ -233,9 +331,7 @@ def test_other_sentencepiece_models_are_refused(tmp_path):
     file.write_bytes(model.SerializeToString())
     fails(tmp_path, "spiece.model lacks <cls>")
     file.rename(tmp_path / "spm.model")
-    fails(tmp_path, "spm.model lacks [PAD], [UNK], [SEP]")
-    (tmp_path / "tokenizer_config.json").write_text('{"split_by_punct": true}')
-    fails(tmp_path, "tokenizer_config.json: split_by_punct is true; supported: false")
+    fails(tmp_path, "spm.model lacks [UNK], [SEP]")
 
 
 def test_a_tokenizer_fits_its_encoder_or_is_refused(tmp_path):

@@ -61,13 +61,6 @@ def of_transformers(folder, **settings):
     )
 
 
-def trimmed(text, start, end):
-    """Return a piece's place without the white space around it."""
-    piece = text[start:end]
-    start += len(piece) - len(piece.lstrip())
-    return start, max(start, end - (len(piece) - len(piece.rstrip())))
-
-
 def test_texts_are_split_as_transformers_does(folder, texts):
     """Its offsets take in the space in front of a word, ours are the word's.
 
@@ -80,7 +73,9 @@ def test_texts_are_split_as_transformers_does(folder, texts):
         assert encoded.ids.tolist() == wanted["input_ids"][number], text
         if text in made.TEXTS or not text.isascii():
             continue
-        places = [trimmed(text, *pair) for pair in wanted["offset_mapping"][number]]
+        places = [
+            made.trimmed(text, *pair) for pair in wanted["offset_mapping"][number]
+        ]
         real = ~encoded.special
         theirs = np.array(places)[real]
         whole = theirs[:, 0] < theirs[:, 1]

@@ -91,6 +91,8 @@ def test_offsets_are_the_same_but_for_what_is_mended(pair):
     text = "New York, 1,000 cats: Zürich 東京 x"
     (mine,) = tokenize.encode_texts(ours, [text])
     yours = np.array(theirs(text, return_offsets_mapping=True)["offset_mapping"])
+    # DeBERTa's have the space in front of a word.
+    yours = np.array([made.trimmed(text, *pair) for pair in yours])
     solid = mine.offsets[:, 0] < mine.offsets[:, 1]
     np.testing.assert_array_equal(mine.offsets[solid], yours[solid])
     if kind.startswith(("bert", "wordpiece")):

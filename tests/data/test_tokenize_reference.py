@@ -2,6 +2,7 @@
 
 import collections
 import json
+import shutil
 import types
 import unicodedata
 
@@ -146,6 +147,56 @@ def test_deberta_has_the_ids_and_offsets_of_transformers(deberta, monkeypatch):
                 assert start == end or (start, end) == wanted, text
     assert counts["four"] >= len(texts) - 3
     assert min(counts.values()) > 9000
+
+
+TYPES = {
+    "minilm": "bert",
+    "bert-base-cased": "bert",
+    "byte_level": "roberta",
+    "xlnet": "xlnet",
+    "deberta": "deberta-v2",
+}
+
+
+@pytest.fixture(params=TYPES)
+def typed(request, tmp_path):
+    """Return a folder with a model type, of which AutoTokenizer makes a class."""
+    if request.param == "minilm":
+        return request.getfixturevalue("minilm")
+    folder = tmp_path / "model"
+    if request.param in made.KINDS:
+        made.pieces(request.param, folder)
+    else:
+        data = request.getfixturevalue("data_folder")
+        shutil.copytree(data / "vocab" / request.param, folder)
+    settings = {"do_lower_case": False}
+    if request.param in ("xlnet", "deberta"):  # AutoTokenizer folds less of the model
+        tokenize.read(folder, words=False).save(str(folder / "tokenizer.json"))
+    (folder / "config.json").write_text(
+        json.dumps({"model_type": TYPES[request.param]})
+    )
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    return folder
+
+
+def test_a_model_type_s_class_is_that_of_autotokenizer(typed, deberta):
+    """Ids of 10,000 texts; offsets of those in ASCII, without the space in front."""
+    _, texts = deberta
+    auto = pytest.importorskip("transformers").AutoTokenizer.from_pretrained(typed)
+    expected = auto(texts, return_offsets_mapping=True)
+    found = tokenize.encode_texts(tokenize.read(typed, words=False), texts)
+    assert len(texts) > 10_000
+    compared = 0
+    for number, (text, encoded) in enumerate(zip(texts, found, strict=True)):
+        assert encoded.ids.tolist() == expected["input_ids"][number], text
+        mended = not text.isascii() or "''" in text or "``" in text
+        if mended or text in made.TEXTS:
+            continue
+        theirs = [made.trimmed(text, *o) for o in expected["offset_mapping"][number]]
+        solid = encoded.offsets[:, 0] < encoded.offsets[:, 1]
+        np.testing.assert_array_equal(encoded.offsets[solid], np.array(theirs)[solid])
+        compared += 1
+    assert compared > 5000
 
 
 @pytest.mark.parametrize(

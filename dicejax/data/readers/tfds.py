@@ -92,7 +92,7 @@ def _package():
     except ImportError as error:
         raise InputError(
             f"tensorflow-datasets cannot be used ({first_line(error)}); "
-            "pip install 'dicejax[tfds]'"
+            "pip install tensorflow-datasets"
         ) from None
 
 
@@ -157,7 +157,7 @@ def _prepare(name: str, builder, download: bool) -> None:
     except ImportError as error:
         raise InputError(
             f"{name}: cannot be prepared ({first_line(error)}); "
-            "pip install 'dicejax[tfds]', or the package named here"
+            "install the package named here"
         ) from error
     except Exception as error:  # builders may raise anything
         raise InputError(

@@ -1,41 +1,68 @@
-"""Tokenizers of Hugging Face model folders."""
+"""Tokenizers of Hugging Face model folders, built by transformers."""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import logging
+import math
 import os
+import re
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from tokenizers import (
-    AddedToken,
-    Regex,
-    Tokenizer,
-    decoders,
-    models,
-    normalizers,
-    pre_tokenizers,
-    processors,
-)
+from tokenizers import Regex, Tokenizer, models, normalizers
 
 from dicejax import files, json_text
-from dicejax.data.tokenize import sentencepiece
 from dicejax.errors import InputError, shown
 
 FILE = "tokenizer.json"
-_WORDPIECE = "vocab.txt"
-_XLNET = "spiece.model"
-_DEBERTA = "spm.model"
-_BPE = ("vocab.json", "merges.txt")
+_CONFIG = "config.json"
 _SETTINGS = "tokenizer_config.json"
+_SPECIAL = "special_tokens_map.json"
+_WORDPIECE = "vocab.txt"
+_BPE = ("vocab.json", "merges.txt")
+_XLNET = "spiece.model"
+_UNIGRAM = (_XLNET, "spm.model")
+_READ = {FILE, "added_tokens.json", _WORDPIECE, *_BPE, *_UNIGRAM}
+
+_BACKEND = "TokenizersBackend"  # tokenizer.json as it is
+# Classes by the model type in config.json, as AutoTokenizer chooses them. It is not
+# used itself, since it imports PyTorch where that is installed.
+_CLASSES = {
+    "bert": "BertTokenizer",
+    "electra": "BertTokenizer",
+    "roberta": "RobertaTokenizer",
+    "xlm-roberta": "XLMRobertaTokenizer",
+    "deberta-v2": "DebertaV2Tokenizer",
+    "xlnet": "XLNetTokenizer",
+    "modernbert": _BACKEND,
+}
+# Classes by the file in a folder that names no model type.
+_CLASSES_OF_FILES = {
+    FILE: _BACKEND,
+    "merges.txt": "RobertaTokenizer",
+    _WORDPIECE: "BertTokenizer",
+    _XLNET: "XLNetTokenizer",
+    "spm.model": "DebertaV2Tokenizer",
+}
+_GENERIC = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "PythonBackend")
 _FLAGS = (
     "add_prefix_space",
     "do_lower_case",
     "keep_accents",
     "split_by_punct",
+    "split_special_tokens",
     "strip_accents",
     "tokenize_chinese_chars",
+    "trim_offsets",
 )
+_ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
+_NAMES = tuple(f"{role}_token" for role in _ROLES)
+_TOKENS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 
 # How far a table of embeddings may be longer than its vocabulary: rows are added up to
 # a multiple of 8, 64 or 128 to suit the hardware.
@@ -51,13 +78,13 @@ Settings = dict[str, Any]
 
 
 def read(folder: Path, *, words: bool = True) -> Tokenizer:
-    """Read the tokenizer of a Hugging Face model folder.
+    """Read the tokenizer of a Hugging Face model folder, as transformers does.
 
-    `tokenizer.json` is read as it is. Without it, the tokenizer is built from
-    `vocab.json` and `merges.txt` (RoBERTa), `vocab.txt` (BERT, ELECTRA),
-    `spiece.model` (XLNet) or `spm.model` (DeBERTa), and `tokenizer_config.json` sets
-    case, accents, Chinese characters and names of special tokens. By default
-    `vocab.txt` itself decides on lower case.
+    The class that `tokenizer_config.json` or `config.json` name builds the tokenizer
+    from `tokenizer.json`, or without it from `vocab.json` and `merges.txt`,
+    `vocab.txt`, or a SentencePiece model; `tokenizer_config.json` sets case, accents,
+    Chinese characters and special tokens. Where it leaves the case open,
+    `tokenizer.json` or the entries of `vocab.txt` decide; transformers would lower it.
 
     Args:
       folder: a model folder.
@@ -138,34 +165,140 @@ def pad_id(tokenizer: Tokenizer) -> int:
 
 
 def _read(folder: Path) -> Tokenizer:
+    """Have transformers read a folder.
+
+    It gets a copy with the known files and settings alone: other settings could name
+    files elsewhere, or take the place of objects.
+    """
     present = {file.name for file in folder.iterdir() if file.is_file()}
-    if FILE in present:
-        try:
-            return Tokenizer.from_file(str(folder / FILE))
-        except Exception as error:  # bare, and says nothing of the file
-            raise InputError(f"{FILE}: {error}; fetch it again") from error
-    settings = _settings(folder) if _SETTINGS in present else {}
-    if present.issuperset(_BPE):
-        return _byte_level(folder, settings)
-    if _WORDPIECE in present:
-        return _wordpiece(folder, settings)
-    if _XLNET in present:
-        return _xlnet(folder, settings)
-    if _DEBERTA in present:
-        return _deberta(folder, settings)
-    others = sorted(n for n in present if n.endswith(".model") or n in _BPE)
-    if others:
-        raise InputError(
-            f"{', '.join(others)} alone cannot be read; AutoTokenizer.from_pretrained("
-            "folder).save_pretrained(folder) of transformers makes tokenizer.json",
+    settings = _settings(folder / _SETTINGS) if _SETTINGS in present else {}
+    if _SPECIAL in present and "added_tokens_decoder" not in settings:
+        special = _settings(folder / _SPECIAL)
+        settings |= {n: special[n] for n in (*_NAMES, *_TOKENS) if n in special}
+    config = _object(folder / _CONFIG) if _CONFIG in present else {}
+    with _transformers() as transformers, tempfile.TemporaryDirectory() as copy:
+        kind = _class(transformers, settings, config, present)
+        names = [n for n in kind.vocab_files_names.values() if n != FILE]
+        whole, pieces, vocabulary = None, None, {}
+        if FILE in present:
+            whole = _whole(folder / FILE)
+        elif missing := [n for n in names if n not in present & _READ]:
+            raise InputError(f"{kind.__name__} needs {' and '.join(missing)} or {FILE}")
+        elif names[0] in _UNIGRAM:
+            pieces, unknown = _unigram(folder / names[0])
+            pieces.save(str(Path(copy, FILE)))
+            vocabulary = {"unk_id": unknown}
+        else:
+            vocabulary = _vocabulary(folder, names)
+        if kind.model is models.WordPiece and "do_lower_case" not in settings:
+            settings = _case(whole, vocabulary) | settings
+        used = {n: settings[n] for n in (*_FLAGS, *_NAMES, *_TOKENS) if n in settings}
+        Path(copy, _SETTINGS).write_text(json.dumps(used), "utf-8")
+        for name in present & _READ - {*_UNIGRAM}:
+            Path(copy, name).symlink_to((folder / name).absolute())
+        built = kind.from_pretrained(
+            copy, local_files_only=True, trust_remote_code=False, **vocabulary
         )
-    raise InputError(
-        f"holds none of {FILE}, {_WORDPIECE}, {_XLNET}, {_DEBERTA}, "
-        f"{' with '.join(_BPE)}",
-    )
+    tokenizer = built.backend_tokenizer
+    if whole is None:
+        entries = tokenizer.get_vocab(with_added_tokens=False)
+        roles = (built.unk_token, built.cls_token, built.sep_token)
+        if missing := [name for name in roles if name not in entries]:
+            raise InputError(f"{names[0]} lacks {', '.join(missing)}")
+    elif type(tokenizer.model) is not type(whole.model):
+        raise InputError(
+            f"{FILE} is {type(whole.model).__name__}, {kind.__name__} is "
+            f"{type(tokenizer.model).__name__}; if the file is right, name "
+            f"PreTrainedTokenizerFast as tokenizer_class in {_SETTINGS}"
+        )
+    if pieces and pieces.normalizer and "Precompiled" not in str(tokenizer.normalizer):
+        steps = [pieces.normalizer, tokenizer.normalizer]
+        tokenizer.normalizer = normalizers.Sequence(steps)
+    return tokenizer
 
 
-def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
+@contextlib.contextmanager
+def _transformers() -> Iterator[ModuleType]:
+    """Import transformers, and silence its warnings while it reads."""
+    logger = logging.getLogger("transformers")
+    logger.disabled = True  # reports that there is no PyTorch
+    try:
+        import transformers
+    finally:
+        logger.disabled = False
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield transformers
+    finally:
+        logger.setLevel(level)
+
+
+def _class(
+    transformers: ModuleType, settings: Settings, config: Settings, present: set[str]
+) -> Any:
+    """Return the class that reads a folder, by the rules of AutoTokenizer."""
+    named = [
+        part.get(name)
+        for part, name in (
+            (settings, "tokenizer_class"),
+            (config, "tokenizer_class"),
+            (config, "model_type"),
+        )
+    ]
+    for value in named:
+        if not isinstance(value, str | None):
+            raise InputError(f"tokenizer_class or model_type is {shown(value)}")
+    registered = _CLASSES.get(named.pop())
+    by_file = (_CLASSES_OF_FILES[n] for n in _CLASSES_OF_FILES if n in present)
+    name = next(filter(None, [*named, registered, *by_file]), None)
+    if name is None:
+        others = sorted(n for n in present if n.endswith(".model") or n in _BPE)
+        if others:
+            raise InputError(
+                f"{', '.join(others)} alone cannot be read; AutoTokenizer"
+                ".from_pretrained(folder).save_pretrained(folder) of transformers "
+                f"makes {FILE}"
+            )
+        names = (FILE, _WORDPIECE, *_UNIGRAM, " with ".join(_BPE))
+        raise InputError(f"holds none of {', '.join(names)}")
+    if registered == _BACKEND or name in _GENERIC:
+        name = _BACKEND
+    base = getattr(transformers, _BACKEND)
+    kind = base
+    if name.endswith(("Tokenizer", "TokenizerFast")):
+        kind = getattr(transformers, name.removesuffix("Fast"), base)
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        raise InputError(
+            f"tokenizer_class is {name}, which has no fast form; save it as {FILE}"
+        )
+    return kind
+
+
+def _whole(file: Path) -> Tokenizer:
+    """Read `tokenizer.json` as it is."""
+    try:
+        tokenizer = Tokenizer.from_file(str(file))
+    except Exception as error:  # bare, and says nothing of the file
+        raise InputError(f"{FILE}: {error}; fetch it again") from error
+    _check_template(tokenizer)
+    return tokenizer
+
+
+def _vocabulary(folder: Path, names: list[str]) -> Settings:
+    """Check the files that a class reads where there is no `tokenizer.json`.
+
+    Returns:
+      The entries of `vocab.txt`.
+    """
+    if set(names) == set(_BPE):
+        try:
+            models.BPE.from_file(*(str(folder / name) for name in _BPE))
+        except Exception as error:  # bare, and says nothing of the files
+            both = " with ".join(_BPE)
+            raise InputError(f"{both}: {error}; fetch them again") from error
+    if _WORDPIECE not in names:
+        return {}
     vocabulary: dict[str, int] = {}
     for number, entry in files.lines(folder / _WORDPIECE):
         first = vocabulary.setdefault(entry, number - 1) + 1
@@ -176,158 +309,56 @@ def _wordpiece(folder: Path, settings: Settings) -> Tokenizer:
                 f"{shown(entry)} is on line {first} too",
                 "fetch it again",
             )
-    names = _names(
-        settings, pad="[PAD]", unk="[UNK]", cls="[CLS]", sep="[SEP]", mask="[MASK]"
-    )
-    _require(folder / _WORDPIECE, vocabulary, names, "unk", "cls", "sep")
-    tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token=names["unk"]))
-    tokenizer.add_special_tokens([n for n in names.values() if n in vocabulary])
-    lower = settings.get("do_lower_case")
-    if lower is None:
-        entries = (entry for entry in vocabulary if entry[:1] not in ("[", "<"))
-        lower = not any(entry != entry.lower() for entry in entries)
-    tokenizer.normalizer = normalizers.BertNormalizer(
-        lowercase=lower,
-        strip_accents=settings.get("strip_accents"),
-        handle_chinese_chars=settings.get("tokenize_chinese_chars") is not False,
-    )
-    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-    tokenizer.decoder = decoders.WordPiece()
-    tokenizer.post_processor = _bert_template(vocabulary, names)
-    return tokenizer
+    return {"vocab": vocabulary}
 
 
-def _bert_template(
-    vocabulary: dict[str, int], names: dict[str, str]
-) -> processors.TemplateProcessing:
-    cls, sep = names["cls"], names["sep"]
-    return processors.TemplateProcessing(
-        single=[cls, "$A", sep],
-        pair=[cls, "$A", sep, "$B:1", f"{sep}:1"],
-        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-    )
+def _unigram(file: Path) -> tuple[Tokenizer, int]:
+    """Read a SentencePiece model: pieces, normalization, id of the unknown piece.
 
-
-def _byte_level(folder: Path, settings: Settings) -> Tokenizer:
-    entries, merges = (str(folder / name) for name in _BPE)
-    try:
-        vocabulary, pairs = models.BPE.read_file(entries, merges)
-        model = models.BPE(vocabulary, pairs)
-    except Exception as error:  # bare, and says nothing of the files
-        files = " with ".join(_BPE)
-        raise InputError(f"{files}: {error}; fetch them again") from error
-    names = _names(
-        settings, cls="<s>", pad="<pad>", sep="</s>", unk="<unk>", mask="<mask>"
-    )
-    _require(folder / _BPE[0], vocabulary, names, "cls", "sep")
-    tokenizer = Tokenizer(model)
-    tokenizer.add_special_tokens(
-        _added([n for n in names.values() if n in vocabulary], names["mask"])
-    )
-    prefixed = bool(settings.get("add_prefix_space", False))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=prefixed)
-    tokenizer.decoder = decoders.ByteLevel()
-    cls, sep = names["cls"], names["sep"]
-    tokenizer.post_processor = processors.RobertaProcessing(
-        (sep, vocabulary[sep]),
-        (cls, vocabulary[cls]),
-        trim_offsets=True,
-        add_prefix_space=prefixed,
-    )
-    return tokenizer
-
-
-def _xlnet(folder: Path, settings: Settings) -> Tokenizer:
-    """Build XLNet's tokenizer, as its authors' `prepro_utils.py` splits a text."""
-    file = folder / _XLNET
-    model, vocabulary = _unigram(file)
-    names = _names(
-        settings, cls="<cls>", pad="<pad>", sep="<sep>", unk="<unk>", mask="<mask>"
-    )
-    _require(file, vocabulary, names, "cls", "sep")
-    # A comma behind a digit is a piece of its own.
-    scores = [
-        (piece, score - 100 if _is_number_comma(piece) else score)
-        for piece, score in model.pieces
-    ]
-    tokenizer = Tokenizer(models.Unigram(scores, unk_id=model.unknown))
-    special = {*names.values(), *model.control, "<s>", "</s>", "<eod>", "<eop>"}
-    tokenizer.add_special_tokens(
-        _added([piece for piece in vocabulary if piece in special], names["mask"])
-    )
-    steps = [normalizers.Replace("``", '"'), normalizers.Replace("''", '"')]
-    if not settings.get("keep_accents", False):
-        steps += [normalizers.NFKD(), normalizers.StripAccents()]
-    if settings.get("do_lower_case", False):
-        steps.append(normalizers.Lowercase())
-    _split_as_sentencepiece(tokenizer, model, steps)
-    cls, sep = names["cls"], names["sep"]
-    tokenizer.post_processor = processors.TemplateProcessing(
-        single=["$A", sep, f"{cls}:2"],
-        pair=["$A", sep, "$B:1", f"{sep}:1", f"{cls}:2"],
-        special_tokens=[(cls, vocabulary[cls]), (sep, vocabulary[sep])],
-    )
-    return tokenizer
-
-
-def _deberta(folder: Path, settings: Settings) -> Tokenizer:
-    """Build DeBERTa's tokenizer: texts split as by sentencepiece, in BERT's template.
-
-    Transformers from version 5 on leaves the file's normalization out for NFC: it has
-    the unknown piece for what is folded here, such as full-width letters.
+    From the file itself transformers would make the pieces of the user's choice, such
+    as XLNet's ".", marks that cut a text before a space is put in front of its words.
     """
-    file = folder / _DEBERTA
-    if settings.get("split_by_punct"):
-        raise InputError(f"{_SETTINGS}: split_by_punct is true; supported: false")
-    model, vocabulary = _unigram(file)
-    names = _names(
-        settings, pad="[PAD]", cls="[CLS]", sep="[SEP]", unk="[UNK]", mask="[MASK]"
-    )
-    _require(file, vocabulary, names, "pad", "unk", "cls", "sep")
-    tokenizer = Tokenizer(models.Unigram(model.pieces, unk_id=model.unknown))
-    # The mask is not in the file, and comes behind its pieces.
-    special = [AddedToken(name, normalized=False) for name in names.values()]
-    tokenizer.add_special_tokens(special)
-    lower = settings.get("do_lower_case", False)
-    steps = [normalizers.Lowercase()] if lower else []
-    _split_as_sentencepiece(tokenizer, model, steps)
-    tokenizer.post_processor = _bert_template(vocabulary, names)
-    return tokenizer
+    from google.protobuf.message import DecodeError
+    from transformers.convert_slow_tokenizer import import_protobuf
 
-
-def _unigram(
-    file: Path,
-) -> tuple[sentencepiece.SentencePieceModel, dict[str, int]]:
-    """Read a SentencePiece model of the unigram kind, and its vocabulary."""
+    model = import_protobuf().ModelProto()
     try:
-        model = sentencepiece.parse(file.read_bytes())
-    except ValueError as error:
+        model.ParseFromString(file.read_bytes())
+    except DecodeError:
+        model.Clear()
+    scores = {piece.piece: piece.score for piece in model.pieces}
+    sound = all(scores) and all(map(math.isfinite, scores.values()))
+    unknown = model.trainer_spec.unk_id
+    if not (sound and len(scores) == len(model.pieces) and unknown < len(scores)):
         raise InputError(
             f"{file.name} is no SentencePiece model or damaged; fetch it again"
-        ) from error
-    if model.algorithm != sentencepiece.UNIGRAM:
+        )
+    if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(f"{file.name} is not of the unigram kind")
-    return model, {piece: number for number, (piece, _) in enumerate(model.pieces)}
+    if file.name == _XLNET:  # a comma behind a digit is a piece of its own
+        commas = [piece for piece in scores if re.search(r"\d,\Z", piece)]
+        scores |= {piece: scores[piece] - 100 for piece in commas}
+    tokenizer = Tokenizer(models.Unigram(list(scores.items()), unk_id=unknown))
+    characters = model.normalizer_spec.precompiled_charsmap
+    if characters:
+        tokenizer.normalizer = normalizers.Precompiled(characters)
+    return tokenizer, unknown
 
 
-def _split_as_sentencepiece(
-    tokenizer: Tokenizer,
-    model: sentencepiece.SentencePieceModel,
-    steps: list[normalizers.Normalizer],
-) -> None:
-    """Normalize by `steps`, then by the model's own map, and split at white space."""
-    if model.character_map:
-        steps = [*steps, normalizers.Precompiled(model.character_map)]
-    steps = [*steps, normalizers.Replace(Regex(" {2,}"), " ")]
-    tokenizer.normalizer = normalizers.Sequence(steps)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace()]
-    )
-    tokenizer.decoder = decoders.Metaspace()
-
-
-def _is_number_comma(piece: str) -> bool:
-    return len(piece) > 1 and piece[-1] == "," and piece[-2].isdigit()
+def _case(whole: Tokenizer | None, vocabulary: Settings) -> Settings:
+    """Return the settings of case that `tokenizer.json` or `vocab.txt` imply."""
+    if whole is None:
+        entries = (e for e in vocabulary["vocab"] if e[:1] not in ("[", "<"))
+        return {"do_lower_case": all(entry == entry.lower() for entry in entries)}
+    normalizer = whole.normalizer
+    if isinstance(normalizer, normalizers.BertNormalizer):
+        return {
+            "do_lower_case": normalizer.lowercase,
+            "strip_accents": normalizer.strip_accents,
+            "tokenize_chinese_chars": normalizer.handle_chinese_chars,
+        }
+    lower = normalizer is not None and normalizer.normalize_str("A") == "a"
+    return {"do_lower_case": lower}
 
 
 def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
@@ -381,43 +412,30 @@ def _with_exact_offsets(
     return normalizers.Sequence(steps) if len(steps) > 1 else normalizer
 
 
-def _added(names: list[str], mask: str) -> list[AddedToken]:
-    """Return the special tokens; a mask includes the space before it."""
-    return [AddedToken(n, lstrip=n == mask, normalized=False) for n in names]
-
-
-def _names(settings: Settings, **names: str) -> dict[str, str]:
-    """Return the names of the special tokens by role, as the settings rename them."""
-    found = {}
-    for role, name in names.items():
-        given = settings.get(f"{role}_token")
-        if isinstance(given, dict):
-            given = given.get("content")
-        if not isinstance(given, str | None):
-            raise InputError(
-                f"{_SETTINGS}: {role}_token is {shown(given)}; want text or null"
-            )
-        found[role] = given or name
-    return found
-
-
-def _require(
-    file: Path, vocabulary: dict[str, int], names: dict[str, str], *roles: str
-) -> None:
-    missing = [names[role] for role in roles if names[role] not in vocabulary]
-    if missing:
-        raise InputError(f"{file.name} lacks {', '.join(missing)}")
-
-
-def _settings(folder: Path) -> Settings:
-    content = json_text.read(folder / _SETTINGS)
+def _object(file: Path) -> Settings:
+    content = json_text.read(file)
     if not isinstance(content, dict):
-        raise InputError(f"{_SETTINGS} holds no JSON object; fetch it again")
+        raise InputError(f"{file.name} holds no JSON object; fetch it again")
+    return content
+
+
+def _settings(file: Path) -> Settings:
+    """Read settings of the tokenizer, without those that are null."""
+    content = {n: v for n, v in _object(file).items() if v is not None}
     for name in _FLAGS:
         if not isinstance(content.get(name), bool | None):
             raise InputError(
-                f"{_SETTINGS}: {name} is {shown(content[name])}; want true, false or "
+                f"{file.name}: {name} is {shown(content[name])}; want true, false or "
                 "null"
+            )
+    for name in _NAMES:
+        token = content.get(name)
+        if isinstance(token, dict):
+            token |= {"__type": "AddedToken", "special": True}
+            token = token.get("content")
+        if not isinstance(token, str | None):
+            raise InputError(
+                f"{file.name}: {name} is {shown(token)}; want text or null"
             )
     return content
 

@@ -301,7 +301,7 @@ def test_without_the_package_one_line_says_what_to_install():
     )
     (line,) = done.stdout.splitlines()
     assert line.startswith("tensorflow-datasets cannot be used (")
-    assert line.endswith("; pip install 'dicejax[tfds]'")
+    assert line.endswith("; pip install tensorflow-datasets")
 
 
 @pytest.mark.skipif(bool(find_spec("tensorflow")), reason="it would be used")
