@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+from transformers.convert_slow_tokenizer import import_protobuf
 
 from dicejax.data import tokenize
 
@@ -75,7 +76,7 @@ def pieces(kind: str, folder: Path) -> Path:
 
 def protobuf():
     """Return the module of SentencePiece's messages; a process can have one."""
-    return pytest.importorskip("sentencepiece.sentencepiece_model_pb2")
+    return import_protobuf()
 
 
 def sentencepiece_model():

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import transformers
 from tokenizers import (
     Tokenizer,
     decoders,
@@ -55,7 +56,6 @@ def folder(texts, tmp_path_factory):
 
 
 def of_transformers(folder, **settings):
-    transformers = pytest.importorskip("transformers")
     return transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(folder / "tokenizer.json"), **settings
     )

@@ -5,6 +5,7 @@ import json
 import jax
 import numpy as np
 import pytest
+import transformers
 
 from dicejax.data import tokenize
 from dicejax.models import huggingface
@@ -16,8 +17,6 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 
 from . import made
-
-transformers = pytest.importorskip("transformers")
 
 SMALL = {
     "hidden_size": 8,

@@ -254,7 +254,7 @@ def test_a_package_that_a_builder_lacks_is_named(tmp_path, monkeypatch):
     with pytest.raises(InputError) as caught:
         tfds.read("squad/v1.1", "train", data_dir=tmp_path, download=True)
     assert str(caught.value).startswith(
-        "squad/v1.1: cannot be prepared (No module named 'conllu'); pip install 'dice"
+        "squad/v1.1: cannot be prepared (No module named 'conllu'); install the "
     )
 
 
