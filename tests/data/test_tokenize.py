@@ -359,3 +359,18 @@ def test_ids_beyond_the_table_are_found_though_entries_are_few(tmp_path):
     tokenizer = tokenize.read(folder)
     with pytest.raises(InputError, match=f"the last is 'the', id {size + 2}"):
         tokenize.check_fits(tokenizer, size, tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_special_tokens_that_a_vocabulary_lacks_are_not_added(kind, tmp_path):
+    entries = ["<s>", "</s>", "<unk>", "[UNK]", "[CLS]", "[SEP]", "a", "n", "an"]
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": kind}))
+    if kind == "bert":
+        (tmp_path / "vocab.txt").write_text("\n".join(entries))
+    else:
+        numbers = {entry: number for number, entry in enumerate(entries)}
+        (tmp_path / "vocab.json").write_text(json.dumps(numbers))
+        (tmp_path / "merges.txt").write_text("#version: 0.2\na n\n")
+    tokenizer = tokenize.read(tmp_path)
+    assert tokenizer.get_vocab_size() == len(entries)
+    assert tokenize.check_fits(tokenizer, len(entries), tmp_path) == []

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import logging
 import math
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, models, normalizers
+from tokenizers import Tokenizer, models, normalizers
 
-from dicejax import files, json_text
+from dicejax.data.tokenize.steps import with_exact_offsets, with_prefix_space
 from dicejax.errors import InputError, shown
+from dicejax.io import files, json_text
 
 FILE = "tokenizer.json"
 _CONFIG = "config.json"
@@ -62,6 +64,7 @@ _FLAGS = (
 )
 _ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
 _NAMES = tuple(f"{role}_token" for role in _ROLES)
+_OPTIONAL = ("pad_token", "mask_token")
 _TOKENS = ("added_tokens_decoder", "additional_special_tokens", "extra_special_tokens")
 
 # How far a table of embeddings may be longer than its vocabulary: rows are added up to
@@ -71,8 +74,6 @@ _SPARE_ROWS = 128
 # A pair of texts with a space, a digit, an accent, Chinese, and a letter that hardly
 # any vocabulary has.
 _PROBE = ("Zo\u00eb 1,", "\u4e2d \U00010380 a")
-
-_SPACE = "▁"  # SentencePiece's
 
 Settings = dict[str, Any]
 
@@ -96,9 +97,9 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
     """
     try:
         tokenizer = _read(folder)
-        tokenizer.normalizer = _with_exact_offsets(tokenizer.normalizer)
+        tokenizer.normalizer = with_exact_offsets(tokenizer.normalizer)
         if words and isinstance(tokenizer.model, models.BPE):
-            tokenizer = _with_prefix_space(tokenizer)
+            tokenizer = with_prefix_space(tokenizer)
         tokenizer.no_padding()
         tokenizer.no_truncation()
         _check_template(tokenizer)
@@ -193,6 +194,11 @@ def _read(folder: Path) -> Tokenizer:
         if kind.model is models.WordPiece and "do_lower_case" not in settings:
             settings = _case(whole, vocabulary) | settings
         used = {n: settings[n] for n in (*_FLAGS, *_NAMES, *_TOKENS) if n in settings}
+        if pieces is None:
+            entries = vocabulary.get("vocab") if whole is None else whole.get_vocab()
+            if entries is None:
+                entries = _object(folder / names[0])
+            used = _absent(kind, entries) | used
         Path(copy, _SETTINGS).write_text(json.dumps(used), "utf-8")
         for name in present & _READ - {*_UNIGRAM}:
             Path(copy, name).symlink_to((folder / name).absolute())
@@ -361,55 +367,14 @@ def _case(whole: Tokenizer | None, vocabulary: Settings) -> Settings:
     return {"do_lower_case": lower}
 
 
-def _with_prefix_space(tokenizer: Tokenizer) -> Tokenizer:
-    """Have BPE put a space before a word: bytes the first, Gemma's "▁" every one."""
-    content = json.loads(tokenizer.to_str())
-    steps = _steps(content["pre_tokenizer"]) + _steps(content["post_processor"])
-    bare = [step for step in steps if step.get("add_prefix_space") is False]
-    for step in bare:
-        step["add_prefix_space"] = True
-    spaced = _steps(content["normalizer"])
-    kinds = {step["type"] for step in spaced}
-    space = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
-    lacks = space in spaced and "Prepend" not in kinds
-    if not bare and not lacks:
-        return tokenizer
-    if lacks:
-        first = {"type": "Prepend", "prepend": _SPACE}
-        content["normalizer"] = {"type": "Sequence", "normalizers": [first, *spaced]}
-    return Tokenizer.from_str(json.dumps(content))
+def _absent(kind: Any, entries: Collection[str]) -> Settings:
+    """Return settings without the tokens that fine-tuning can do without.
 
-
-def _steps(part: Settings | None) -> list[Settings]:
-    """Return the steps of a sequence of normalizers and the like, or the only one."""
-    if part is None:
-        return []
-    names = ("normalizers", "pretokenizers", "processors")
-    inner = next((part[name] for name in names if name in part), None)
-    if inner is None:
-        return [part]
-    return [step for one in inner for step in _steps(one)]
-
-
-def _with_exact_offsets(
-    normalizer: normalizers.Normalizer | None,
-) -> normalizers.Normalizer | None:
-    """Drop control characters before SentencePiece's normalization.
-
-    The library's `Precompiled` does not count those that it drops at the start of a
-    text, which shifts all offsets.
+    A class adds its own behind the vocabulary, where the encoder has no embedding.
     """
-    is_sequence = isinstance(normalizer, normalizers.Sequence)
-    steps = []
-    for step in normalizer if is_sequence else [normalizer]:
-        if isinstance(step, normalizers.Precompiled):
-            controls = map(chr, [*range(0x20), *range(0x7F, 0xA0)])
-            dropped = [c for c in controls if step.normalize_str(c) == ""]
-            if dropped:
-                pattern = "".join(f"\\x{{{ord(c):x}}}" for c in dropped)
-                steps.append(normalizers.Replace(Regex(f"[{pattern}]+"), ""))
-        steps.append(step)
-    return normalizers.Sequence(steps) if len(steps) > 1 else normalizer
+    defaults = inspect.signature(kind).parameters
+    names = [name for name in _OPTIONAL if name in defaults]
+    return {name: None for name in names if str(defaults[name].default) not in entries}
 
 
 def _object(file: Path) -> Settings:
