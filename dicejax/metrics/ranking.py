@@ -11,7 +11,7 @@ from dicejax.metrics import arrays, quotients
 
 
 @dataclasses.dataclass(frozen=True)
-class AveragePrecision:
+class PrecisionAreas:
     """The average precision of each class; shares in [0, 1].
 
     Attributes:
@@ -62,7 +62,7 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
     return float(np.diff(found / gold.sum(), prepend=0.0) @ precision)
 
 
-def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> AveragePrecision:
+def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> PrecisionAreas:
     """Compute the average precision of each class against the rest.
 
     >>> result = average_precision_per_class([0, 1, 1], [[3, 1], [2, 2], [1, 3]])
@@ -92,7 +92,7 @@ def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> AveragePr
         average_precision(gold[:, c], scores[:, c]) for c in range(classes)
     )
     support = tuple(gold.sum(0).tolist())
-    return AveragePrecision(
+    return PrecisionAreas(
         per_class=per_class,
         macro=quotients.mean(
             ap for ap, count in zip(per_class, support, strict=True) if count
