@@ -26,8 +26,8 @@ import numpy as np
 import tyro
 from scipy import stats
 
-from dicejax.comparison.until import FUTILE, LOOKS
-from dicejax.metrics.significance import (
+from dicejax.study.compare.until import FUTILE, LOOKS
+from dicejax.study.significance import (
     CrossedDifference,
     holm,
     moderated,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dicejax import losses
-    from dicejax.comparison import compare
     from dicejax.library import encode, evaluate, from_pretrained, predict
     from dicejax.models.heads import SequenceHead, TokenHead
     from dicejax.objectives import loss
+    from dicejax.study.compare import compare
     from dicejax.training.train import train
 
 DESCRIPTION = (
@@ -39,7 +39,7 @@ __all__ = [
 _MODULES = {
     "SequenceHead": "models.heads",
     "TokenHead": "models.heads",
-    "compare": "comparison",
+    "compare": "study.compare",
     "encode": "library",
     "evaluate": "library",
     "from_pretrained": "library",

@@ -21,13 +21,13 @@ from typing import Any, Literal
 import cattrs
 from cattrs.strategies import configure_tagged_union, configure_union_passthrough
 
-from dicejax import json_text, objectives
+from dicejax import objectives
 from dicejax.data import synonyms
 from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
 from dicejax.errors import Flaw, InputError
-from dicejax.files import file_name
+from dicejax.io import files, json_text
 from dicejax.mesh import MeshShape
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.settings import Rate, Remat, Size, check_fields
@@ -216,7 +216,7 @@ class Experiment:
     analysis: Analysis = Analysis()
 
     def __post_init__(self) -> None:
-        file_name(self.name, "name")
+        files.file_name(self.name, "name")
         wanted = any(one.reads_positions for one in self.objective.terms())
         object.__setattr__(self, "task", self.task.over_positions(wanted))
 
@@ -242,11 +242,11 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
     ['training.seed was 0 and is 3']
     """
     before, after = leaves(old), leaves(new)
+    pairs = {name: (before.get(name), after.get(name)) for name in before | after}
     return [
-        f"{name} was {json.dumps(before.get(name))} and is "
-        f"{json.dumps(after.get(name))}"
-        for name in sorted(before | after)
-        if before.get(name) != after.get(name) and not name.startswith(_FREE)
+        f"{name} was {json.dumps(first)} and is {json.dumps(second)}"
+        for name, (first, second) in sorted(pairs.items())
+        if first != second and not name.startswith(_FREE)
     ]
 
 

@@ -15,10 +15,10 @@ from markdown.extensions import Extension
 from markdown.preprocessors import Preprocessor
 
 from dicejax import losses
-from dicejax.comparison.spaces import declared_ranges
 from dicejax.losses import class_weights
 from dicejax.losses.declaration import REGISTRY, Range
 from dicejax.objectives import PRESETS, by_short_name
+from dicejax.study.compare.spaces import declared_ranges
 
 _DRAWN = {"linear": "", "log": ", log", "log from 1": ", log of 1 - value"}
 

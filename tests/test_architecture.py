@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "dicejax"
 
 # The rooms that each room may import from, besides itself and those at the bottom.
-BOTTOM = {"errors", "files", "json_text", "terminal"}
+BOTTOM = {"errors", "io"}
 ALLOWED = {
     "losses": set(),
     "objectives": {"losses"},
@@ -44,17 +44,7 @@ ALLOWED = {
         "tasks",
     },
     "planning": {"config", "mesh", "models", "objectives", "optimizers", "training"},
-    "comparison": {
-        "analysis",
-        "config",
-        "data",
-        "losses",
-        "metrics",
-        "objectives",
-        "tasks",
-        "training",
-    },
-    "analysis": {
+    "study": {
         "config",
         "mesh",
         "data",
@@ -64,6 +54,7 @@ ALLOWED = {
         "tasks",
         "training",
     },
+    "init": {"data", "objectives", "study", "tasks", "training"},
 }
 
 BUDGET = tomllib.loads((ROOT / "tests" / "budget.toml").read_text())

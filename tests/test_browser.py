@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import comparison
-from dicejax.comparison import report
 from dicejax.objectives import (
     CrossEntropy,
     Focal,
@@ -13,10 +11,12 @@ from dicejax.objectives import (
     Tversky,
     WeightedCrossEntropy,
 )
+from dicejax.study import compare as comparison
+from dicejax.study import report
 from dicejax.training.run_folder import Run
 
 from .browser import CHROMIUM, started
-from .comparison.made_runs import SENTENCES, made
+from .study.made_runs import SENTENCES, made
 from .visible import TEXTS, beyond, components, contrast, luminance
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")

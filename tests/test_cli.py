@@ -17,7 +17,7 @@ from dicejax import config
 from dicejax.cli import parse, run
 from dicejax.cli.choices import objective_named
 from dicejax.data import tokenize
-from dicejax.files import write_checked
+from dicejax.io.files import write_checked
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import Lion
 

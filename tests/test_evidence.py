@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from dicejax.metrics.significance import nominal_level
+from dicejax.study.significance import nominal_level
 
 from .documented import ROOT
 

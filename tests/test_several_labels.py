@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from dicejax.cli import run
-from dicejax.comparison import baselines
-from dicejax.comparison.jobs import Job
 from dicejax.data.sources import SyntheticLabels
 from dicejax.metrics import thresholds
+from dicejax.study.compare import baselines
+from dicejax.study.compare.jobs import Job
 from dicejax.training.run_folder import Run
 
 from .small_project import fails

@@ -29,7 +29,7 @@ from dicejax.cli.report import Report
 from dicejax.cli.restart import use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict
 from dicejax.errors import Diverged, InputError, Stopped, hint, shown
-from dicejax.terminal import literal
+from dicejax.io.terminal import literal
 
 COMMANDS = {
     "init": Init,

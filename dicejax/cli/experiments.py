@@ -13,7 +13,7 @@ from tyro.conf import Positional, Suppress, arg
 from dicejax.cli import lost
 from dicejax.cli.printing import noting, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError, first_line
-from dicejax.terminal import show
+from dicejax.io.terminal import show
 
 ExperimentFile = Annotated[
     Positional[str],
@@ -206,7 +206,7 @@ class Compare:
     def __call__(self, console: Console) -> None:
         """Train all, print the table and write the report."""
         from dicejax.cli.choices import objective_named
-        from dicejax.comparison import compare
+        from dicejax.study.compare import compare
         from dicejax.training.progress import TrainingProgress
 
         found = compare(
@@ -266,9 +266,9 @@ class Profile:
 
     def __call__(self, console: Console) -> None:
         """Count and print."""
-        from dicejax.analysis import figures
-        from dicejax.analysis.profile import picture, profile, to_json
-        from dicejax.analysis.profile.report import report
+        from dicejax.study import figures
+        from dicejax.study.profile import picture, profile, to_json
+        from dicejax.study.profile.report import report
 
         if self.out is not None:
             figures.make_folder(self.out)

@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 
 from dicejax.cli.printing import noting
 from dicejax.errors import InputError
-from dicejax.terminal import show
+from dicejax.io.terminal import show
 
 FILE = "experiment.py"
 SHOWN = 3
@@ -68,9 +68,9 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.analysis import formats, sample, starter
-        from dicejax.analysis.columns import Columns
-        from dicejax.analysis.profile import profile
+        from dicejax.init import formats, sample, starter
+        from dicejax.init.columns import Columns
+        from dicejax.study.profile import profile
         from dicejax.tasks.described import described
 
         file = Path(self.folder) / FILE

@@ -12,13 +12,13 @@ from etils import epath
 from rich.console import Console
 from rich.progress import Progress
 
-from dicejax import files
 from dicejax.cli.printing import noting, warn_of_cuts
 from dicejax.data import texts
 from dicejax.data.readers import tables
 from dicejax.data.texts import Format, Text
 from dicejax.errors import InputError
-from dicejax.terminal import show
+from dicejax.io import files
+from dicejax.io.terminal import show
 from dicejax.training.checkpoint import Which
 from dicejax.training.inference import predict, predict_texts, read_texts, text_columns
 

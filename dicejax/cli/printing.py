@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from dicejax.terminal import literal
+from dicejax.io.terminal import literal
 
 if TYPE_CHECKING:
-    from dicejax.comparison import Comparison
+    from dicejax.study.compare import Comparison
 
 
 def noting(console: Console) -> Callable[[str], None]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from absl import logging as absl_logging
 
-from dicejax.terminal import hushed
+from dicejax.io.terminal import hushed
 
 
 def quieten() -> None:

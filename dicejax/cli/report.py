@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from dicejax.cli.printing import print_table
 from dicejax.cli.runs import ExperimentOfRun
 from dicejax.errors import InputError
-from dicejax.terminal import show
+from dicejax.io.terminal import show
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class Report:
 
     def __call__(self, console: Console) -> None:
         """Read the runs and write the report."""
-        from dicejax.comparison import compare_runs, compare_scores
+        from dicejax.study.compare import compare_runs, compare_scores
 
         if self.scores is not None:
             if self.runs or self.out is None:
@@ -62,7 +62,7 @@ class Report:
                 show(f"comparison.json, methods.txt and table.tex in {one.folder}")
             return
         if self.across:
-            from dicejax.comparison.several import lines, several
+            from dicejax.study.compare.several import lines, several
 
             baseline, made = several(self.runs, self.out)
             for line in lines(baseline, made, len(self.runs)):

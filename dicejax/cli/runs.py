@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 
 from dicejax.cli.printing import noting, scores, warn_of_cuts
 from dicejax.errors import InputError
-from dicejax.terminal import show
+from dicejax.io.terminal import show
 
 ExperimentOfRun = Annotated[
     str | None,
@@ -208,9 +208,9 @@ class Plot:
 
     def __call__(self, console: Console) -> None:
         """Draw, and print the comparison."""
-        from dicejax.analysis.gradients import agreement, history, plot
         from dicejax.cli.choices import objective_named
         from dicejax.objectives import names_of
+        from dicejax.study.gradients import agreement, history, plot
         from dicejax.training.run_folder import Run
 
         if self.batches < 1:

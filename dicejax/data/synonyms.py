@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dicejax.errors import InputError
-from dicejax.files import lines
+from dicejax.io.files import lines
 
 __all__ = ["Replacer", "SynonymPairs", "Synonyms", "WordNet"]
 

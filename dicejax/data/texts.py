@@ -22,13 +22,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
-from dicejax import files, json_text
 from dicejax.data import tags
 from dicejax.data.readers import separated, squad, tables
 from dicejax.data.readers.conll import begins_document, is_break
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
 

@@ -1,1 +1,1 @@
-"""Compare losses and see why they differ."""
+"""Experiments written from people's files."""

@@ -11,9 +11,6 @@ from typing import Literal, NamedTuple
 
 from etils import epath
 
-from dicejax import files
-from dicejax.analysis import splits
-from dicejax.analysis.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
 from dicejax.data.readers import (
     annotations,
@@ -38,6 +35,9 @@ from dicejax.data.sources import (
     WordLabelFiles,
 )
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.init import splits
+from dicejax.init.columns import ALL_UNNAMED, LABELS, Columns, columns_of
+from dicejax.io import files
 
 Kind = Literal["ner", "pos", "classification", "qa"]
 

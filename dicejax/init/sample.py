@@ -6,9 +6,9 @@ from pathlib import Path
 
 from etils import epath
 
-from dicejax import files
 from dicejax.data import tags
 from dicejax.data.sources import SyntheticNER
+from dicejax.io import files
 
 FILE = "sample.conll"
 SENTENCES = 4000

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from etils import epath
 
-from dicejax import files
 from dicejax.data.readers import brat, tables
 from dicejax.errors import InputError
+from dicejax.io import files
 
 SPLITS = {
     "train": ("train", "training"),

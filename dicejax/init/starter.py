@@ -11,11 +11,11 @@ from collections.abc import Iterable
 import jax
 import jinja2
 
-from dicejax.analysis.formats import Kind
-from dicejax.analysis.profile import DataProfile, OutputCounts
-from dicejax.analysis.splits import SPLITS
 from dicejax.data.sources import FileSource, JsonMultiLabelTexts
 from dicejax.errors import visible
+from dicejax.init.formats import Kind
+from dicejax.init.splits import SPLITS
+from dicejax.study.profile import DataProfile, OutputCounts
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
@@ -174,7 +174,7 @@ def file_for(
 ) -> str:
     """Return the text of an experiment file."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("dicejax.analysis", "."),
+        loader=jinja2.PackageLoader("dicejax.init", "."),
         autoescape=False,  # it is Python: inserted values pass one of the filters
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,

@@ -9,8 +9,8 @@ import os
 import re
 from typing import Any, TypeVar
 
-from dicejax import files
 from dicejax.errors import Flaw, shortened, shown, suggestion
+from dicejax.io import files
 
 T = TypeVar("T")
 

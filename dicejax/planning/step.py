@@ -10,11 +10,11 @@ from typing import Any
 import jax
 
 from dicejax.errors import InputError, first_line
+from dicejax.io.terminal import hushed
 from dicejax.models.settings import Remat
 from dicejax.planning.cost import Cost, cost
 from dicejax.planning.memory import Step, analysis, peak_bytes
 from dicejax.planning.topologies import Topology
-from dicejax.terminal import hushed
 from dicejax.training.setup import Setup
 
 # Of libtpu: "... temporaries (97.21G) exceeds available HBM (15.75G)", or

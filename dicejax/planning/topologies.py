@@ -16,7 +16,7 @@ import jax
 from jax.experimental import topologies
 
 from dicejax.errors import InputError, first_line, hint, shown
-from dicejax.terminal import hushed
+from dicejax.io.terminal import hushed
 from dicejax.training.hardware import peak_flops
 
 # Read once, when libtpu is loaded. Without them it asks Google Cloud what machine this

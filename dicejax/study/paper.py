@@ -148,7 +148,7 @@ def _score(metric: str, cell: str) -> PaperScore:
 
 
 _TABLES = tomllib.loads(
-    resources.files("dicejax.analysis").joinpath("paper.toml").read_text("utf-8")
+    resources.files("dicejax.study").joinpath("paper.toml").read_text("utf-8")
 )
 SOURCES = {
     name: PaperSource(**{key: value for key, value in one.items() if key != "rows"})

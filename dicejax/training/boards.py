@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.files import read_text, reported
+from dicejax.io.files import read_text, reported
 
 WANDB_ID = "wandb_id.txt"
 """The file in a run's folder that holds the run's id at Weights & Biases."""

@@ -25,7 +25,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.files import check_regular, write_whole
+from dicejax.io.files import check_regular, write_whole
 from dicejax.training.boards import is_local
 
 RECORD = "record"

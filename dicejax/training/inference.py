@@ -10,12 +10,12 @@ from typing import Any
 
 import jax
 
-from dicejax import json_text
 from dicejax.data import texts as text_files
 from dicejax.data.examples import ReadingExample
 from dicejax.data.neighbours import neighbours
 from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError, cuts
+from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface

@@ -15,7 +15,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.files import read_bytes, reported
+from dicejax.io.files import read_bytes, reported
 from dicejax.training.boards import Board, TensorBoard, is_local
 
 

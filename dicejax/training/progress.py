@@ -15,8 +15,8 @@ from rich.progress import (
 from rich.table import Column
 
 from dicejax.errors import visible
+from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
-from dicejax.terminal import literal
 
 NARROW = 112
 """In a window of fewer columns the bar is short, and of the times only the one left is

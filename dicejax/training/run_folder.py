@@ -31,9 +31,10 @@ import numpy as np
 from etils import epath
 from tokenizers import Tokenizer
 
-from dicejax import config, files, json_text
+from dicejax import config
 from dicejax.data import tokenize
 from dicejax.errors import Flaw, InputError, first_line
+from dicejax.io import files, json_text
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
 from dicejax.models.network import Network

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 
 from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
-from dicejax.files import file_name
+from dicejax.io.files import file_name
 from dicejax.objectives import name_of
 from dicejax.training import outline
 from dicejax.training.boards import require_wandb

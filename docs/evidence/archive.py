@@ -22,17 +22,17 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.comparison import tuning
-from dicejax.comparison.baselines import outcomes_of, score_baselines
-from dicejax.comparison.finding import jobs_from, tuning_of
-from dicejax.comparison.jobs import (
+from dicejax.objectives import name_of
+from dicejax.study.compare import tuning
+from dicejax.study.compare.baselines import outcomes_of, score_baselines
+from dicejax.study.compare.finding import jobs_from, tuning_of
+from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     Outcome,
     require_one_test_set,
 )
-from dicejax.comparison.statistics import Row, learnt_nothing, rows_of
-from dicejax.objectives import name_of
+from dicejax.study.compare.statistics import Row, learnt_nothing, rows_of
 from dicejax.training.setup import describe
 
 SCORES = Path(__file__).parent / "scores"

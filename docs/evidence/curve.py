@@ -16,9 +16,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from scipy.optimize import brentq
 
-from dicejax.analysis import figures
-from dicejax.comparison.statistics import MARGIN, Row
-from dicejax.metrics.significance import (
+from dicejax.study import figures
+from dicejax.study.compare.statistics import MARGIN, Row
+from dicejax.study.significance import (
     CrossedDifference,
     contrast,
     holm,

@@ -14,8 +14,8 @@ import numpy as np
 import tables
 from scipy import stats
 
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import mean_and_spread
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import mean_and_spread
 
 # In the order of the protocol.
 FORMS = {

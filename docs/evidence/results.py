@@ -26,7 +26,7 @@ from reading import Form
 from thinned import Share
 from tuned import Comparison
 
-from dicejax.analysis import figures
+from dicejax.study import figures
 
 HERE = Path(__file__).parent
 TEMPLATE = "results.md.jinja"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import mean_and_spread
-from dicejax.metrics.significance import CrossedDifference, signed
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.significance import CrossedDifference, signed
 
 
 def row_of(rows: Sequence[Row], loss: str) -> Row:

@@ -13,7 +13,7 @@ import archive
 from curve import LOSSES, draw_gains
 from matplotlib.figure import Figure
 
-from dicejax.comparison.statistics import Row
+from dicejax.study.compare.statistics import Row
 
 # Percent of positives, in the order of the protocol.
 SHARES = (50, 25, 10, 5, 2)

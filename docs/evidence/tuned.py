@@ -14,7 +14,7 @@ import archive
 import curve
 import tables
 
-from dicejax.comparison.statistics import Row
+from dicejax.study.compare.statistics import Row
 
 # By the names of their archives, in the order of the protocol.
 DATA = {

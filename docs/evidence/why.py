@@ -17,7 +17,7 @@ from pathlib import Path
 import archive
 from matplotlib.figure import Figure
 
-from dicejax.analysis import figures
+from dicejax.study import figures
 
 LOSSES = ("ce", "focal", "dl", "dsc-official", "dsc-eq11", "dsc")
 NAMES = {"dsc": "dsc-smooth=0.01"}

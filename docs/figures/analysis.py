@@ -12,10 +12,10 @@ from pathlib import Path
 
 from losses import compact
 
-from dicejax.analysis import figures
-from dicejax.analysis.gradients import plot
-from dicejax.analysis.gradients.curves import draw_figure_one
 from dicejax.cli import run
+from dicejax.study import figures
+from dicejax.study.gradients import plot
+from dicejax.study.gradients.curves import draw_figure_one
 
 EXPERIMENT = str(Path(__file__).parents[2] / "experiments" / "quickstart.py")
 RUNS = {

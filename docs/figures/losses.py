@@ -18,9 +18,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from dicejax import losses
-from dicejax.analysis import figures
-from dicejax.analysis.figures import COLORS, REFERENCE
-from dicejax.analysis.gradients.curves import (
+from dicejax.losses import class_weights
+from dicejax.study import figures
+from dicejax.study.figures import COLORS, REFERENCE
+from dicejax.study.gradients.curves import (
     NEGATIVE_P,
     OF_POSITIVE,
     OWN_SLOPE,
@@ -41,7 +42,6 @@ from dicejax.analysis.gradients.curves import (
     one_of_a_set,
     probabilities,
 )
-from dicejax.losses import class_weights
 
 INK = "#767676"
 

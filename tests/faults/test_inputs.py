@@ -14,22 +14,23 @@ import pytest
 from hypothesis import strategies as st
 from rich.console import Console
 
-from dicejax import comparison, files, json_text
-from dicejax.analysis import starter
 from dicejax.cli import init, run
-from dicejax.comparison import report
-from dicejax.comparison.report.document import plain
-from dicejax.comparison.table import table
 from dicejax.data.readers import bert_mrc, classification, cluener, conll, squad
 from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError, shown, visible
+from dicejax.init import starter
+from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
+from dicejax.study import compare as comparison
+from dicejax.study import report
+from dicejax.study.compare.table import table
+from dicejax.study.report.document import plain
 from dicejax.training.inference import read_texts
 from dicejax.training.progress import TrainingProgress
 
-from ..comparison.made_runs import made
 from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD
 from ..small_project import fails
+from ..study.made_runs import made
 
 LONGEST = 2000
 # What str.splitlines takes for the end of a line, and a file does not.

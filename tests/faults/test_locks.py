@@ -16,8 +16,8 @@ from dicejax.errors import InputError
 from dicejax.training.lock import locked
 from dicejax.training.run_folder import Run
 
-from ..comparison.made_runs import write_setup
 from ..small_project import fails
+from ..study.made_runs import write_setup
 
 HOLD = """
 import sys

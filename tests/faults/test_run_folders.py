@@ -11,16 +11,16 @@ from etils import epath
 import dicejax.training.train as training
 from dicejax import config
 from dicejax.cli import run
-from dicejax.comparison.finding import jobs_from
 from dicejax.errors import InputError
 from dicejax.objectives import CrossEntropy, Dice
+from dicejax.study.compare.finding import jobs_from
 from dicejax.training.recorder import Recorder
 from dicejax.training.run_folder import Run
 from dicejax.training.train import default_folder, train
 
-from ..comparison.made_runs import EXPERIMENT as MADE
-from ..comparison.made_runs import made
 from ..small_project import CORPUS, EXPERIMENT, fails
+from ..study.made_runs import EXPERIMENT as MADE
+from ..study.made_runs import made
 
 SHORT = ["--training.epochs", "1", "--training.log_every", "1"]
 READ_BY_ALL = ("evaluate", "predict", "export", "report", "train")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from dicejax.analysis.formats import Kind
+from dicejax.init.formats import Kind
 
 FLAWS = (
     "none",

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from dicejax.analysis import formats
 from dicejax.cli import run
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.errors import InputError
+from dicejax.init import formats
 
 from .flawed_files import FORMATS, WHOLE, cases, examples, write
 

@@ -9,7 +9,6 @@ import jax
 import pytest
 
 from dicejax import config
-from dicejax.analysis import starter
 from dicejax.cli import run
 from dicejax.data.sources import (
     ConllFiles,
@@ -20,6 +19,7 @@ from dicejax.data.sources import (
     JsonTexts,
     LabelFirstFiles,
 )
+from dicejax.init import starter
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.tasks import (
     Classification,
@@ -29,8 +29,8 @@ from dicejax.tasks import (
     WordTagging,
 )
 
-from .conftest import SMALL_MODEL
-from .small_project import CORPUS, fails
+from ..conftest import SMALL_MODEL
+from ..small_project import CORPUS, fails
 
 
 def begun(folder, kind, data, *words):

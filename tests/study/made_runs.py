@@ -8,12 +8,14 @@ from collections.abc import Sequence
 import numpy as np
 from etils import epath
 
-from dicejax import comparison, config
-from dicejax.comparison.jobs import Job
+from dicejax import config
 from dicejax.data.sources import SyntheticNER
-from dicejax.files import write_checked
-from dicejax.metrics import score_counts, significance
+from dicejax.io.files import write_checked
+from dicejax.metrics import score_counts
 from dicejax.objectives import Objective
+from dicejax.study import compare as comparison
+from dicejax.study import significance
+from dicejax.study.compare.jobs import Job
 from dicejax.training.run_folder import Run
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")

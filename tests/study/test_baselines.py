@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
+from dicejax import config
 from dicejax.cli import run
-from dicejax.comparison import baselines
-from dicejax.comparison.jobs import jobs_of
 from dicejax.objectives import CrossEntropy, Focal, WeightedCrossEntropy
+from dicejax.study import compare as comparison
+from dicejax.study.compare import baselines
+from dicejax.study.compare.jobs import jobs_of
 from dicejax.tasks import QuestionAnswering, Tagging, Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import Run

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
-from dicejax.comparison.jobs import (
+from dicejax import config
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import Diverged, InputError
+from dicejax.io.files import write_checked
+from dicejax.objectives import CrossEntropy, Dice, Focal
+from dicejax.study import compare as comparison
+from dicejax.study import significance
+from dicejax.study.compare.jobs import (
     Job,
     outcome_of,
     require_one_test_set,
 )
-from dicejax.comparison.statistics import rows_of
-from dicejax.data.sources import SyntheticNER
-from dicejax.errors import Diverged, InputError
-from dicejax.files import write_checked
-from dicejax.metrics import significance
-from dicejax.objectives import CrossEntropy, Dice, Focal
+from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import Run
 
 from .made_runs import write_setup
@@ -287,7 +288,7 @@ def test_a_run_that_diverges_does_not_end_the_others(tmp_path, monkeypatch):
             raise Diverged("no finite loss")
         return types.SimpleNamespace(best_step=1)
 
-    monkeypatch.setattr("dicejax.comparison.jobs.train", train)
+    monkeypatch.setattr("dicejax.study.compare.jobs.train", train)
     found = jobs(tmp_path, seeds=1)
     comparison.train_all(found, Silent())
     assert tried == ["ce", "dice", "focal"]

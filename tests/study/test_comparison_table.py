@@ -5,9 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
-from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import table
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import table
 
 SCORES = ("accuracy", "precision", "recall", "f1", "matthews", "average_precision")
 LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"

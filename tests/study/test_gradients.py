@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dicejax import losses
-from dicejax.analysis import figures
-from dicejax.analysis.gradients.curves import (
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice, by_short_name
+from dicejax.study import figures
+from dicejax.study.gradients.curves import (
     crossing,
     draw_figure_one,
     draw_losses,
@@ -22,7 +23,6 @@ from dicejax.analysis.gradients.curves import (
     one_of_a_set,
     probabilities,
 )
-from dicejax.objectives import CrossEntropy, SelfAdjustingDice, by_short_name
 
 from ..kinds import NAMES
 

@@ -8,14 +8,14 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from dicejax.analysis import figures
-from dicejax.analysis.gradients import agreement, history, plot
 from dicejax.cli import run
-from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.report import sections
-from dicejax.comparison.statistics import Row
-from dicejax.metrics.significance import ScoreSummary
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
+from dicejax.study import figures
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.statistics import Row
+from dicejax.study.gradients import agreement, history, plot
+from dicejax.study.report import sections
+from dicejax.study.significance import ScoreSummary
 from dicejax.training.run_folder import Run
 
 from ..small_project import fails

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from dicejax.metrics.significance import (
+from dicejax.study.significance import (
     CrossedDifference,
     detectable,
     moderated,

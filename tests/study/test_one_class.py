@@ -6,12 +6,12 @@ import pytest
 from etils import epath
 from sklearn.metrics import accuracy_score, f1_score
 
-from dicejax import comparison
-from dicejax.comparison import report
-from dicejax.comparison.report.scores import all_positive
-from dicejax.comparison.statistics import one_class
 from dicejax.data.examples import LabelledText
 from dicejax.objectives import CrossEntropy, Dice
+from dicejax.study import compare as comparison
+from dicejax.study import report
+from dicejax.study.compare.statistics import one_class
+from dicejax.study.report.scores import all_positive
 from dicejax.tasks.classification import Classification, Decision
 from dicejax.training.run_folder import Run
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from dicejax import objectives
-from dicejax.analysis import paper
+from dicejax.study import paper
 
 HALF_A_DIGIT = 0.005
 

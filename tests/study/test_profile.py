@@ -8,9 +8,6 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.analysis.profile import from_json, profile, to_json
-from dicejax.analysis.profile.imbalance import smooth_by_output
-from dicejax.analysis.profile.measure import measure_lengths, measure_padding
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
@@ -31,6 +28,9 @@ from dicejax.objectives import (
     Tversky,
     WeightedSum,
 )
+from dicejax.study.profile import from_json, profile, to_json
+from dicejax.study.profile.imbalance import smooth_by_output
+from dicejax.study.profile.measure import measure_lengths, measure_padding
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER

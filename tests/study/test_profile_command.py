@@ -4,10 +4,10 @@ import warnings
 
 import pytest
 
-from dicejax.analysis.profile import from_json, picture, profile
 from dicejax.cli import run
 from dicejax.config import Experiment
 from dicejax.data.sources import ConllFiles
+from dicejax.study.profile import from_json, picture, profile
 
 EXPERIMENT = """
 from dicejax.config import Experiment, Training

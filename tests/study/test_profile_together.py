@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from dicejax.analysis.profile import from_json, profile, to_json
-from dicejax.analysis.profile.report import report
 from dicejax.config import Experiment, Training
 from dicejax.data.sources import JsonMultiLabelTexts
+from dicejax.study.profile import from_json, profile, to_json
+from dicejax.study.profile.report import report
 from dicejax.tasks import MultiLabelClassification
 
 

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
-from dicejax.analysis import figures
-from dicejax.comparison import report
-from dicejax.comparison.jobs import outcome_of
-from dicejax.comparison.report import pictures, probabilities
-from dicejax.comparison.report.material import gathered
-from dicejax.comparison.statistics import rows_of
+from dicejax import config
 from dicejax.metrics import score_counts
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice, Tversky
+from dicejax.study import compare as comparison
+from dicejax.study import figures, report
+from dicejax.study.compare.jobs import outcome_of
+from dicejax.study.compare.statistics import rows_of
+from dicejax.study.report import pictures, probabilities
+from dicejax.study.report.material import gathered
 from dicejax.training.run_folder import Run
 
 from . import made_runs

@@ -7,13 +7,14 @@ import shutil
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
+from dicejax import config
 from dicejax.cli import run
-from dicejax.comparison import report
-from dicejax.comparison.finding import jobs_from
 from dicejax.data.examples import Sentence
-from dicejax.files import write_checked
+from dicejax.io.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal, WeightedCrossEntropy
+from dicejax.study import compare as comparison
+from dicejax.study import report
+from dicejax.study.compare.finding import jobs_from
 from dicejax.training.run_folder import Run
 
 from .made_runs import EXPERIMENT, SENTENCES, made

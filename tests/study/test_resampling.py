@@ -7,14 +7,15 @@ import numpy as np
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
-from dicejax.comparison import tuning
-from dicejax.comparison.finding import jobs_from
-from dicejax.comparison.jobs import require_one_label_set
+from dicejax import config
 from dicejax.data.sources import ConllFiles, LabelFirstFiles
 from dicejax.errors import InputError
-from dicejax.files import write_checked
+from dicejax.io.files import write_checked
 from dicejax.objectives import Dice, Focal
+from dicejax.study import compare as comparison
+from dicejax.study.compare import tuning
+from dicejax.study.compare.finding import jobs_from
+from dicejax.study.compare.jobs import require_one_label_set
 from dicejax.tasks import Classification
 
 from .made_runs import EXPERIMENT
@@ -185,7 +186,7 @@ def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
 
 
 def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
-    monkeypatch.setattr("dicejax.comparison.until.LOOKS", (3, 5))
+    monkeypatch.setattr("dicejax.study.compare.until.LOOKS", (3, 5))
     found = compare("out", tmp_path, until="decided")
     seeds = {one.seed for one in found.tuned}
     assert seeds >= {0, 1, 2} and len(training.made) == 4 * len(found.tuned)

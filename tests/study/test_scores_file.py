@@ -6,11 +6,11 @@ import json
 import numpy as np
 import pytest
 
-from dicejax import comparison
 from dicejax.cli import run
-from dicejax.comparison.paste import latex, methods
-from dicejax.comparison.scores_file import outcomes_of
-from dicejax.comparison.statistics import rows_of
+from dicejax.study import compare as comparison
+from dicejax.study.compare.paste import latex, methods
+from dicejax.study.compare.scores_file import outcomes_of
+from dicejax.study.compare.statistics import rows_of
 
 from .test_verdict import compared, outcome
 

@@ -8,8 +8,8 @@ import pytest
 from scipy import stats
 
 from dicejax.cli import run
-from dicejax.comparison import compare_scores
-from dicejax.metrics.significance.several import across_sets, holds_on
+from dicejax.study.compare import compare_scores
+from dicejax.study.significance.several import across_sets, holds_on
 
 from .test_scores_file import written
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from dicejax.metrics.significance import (
+from dicejax.study.significance import (
     CrossedDifference,
     ScoreSummary,
     approximate_randomisation,

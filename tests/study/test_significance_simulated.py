@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dicejax.metrics.significance import (
+from dicejax.study.significance import (
     CrossedDifference,
     approximate_randomisation,
     holm,

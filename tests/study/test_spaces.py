@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from dicejax import config, objectives
-from dicejax.comparison import spaces
 from dicejax.data.sources import SyntheticNER
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.objectives import (
@@ -24,6 +23,7 @@ from dicejax.objectives import (
     WeightedSum,
 )
 from dicejax.optimizers import AdamW
+from dicejax.study.compare import spaces
 
 
 def experiment(objective, **optimizer):

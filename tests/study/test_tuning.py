@@ -9,13 +9,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from etils import epath
 
-from dicejax import comparison, config
-from dicejax.comparison import spaces, tuning
+from dicejax import config
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
-from dicejax.files import write_checked
+from dicejax.io.files import write_checked
 from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
+from dicejax.study import compare as comparison
+from dicejax.study.compare import spaces, tuning
 from dicejax.training.lock import locked
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run

@@ -3,19 +3,19 @@
 import numpy as np
 import pytest
 
-from dicejax import comparison
-from dicejax.comparison.jobs import Job, Outcome
-from dicejax.comparison.statistics import look_of, rows_of
-from dicejax.comparison.until import (
+from dicejax.config import Experiment, ScratchEncoder
+from dicejax.data.sources import SyntheticNER
+from dicejax.errors import InputError
+from dicejax.objectives import Dice, Focal, SoftF1
+from dicejax.study import compare as comparison
+from dicejax.study.compare.jobs import Job, Outcome
+from dicejax.study.compare.statistics import look_of, rows_of
+from dicejax.study.compare.until import (
     LOOKS,
     Trainer,
     seconds_of,
     train_until_decided,
 )
-from dicejax.config import Experiment, ScratchEncoder
-from dicejax.data.sources import SyntheticNER
-from dicejax.errors import InputError
-from dicejax.objectives import Dice, Focal, SoftF1
 
 EXPERIMENT = Experiment(name="x", data=SyntheticNER(), encoder=ScratchEncoder())
 LOSSES = (Dice(), Focal(), SoftF1())

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.report.forest import forest
-from dicejax.comparison.report.scores import changed
-from dicejax.comparison.statistics import rows_of
-from dicejax.comparison.verdict import headline, warnings_of
 from dicejax.data.examples import LabelledText
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.statistics import rows_of
+from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.report.forest import forest
+from dicejax.study.report.scores import changed
 
 N = 4000
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dicejax import config
-from dicejax.comparison import compare, compare_runs
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy, Dice, PositionCrossEntropy, WeightedSum
+from dicejax.study.compare import compare, compare_runs
 from dicejax.tasks import QuestionAnswering
 from dicejax.training.setup import checksum, prepare
 

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dicejax import json_text
 from dicejax.data.readers.skipping import check_label
 from dicejax.errors import Flaw, shown
+from dicejax.io import json_text
 
 FIELDS = ("entities", "spans", "ents", "label", "labels")
 """Those that may hold the entities of `text`; the first that holds a list does."""

@@ -6,11 +6,11 @@ import os
 import re
 from collections.abc import Collection
 
-from dicejax import json_text
 from dicejax.data.examples import SpanQuery
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import json_text
 
 _PLACE = re.compile(r"([0-9]{1,9})[;,]([0-9]{1,9})")
 

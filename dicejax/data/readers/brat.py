@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 from etils import epath
 
-from dicejax import files
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files
 
 _PLACE = r"\d{1,18} \d{1,18}"
 _ENTITY = re.compile(rf"(T\S*)\t(\S+) ({_PLACE}(?:;{_PLACE})*)(?:\t(.*))?")

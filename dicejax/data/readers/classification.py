@@ -8,11 +8,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from dicejax import files
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import separated
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files
 
 _Row = TypeVar("_Row", str, list[str])
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from dicejax import files, json_text
 from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files, json_text
 
 _NAMES = "address book company game government movie name organization position scene"
 TYPES = frozenset(_NAMES.split())

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from dicejax import files
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords
 from dicejax.data.neighbours import neighbours
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files
 
 _DOCUMENT_START = "-DOCSTART-"
 

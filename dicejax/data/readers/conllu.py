@@ -7,10 +7,10 @@ import re
 import sys
 from collections.abc import Iterator
 
-from dicejax import files
 from dicejax.data.examples import TaggedWords
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
 from dicejax.errors import Flaw, InputError, shortened, shown
+from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
 COLUMNS = tuple(_NAMES.split())

@@ -9,13 +9,13 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from dicejax import files, json_text
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
 from dicejax.data.readers import annotations, brat, tables
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shortened, shown
+from dicejax.io import files, json_text
 
 TAGS = ("tags", "ner_tags")
 """Fields that may hold the tags of `tokens`."""

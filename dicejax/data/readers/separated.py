@@ -8,9 +8,9 @@ import os
 from collections.abc import Iterator
 from typing import IO
 
-from dicejax import files
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw
+from dicejax.io import files
 
 SEPARATORS = (",", "\t", ";", "|")
 """Those that are recognised."""

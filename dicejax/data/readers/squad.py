@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from dicejax import files, json_text
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.readers import json_lines, tables
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
+from dicejax.io import files, json_text
 
 # How far from its offset an answer is looked for, in characters.
 _REACH = 20

@@ -9,8 +9,8 @@ from typing import Any
 
 from etils import epath
 
-from dicejax import files, json_text
 from dicejax.errors import Flaw, InputError, first_line, shortened, shown
+from dicejax.io import files, json_text
 
 STATE = "state.json"
 """The file that makes a folder one that `Dataset.save_to_disk` wrote."""

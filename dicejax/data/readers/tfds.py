@@ -9,12 +9,12 @@ from typing import Any
 
 from etils import epath
 
-from dicejax import json_text
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
 from dicejax.errors import Flaw, InputError, first_line, shown
+from dicejax.io import json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
 

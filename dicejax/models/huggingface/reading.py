@@ -15,8 +15,8 @@ import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dicejax import json_text
 from dicejax.errors import InputError, first_line, shown
+from dicejax.io import json_text
 from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
     deberta,

@@ -14,10 +14,17 @@ from typing import Any, Literal
 import rich.table
 from etils import epath
 
-from dicejax.comparison import paste, report, scores_file, tuning
-from dicejax.comparison.baselines import outcomes_of, score_baselines
-from dicejax.comparison.finding import common_folder, jobs_from, tuning_of
-from dicejax.comparison.jobs import (
+from dicejax.config import Experiment
+from dicejax.errors import Flaw, InputError, shown
+from dicejax.io.files import file_name, write_whole
+from dicejax.io.json_text import field, read, value_of
+from dicejax.metrics.scores import heading
+from dicejax.objectives import Objective, name_of
+from dicejax.study import report
+from dicejax.study.compare import paste, scores_file, tuning
+from dicejax.study.compare.baselines import outcomes_of, score_baselines
+from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
+from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     Outcome,
@@ -28,17 +35,11 @@ from dicejax.comparison.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.comparison.statistics import MARGIN, Look, Row, look_of, rows_of
-from dicejax.comparison.table import baseline_name, remarks, table
-from dicejax.comparison.until import Trainer, seconds_of, train_until_decided
-from dicejax.comparison.verdict import headline, warnings_of
-from dicejax.config import Experiment
-from dicejax.errors import Flaw, InputError, shown
-from dicejax.files import file_name, write_whole
-from dicejax.json_text import field, read, value_of
-from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import MIN_SEEDS, Verdict
-from dicejax.objectives import Objective, name_of
+from dicejax.study.compare.statistics import MARGIN, Look, Row, look_of, rows_of
+from dicejax.study.compare.table import baseline_name, remarks, table
+from dicejax.study.compare.until import Trainer, seconds_of, train_until_decided
+from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress
 
 FILE = "comparison.json"

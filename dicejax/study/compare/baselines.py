@@ -13,15 +13,15 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
-from dicejax.comparison.jobs import (
+from dicejax.metrics import thresholds
+from dicejax.objectives import WeightedCrossEntropy, name_of
+from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
     Outcome,
     outcome_of,
     require_one_test_set,
 )
-from dicejax.metrics import thresholds
-from dicejax.objectives import WeightedCrossEntropy, name_of
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.lock import locked

@@ -9,11 +9,12 @@ from typing import Any
 
 from etils import epath
 
-from dicejax import config, files
-from dicejax.comparison import tuning
-from dicejax.comparison.jobs import Job, like_seed_of
+from dicejax import config
 from dicejax.errors import InputError
+from dicejax.io import files
 from dicejax.objectives import names_of
+from dicejax.study.compare import tuning
+from dicejax.study.compare.jobs import Job, like_seed_of
 from dicejax.training.boards import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
 

@@ -12,7 +12,7 @@ from etils import epath
 
 from dicejax.config import Experiment, ScratchEncoder
 from dicejax.errors import Diverged, InputError, shown
-from dicejax.files import file_name
+from dicejax.io.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay

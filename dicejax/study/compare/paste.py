@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import dicejax
-from dicejax.comparison.statistics import LEVEL, Look, Row
-from dicejax.comparison.table import baseline_name
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import signed
+from dicejax.study.compare.statistics import LEVEL, Look, Row
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.significance import signed
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",

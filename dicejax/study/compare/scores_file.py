@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax import files
-from dicejax.comparison.jobs import Outcome
 from dicejax.errors import InputError, shown
+from dicejax.io import files
+from dicejax.study.compare.jobs import Outcome
 
 COLUMNS = ("data", "loss", "seed", "score")
 EXAMPLE = "example"

@@ -12,13 +12,13 @@ import numpy as np
 from etils import epath
 from scipy import stats
 
-from dicejax.comparison.statistics import LEVEL
-from dicejax.comparison.table import baseline_name
 from dicejax.errors import Flaw, InputError
-from dicejax.files import write_whole
-from dicejax.json_text import field, read, value_of
-from dicejax.metrics.significance import holm, signed
-from dicejax.metrics.significance.several import AcrossSets, across_sets, holds_on
+from dicejax.io.files import write_whole
+from dicejax.io.json_text import field, read, value_of
+from dicejax.study.compare.statistics import LEVEL
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.significance import holm, signed
+from dicejax.study.significance.several import AcrossSets, across_sets, holds_on
 
 FILE = "several.json"
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.comparison.jobs import Outcome
 from dicejax.errors import InputError
-from dicejax.metrics import significance
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import CrossedDifference, ScoreSummary, Verdict
+from dicejax.study import significance
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.significance import CrossedDifference, ScoreSummary, Verdict
 
 MARGIN = 0.005
 """Differences within half a point do not matter in practice."""

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from dicejax.comparison.statistics import Row
+from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
-from dicejax.terminal import literal
+from dicejax.study.compare.statistics import Row
 
 GAP = 3
 """Blanks between two columns."""

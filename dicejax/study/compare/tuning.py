@@ -18,12 +18,12 @@ import optuna
 from etils import epath
 from optuna.distributions import FloatDistribution, IntDistribution
 
-from dicejax import files
-from dicejax.comparison import spaces
-from dicejax.comparison.jobs import Job, is_resampled
 from dicejax.config import Experiment
 from dicejax.errors import Diverged, InputError
+from dicejax.io import files
 from dicejax.metrics.scores import heading
+from dicejax.study.compare import spaces
+from dicejax.study.compare.jobs import Job, is_resampled
 from dicejax.training.lock import locked
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run

@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dicejax.comparison.jobs import Job
-from dicejax.comparison.statistics import LEVEL, Row
-from dicejax.comparison.verdict import REMEDY
 from dicejax.errors import InputError, shown
-from dicejax.metrics import significance
+from dicejax.study import significance
+from dicejax.study.compare.jobs import Job
+from dicejax.study.compare.statistics import LEVEL, Row
+from dicejax.study.compare.verdict import REMEDY
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""

@@ -6,18 +6,18 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 
-from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.statistics import (
+from dicejax.metrics.scores import heading
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.statistics import (
     LEVEL,
     MARGIN,
     Row,
     learnt_nothing,
     one_class,
 )
-from dicejax.comparison.table import baseline_name
-from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import MIN_SEEDS, nominal_level, signed
-from dicejax.metrics.significance.planning import detectable
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.significance import MIN_SEEDS, nominal_level, signed
+from dicejax.study.significance.planning import detectable
 
 REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
 

@@ -14,9 +14,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from dicejax.errors import InputError
+from dicejax.io.terminal import literal
 from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
-from dicejax.terminal import literal
 from dicejax.training.accumulation import LossOfBatch
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of

@@ -13,8 +13,8 @@ import numpy as np
 from jax import Array
 
 from dicejax import losses
-from dicejax.analysis import figures
 from dicejax.objectives import Objective
+from dicejax.study import figures
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -226,7 +226,7 @@ def draw_losses(
 ) -> Figure:
     """Draw losses left and their slopes right, with a dot at each minimum.
 
-    Draw, and save the figure, within `dicejax.analysis.figures.look()`.
+    Draw, and save the figure, within `dicejax.study.figures.look()`.
 
     Args:
       curves: curves from `of_loss` and `of_objective`.

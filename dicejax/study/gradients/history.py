@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dicejax import files
 from dicejax.errors import InputError
+from dicejax.io import files
 from dicejax.training.gradients.collector import FILE
 from dicejax.training.gradients.measures import Groups
 from dicejax.training.gradients.soft_f1 import averages

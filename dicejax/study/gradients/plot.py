@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dicejax.analysis import figures
-from dicejax.analysis.gradients.agreement import Agreements
-from dicejax.analysis.gradients.curves import draw_losses, of_objective
-from dicejax.analysis.gradients.history import History, read, share
 from dicejax.objectives import Objective
+from dicejax.study import figures
+from dicejax.study.gradients.agreement import Agreements
+from dicejax.study.gradients.curves import draw_losses, of_objective
+from dicejax.study.gradients.history import History, read, share
 from dicejax.training.gradients.measures import FEWEST, NORM_BINS, NORM_DECADES
 from dicejax.training.run_folder import Run
 

@@ -4,8 +4,8 @@
 terminal, `picture` draws them.
 """
 
-from dicejax.analysis.profile.imbalance import OutputCounts
-from dicejax.analysis.profile.measure import (
+from dicejax.study.profile.imbalance import OutputCounts
+from dicejax.study.profile.measure import (
     DataProfile,
     from_json,
     profile,

@@ -38,9 +38,9 @@ from typing import Literal
 
 import numpy as np
 
-from dicejax.analysis.profile.together import LabelSets, label_sets
 from dicejax.losses import class_weights
 from dicejax.objectives import Objective
+from dicejax.study.profile.together import LabelSets, label_sets
 from dicejax.tasks import Item, Target, Task
 
 Rule = Literal["negative class", "most and least", "multi-label", "positions"]

@@ -10,7 +10,10 @@ from collections.abc import Sequence
 import cattrs
 import numpy as np
 
-from dicejax.analysis.profile.imbalance import (
+from dicejax.config import Experiment
+from dicejax.data.pack import pack
+from dicejax.errors import InputError
+from dicejax.study.profile.imbalance import (
     LabelSupport,
     OutputCounts,
     count_outputs,
@@ -18,9 +21,6 @@ from dicejax.analysis.profile.imbalance import (
     smooth_by_output,
     support,
 )
-from dicejax.config import Experiment
-from dicejax.data.pack import pack
-from dicejax.errors import InputError
 from dicejax.tasks import Item
 from dicejax.training.setup import SPLITS, Encoded, Warn, encode, epochs_drawn
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from dicejax.analysis import figures
-from dicejax.analysis.profile.imbalance import LabelCount
-from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding, to_json
+from dicejax.study import figures
+from dicejax.study.profile.imbalance import LabelCount
+from dicejax.study.profile.measure import DataProfile, Lengths, Padding, to_json
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,10 +8,10 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
-from dicejax.analysis.profile.imbalance import LabelSupport, OutputCounts
-from dicejax.analysis.profile.measure import DataProfile, Lengths, Padding
-from dicejax.analysis.profile.together import LabelSets
-from dicejax.terminal import literal
+from dicejax.io.terminal import literal
+from dicejax.study.profile.imbalance import LabelSupport, OutputCounts
+from dicejax.study.profile.measure import DataProfile, Lengths, Padding
+from dicejax.study.profile.together import LabelSets
 
 _BAR = 40  # characters of the longest bar
 

@@ -17,22 +17,23 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from dicejax import config, files
-from dicejax.comparison.report import (
+from dicejax import config
+from dicejax.io import files
+from dicejax.metrics import score_counts
+from dicejax.study.compare.statistics import MARGIN, Row
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.report import (
     context,
     pictures,
     probabilities,
     scores,
     sections,
 )
-from dicejax.comparison.report.document import Document, Section, markdown, page
-from dicejax.comparison.report.forest import forest
-from dicejax.comparison.report.material import Material, Series, gathered
-from dicejax.comparison.report.pictures import mean_and_band
-from dicejax.comparison.statistics import MARGIN, Row
-from dicejax.comparison.table import baseline_name
-from dicejax.comparison.verdict import headline, warnings_of
-from dicejax.metrics import score_counts
+from dicejax.study.report.document import Document, Section, markdown, page
+from dicejax.study.report.forest import forest
+from dicejax.study.report.material import Material, Series, gathered
+from dicejax.study.report.pictures import mean_and_band
 
 __all__ = ["write"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dicejax.comparison.jobs import is_resampled
-from dicejax.comparison.report.material import Material
-from dicejax.comparison.statistics import Row
 from dicejax.config import Experiment
+from dicejax.study.compare.jobs import is_resampled
+from dicejax.study.compare.statistics import Row
+from dicejax.study.report.material import Material
 from dicejax.training.outline import encoder_name
 
 CONTROLS = {

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import jinja2
 from markupsafe import Markup
 
-from dicejax.analysis import figures
 from dicejax.errors import visible
-from dicejax.metrics.significance import Outcome
+from dicejax.study import figures
+from dicejax.study.significance import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ class TextTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One Matplotlib figure, drawn within `dicejax.analysis.figures.look`.
+    """One Matplotlib figure, drawn within `dicejax.study.figures.look`.
 
     Attributes:
       name: heading, such as the loss.
@@ -140,7 +140,7 @@ def page(document: Document) -> str:
 @functools.cache
 def _template() -> jinja2.Template:
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("dicejax.comparison.report", "."),
+        loader=jinja2.PackageLoader("dicejax.study.report", "."),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

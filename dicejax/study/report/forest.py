@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from dicejax.analysis import figures
-from dicejax.comparison.report.document import MARKS, Panel, Picture
-from dicejax.comparison.report.pictures import SEED, SETTINGS, wrapped
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import baseline_name
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import signed
+from dicejax.study import figures
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.report.document import MARKS, Panel, Picture
+from dicejax.study.report.pictures import SEED, SETTINGS, wrapped
+from dicejax.study.significance import signed
 
 WIDTH, ROW = 520, 30
 """Width of the figure, and height of a row, in pixels."""

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from etils import epath
 
-from dicejax.comparison.jobs import Outcome
-from dicejax.comparison.statistics import Row
 from dicejax.config import Experiment
+from dicejax.study.compare.jobs import Outcome
+from dicejax.study.compare.statistics import Row
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, Run
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dicejax.analysis import figures
-from dicejax.comparison.report.document import Panel, Picture, TextTable
-from dicejax.comparison.report.material import Material, Series
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import mean_and_spread
 from dicejax.metrics.scores import heading
+from dicejax.study import figures
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.report.document import Panel, Picture, TextTable
+from dicejax.study.report.material import Material, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,10 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from dicejax.analysis import figures
-from dicejax.comparison.report.document import Panel, Picture, TextTable
-from dicejax.comparison.report.material import Material
-from dicejax.comparison.report.pictures import (
+from dicejax.metrics import score_counts
+from dicejax.metrics.calibration import Reliability
+from dicejax.metrics.score_counts import ThresholdCurve
+from dicejax.study import figures
+from dicejax.study.report.document import Panel, Picture, TextTable
+from dicejax.study.report.material import Material
+from dicejax.study.report.pictures import (
     BASELINE,
     BASELINE_KEY,
     EVEN,
@@ -18,9 +21,6 @@ from dicejax.comparison.report.pictures import (
     new_panel,
     number,
 )
-from dicejax.metrics import score_counts
-from dicejax.metrics.calibration import Reliability
-from dicejax.metrics.score_counts import ThresholdCurve
 
 THRESHOLD = 0.5
 Counted = Mapping[str, Mapping[int, np.ndarray]]

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from dicejax.comparison.report.document import Claim, Section, TextTable
-from dicejax.comparison.statistics import Row, class_counts
-from dicejax.comparison.table import baseline_name, mean_and_spread
 from dicejax.errors import shown
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import signed
+from dicejax.study.compare.statistics import Row, class_counts
+from dicejax.study.compare.table import baseline_name, mean_and_spread
+from dicejax.study.report.document import Claim, Section, TextTable
+from dicejax.study.significance import signed
 from dicejax.tasks.described import described
 
 MOST_CHANGED = 10

@@ -9,19 +9,20 @@ from typing import Any
 
 from etils import epath
 
-from dicejax import config, files
-from dicejax.analysis import paper
-from dicejax.analysis.gradients import plot
-from dicejax.comparison.jobs import is_resampled, like_seed_of
-from dicejax.comparison.report.document import Panel, Picture, Section, TextTable
-from dicejax.comparison.report.material import Material
-from dicejax.comparison.statistics import Row
-from dicejax.comparison.table import mean_and_spread
+from dicejax import config
 from dicejax.config import Experiment
 from dicejax.errors import visible
+from dicejax.io import files
 from dicejax.metrics.scores import heading
-from dicejax.metrics.significance import signed
 from dicejax.objectives import CrossEntropy, Objective, is_loss
+from dicejax.study import paper
+from dicejax.study.compare.jobs import is_resampled, like_seed_of
+from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.table import mean_and_spread
+from dicejax.study.gradients import plot
+from dicejax.study.report.document import Panel, Picture, Section, TextTable
+from dicejax.study.report.material import Material
+from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 
 RERUN = "rerun.py"

@@ -17,21 +17,21 @@ Runs of the same seed share their initial weights and the order of their batches
 they are compared pair by pair.
 """
 
-from dicejax.metrics.significance.crossed import (
+from dicejax.study.significance.crossed import (
     CrossedDifference,
     contrast,
     moderated,
     seeds_and_items,
 )
-from dicejax.metrics.significance.differences import (
+from dicejax.study.significance.differences import (
     PairedDifference,
     approximate_randomisation,
     over_seeds,
     score,
 )
-from dicejax.metrics.significance.looks import MIN_SEEDS, nominal_level, sequential
-from dicejax.metrics.significance.planning import detectable, power, seeds_needed
-from dicejax.metrics.significance.verdicts import (
+from dicejax.study.significance.looks import MIN_SEEDS, nominal_level, sequential
+from dicejax.study.significance.planning import detectable, power, seeds_needed
+from dicejax.study.significance.verdicts import (
     Outcome,
     ScoreSummary,
     Verdict,

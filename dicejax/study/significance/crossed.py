@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from dicejax.metrics.significance.differences import check_paired, of_sums, t_test
+from dicejax.study.significance.differences import check_paired, of_sums, t_test
 
 PRIOR_FREEDOM = 2.0
 """Largest number of degrees of freedom that a loss borrows from the others."""

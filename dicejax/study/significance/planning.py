@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import optimize, special
 
-from dicejax.metrics.significance.crossed import CrossedDifference
-from dicejax.metrics.significance.looks import MIN_SEEDS, nominal_level
+from dicejax.study.significance.crossed import CrossedDifference
+from dicejax.study.significance.looks import MIN_SEEDS, nominal_level
 
 _QUANTILES = (np.arange(400) + 0.5) / 400
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from dicejax.metrics.significance.differences import t_test
+from dicejax.study.significance.differences import t_test
 
 
 @dataclasses.dataclass(frozen=True)

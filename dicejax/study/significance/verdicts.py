@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dicejax.metrics.significance.crossed import CrossedDifference
+from dicejax.study.significance.crossed import CrossedDifference
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ from etils import epath
 from jax.sharding import Mesh
 
 from dicejax.errors import InputError
-from dicejax.files import read_bytes
+from dicejax.io.files import read_bytes
 from dicejax.losses import OverlapCounts
 from dicejax.objectives import Objective
 from dicejax.tasks import Task

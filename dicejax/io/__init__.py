@@ -1,0 +1,1 @@
+"""Files, JSON and the terminal."""
