@@ -224,7 +224,7 @@ def _on_tpu(
     axes = automatic_axes()
     split = HEAD_AXIS in axes
 
-    def here(segment_ids: Array, words: Array, *arrays: Array) -> Array:
+    def attend_locally(segment_ids: Array, words: Array, *arrays: Array) -> Array:
         first = lax.axis_index(HEAD_AXIS) * arrays[0].shape[-1] // width if split else 0
         heads = jnp.full((len(words), 1), first, jnp.uint32)
         draws = jnp.concatenate([words, heads], axis=1)
@@ -233,8 +233,8 @@ def _on_tpu(
     if axes:
         batch = P(tuple(name for name in BATCH_AXES if name in axes))
         of_heads = P(*batch, None, HEAD_AXIS if split else None)
-        here = jax.shard_map(
-            here,
+        attend_locally = jax.shard_map(
+            attend_locally,
             in_specs=(batch, batch, *(of_heads,) * 3),
             out_specs=of_heads,
             axis_names=set(axes),
@@ -242,4 +242,4 @@ def _on_tpu(
         )
     # Heads side by side, as the products leave them: nothing is transposed.
     flat = (x.reshape(*x.shape[:2], heads * width) for x in (query, key, value))
-    return here(segment_ids, words, *flat).reshape(query.shape)
+    return attend_locally(segment_ids, words, *flat).reshape(query.shape)

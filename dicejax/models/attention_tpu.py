@@ -151,15 +151,15 @@ def _forward(draws, segments, query, key, value, out, *, form):
     keys, values = key[0], value[0]
 
     def block(start):
-        here = pl.ds(start, QUERIES)
-        queries = query[0, here]
+        rows = pl.ds(start, QUERIES)
+        queries = query[0, rows]
         total = jnp.zeros((form.lanes, QUERIES), jnp.float32)
         for head in range(form.heads):
             weights, norm = program.weights(keys, program.alone(queries, head), start)
-            kept = program.dropped(weights, head, start).astype(values.dtype)
-            part = _product(values, kept, (0, 0)) * (program.boost / norm)
+            dropped = program.dropped(weights, head, start).astype(values.dtype)
+            part = _product(values, dropped, (0, 0)) * (program.boost / norm)
             total += program.alone(part, head, axis=0)
-        out[0, here] = total.T.astype(out.dtype)
+        out[0, rows] = total.T.astype(out.dtype)
 
     program.over_queries(block)
 
@@ -173,25 +173,25 @@ def _backward(
     # Constant factors, `boost` of the kept weights and `scale` of the scores, are left
     # to the sums.
     def block(start, sums):
-        here = pl.ds(start, QUERIES)
-        queries, bars = query[0, here], out_bar[0, here]
+        rows = pl.ds(start, QUERIES)
+        queries, bars = query[0, rows], out_bar[0, rows]
         keys_sum, values_sum = sums
         queries_sum = jnp.zeros((form.lanes, QUERIES), jnp.float32)
         for head in range(form.heads):
-            own, own_bars = (program.alone(x, head) for x in (queries, bars))
-            weights, norm = program.weights(keys, own, start)
+            head_queries, head_bars = (program.alone(x, head) for x in (queries, bars))
+            weights, norm = program.weights(keys, head_queries, start)
             weights = weights / norm
-            kept = program.dropped(weights, head, start).astype(values.dtype)
-            values_sum += _product(kept, own_bars, (1, 0))
-            slope = _product(values, own_bars, (1, 1))
+            dropped = program.dropped(weights, head, start).astype(values.dtype)
+            values_sum += _product(dropped, head_bars, (1, 0))
+            slope = _product(values, head_bars, (1, 1))
             slope = program.dropped(slope, head, start)
             slope = weights * (slope - (weights * slope).sum(0, keepdims=True))
             slope = slope.astype(keys.dtype)
-            keys_sum += _product(slope, own, (1, 0))
+            keys_sum += _product(slope, head_queries, (1, 0))
             part = _product(keys, slope, (0, 0))
             queries_sum += program.alone(part, head, axis=0)
         factor = program.boost * form.scale
-        query_bar[0, here] = (queries_sum * factor).T.astype(query_bar.dtype)
+        query_bar[0, rows] = (queries_sum * factor).T.astype(query_bar.dtype)
         return keys_sum, values_sum
 
     zeros = jnp.zeros(keys.shape, jnp.float32)
@@ -230,8 +230,8 @@ class _Program:
         if self.form.heads == 1:
             return x
         place = lax.broadcasted_iota(jnp.int32, x.shape, axis) - head * self.form.width
-        own = (place >= 0) & (place < self.form.width)
-        return jnp.where(own, x, jnp.zeros_like(x))
+        in_head = (place >= 0) & (place < self.form.width)
+        return jnp.where(in_head, x, jnp.zeros_like(x))
 
     def weights(self, keys, queries, start):
         """Return weights of a head `[T, Q]` before division by their sum `[1, Q]`."""
@@ -243,7 +243,7 @@ class _Program:
         return weights, weights.sum(0, keepdims=True)
 
     def dropped(self, weights, head, start):
-        """Set the weights to zero that `dropout.kept` drops; not yet scaled."""
+        """Set the weights to zero that `dropout.keep_mask` drops; not yet scaled."""
         if self.form.threshold is None:
             return weights
         shape = (self.length // 4, QUERIES)

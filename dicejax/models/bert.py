@@ -70,12 +70,12 @@ class PostNormConfig(EncoderConfig):
 
     def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
         """Return a copy with other rates of dropout; None keeps the present one."""
-        given = {
+        changes = {
             "hidden_dropout_prob": hidden,
             "attention_probs_dropout_prob": attention,
         }
         return dataclasses.replace(
-            self, **{name: rate for name, rate in given.items() if rate is not None}
+            self, **{name: rate for name, rate in changes.items() if rate is not None}
         )
 
 

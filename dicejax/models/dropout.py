@@ -65,7 +65,7 @@ def dropout(
     """Set a share `rate` of `x` to zero and scale the rest by `1 / (1 - rate)`.
 
     Each decision takes 16 random bits; the rate is exact to 1/65536. The bits depend on
-    the key and the place in the row alone, see `kept`.
+    the key and the place in the row alone, see `keep_mask`.
 
     Args:
       x: any shape of at least two axes, `[B, ...]` for a key per row.
@@ -81,9 +81,9 @@ def dropout(
         return x
     threshold = keep_below(rate)
     if isinstance(keys, DropoutKeys):
-        mask = kept(keys.rows, threshold, x.shape[1:], axis % x.ndim - 1)
+        mask = keep_mask(keys.rows, threshold, x.shape[1:], axis % x.ndim - 1)
     else:
-        mask = kept(keys[None], threshold, x.shape, axis % x.ndim)[0]
+        mask = keep_mask(keys[None], threshold, x.shape, axis % x.ndim)[0]
     mask = checkpoint_name(mask, DRAW)
     return jnp.where(mask, x * (65536 / threshold), 0).astype(x.dtype)
 
@@ -100,7 +100,7 @@ def key_words(keys: Array) -> Array:
 
 
 @functools.partial(jax.jit, static_argnums=(1, 2, 3))
-def kept(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) -> Array:
+def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) -> Array:
     """Decide for each element of each row whether it is kept: bool `[B, *shape]`.
 
     One block of 64 bits decides for four elements, a quarter of the axis apart, so that

@@ -52,7 +52,9 @@ class Embedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
         table = self.table[...]
-        return _lookup(table, ids, Split.of(table, len(ids), jnp.dtype(self.dtype)))
+        return _lookup(
+            table, ids, Split.for_table(table, len(ids), jnp.dtype(self.dtype))
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +82,7 @@ class Split:
     table_dtype: jnp.dtype
 
     @classmethod
-    def of(cls, table: Array, rows: int, dtype: jnp.dtype) -> Split:
+    def for_table(cls, table: Array, rows: int, dtype: jnp.dtype) -> Split:
         """Return how a lookup is split.
 
         Args:
@@ -135,18 +137,18 @@ class Split:
 def _lookup(table: Array, ids: Array, split: Split) -> Array:
     """Look up `[B, T]` in `[V, D]`: `[B, T, D]`."""
 
-    def here(table: Array, ids: Array) -> Array:
+    def look_up(table: Array, ids: Array) -> Array:
         if split.width is not None:
             table = table.astype(split.dtype)
             table = lax.all_gather(table, split.width, axis=1, tiled=True)
-        place, found = split.places(ids)
+        place, is_local = split.places(ids)
         vectors = table[place].astype(split.dtype)
         if split.entries is None:
             return vectors
         # One device has each vector, the others have zeros: exact in any type.
-        return lax.psum(jnp.where(found[..., None], vectors, 0), split.entries)
+        return lax.psum(jnp.where(is_local[..., None], vectors, 0), split.entries)
 
-    return split.over(here, ("table", "rows"), "rows")(table, ids)
+    return split.over(look_up, ("table", "rows"), "rows")(table, ids)
 
 
 def _lookup_fwd(table: Array, ids: Array, split: Split) -> tuple[Array, Array]:
@@ -156,9 +158,9 @@ def _lookup_fwd(table: Array, ids: Array, split: Split) -> tuple[Array, Array]:
 def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None]:
     at_least_float32 = jnp.promote_types(split.dtype, jnp.float32)
 
-    def here(ids: Array, cotangent: Array) -> Array:
-        place, found = split.places(ids)
-        added = jnp.where(found[..., None], cotangent, 0).astype(at_least_float32)
+    def add_up(ids: Array, cotangent: Array) -> Array:
+        place, is_local = split.places(ids)
+        added = jnp.where(is_local[..., None], cotangent, 0).astype(at_least_float32)
         zeros = jnp.zeros((split.entries_here, split.shape[1]), at_least_float32)
         sums = zeros.at[place].add(added)
         if split.axes:  # sent in that type
@@ -168,7 +170,7 @@ def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None
         others = tuple(name for name in split.rows if name != split.width)
         return lax.psum(sums, others).astype(split.table_dtype)
 
-    return split.over(here, ("rows", "rows"), "table")(ids, cotangent), None
+    return split.over(add_up, ("rows", "rows"), "table")(ids, cotangent), None
 
 
 _lookup.defvjp(_lookup_fwd, _lookup_bwd)

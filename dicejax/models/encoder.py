@@ -155,13 +155,13 @@ class EncoderConfig(abc.ABC):
 
 def encoder_configs() -> dict[str, type[EncoderConfig]]:
     """Return the encoder configurations by `model_type`."""
-    found: dict[str, type[EncoderConfig]] = {}
+    configs: dict[str, type[EncoderConfig]] = {}
     classes = EncoderConfig.__subclasses__()
     while classes:
         cls = classes.pop(0)
-        found |= dict.fromkeys(cls.__dict__.get("model_types", ()), cls)
+        configs |= dict.fromkeys(cls.__dict__.get("model_types", ()), cls)
         classes += cls.__subclasses__()
-    return found
+    return configs
 
 
 class Encoder(nnx.Module):

@@ -93,14 +93,14 @@ def project_all(
     width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)
     flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
-    found = []
+    outputs = []
     for number, product in enumerate(_products(rows, flat, _over_tensor())):
         bias = None if biases is None else biases[number]
         if bias is not None:
             product = product + bias.reshape(-1)  # in float32
         product = checkpoint_name(product.astype(dtype), PRODUCT)
-        found.append(product.reshape(*x.shape[:-1], *kernels[number].shape[1:]))
-    return found
+        outputs.append(product.reshape(*x.shape[:-1], *kernels[number].shape[1:]))
+    return outputs
 
 
 def matmul(x: Array, w: Array) -> Array:

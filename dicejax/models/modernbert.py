@@ -97,16 +97,16 @@ class ModernBertConfig(EncoderConfig):
             self._take_layer_types()
 
     def _take_layer_types(self) -> None:
-        given = self.layer_types
-        fits = isinstance(given, list | tuple) and len(given) == self.depth
-        if not fits or any(kind not in (FULL, WINDOW) for kind in given):
+        types = self.layer_types
+        fits = isinstance(types, list | tuple) and len(types) == self.depth
+        if not fits or any(kind not in (FULL, WINDOW) for kind in types):
             raise ValueError(
-                f"layer_types is {shown(given)}; want {self.depth} times {FULL!r} or "
+                f"layer_types is {shown(types)}; want {self.depth} times {FULL!r} or "
                 f"{WINDOW!r}"
             )
         # One spelling for one architecture.
-        regular = tuple(given) == self._regular
-        object.__setattr__(self, "layer_types", None if regular else tuple(given))
+        regular = tuple(types) == self._regular
+        object.__setattr__(self, "layer_types", None if regular else tuple(types))
 
     @property
     def _regular(self) -> tuple[str, ...]:
@@ -117,26 +117,26 @@ class ModernBertConfig(EncoderConfig):
     def fields_of(cls, content: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that a `config.json` sets, in either spelling."""
         fields = super().fields_of(content)
-        given = content.get("rope_parameters") or {}
+        parameters = content.get("rope_parameters") or {}
         if content.get("rope_scaling") is not None:
             raise ValueError(
                 f"rope_scaling is {shown(content['rope_scaling'])}; supported: null"
             )
-        if not isinstance(given, Mapping):
-            raise ValueError(f"rope_parameters is {shown(given)}; want an object")
+        if not isinstance(parameters, Mapping):
+            raise ValueError(f"rope_parameters is {shown(parameters)}; want an object")
         for kind, name in ((FULL, "global"), (WINDOW, "local")):
-            own = given.get(kind) or {}
-            plain = isinstance(own, Mapping) and not own.keys() - {
+            rope = parameters.get(kind) or {}
+            plain = isinstance(rope, Mapping) and not rope.keys() - {
                 "rope_type",
                 "rope_theta",
             }
-            if not plain or own.get("rope_type", "default") != "default":
+            if not plain or rope.get("rope_type", "default") != "default":
                 raise ValueError(
-                    f"rope_parameters has {shown(own)} for {kind}; supported: "
+                    f"rope_parameters has {shown(rope)} for {kind}; supported: "
                     "rope_type 'default' with a rope_theta"
                 )
-            if "rope_theta" in own:
-                fields[f"{name}_rope_theta"] = own["rope_theta"]
+            if "rope_theta" in rope:
+                fields[f"{name}_rope_theta"] = rope["rope_theta"]
         return fields
 
     @property
@@ -197,8 +197,8 @@ class ModernBertConfig(EncoderConfig):
         """Return a copy with other rates of dropout; None keeps the present one."""
         names = ("embedding_dropout", "mlp_dropout", "classifier_dropout")
         rates = {**dict.fromkeys(names, hidden), "attention_dropout": attention}
-        given = {name: rate for name, rate in rates.items() if rate is not None}
-        return dataclasses.replace(self, **given)
+        changes = {name: rate for name, rate in rates.items() if rate is not None}
+        return dataclasses.replace(self, **changes)
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> ModernBert:
         """Make the module with initial parameters."""
@@ -299,19 +299,21 @@ class ModernBertLayer(nnx.Module):
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
         block = block_of(window)
-        given = {"dropout_rate": self.config.attention_dropout, "rng": rng}
-        within_row = functools.partial(attend, segment_ids=context.segment_ids, **given)
+        options = {"dropout_rate": self.config.attention_dropout, "rng": rng}
+        within_row = functools.partial(
+            attend, segment_ids=context.segment_ids, **options
+        )
         if length <= window + 1:
             return within_row(query, key, value)
         if length < BLOCKS_FROM * block:
             mask = segment_mask(context.segment_ids) & (full | within(window, length))
-            return attend(query, key, value, mask, **given)
+            return attend(query, key, value, mask, **options)
         near = functools.partial(
             attend_near,
             segment_ids=context.segment_ids,
             window=window,
             block=block,
-            **given,
+            **options,
         )
 
         # Stored, scores of all pairs would take room in windowed layers as well.
@@ -348,7 +350,7 @@ class ModernBertContext:
     sin: Array
 
     @classmethod
-    def of(
+    def for_batch(
         cls, segment_ids: Array, position_ids: Array, config: ModernBertConfig
     ) -> ModernBertContext:
         """Compute the angles, position times `theta^(-2 i / H)`, in float32."""
@@ -418,7 +420,7 @@ class ModernBert(Encoder):
         config = self.config
         depth = config.depth
         keys = None if rng is None else rng.split(depth + 1)
-        context = ModernBertContext.of(segment_ids, position_ids, config)
+        context = ModernBertContext.for_batch(segment_ids, position_ids, config)
         graph, norms = self._norms()
 
         def step(layer: ModernBertLayer, x: Array, part: Any) -> Array:
@@ -441,8 +443,8 @@ class ModernBert(Encoder):
     def _norms(self) -> tuple[nnx.GraphDef, Any]:
         """Return the norms in front of attention, the first layer's never used."""
         graph, unused = nnx.split(self.config.norm(dtype=self.dtype))
-        one = jax.tree.map(lambda x: x[None], unused)
+        first = jax.tree.map(lambda x: x[None], unused)
         if self.attention_norms is None:
-            return graph, one
+            return graph, first
         _, others = nnx.split(self.attention_norms)
-        return graph, jax.tree.map(lambda a, b: jnp.concatenate([a, b]), one, others)
+        return graph, jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, others)

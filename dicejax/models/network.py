@@ -79,8 +79,8 @@ class Network:
         # Not `_skeleton`, which makes the constants among the parameters.
         shapes = jax.eval_shape(self.init, jax.random.key(0))
         needed = 4 * sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-        devices = [one.memory_stats() or {} for one in jax.local_devices()]
-        on_devices = sum(one.get("bytes_limit", 0) for one in devices)
+        devices = [device.memory_stats() or {} for device in jax.local_devices()]
+        on_devices = sum(device.get("bytes_limit", 0) for device in devices)
         on_host = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         most = jax.process_count() * max(on_host, on_devices)
         if needed > most:
@@ -154,8 +154,8 @@ class _Module(nnx.Module):
         hidden, _ = self.encode(batch, keys[0])
         logits: dict[str, Array] = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):
-            found = self.heads[name](hidden, batch, key)
-            logits |= found if isinstance(found, dict) else {name: found}
+            output = self.heads[name](hidden, batch, key)
+            logits |= output if isinstance(output, dict) else {name: output}
         return logits
 
 

@@ -94,7 +94,7 @@ def _fits(value: Any, kind: Any) -> bool:
     base, *ranges = typing.get_args(kind) or (kind,)
     if type(value) is not base and (type(value), base) != (int, float):
         return False
-    return all(value in one for one in ranges if isinstance(one, Between))
+    return all(value in limit for limit in ranges if isinstance(limit, Between))
 
 
 def _described(kinds: tuple[Any, ...]) -> str:
@@ -104,7 +104,7 @@ def _described(kinds: tuple[Any, ...]) -> str:
     names = []
     for kind in kinds:
         base, *ranges = typing.get_args(kind) or (kind,)
-        within = [str(one) for one in ranges if isinstance(one, Between)]
+        within = [str(limit) for limit in ranges if isinstance(limit, Between)]
         names.append(" ".join([_NAMES.get(base, repr(base)), *within]))
     return f"want {' or '.join(names)}"
 

@@ -108,13 +108,13 @@ class XLNetConfig(EncoderConfig):
         Raises:
           ValueError: the two rates differ.
         """
-        given = {rate for rate in (hidden, attention) if rate is not None}
-        if len(given) > 1:
+        rates = {rate for rate in (hidden, attention) if rate is not None}
+        if len(rates) > 1:
             raise ValueError(
                 f"hidden_dropout_prob is {hidden}, attention_probs_dropout_prob "
                 f"{attention}; XLNet has one rate for both"
             )
-        return dataclasses.replace(self, dropout=given.pop()) if given else self
+        return dataclasses.replace(self, dropout=rates.pop()) if rates else self
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
@@ -148,16 +148,16 @@ class XLNetLayer(nnx.Module):
         def parameter(*shape: int) -> nnx.Param:
             return nnx.Param(normal(rngs.params(), shape, scale))
 
-        own = width // heads
-        self.query = parameter(width, heads, own)
-        self.key = parameter(width, heads, own)
-        self.value = parameter(width, heads, own)
-        self.position_key = parameter(width, heads, own)
-        self.attention_output = parameter(width, heads, own)
-        self.segment_key = parameter(2, heads, own)
-        self.content_bias = parameter(heads, own)
-        self.position_bias = parameter(heads, own)
-        self.segment_bias = parameter(heads, own)
+        head_width = width // heads
+        self.query = parameter(width, heads, head_width)
+        self.key = parameter(width, heads, head_width)
+        self.value = parameter(width, heads, head_width)
+        self.position_key = parameter(width, heads, head_width)
+        self.attention_output = parameter(width, heads, head_width)
+        self.segment_key = parameter(2, heads, head_width)
+        self.content_bias = parameter(heads, head_width)
+        self.position_bias = parameter(heads, head_width)
+        self.segment_bias = parameter(heads, head_width)
         self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.intermediate = Dense(
             width, config.d_inner, dtype=dtype, scale=scale, rngs=rngs

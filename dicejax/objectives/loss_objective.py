@@ -64,9 +64,9 @@ class LossObjective(Objective):
         declared, several = self.declaration, is_multi_label(logits, labels)
         takes = declared.takes
         settings = {
-            one.name: getattr(self, one.name)
-            for one in dataclasses.fields(self)
-            if one.name in takes
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if field.name in takes
         }
         settings |= layout
         if "class_counts" in takes:
@@ -134,8 +134,8 @@ class LossObjective(Objective):
                 " none of: its labels are positions"
             )
         counts = np.maximum(class_counts[name], 1)
-        found: dict[str, Any] = {"class_counts": tuple(map(float, counts.ravel()))}
-        return dataclasses.replace(self, **found)
+        changes: dict[str, Any] = {"class_counts": tuple(map(float, counts.ravel()))}
+        return dataclasses.replace(self, **changes)
 
     @property
     def _wants_counts(self) -> bool:
@@ -146,21 +146,21 @@ class LossObjective(Objective):
         """Return the counts that the loss takes: `[C]`, or `[C, 2]` if multi-label."""
         if not self._wants_counts:
             return None
-        given = vars(self)["class_counts"]
-        if not given:
+        class_counts = vars(self)["class_counts"]
+        if not class_counts:
             raise ValueError(
                 "class_counts is empty: call `with_class_counts` with those of the "
                 "training data"
             )
         classes, several = logits.shape[-1], is_multi_label(logits, labels)
         shape = (classes, 2) if several else (classes,)
-        if len(given) != math.prod(shape):
+        if len(class_counts) != math.prod(shape):
             form = " in the multi-label form" if several else ""
             raise ValueError(
-                f"class_counts has {len(given)} numbers but {classes} "
+                f"class_counts has {len(class_counts)} numbers but {classes} "
                 f"classes{form} want {math.prod(shape)}"
             )
-        counts = jnp.stack([jnp.asarray(one, float) for one in given])
+        counts = jnp.stack([jnp.asarray(count, float) for count in class_counts])
         counts = counts.reshape(shape)
         if self.declaration.multi_label and not several:
             others = jnp.maximum(jnp.sum(counts) - counts, 0.5)  # if there is one class
@@ -175,8 +175,8 @@ def _of_each_class(
     counts = settings.pop("class_counts", None)
 
     def binary(logits: Array, labels: Array, counts: Array | None) -> Array:
-        own = {} if counts is None else {"class_counts": counts}
-        return function(logits, labels, class_axis=None, **settings, **own)
+        counted = {} if counts is None else {"class_counts": counts}
+        return function(logits, labels, class_axis=None, **settings, **counted)
 
     return jax.vmap(binary, (-1, -1, 0), -1)(logits, labels, counts)
 

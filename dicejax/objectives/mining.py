@@ -69,12 +69,12 @@ class Mined(Combination):
     ) -> tuple[Array, State]:
         """Return the loss of what stays of a batch, and the state of the objective."""
         read = {leaf.output for leaf in self.terms()}
-        kept = {
+        masked = {
             name: self.mined(logits, targets[name])
             for name, logits in outputs.items()
             if name in read or None in read
         }
-        return super().__call__(outputs, {**targets, **kept}, state, progress)
+        return super().__call__(outputs, {**targets, **masked}, state, progress)
 
     def mined(self, logits: Array, labels: Array) -> Array:
         """Return labels of one output with the unchosen negatives masked.
@@ -84,14 +84,14 @@ class Mined(Combination):
         """
         several = labels.ndim == logits.ndim
         negative = 0 if several else self.negative_class
-        kept = hard_negative_mask(
+        mask = hard_negative_mask(
             cross_entropy(logits, labels, multi_label=several),
             labels != negative,
             where=labels != MASKED_LABEL,
             negatives_per_positive=self.negatives_per_positive,
             minimum=self.minimum,
         )
-        return jnp.where(kept, labels, MASKED_LABEL)
+        return jnp.where(mask, labels, MASKED_LABEL)
 
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the objective with the class counts of its outputs.

@@ -58,16 +58,16 @@ def is_loss(name: str, objective: Objective) -> bool:
     >>> is_loss("dl", Dice(squared=True))
     False
     """
-    wanted = by_short_name()[name]()
-    if not isinstance(wanted, LossObjective) or not isinstance(
+    expected = by_short_name()[name]()
+    if not isinstance(expected, LossObjective) or not isinstance(
         objective, LossObjective
     ):
         return False
-    if objective.declaration is not wanted.declaration:
+    if objective.declaration is not expected.declaration:
         return False
     return all(
-        getattr(objective, field.name) == getattr(wanted, field.name)
-        for field in dataclasses.fields(wanted)
+        getattr(objective, field.name) == getattr(expected, field.name)
+        for field in dataclasses.fields(expected)
         if field.name not in ("output", "class_counts")
-        and not isinstance(getattr(wanted, field.name), float)
+        and not isinstance(getattr(expected, field.name), float)
     )

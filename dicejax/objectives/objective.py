@@ -36,11 +36,11 @@ def objective(cls: _Class) -> _Class:
     cls.__annotations__ = inspect.get_annotations(cls, eval_str=True)
     dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     fields = dataclasses.fields(cls)
-    traced = {one.name for one in fields if _is_traced(one.type)}
+    traced = {field.name for field in fields if _is_traced(field.type)}
     jax.tree_util.register_dataclass(
         cls,
-        data_fields=[one.name for one in fields if one.name in traced],
-        meta_fields=[one.name for one in fields if one.name not in traced],
+        data_fields=[field.name for field in fields if field.name in traced],
+        meta_fields=[field.name for field in fields if field.name not in traced],
     )
     CLASSES[cls.__name__] = cls
     return cls
@@ -287,8 +287,8 @@ def _check_known(name: str, outputs: Sequence[str]) -> None:
         return
     close = difflib.get_close_matches(name, outputs, 1)
     hint = f"; did you mean {close[0]!r}?" if close else ""
-    known = ", ".join(map(repr, outputs))
-    raise ValueError(f"output {name!r} is none of the task's: {known}{hint}")
+    choices = ", ".join(map(repr, outputs))
+    raise ValueError(f"output {name!r} is none of the task's: {choices}{hint}")
 
 
 @objective
@@ -302,18 +302,22 @@ class Combination(Objective):
     @property
     def members(self) -> tuple[Objective, ...]:
         """The objectives among the fields."""
-        return tuple(one for one in self._flat()[0] if isinstance(one, Objective))
+        return tuple(
+            member for member in self._flat()[0] if isinstance(member, Objective)
+        )
 
     def with_members(self, members: Iterable[Objective]) -> Objective:
         """Return the combination with other members."""
         leaves, structure = self._flat()
         left = iter(members)
-        changed = [next(left) if isinstance(one, Objective) else one for one in leaves]
+        changed = [
+            next(left) if isinstance(leaf, Objective) else leaf for leaf in leaves
+        ]
         return jax.tree.unflatten(structure, changed)
 
     def _flat(self) -> tuple[list[Any], Any]:
-        def is_member(one: Any) -> bool:
-            return isinstance(one, Objective) and one is not self
+        def is_member(member: Any) -> bool:
+            return isinstance(member, Objective) and member is not self
 
         return jax.tree.flatten(self, is_leaf=is_member)
 
@@ -330,8 +334,8 @@ class Combination(Objective):
     ) -> tuple[Array, State]:
         """Return the loss of a batch, and the states of the members."""
         results = [
-            member(outputs, targets, one, progress)
-            for member, one in zip(
+            member(outputs, targets, of_member, progress)
+            for member, of_member in zip(
                 self.members, state or self.initial_state(), strict=True
             )
         ]
@@ -356,8 +360,8 @@ class Combination(Objective):
     ) -> Array:
         """Return the combination of the members' contributions."""
         values = [
-            member.contribution(outputs, targets, one, progress)
-            for member, one in zip(self.members, whole, strict=True)
+            member.contribution(outputs, targets, counts, progress)
+            for member, counts in zip(self.members, whole, strict=True)
         ]
         return self.combined(values, progress)
 
@@ -368,7 +372,7 @@ class Combination(Objective):
     def with_class_counts(self, class_counts: Mapping[str, np.ndarray]) -> Objective:
         """Return the combination with the members' class counts."""
         return self.with_members(
-            one.with_class_counts(class_counts) for one in self.members
+            member.with_class_counts(class_counts) for member in self.members
         )
 
     def bind_classes(
@@ -376,7 +380,7 @@ class Combination(Objective):
     ) -> Objective:
         """Return the combination with the members' classes as numbers."""
         return self.with_members(
-            one.bind_classes(names, negative) for one in self.members
+            member.bind_classes(names, negative) for member in self.members
         )
 
     def terms(self) -> tuple[Objective, ...]:
@@ -388,7 +392,7 @@ class Combination(Objective):
     ) -> Objective:
         """Return the combination with the members' outputs filled in."""
         return self.with_members(
-            one.bind_outputs(outputs, weights) for one in self.members
+            member.bind_outputs(outputs, weights) for member in self.members
         )
 
 

@@ -34,8 +34,8 @@ _EACH = {"over": "element", "classes": ("positive",)}
 _PUBLISHED = {"over": "published", "classes": ("published",), "reduce": "sum"}
 
 PRESETS = {
-    one.name: one
-    for one in (
+    preset.name: preset
+    for preset in (
         Preset(
             "wce",
             "WeightedCrossEntropy",
@@ -98,7 +98,7 @@ PRESETS = {
 
 def of_loss(short_name: str) -> list[Preset]:
     """Return the presets of a loss."""
-    return [one for one in PRESETS.values() if one.loss == short_name]
+    return [preset for preset in PRESETS.values() if preset.loss == short_name]
 
 
 def sentence(short_name: str) -> str:
@@ -108,8 +108,8 @@ def sentence(short_name: str) -> str:
     'None of the paper at its defaults; see the presets dl, dl-set.'
     """
     presets = of_loss(short_name)
-    same = [one.name for one in presets if not one.settings]
+    same = [preset.name for preset in presets if not preset.settings]
     if same:
         return f"The preset {same[0]} ({PRESETS[same[0]].source}) at its defaults."
-    names = ", ".join(one.name for one in presets)
+    names = ", ".join(preset.name for preset in presets)
     return names and f"None of the paper at its defaults; see the presets {names}."

@@ -60,9 +60,9 @@ class SetObjective(LossObjective):
         elif self.over < 1:
             raise ValueError(f"over is {self.over} but a set has 1 row or more")
         check_choice("reduce", self.reduce, get_args(Reduction))
-        given: Any = self.classes
-        given = given.split(",") if isinstance(given, str) else given
-        object.__setattr__(self, "classes", tuple(map(str, given)))
+        classes: Any = self.classes
+        classes = classes.split(",") if isinstance(classes, str) else classes
+        object.__setattr__(self, "classes", tuple(map(str, classes)))
         if not all(self.classes or [""]):
             raise ValueError("classes has an empty name; want all, positive or names")
 
@@ -105,24 +105,28 @@ class SetObjective(LossObjective):
         if self.classes in (("all",), ("published",)):
             return self
         output = self._one_of(names)
-        known = list(names[output])
+        class_names = list(names[output])
         if self.classes == ("positive",):
-            has_negative = output in negative or not known
+            has_negative = output in negative or not class_names
             return self if has_negative else dataclasses.replace(self, classes=("all",))
-        found: set[int] = set()
-        for one in self.classes:
-            numbers = [known.index(one)] if one in known else []
-            numbers = numbers or _of_type(one, known)
-            if not numbers and one.isdecimal() and int(one) < (len(known) or np.inf):
-                numbers = [int(one)]
+        selected: set[int] = set()
+        for name in self.classes:
+            numbers = [class_names.index(name)] if name in class_names else []
+            numbers = numbers or _of_type(name, class_names)
+            if (
+                not numbers
+                and name.isdecimal()
+                and int(name) < (len(class_names) or np.inf)
+            ):
+                numbers = [int(name)]
             if not numbers:
                 raise ValueError(
-                    f"classes has {one!r}, which output {output!r} has not: "
-                    f"{', '.join(known) or 'its classes have no names'}"
-                    f"{hint(one, known)}"
+                    f"classes has {name!r}, which output {output!r} has not: "
+                    f"{', '.join(class_names) or 'its classes have no names'}"
+                    f"{hint(name, class_names)}"
                 )
-            found.update(numbers)
-        numbered = tuple(map(str, sorted(found)))
+            selected.update(numbers)
+        numbered = tuple(map(str, sorted(selected)))
         return dataclasses.replace(self, classes=numbered)
 
     def _as_published(self, logits: Array, labels: Array) -> SetObjective:
@@ -143,12 +147,12 @@ class SetObjective(LossObjective):
         if self.classes == ("positive",):
             whole = is_multi_label(logits, labels) or classes == 1
             return None if whole else np.arange(1, classes)
-        for one in self.classes:
-            if not one.isdecimal():
-                raise ValueError(f"classes has {one!r}: names want `bind_classes`")
-            if int(one) >= classes:
-                raise ValueError(f"classes has {one} but there are {classes} classes")
-        return np.array([int(one) for one in self.classes])
+        for name in self.classes:
+            if not name.isdecimal():
+                raise ValueError(f"classes has {name!r}: names want `bind_classes`")
+            if int(name) >= classes:
+                raise ValueError(f"classes has {name} but there are {classes} classes")
+        return np.array([int(name) for name in self.classes])
 
     def _of_classes(self, logits: Array, labels: Array) -> tuple[Array, Array]:
         """Return logits and labels of the classes that count.
@@ -158,12 +162,12 @@ class SetObjective(LossObjective):
         numbers = self._numbers(logits, labels)
         if numbers is None:
             return logits, labels
-        said, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
+        setting, takes = f"classes is {','.join(self.classes)}", self.declaration.takes
         for name in _OF_ONE_CLASS:
             if getattr(self, name, None) is not None:
-                raise ValueError(f"{said}, but {name} names a class too; want all")
+                raise ValueError(f"{setting}, but {name} names a class too; want all")
         if not (self.declaration.multi_label or "multi_label" in takes):
-            raise ValueError(f"{said}, but it is defined for all classes only")
+            raise ValueError(f"{setting}, but it is defined for all classes only")
         softmax = not is_multi_label(logits, labels)
         if softmax and not self.declaration.multi_label:
             log_p, log_q = log_probabilities(prepare(logits, labels, None, -1))

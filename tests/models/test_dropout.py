@@ -7,7 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.models.dropout import DropoutKeys, dropout, keep_below, kept, key_words
+from dicejax.models.dropout import (
+    DropoutKeys,
+    dropout,
+    keep_below,
+    keep_mask,
+    key_words,
+)
 
 KEYS = jax.random.split(jax.random.key(5), 3)
 
@@ -45,7 +51,7 @@ def decided(key, shape, axis, place):
 )
 def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis):
     threshold = 40_000
-    found = np.asarray(kept(KEYS, threshold, shape, axis))
+    found = np.asarray(keep_mask(KEYS, threshold, shape, axis))
     for row, key in enumerate(np.asarray(key_words(KEYS)).tolist()):
         for place in np.ndindex(*shape):
             wanted = decided(key, shape, axis, place) < threshold
@@ -73,7 +79,7 @@ def test_the_scale_is_that_of_the_exact_rate(rate):
 def test_decisions_are_independent_of_those_nearby():
     # The four quarters of an axis share a block; neighbours have neighbouring counters.
     shape = (4, 64, 64)
-    dropped = np.asarray(kept(KEYS, 2**15, shape, 2), float) - 0.5
+    dropped = np.asarray(keep_mask(KEYS, 2**15, shape, 2), float) - 0.5
     error = 0.25 / np.sqrt(dropped.size)
     assert abs(dropped.mean()) < 5 * 0.5 / np.sqrt(dropped.size)
     shifts = [(0, 0, 0, by) for by in (1, 2, 16, 32, 48)]
@@ -85,7 +91,7 @@ def test_decisions_are_independent_of_those_nearby():
 
 def test_bits_are_uniform():
     # Shares below 15 thresholds, of 1,600 blocks each in four quarters.
-    drawn = np.stack([kept(KEYS, 4096 * n, (400, 4, 4), 0) for n in range(1, 16)])
+    drawn = np.stack([keep_mask(KEYS, 4096 * n, (400, 4, 4), 0) for n in range(1, 16)])
     share = drawn.reshape(15, 3, 4, -1).mean(-1)
     wanted = np.arange(1, 16)[:, None, None] / 16
     error = np.sqrt(wanted * (1 - wanted) / 1600)

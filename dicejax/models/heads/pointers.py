@@ -254,8 +254,8 @@ def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
         )
     labels = batch["start"]
     if labels.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"labels 'start' have shape {labels.shape}; want {wanted}")
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"labels 'start' have shape {labels.shape}; want {expected}")
     return labels
 
 

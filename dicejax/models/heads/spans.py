@@ -119,8 +119,8 @@ def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
     log_probabilities = jax.nn.log_softmax(logits, axis=-1)
     if logits.ndim == 2:
         return log_probabilities
-    own = jnp.maximum(segment_ids - 1, 0)[:, None]
-    return jnp.take_along_axis(log_probabilities, own, axis=1)[:, 0]
+    segments = jnp.maximum(segment_ids - 1, 0)[:, None]
+    return jnp.take_along_axis(log_probabilities, segments, axis=1)[:, 0]
 
 
 def over_positions(logits: Array, batch: Mapping[str, Array]) -> Array:

@@ -132,8 +132,8 @@ class Family:
         """Return the PyTorch class with this head, or None."""
         if isinstance(head, StartEndHead) and head.classes != 1:
             return None
-        found = self.heads.get(type(head))
-        return None if found is None else self.classes + found[1]
+        entry = self.heads.get(type(head))
+        return None if entry is None else self.classes + entry[1]
 
 
 def _family(
@@ -257,8 +257,8 @@ def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Ten
     for theirs, place in names.items():
         *above, last = place.split("/")
         shared = last.split("+")
-        for part, own in enumerate(shared):
-            path = (*above, own)
+        for part, name in enumerate(shared):
+            path = (*above, name)
             for tensor in _of_place(theirs, path, _at(params, path)):
                 size = (tensor.shape[0] * len(shared), *tensor.shape[1:])
                 yield dataclasses.replace(
@@ -266,13 +266,13 @@ def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Ten
                 )
 
 
-def _of_place(theirs: str, path: tuple[str, ...], found: Any) -> Iterator[Tensor]:
-    if found is None:
+def _of_place(theirs: str, path: tuple[str, ...], subtree: Any) -> Iterator[Tensor]:
+    if subtree is None:
         return
-    if not isinstance(found, Mapping):
-        yield from _spread(theirs, path, found.shape)
+    if not isinstance(subtree, Mapping):
+        yield from _spread(theirs, path, subtree.shape)
         return
-    for ours, array in found.items():
+    for ours, array in subtree.items():
         suffix = ".bias" if ours == "bias" else ".weight"
         yield from _spread(theirs + suffix, (*path, ours), array.shape)
 
@@ -281,13 +281,13 @@ def _spread(
     name: str, path: tuple[str, ...], shape: tuple[int, ...]
 ) -> Iterator[Tensor]:
     stacked = "{" in name
-    own = shape[1:] if stacked else shape
-    own = own[::-1] if path[-1] == "kernel" else own
+    layer_shape = shape[1:] if stacked else shape
+    layer_shape = layer_shape[::-1] if path[-1] == "kernel" else layer_shape
     if not stacked:
-        yield Tensor(name, own, path)
+        yield Tensor(name, layer_shape, path)
         return
     for layer in range(shape[0]):
-        yield Tensor(name.format(n=layer, next=layer + 1), own, path, layer)
+        yield Tensor(name.format(n=layer, next=layer + 1), layer_shape, path, layer)
 
 
 def _at(params: Any, path: tuple[str, ...]) -> Any:

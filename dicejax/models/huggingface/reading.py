@@ -67,7 +67,7 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
     from huggingface_hub import snapshot_download
 
     try:
-        found = snapshot_download(
+        folder = snapshot_download(
             path,
             revision=revision,
             allow_patterns=["*.json", "*.safetensors", "*.txt", "*.model"],
@@ -79,7 +79,7 @@ def locate(path: str, revision: str | None = None, *, fetch: bool = True) -> Pat
             f"({type(error).__name__}: {first_line(error)}); check the name or the "
             "network"
         ) from error
-    return Path(found)
+    return Path(folder)
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -126,20 +126,20 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
       InputError: there is no file, only pickle, or one that cannot be read; or two
         tensors have one name.
     """
-    found: dict[str, _Stored] = {}
+    stored: dict[str, _Stored] = {}
     for file in _weight_files(folder):
         with _opened(file) as content:
             for name in content.keys():  # noqa: SIM118 - not a mapping
                 part = content.get_slice(name)
                 shape = tuple(part.get_shape())
-                one = _Stored(file, name, part.get_dtype(), shape)
-                other = found.setdefault(_canonical(name, prefix), one)
-                if other is not one:
+                tensor = _Stored(file, name, part.get_dtype(), shape)
+                other = stored.setdefault(_canonical(name, prefix), tensor)
+                if other is not tensor:
                     raise InputError(
                         f"{file}: tensor {name} is {other.name} of {other.file.name} "
                         "again; remove one of them"
                     )
-    return found
+    return stored
 
 
 def _read(stored: Iterable[_Stored]) -> dict[_Stored, np.ndarray]:
@@ -147,12 +147,12 @@ def _read(stored: Iterable[_Stored]) -> dict[_Stored, np.ndarray]:
     # By way of jax, since NumPy itself has no bfloat16; not to an accelerator.
     host = jax.local_devices(backend="cpu")[0]
     values = {}
-    by_file = sorted(stored, key=lambda one: (one.file, one.name))
-    for file, group in itertools.groupby(by_file, key=lambda one: one.file):
+    by_file = sorted(stored, key=lambda tensor: (tensor.file, tensor.name))
+    for file, group in itertools.groupby(by_file, key=lambda tensor: tensor.file):
         with _opened(file) as content, jax.default_device(host):
-            for one in group:
-                array = content.get_tensor(one.name)
-                values[one] = np.asarray(array, np.float32)
+            for tensor in group:
+                array = content.get_tensor(tensor.name)
+                values[tensor] = np.asarray(array, np.float32)
     return values
 
 
@@ -262,46 +262,46 @@ def read_weights(
     """
     family = family_of(network.encoder)
     network.check_memory(str(folder / CONFIG))
-    found = _stored(folder, family.prefix)
-    if network.encoder.depth > len(found):  # before the names of all are listed
+    stored = _stored(folder, family.prefix)
+    if network.encoder.depth > len(stored):  # before the names of all are listed
         raise InputError(
             f"{folder}: config.json wants {network.encoder.depth} layers, but the "
-            f"weights are {len(found)} tensors; take both from one model"
+            f"weights are {len(stored)} tensors; take both from one model"
         )
     shapes = jax.eval_shape(network.init, jax.random.key(0))
-    wanted = list(tensors(family.encoder, shapes["encoder"]))
+    encoder = list(tensors(family.encoder, shapes["encoder"]))
     heads = {
         name: list(tensors(family.heads[type(head)][0], shapes["heads"][name]))
         for name, head in network.heads
         if family.task_class(head) is not None
     }
     of_heads = {tensor.name for every in heads.values() for tensor in every}
-    known = {tensor.name for tensor in wanted} | of_heads
-    problems = list(dict.fromkeys(_misfits(wanted, found))) + [
-        f"unexpected {name} {one.shape}"
-        for name, one in found.items()
-        if name not in known and not UNUSED.search(name)
+    expected = {tensor.name for tensor in encoder} | of_heads
+    problems = list(dict.fromkeys(_misfits(encoder, stored))) + [
+        f"unexpected {name} {tensor.shape}"
+        for name, tensor in stored.items()
+        if name not in expected and not UNUSED.search(name)
     ]
     problems += [
-        f"{name} holds {found[name].kind}, want one of {', '.join(_FLOATS)}"
-        for name in known & found.keys()
-        if found[name].kind not in _FLOATS
+        f"{name} holds {stored[name].kind}, want one of {', '.join(_FLOATS)}"
+        for name in expected & stored.keys()
+        if stored[name].kind not in _FLOATS
     ]
     if problems:
         listed = "; ".join(sorted(problems)[:_LISTED])
         more = f"; and {len(problems) - _LISTED} more" * (len(problems) > _LISTED)
         raise InputError(f"{folder}: weights do not fit config.json: {listed}{more}")
     fitting = {
-        name: every for name, every in heads.items() if not any(_misfits(every, found))
+        name: every for name, every in heads.items() if not any(_misfits(every, stored))
     }
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
-    chosen = [*wanted, *itertools.chain(*fitting.values())]
-    values = _read({found[tensor.name] for tensor in chosen})
-    arrays = {tensor.name: values[found[tensor.name]] for tensor in chosen}
+    chosen = [*encoder, *itertools.chain(*fitting.values())]
+    values = _read({stored[tensor.name] for tensor in chosen})
+    arrays = {tensor.name: values[stored[tensor.name]] for tensor in chosen}
     read = {name: _assemble(every, arrays) for name, every in fitting.items()}
     new = tuple(name for name, _ in network.heads if name not in fitting)
-    params = {"encoder": _assemble(wanted, arrays), "heads": read}
+    params = {"encoder": _assemble(encoder, arrays), "heads": read}
     return Weights(params, new, tuple(notes.values()))
 
 
@@ -321,44 +321,48 @@ def _other_meanings(
     family = family_of(network.encoder)
     notes = {}
     for name, head in heads:
-        found, own = "", family.task_class(head)
+        difference, task_class = "", family.task_class(head)
         other = family.task_classes & set(config.get("architectures") or ())
         # ModernBERT's heads have the same tensors whatever they are for.
-        if other and own not in other:
-            found = f"architectures names {', '.join(other)}, the task's is {own}"
+        if other and task_class not in other:
+            difference = (
+                f"architectures names {', '.join(other)}, the task's is {task_class}"
+            )
         elif not isinstance(head, SequenceHead | TokenHead):
             continue
         elif isinstance(head, SequenceHead) and problem not in (
             None,
             problem_type(head),
         ):
-            wanted = problem_type(head)
-            found = f"problem_type is {shown(problem)}, the task's is {wanted!r}"
+            expected = problem_type(head)
+            difference = f"problem_type is {shown(problem)}, the task's is {expected!r}"
         elif labels is not None and names not in (None, list(labels)):
             few = [", ".join(map(shown, some[:5])) for some in (names, labels)]
-            found = f"labels are {few[0]}, the data's in this order {few[1]}"
-        if found:
-            notes[name] = f"{file}: {found}: the head begins with random weights"
+            difference = f"labels are {few[0]}, the data's in this order {few[1]}"
+        if difference:
+            notes[name] = f"{file}: {difference}: the head begins with random weights"
     return notes
 
 
 def _label_names(config: Mapping[str, Any]) -> list[str] | None:
     """Return the labels of a configuration; None for none, or those of its default."""
-    given = config.get("id2label")
-    if not isinstance(given, dict):
+    id2label = config.get("id2label")
+    if not isinstance(id2label, dict):
         return None
-    names = [given.get(str(number)) for number in range(len(given))]
+    names = [id2label.get(str(number)) for number in range(len(id2label))]
     if None in names or names == [f"LABEL_{n}" for n in range(len(names))]:
         return None
     return [str(name) for name in names]
 
 
-def _misfits(wanted: Iterable[Tensor], found: Mapping[str, _Stored]) -> Iterator[str]:
-    for tensor in wanted:
-        if tensor.name not in found:
+def _misfits(
+    expected: Iterable[Tensor], stored: Mapping[str, _Stored]
+) -> Iterator[str]:
+    for tensor in expected:
+        if tensor.name not in stored:
             yield f"missing {tensor.name} {tensor.shape}"
-        elif found[tensor.name].shape != tensor.shape:
-            shape = found[tensor.name].shape
+        elif stored[tensor.name].shape != tensor.shape:
+            shape = stored[tensor.name].shape
             yield f"{tensor.name} is {shape}, config.json wants {tensor.shape}"
 
 
@@ -369,11 +373,11 @@ def _canonical(name: str, prefix: str) -> str:
     return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
 
 
-def _assemble(wanted: Iterable[Tensor], found: Mapping[str, np.ndarray]) -> Params:
+def _assemble(expected: Iterable[Tensor], arrays: Mapping[str, np.ndarray]) -> Params:
     """Put tensors in place: kernels transposed to [in, out], layers stacked."""
     layers: dict[tuple[str, ...], dict[int | None, np.ndarray]] = {}
-    for tensor in wanted:
-        array = tensor.from_checkpoint(np.asarray(found[tensor.name], np.float32))
+    for tensor in expected:
+        array = tensor.from_checkpoint(np.asarray(arrays[tensor.name], np.float32))
         layers.setdefault(tensor.path, {})[tensor.layer] = array
     params: Params = {}
     for path, parts in layers.items():

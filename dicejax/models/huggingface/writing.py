@@ -53,9 +53,9 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
         "clean_up_tokenization_spaces": False,
     }
     for role, names in _SPECIAL.items():
-        known = [n for n in names if tokenizer.token_to_id(n) is not None]
-        if known:
-            settings[role] = known[0]
+        present = [n for n in names if tokenizer.token_to_id(n) is not None]
+        if present:
+            settings[role] = present[0]
     # Version 4 takes silence for "no", whatever tokenizer.json says.
     prefixed = getattr(tokenizer.pre_tokenizer, "add_prefix_space", None)
     if prefixed is not None:
@@ -172,7 +172,7 @@ def checkpoint(
     parts = [(family.encoder, params["encoder"], prefix)]
     for name, head in network.heads:
         parts.append((family.heads[type(head)][0], params["heads"][name], ""))
-    found: dict[str, np.ndarray] = {}
+    weights: dict[str, np.ndarray] = {}
     for names, part, before in parts:
         arrays = _numpy(part)
         for tensor in tensors(names, arrays):
@@ -181,11 +181,11 @@ def checkpoint(
                 array = array[key]
             # BERT's pooler belongs to the encoder there, to the head here.
             is_theirs = family.pools and tensor.name.startswith("pooler.")
-            own = prefix if is_theirs else before
-            parts = [found[own + tensor.name]] if own + tensor.name in found else []
+            name = (prefix if is_theirs else before) + tensor.name
+            parts = [weights[name]] if name in weights else []
             parts.append(tensor.to_checkpoint(array))
-            found[own + tensor.name] = np.concatenate(parts)
-    return found
+            weights[name] = np.concatenate(parts)
+    return weights
 
 
 def _task_class(family: Family, network: Network) -> str:
