@@ -197,20 +197,20 @@ def starts(counts: Sequence[int]) -> np.ndarray:
     return sums
 
 
-def _check(found: np.ndarray, room: int, what: str) -> None:
-    if found.max(initial=0) > room:
-        row = int(found.argmax())
-        raise ValueError(f"row {row} has {found[row]} {what}, room is for {room}")
+def _check(sizes: np.ndarray, room: int, what: str) -> None:
+    if sizes.max(initial=0) > room:
+        row = int(sizes.argmax())
+        raise ValueError(f"row {row} has {sizes[row]} {what}, room is for {room}")
 
 
 def _in_line(
     examples: Sequence[Mapping[str, np.ndarray]], name: str, lengths: list[int]
 ) -> np.ndarray:
     arrays = [example[name] for example in examples]
-    found = [len(array) for array in arrays]
-    if found != lengths:
-        wanted, length = next(
-            pair for pair in zip(lengths, found, strict=True) if pair[0] != pair[1]
+    sizes = [len(array) for array in arrays]
+    if sizes != lengths:
+        expected, length = next(
+            pair for pair in zip(lengths, sizes, strict=True) if pair[0] != pair[1]
         )
-        raise ValueError(f"{name!r} has {length} numbers for {wanted} input_ids")
+        raise ValueError(f"{name!r} has {length} numbers for {expected} input_ids")
     return np.concatenate(arrays) if arrays else np.zeros(0, int)

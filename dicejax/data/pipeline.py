@@ -111,20 +111,20 @@ class Batches:
         plan, step = self._plan, range(len(self))[step]
         rows, bounds = plan.batch(step)
         # Empty rows at the end: one shape, one program.
-        here = (rows + ((),) * (self.rows - len(rows)))[start:stop]
+        selected = (rows + ((),) * (self.rows - len(rows)))[start:stop]
         width = int(plan.widths[step])
         arrays = fill(
-            [[self._examples[item] for item in row] for row in here],
+            [[self._examples[item] for item in row] for row in selected],
             width,
             self._layout,
             sequences=self.sequences,
-            like=None if any(here) else self._examples[0],
+            like=None if any(selected) else self._examples[0],
         )
         if plan.weights is not None:
             first, last = (bounds[min(row, len(rows))] for row in (start, stop))
             arrays |= _weight_arrays(
                 plan.weights[first:last],
-                [len(row) for row in here],
+                [len(row) for row in selected],
                 arrays["segment_ids"],
                 self.sequences,
             )

@@ -271,21 +271,21 @@ def _plan(
         if seed is not None:
             random = np.random.default_rng((seed, epoch))
             random.shuffle(order)
-        found = arrange(lengths[chosen[order]], random)
-        order = order[found.order]
+        epoch_rows = arrange(lengths[chosen[order]], random)
+        order = order[epoch_rows.order]
         items.append(chosen[order].astype(np.int32))
         if of_chosen is not None:
             weights.append(of_chosen[order].astype(np.float32))
-        arranged.append(found)
+        arranged.append(epoch_rows)
     if weights and len(weights) < epochs:
         raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
     return BatchPlan(
         lengths=lengths,
         items=_joined(items),
-        row_starts=starts(_joined([found.examples for found in arranged])),
-        batch_starts=starts(_joined([found.rows for found in arranged])),
-        epochs=np.repeat(np.arange(epochs), [len(found.rows) for found in arranged]),
-        widths=_joined([found.widths for found in arranged]),
+        row_starts=starts(_joined([part.examples for part in arranged])),
+        batch_starts=starts(_joined([part.rows for part in arranged])),
+        epochs=np.repeat(np.arange(epochs), [len(part.rows) for part in arranged]),
+        widths=_joined([part.widths for part in arranged]),
         rows=rows,
         weights=np.concatenate(weights) if weights else None,
     )

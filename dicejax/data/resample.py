@@ -137,16 +137,16 @@ class DownSampling(Sampling):
         """Choose the examples of an epoch; see `Sampling.epoch`."""
         is_negative = counts.positive == 0
         order = np.flatnonzero(is_negative)
-        kept = np.flatnonzero(~is_negative)
+        positives = np.flatnonzero(~is_negative)
         _random(seed, epoch, _DOWN).shuffle(order)
         if self.ratio is None:
             left = round(self.share * len(order))
         else:
             _check_positives(counts)
-            room = self.ratio * counts.positive.sum() - counts.negative[kept].sum()
+            room = self.ratio * counts.positive.sum() - counts.negative[positives].sum()
             taken = np.cumsum(counts.negative[order])
             left = np.searchsorted(taken, room + _SLACK, side="right")
-        return _ascending(np.concatenate([kept, order[:left]]))
+        return _ascending(np.concatenate([positives, order[:left]]))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
       ValueError: the scheme is unknown, or a tag has no prefix of it.
     """
     _check_scheme(scheme)
-    found: list[Span] = []
+    result: list[Span] = []
     kind, start = None, 0  # the open span; kind is None while none is open
     for place, tag in enumerate(tags):
         if tag == "O" and kind is None:  # most words, so this is asked first
@@ -87,18 +87,18 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
         prefix, type_ = parse(tag, scheme)
         type_ = type_ or _NO_TYPE
         if kind is not None and (prefix in ("O", "B", "S") or type_ != kind):
-            found.append(Span(kind, start, place))
+            result.append(Span(kind, start, place))
             kind = None
         if prefix == "O":
             continue
         if kind is None:
             kind, start = type_, place
         if prefix in ("E", "S"):
-            found.append(Span(kind, start, place + 1))
+            result.append(Span(kind, start, place + 1))
             kind = None
     if kind is not None:
-        found.append(Span(kind, start, len(tags)))
-    return found
+        result.append(Span(kind, start, len(tags)))
+    return result
 
 
 def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
@@ -243,7 +243,9 @@ def forms(scheme: str | None = None) -> str:
     return ", ".join(["O", *(f"{prefix}-TYPE" for prefix in prefixes)])
 
 
-_ALL_PREFIXES = tuple(dict.fromkeys(p for known in PREFIXES.values() for p in known))
+_ALL_PREFIXES = tuple(
+    dict.fromkeys(p for prefixes in PREFIXES.values() for p in prefixes)
+)
 
 
 def _check_scheme(scheme: str) -> None:

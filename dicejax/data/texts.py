@@ -114,20 +114,20 @@ def read(
         return _not_blank(path, _of_table(path, columns))
     lines = list(files.lines(path, stream=stream))
     if form == "conll":
-        found = _sentences(path, lines)
+        texts = _sentences(path, lines)
     elif form == "jsonl":
         if stream is None and squad.is_document(lines[0][1]):
             return _not_blank(path, _of_document(path, columns))
-        found = [_of_json(path, number, line, columns) for number, line in lines]
+        texts = [_of_json(path, number, line, columns) for number, line in lines]
     else:
-        found = [Text(number, line) for number, line in lines]
-    return _not_blank(path, found)
+        texts = [Text(number, line) for number, line in lines]
+    return _not_blank(path, texts)
 
 
-def _not_blank(path, found: list[Text]) -> list[Text]:
-    if all(one.is_blank for one in found):
+def _not_blank(path, texts: list[Text]) -> list[Text]:
+    if all(text.is_blank for text in texts):
         raise InputError(f"{path}: holds no text")
-    return found
+    return texts
 
 
 def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
@@ -141,7 +141,7 @@ def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
         if column not in names:
             what = f"the header has no column {shown(column)}, as the data of the run"
             raise InputError.at(path, 1, what, did_you_mean(column, names))
-    found = []
+    texts = []
     for number, fields in rows:
         if len(fields) != len(names):
             what = f"{len(fields)} columns where the header has {len(names)}"
@@ -150,8 +150,8 @@ def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
         row = dict(zip(names, fields, strict=True))
         # A tab separates the texts of a pair.
         parts = [" ".join(row[column].split("\t")) for column in columns]
-        found.append(Text(number, "\t".join(parts).strip(), None, row))
-    return found
+        texts.append(Text(number, "\t".join(parts).strip(), None, row))
+    return texts
 
 
 def table(
@@ -167,18 +167,21 @@ def table(
     ['id,text,prediction,probability', '7,fine,good,0.9']
     """
     names = dict.fromkeys(
-        name for one in examples for name in (one.fields or {"text": ""})
+        name for example in examples for name in (example.fields or {"text": ""})
     )
     yield _csv([*names, "prediction", "probability"])
     for text, record in zip(examples, records, strict=True):
         fields = text.fields or {"text": text.text}
         label = record.get("label")
         if "label" in record:
-            found = [label, record["probabilities"][label]]
+            prediction = [label, record["probabilities"][label]]
         else:
-            kept = {k: v for k, v in record.items() if k not in ("id", "question")}
-            found = [json.dumps(kept, ensure_ascii=False) if kept else "", ""]
-        yield _csv([*(fields.get(name, "") for name in names), *found])
+            rest = {k: v for k, v in record.items() if k not in ("id", "question")}
+            prediction = [
+                json.dumps(rest, ensure_ascii=False) if rest else "",
+                "",
+            ]
+        yield _csv([*(fields.get(name, "") for name in names), *prediction])
 
 
 def _csv(fields: Sequence[object]) -> str:
@@ -193,12 +196,12 @@ def offsets(text: str, words: Sequence[str]) -> list[tuple[int, int]]:
     >>> offsets("Anna  sings", ["Anna", "sings"])
     [(0, 4), (6, 11)]
     """
-    found, end = [], 0
+    spans, end = [], 0
     for word in words:
         start = text.index(word, end)
         end = start + len(word)
-        found.append((start, end))
-    return found
+        spans.append((start, end))
+    return spans
 
 
 def has_tags(record: Mapping[str, Any]) -> bool:
@@ -244,15 +247,17 @@ def jsonl(text: Text, record: Mapping[str, Any]) -> str:
     >>> jsonl(Text(1, "hm", fields={"id": 7, "label": "?"}), {"label": "good"})
     '{"id": 7, "label": "good"}'
     """
-    kept = {"id": text.fields["id"]} if "id" in text.fields else {}
-    return json.dumps({**text.fields, **record, **kept}, ensure_ascii=False)
+    identity = {"id": text.fields["id"]} if "id" in text.fields else {}
+    return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
 
 
 def _bio(entities: Sequence[Mapping[str, Any]], count: int) -> list[str]:
     spans: list[Span] = []
-    for one in sorted(entities, key=lambda one: (one["start"], -one["end"])):
-        if not spans or spans[-1].end <= one["start"]:
-            spans.append(Span(one["type"], one["start"], one["end"]))
+    for entity in sorted(
+        entities, key=lambda entity: (entity["start"], -entity["end"])
+    ):
+        if not spans or spans[-1].end <= entity["start"]:
+            spans.append(Span(entity["type"], entity["start"], entity["end"]))
     return tags.encode(spans, count, "BIO")
 
 
@@ -261,26 +266,26 @@ def _separator(row: str) -> str:
 
 
 def _of_table(path, columns: Sequence[str]) -> list[Text]:
-    found = []
+    texts = []
     for number, record, at in tables.records(path):
         try:
             if isinstance(record, Flaw):
                 raise record
-            found.append(_of_object(record, number, columns))
+            texts.append(_of_object(record, number, columns))
         except Flaw as flaw:
             raise at(flaw) from None
-    return found
+    return texts
 
 
 def _of_document(path, columns: Sequence[str]) -> list[Text]:
     """Read the questions of SQuAD's document; their numbers stand for lines."""
-    found = []
+    texts = []
     for number, record in enumerate(squad.asked(path), start=1):
         try:
-            found.append(_of_object(record, number, columns))
+            texts.append(_of_object(record, number, columns))
         except Flaw as flaw:
             raise flaw.at(path, None, f"question {number}") from None
-    return found
+    return texts
 
 
 def _of_json(path, number: int, line: str, columns: Sequence[str]) -> Text:
@@ -329,11 +334,11 @@ def documents(texts: Sequence[Text]) -> list[int]:
     >>> documents([Text(1, "a", after=("", "-DOCSTART- O")), Text(4, "b")])
     [0, 1]
     """
-    found, number = [], 0
-    for one in texts:
-        found.append(number)
-        number += any(map(begins_document, one.after))
-    return found
+    numbers, number = [], 0
+    for text in texts:
+        numbers.append(number)
+        number += any(map(begins_document, text.after))
+    return numbers
 
 
 def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:
@@ -341,14 +346,14 @@ def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:
     before: list[str] = []
     rows: list[str] = []
     after: list[str] = []
-    found: list[Text] = []
+    sentences: list[Text] = []
     first = 1
 
     def close() -> None:
         words = tuple(row.replace("\t", " ").split(" ")[0] for row in rows)
-        head = tuple(before) if not found else ()
+        head = tuple(before) if not sentences else ()
         text = " ".join(words)
-        found.append(Text(first, text, words, {}, tuple(rows), head, tuple(after)))
+        sentences.append(Text(first, text, words, {}, tuple(rows), head, tuple(after)))
 
     for number, line in lines:
         if is_break(line):
@@ -365,4 +370,4 @@ def _sentences(path, lines: Sequence[tuple[int, str]]) -> list[Text]:
         rows.append(line)
     if rows:
         close()
-    return found
+    return sentences

@@ -74,33 +74,33 @@ def annotated(record: Mapping[str, object]) -> Annotated:
         return _of_label_studio(record)
     text = json_text.field(record, "text", str)
     name = next((n for n in FIELDS if isinstance(record.get(n), list)), FIELDS[0])
-    found, places = [], []
+    entities, places = [], []
     for number, value in enumerate(json_text.field(record, name, list)):
         places.append(f"{name}[{number}]{_id(value)}")
         try:
-            found.append(_entity(value))
+            entities.append(_entity(value))
         except Flaw as flaw:
             raise Flaw(f"{places[-1]} {flaw.what}", flaw.do) from None
-    return Annotated(text, found, places)
+    return Annotated(text, entities, places)
 
 
 def _of_label_studio(record: Mapping[str, object]) -> Annotated:
     """Return the first annotation that was not cancelled; relations are left out."""
     text = json_text.field(json_text.field(record, "data", dict), "text", str)
-    found, places = [], []
+    entities, places = [], []
     for number, annotation in enumerate(json_text.field(record, "annotations", list)):
         if json_text.field(annotation, "was_cancelled", bool, False):
             continue
-        for place, one in enumerate(json_text.field(annotation, "result", list)):
-            if json_text.field(one, "type", str, "labels") != "labels":
+        for place, result in enumerate(json_text.field(annotation, "result", list)):
+            if json_text.field(result, "type", str, "labels") != "labels":
                 continue
             places.append(f"annotations[{number}].result[{place}]")
             try:
-                found.append(_entity(json_text.field(one, "value", dict)))
+                entities.append(_entity(json_text.field(result, "value", dict)))
             except Flaw as flaw:
                 raise Flaw(f"{places[-1]} {flaw.what}", flaw.do) from None
         break
-    return Annotated(text, found, places)
+    return Annotated(text, entities, places)
 
 
 def _id(value: object) -> str:

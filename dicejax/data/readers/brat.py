@@ -62,12 +62,12 @@ def records(
 
 
 def _documents(folder: epath.Path) -> list[epath.Path]:
-    return [one for one in files.entries(folder) if one.suffix == ".ann"]
+    return [entry for entry in files.entries(folder) if entry.suffix == ".ann"]
 
 
 def _document(file: epath.Path, on_error: OnError | None) -> dict:
     text = _text(file.with_suffix(".txt")).replace("\ufeff", " ")
-    found = []
+    entities = []
     for line, row in enumerate(_text(file).split("\n"), start=1):
         row = row.removeprefix("\ufeff").removesuffix("\r")
         if not row.startswith("T"):
@@ -76,18 +76,18 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
         if match is None:
             what = f"{shown(row)} is no entity"
             raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
-        name, label, places, told = match.groups()
+        name, label, places, quoted = match.groups()
         if ";" in places:
             flaw = Flaw(f"entity {name} has a gap ({places})", "make it one span")
             report(flaw.at(file, line), on_error)
             continue
         start, end = map(int, places.split(" "))
-        if told is not None and told.split() != text[start:end].split():
-            what = f"entity {name} is {shown(told)}, but {start} to {end} of the text"
+        if quoted is not None and quoted.split() != text[start:end].split():
+            what = f"entity {name} is {shown(quoted)}, but {start} to {end} of the text"
             do = "correct its offsets, which count characters from 0, end excluded"
             raise Flaw(f"{what} is {shown(text[start:end])}", do, line)
-        found.append({"id": name, "start": start, "end": end, "label": label})
-    return {"text": text, "entities": found}
+        entities.append({"id": name, "start": start, "end": end, "label": label})
+    return {"text": text, "entities": entities}
 
 
 def _text(file: epath.Path) -> str:

@@ -77,22 +77,22 @@ def read(
         negative.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
-        known = ", ".join(tags.PREFIXES)
+        schemes = ", ".join(tags.PREFIXES)
         raise InputError.at(
-            path, None, f"scheme {shown(scheme)} is unknown", f"name one of {known}"
+            path, None, f"scheme {shown(scheme)} is unknown", f"name one of {schemes}"
         )
 
     def check(tag: str) -> None:
         _check_tag(tag, scheme)
 
     columns = _Columns(path, word_column, tag_column, separator, check)
-    found = _read(path, columns, comment, on_error)
+    sentences = _read(path, columns, comment, on_error)
     if scheme is None:
-        scheme = tags.detect_scheme(rows.labels for rows in found)
-        found = list(_of_scheme(found, scheme, path, on_error))
+        scheme = tags.detect_scheme(rows.labels for rows in sentences)
+        sentences = list(_of_scheme(sentences, scheme, path, on_error))
     return [
         Sentence(tuple(r.words), tuple(tags.spans(r.labels, scheme)), r.line, *more)
-        for r, more in zip(found, _neighbours(found, context), strict=True)
+        for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
     ]
 
 
@@ -117,23 +117,26 @@ def read_words(
     4 ('Yes',) ('UH',)
     """
     columns = _Columns(path, word_column, label_column, separator, None)
-    found = _read(path, columns, comment, on_error)
+    sentences = _read(path, columns, comment, on_error)
     return [
         TaggedWords(tuple(r.words), tuple(r.labels), r.line, *more)
-        for r, more in zip(found, _neighbours(found, context), strict=True)
+        for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
     ]
 
 
-def _neighbours(found: list[_Rows], context: int):
+def _neighbours(sentences: list[_Rows], context: int):
     if not context:
-        return [()] * len(found)
-    words, documents = [rows.words for rows in found], [rows.document for rows in found]
+        return [()] * len(sentences)
+    words, documents = (
+        [rows.words for rows in sentences],
+        [rows.document for rows in sentences],
+    )
     return neighbours(words, documents, context)
 
 
 def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:
     """Read all sentences."""
-    found: list[_Rows] = []
+    sentences: list[_Rows] = []
     for document, start, lines, flaws in _sentences(path, comment):
         try:
             words, labels = columns.take(start, lines)
@@ -142,11 +145,11 @@ def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]
         except InputError as error:  # the first flaw of a sentence speaks for it
             report(error, on_error)
         else:
-            found.append(_Rows(start, words, labels, document))
-    if not found:
+            sentences.append(_Rows(start, words, labels, document))
+    if not sentences:
         do = "put one word and its label on each line"
         raise InputError.at(path, None, "holds no sentences", do)
-    return found
+    return sentences
 
 
 def _sentences(
@@ -284,15 +287,15 @@ def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
         raise Flaw(f"tag {shown(tag)} names no type ({tags.forms(scheme)})", do)
 
 
-def _of_scheme(found, scheme: str, path, on_error) -> Iterator[_Rows]:
+def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:
     """Raise or skip the sentences whose tags are not of the detected scheme."""
     flaws: dict[str, Flaw] = {}
-    for tag in {tag for rows in found for tag in rows.labels}:
+    for tag in {tag for rows in sentences for tag in rows.labels}:
         try:
             _check_tag(tag, scheme, detected=True)
         except Flaw as flaw:
             flaws[tag] = flaw
-    for rows in found:
+    for rows in sentences:
         bad = next((n for n, tag in enumerate(rows.labels) if tag in flaws), None)
         if bad is None:
             yield rows

@@ -55,12 +55,12 @@ def read(
     if column not in COLUMNS[2:]:
         do = did_you_mean(column, COLUMNS[2:])
         raise InputError.at(path, None, f"no column {shown(column)} has labels", do)
-    found = list(_sentences(path, column, on_error))
-    if not found:
+    sentences = list(_sentences(path, column, on_error))
+    if not sentences:
         raise InputError.at(
             path, None, "holds no sentences", "name a CoNLL-U file with words"
         )
-    return found
+    return sentences
 
 
 def _sentences(path, column, on_error) -> Iterator[TaggedWords]:

@@ -150,16 +150,18 @@ def read_sentences(
         malformed; an entity is outside of the text, cuts a word or overlaps another.
     """
     example = functools.partial(_words, names=names)
-    found = _read(path, example, "sentences", on_error)
-    scheme = tags.detect_scheme(one.tags for one in found if one.tags is not None)
+    rows = _read(path, example, "sentences", on_error)
+    scheme = tags.detect_scheme(
+        record.tags for record in rows if record.tags is not None
+    )
     sentences = []
-    for one in found:
+    for record in rows:
         try:
-            spans = one.spans if one.tags is None else _spans(one.tags, scheme)
+            spans = record.spans if record.tags is None else _spans(record.tags, scheme)
         except Flaw as flaw:
-            report(flaw.at(path, one.line), on_error)
+            report(flaw.at(path, record.line), on_error)
             continue
-        sentences.append(Sentence(one.words, tuple(spans), one.line))
+        sentences.append(Sentence(record.words, tuple(spans), record.line))
     if not sentences:
         raise InputError.at(path, None, "holds no sentences", "name another file")
     return sentences
@@ -224,18 +226,18 @@ def _read(
     on_error: OnError | None,
 ) -> list[_T]:
     """Return an example per record; they are numbered from 0."""
-    found: list[_T] = []
+    examples: list[_T] = []
     for row, (number, record, at) in enumerate(records(path, on_error)):
         try:
             if isinstance(record, Flaw):
                 raise record
-            found.append(example(annotations.record_of(record), row, number))
+            examples.append(example(annotations.record_of(record), row, number))
         except Flaw as flaw:
             report(at(flaw), on_error)
-    if not found:
+    if not examples:
         do = "put one JSON object on each line"
         raise InputError.at(path, None, f"holds no {several}", do)
-    return found
+    return examples
 
 
 def _text(record: dict, name: str) -> str:
@@ -276,7 +278,7 @@ def _named(value: int, field: str, names: Sequence[str]) -> str:
 def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] | None:
     if record.get(field) is None:
         return None
-    found: dict[str, None] = {}
+    labels: dict[str, None] = {}
     for place, value in enumerate(json_text.field(record, field, list)):
         where = f"{field}[{place}]"
         if isinstance(value, str) and not value.strip():
@@ -284,10 +286,10 @@ def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] |
         label = _class(value, where, names)
         if label is None:
             raise Flaw(f"{shown(where)} is null", "remove it")
-        if label in found:
+        if label in labels:
             raise Flaw(f"{shown(field)} has {shown(label)} twice", "remove one")
-        found[label] = None
-    return tuple(found)
+        labels[label] = None
+    return tuple(labels)
 
 
 class _Words(NamedTuple):
@@ -337,14 +339,14 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
             what = f"{field} are whole numbers without names"
             raise Flaw(what, "give their names (--data.names), in their order")
         return [_named(value, field, names) for value in values]
-    found = _strings(record, field)
+    texts = _strings(record, field)
     if names:
-        for tag in found:
+        for tag in texts:
             if tag not in names:
                 raise Flaw(f"tag {shown(tag)} is unknown", did_you_mean(tag, names))
-    for tag in found:
+    for tag in texts:
         _check_tag(tag, None)
-    return found
+    return texts
 
 
 def _check_tag(tag: str, scheme: str | None) -> None:
@@ -357,10 +359,10 @@ def _check_tag(tag: str, scheme: str | None) -> None:
         raise Flaw(what, "correct it")
 
 
-def _spans(found: Sequence[str], scheme: str) -> list[Span]:
-    for tag in set(found):
+def _spans(labels: Sequence[str], scheme: str) -> list[Span]:
+    for tag in set(labels):
         _check_tag(tag, scheme)
-    return tags.spans(found, scheme)
+    return tags.spans(labels, scheme)
 
 
 def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
@@ -377,9 +379,9 @@ def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
         except Flaw as flaw:
             raise Flaw(f"{name} {flaw.what}", flaw.do) from None
     spans.sort(key=lambda span: (span.start, span.end))
-    for one, other in itertools.pairwise(spans):
-        if other.start < one.end:
-            what = f"entities {shown(one.type)} and {shown(other.type)} overlap"
+    for span, other in itertools.pairwise(spans):
+        if other.start < span.end:
+            what = f"entities {shown(span.type)} and {shown(other.type)} overlap"
             raise Flaw(what, "keep one of them")
     return tuple(text[start:end] for start, end in places), None, spans
 

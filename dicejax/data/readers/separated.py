@@ -85,11 +85,11 @@ def _row(
 
 
 def _flaw(error: csv.Error) -> Flaw:
-    told = str(error)
-    if "expected after" in told:
+    message = str(error)
+    if "expected after" in message:
         what = "text follows the quote that ends a field"
         return Flaw(what, 'double the quotes within a field: ""')
-    if "end of data" in told or "field larger" in told:
+    if "end of data" in message or "field larger" in message:
         what = "a quote begins a field and is not closed"
         return Flaw(what, 'close it; a quote as text is written """"')
-    return Flaw(told, "mend the row")
+    return Flaw(message, "mend the row")

@@ -61,12 +61,12 @@ class Skipped:
         """Format the count, then one line per reason."""
         rest = self.count - len(self.messages)
         more = [f"  and {rest} more"] if rest else []
-        shown = [f"  {message}" for message in self.messages]
+        indented = [f"  {message}" for message in self.messages]
         head = f"{self.count} {self._done}" + ":" * bool(self.count)
-        return "\n".join([head, *shown, *more])
+        return "\n".join([head, *indented, *more])
 
 
-def check_label(label: str, known: Collection[str] | None) -> None:
+def check_label(label: str, choices: Collection[str] | None) -> None:
     """Raise if a label is empty or not in a list.
 
     >>> check_label("NOUN", ["NOUN", "VERB"])
@@ -74,19 +74,19 @@ def check_label(label: str, known: Collection[str] | None) -> None:
 
     Args:
       label: as the file has it.
-      known: allowed labels; None allows any but the empty one.
+      choices: allowed labels; None allows any but the empty one.
 
     Raises:
       Flaw: the label is not allowed.
     """
-    if known is None:
+    if choices is None:
         if not label:
             raise Flaw("the label is empty", "name one")
-    elif label not in known:
-        raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, known))
+    elif label not in choices:
+        raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, choices))
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
+def did_you_mean(name: str, choices: Collection[str]) -> str:
     """Suggest names that look alike, or list all.
 
     >>> did_you_mean("NUON", ["NOUN", "VERB"])
@@ -94,6 +94,6 @@ def did_you_mean(name: str, known: Collection[str]) -> str:
     >>> did_you_mean("x", ["NOUN", "VERB"])
     'name one of NOUN, VERB'
     """
-    names = shortened(", ".join(sorted(known)), 240)
-    otherwise = f"name one of {names}" if known else "there is none"
-    return suggestion(name, known) or otherwise
+    names = shortened(", ".join(sorted(choices)), 240)
+    otherwise = f"name one of {names}" if choices else "there is none"
+    return suggestion(name, choices) or otherwise

@@ -58,7 +58,7 @@ def read(
       InputError: the file is not such JSON; a question has no answer and is not marked
         impossible, or both; an answer is empty or not at its offset; an id comes twice.
     """
-    found: list[ReadingExample] = []
+    examples: list[ReadingExample] = []
     ids: set[str] = set()
     questions = _flat if is_flat(path) else _nested
     for line, where, context, asked in questions(path, on_error):
@@ -84,12 +84,12 @@ def read(
         for repair in repairs:
             on_repair(repair.at(path, line, where))
         ids.add(id_)
-        found.append(read_one)
-    if not found:
+        examples.append(read_one)
+    if not examples:
         raise InputError.at(
             path, None, "holds no questions", "name a file that has some"
         )
-    return found
+    return examples
 
 
 def example(
@@ -180,11 +180,11 @@ def asked(path: str | os.PathLike[str]) -> Iterator[dict]:
     Raises:
       InputError: see `read`.
     """
-    for _, where, context, one in _nested(path, None):
+    for _, where, context, record in _nested(path, None):
         try:
-            question = json_text.field(one, "question", str)
-            found = {"question": question, "context": context}
-            yield {"id": one["id"], **found} if "id" in one else found
+            question = json_text.field(record, "question", str)
+            fields = {"question": question, "context": context}
+            yield {"id": record["id"], **fields} if "id" in record else fields
         except Flaw as flaw:
             raise flaw.at(path, None, where) from None
 

@@ -43,9 +43,9 @@ def describe(path: str | os.PathLike[str]) -> str:
     kind = f"a folder saved by datasets ({STATE})"
     if file.suffix in _FORMS:
         kind = f"a table in {_FORMS[file.suffix]}"
-    found = next(_tables(file))
-    features = _features(file, found)
-    listed = [f"{name}{_classes(features.get(name))}" for name in found.schema.names]
+    table = next(_tables(file))
+    features = _features(file, table)
+    listed = [f"{name}{_classes(features.get(name))}" for name in table.schema.names]
     return f"{kind}, columns: {shortened(', '.join(listed), 400)}"
 
 
@@ -72,8 +72,8 @@ def records(
     row = 0
     for table in _tables(file):
         features = _features(file, table)
-        kept = [one.name for one in table.schema if _is_json(one.type)]
-        for batch in table.select(kept).to_batches(max_chunksize=1000):
+        names = [column.name for column in table.schema if _is_json(column.type)]
+        for batch in table.select(names).to_batches(max_chunksize=1000):
             for values in batch.to_pylist():
                 record: dict | Flaw
                 try:
@@ -95,7 +95,7 @@ def _tables(path: epath.Path) -> Iterator[Any]:
         return
     try:
         listed = json_text.field(json_text.read(path / STATE), "_data_files", list)
-        names = [json_text.field(one, "filename", str) for one in listed]
+        names = [json_text.field(entry, "filename", str) for entry in listed]
     except Flaw as flaw:
         raise flaw.at(path / STATE, None) from None
     if not names:
@@ -112,23 +112,23 @@ def _table(path: epath.Path) -> Any:
             from pyarrow import parquet
 
             # Its threads may outlive the interpreter, which then aborts.
-            found = parquet.ParquetFile(
+            table = parquet.ParquetFile(
                 pyarrow.BufferReader(content), pre_buffer=False
             ).read(use_threads=False)
         elif content.startswith(_ARROW_FILE):
-            found = pyarrow.ipc.open_file(content).read_all()
+            table = pyarrow.ipc.open_file(content).read_all()
         else:
-            found = pyarrow.ipc.open_stream(content).read_all()
+            table = pyarrow.ipc.open_stream(content).read_all()
             if not content.endswith(_END_OF_STREAM):  # else whole batches may lack
                 raise InputError.at(path, None, "is cut off", _AGAIN)
-        found.validate(full=True)
-        found.schema.names  # noqa: B018  # decoded here, which validate does not
+        table.validate(full=True)
+        table.schema.names  # noqa: B018  # decoded here, which validate does not
     except (OSError, pyarrow.ArrowException, UnicodeDecodeError) as error:
         what = f"cannot be read as {_FORMS.get(path.suffix, 'Arrow')}"
         raise InputError.at(
             path, None, f"{what}: {first_line(error)}", _AGAIN
         ) from None
-    return found
+    return table
 
 
 def _package(path: epath.Path) -> Any:
@@ -145,13 +145,13 @@ def _features(path: epath.Path, table: Any) -> Mapping[str, Feature]:
     info = path / _INFO if path.suffix not in _FORMS else None
     try:
         if info is not None and info.exists():
-            found = json_text.read(info)
-            return json_text.field(found, "features", dict)
+            content = json_text.read(info)
+            return json_text.field(content, "features", dict)
         noted = (table.schema.metadata or {}).get(b"huggingface")
         if noted is None:
             return {}
-        found = json_text.parse(noted.decode("utf-8", "replace"))
-        return json_text.field(json_text.field(found, "info", dict), "features", dict)
+        content = json_text.parse(noted.decode("utf-8", "replace"))
+        return json_text.field(json_text.field(content, "info", dict), "features", dict)
     except Flaw as flaw:
         where = "" if info is not None else "features of datasets"
         raise flaw.at(info or path, None, where) from None
@@ -193,12 +193,12 @@ def _named(value: Any, feature: Feature, name: str) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, list):
         inner = _inner(feature)
-        return value if inner is None else [_named(one, inner, name) for one in value]
+        return value if inner is None else [_named(item, inner, name) for item in value]
     if isinstance(value, dict) and isinstance(feature, dict):
         fields = feature.get("feature") if "_type" in feature else feature
         if isinstance(fields, dict):
-            return {key: _named(one, _of_field(key, fields, feature), name)
-                    for key, one in value.items()}  # fmt: skip
+            return {key: _named(item, _of_field(key, fields, feature), name)
+                    for key, item in value.items()}  # fmt: skip
     return value
 
 
@@ -214,7 +214,7 @@ def _is_json(kind: Any) -> bool:
     if types.is_dictionary(kind):
         return _is_json(kind.value_type)
     if types.is_struct(kind):
-        return all(_is_json(one.type) for one in kind)
+        return all(_is_json(field.type) for field in kind)
     if (
         types.is_list(kind)
         or types.is_large_list(kind)

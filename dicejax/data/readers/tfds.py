@@ -68,7 +68,7 @@ def read(
     """
     source, features = _source(name, split, data_dir, download)
     convert = _converter(name, features, label)
-    found = []
+    examples = []
     for number, record in enumerate(source, start=1):
         try:
             example = convert(_plain(record), number)
@@ -77,10 +77,10 @@ def read(
             report(flaw.at(f"{name}:{split}", None, where), on_error)
             continue
         if example is not None:
-            found.append(example)
-    if not found:
+            examples.append(example)
+    if not examples:
         raise InputError.at(f"{name}:{split}", None, "is empty", "name another split")
-    return found
+    return examples
 
 
 def _package():
@@ -103,8 +103,12 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
     try:
         builder = package.builder(name, data_dir=data_dir, file_format="array_record")
     except package.core.registered.DatasetNotFoundError:
-        known = package.list_builders(with_community_datasets=False)
-        do = did_you_mean(re.split("[/:]", name)[0], known) if known else "check it"
+        builders = package.list_builders(with_community_datasets=False)
+        do = (
+            did_you_mean(re.split("[/:]", name)[0], builders)
+            if builders
+            else "check it"
+        )
         raise InputError(
             f"{name}: no such data set in tensorflow-datasets "
             f"{package.__version__}; {_shortened(do)}"
@@ -208,7 +212,9 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
     if label is None:
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
-        do = did_you_mean(label, [known for known in features if known != "tokens"])
+        do = did_you_mean(
+            label, [feature for feature in features if feature != "tokens"]
+        )
         raise InputError(f"{name}: no labels {shown(label)}; {do}")
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None

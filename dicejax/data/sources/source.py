@@ -185,8 +185,8 @@ class FileSource(Source):
             if not path.exists() and packed.exists():
                 path = packed
             examples += self.read(path, skipped, repaired)
-            counted = (one for one in (skipped, repaired) if one and one.count)
-            notes += [f"{path}: {one}" for one in counted]
+            counted = (skips for skips in (skipped, repaired) if skips and skips.count)
+            notes += [f"{path}: {skips}" for skips in counted]
         return tuple(examples)
 
     def _held_out(

@@ -76,9 +76,9 @@ class _Lexicon:
 
     @classmethod
     def draw(cls, rng, names: int, common: int, cues_per_type: int = 4) -> _Lexicon:
-        wanted = names + common + cues_per_type * (len(TYPES) + 1)
+        total = names + common + cues_per_type * (len(TYPES) + 1)
         words: dict[str, None] = {}
-        while len(words) < wanted:
+        while len(words) < total:
             syllables = rng.integers(1, 4)
             parts = (
                 rng.choice(_ONSETS) + rng.choice(_VOWELS) for _ in range(syllables)

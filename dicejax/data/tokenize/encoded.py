@@ -137,12 +137,12 @@ class EncodedText:
         places = np.flatnonzero(self.texts == 0)
         words = self.words[places]
         ahead, behind = int((words < first).sum()), int((words >= end).sum())
-        own = len(places) - ahead - behind
+        inside = len(places) - ahead - behind
         room = max(max_length - len(self) + ahead + behind, 0)
         left = min(ahead, max(room // 2, room - behind))
         right = min(behind, room - left)
-        kept = places[ahead - left : ahead + own + right]
-        bounds = (int(kept[0]), int(kept[-1])) if len(kept) else (0, -1)
+        in_reach = places[ahead - left : ahead + inside + right]
+        bounds = (int(in_reach[0]), int(in_reach[-1])) if len(in_reach) else (0, -1)
         return self.window(*bounds, text=0)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
@@ -165,12 +165,12 @@ class EncodedText:
         Raises:
           ValueError: the pieces are of two texts.
         """
-        here = slice(first, last + 1)
-        starts, ends = self.offsets[here].T
-        solid = (starts < ends) & (self.texts[here] >= 0)
+        covered = slice(first, last + 1)
+        starts, ends = self.offsets[covered].T
+        solid = (starts < ends) & (self.texts[covered] >= 0)
         if not solid.any():
             return None
-        if len(set(self.texts[here][solid].tolist())) > 1:
+        if len(set(self.texts[covered][solid].tolist())) > 1:
             raise ValueError(f"pieces {first} to {last} are of two texts")
         return int(starts[solid].min()), int(ends[solid].max())
 
@@ -187,8 +187,8 @@ class EncodedText:
         """
         starts, ends = self.offsets.T
         solid = (starts < ends) & (self.texts == text) & (start < end)
-        found = np.flatnonzero(solid & (starts < end) & (ends > start))
-        return (int(found[0]), int(found[-1])) if len(found) else None
+        pieces = np.flatnonzero(solid & (starts < end) & (ends > start))
+        return (int(pieces[0]), int(pieces[-1])) if len(pieces) else None
 
 
 def with_every_word(

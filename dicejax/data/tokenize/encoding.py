@@ -51,20 +51,20 @@ def encode(
     inputs = [list(words) for words in sentences]
     counts = [(len(words),) for words in inputs]
     if pairs is None:
-        found = _encoded(tokenizer, inputs, inputs, words=True)
+        encodings = _encoded(tokenizer, inputs, inputs, words=True)
     else:
         both = list(zip(inputs, map(list, pairs), strict=True))
         units = [first + second for first, second in both]
         counts = [(len(first), len(second)) for first, second in both]
         firsts = [first for first, _ in counts]
-        found = _encoded(tokenizer, both, units, words=True, firsts=firsts)
+        encodings = _encoded(tokenizer, both, units, words=True, firsts=firsts)
     if not every_word:
-        return list(found)
+        return list(encodings)
     numbers = map(tokenizer.token_to_id, _UNKNOWN)
     unknown = next((number for number in numbers if number is not None), None)
     return [
         with_every_word(encoded, words, unknown)
-        for encoded, words in zip(found, counts, strict=True)
+        for encoded, words in zip(encodings, counts, strict=True)
     ]
 
 
@@ -99,23 +99,23 @@ def _encoded(
     """Encode, and correct the offsets of a whole chunk of texts at once."""
     prefix = tokenizer.token_to_id(_PREFIX)
     for start in range(0, len(inputs), _CHUNK):
-        here = slice(start, start + _CHUNK)
+        chunk = slice(start, start + _CHUNK)
         try:
-            found = tokenizer.encode_batch(inputs[here], is_pretokenized=words)
+            encodings = tokenizer.encode_batch(inputs[chunk], is_pretokenized=words)
         except TypeError as error:  # says neither where nor why
-            _refuse_surrogates(units[here], start, error)
+            _refuse_surrogates(units[chunk], start, error)
             raise
-        arrays = _arrays(found)
+        arrays = _arrays(encodings)
         offsets = arrays[-1]
-        counts = [len(parts) for parts in units[here]]
-        lengths = [len(encoding) for encoding in found]
+        counts = [len(parts) for parts in units[chunk]]
+        lengths = [len(encoding) for encoding in encodings]
         unit = np.repeat(np.cumsum([0, *counts])[:-1], lengths)
         unit += arrays[3] if words else arrays[2]
         if firsts:
-            unit += (arrays[2] == 1) * np.repeat(firsts[here], lengths)
+            unit += (arrays[2] == 1) * np.repeat(firsts[chunk], lengths)
         solid = arrays[2] >= 0
         offsets[solid] = _fitted(
-            list(chain.from_iterable(units[here])),
+            list(chain.from_iterable(units[chunk])),
             unit[solid],
             offsets[solid],
             arrays[0][solid] == prefix,
@@ -178,16 +178,16 @@ def _with_paired_quotes(codes, starts, ends) -> np.ndarray:
     return starts - (twice[starts] & (starts < ends) & uncovered[starts - 1])
 
 
-def _next(wanted: np.ndarray) -> np.ndarray:
+def _next(mask: np.ndarray) -> np.ndarray:
     """For each place and the end, return the first wanted place from there on."""
-    places = np.where(wanted, np.arange(len(wanted)), len(wanted))
-    places = np.append(places, len(wanted))
+    places = np.where(mask, np.arange(len(mask)), len(mask))
+    places = np.append(places, len(mask))
     return np.minimum.accumulate(places[::-1])[::-1]
 
 
-def _previous(wanted: np.ndarray) -> np.ndarray:
+def _previous(mask: np.ndarray) -> np.ndarray:
     """For each place and the end, return the end of the last wanted place, or 0."""
-    places = np.where(wanted, np.arange(1, len(wanted) + 1), 0)
+    places = np.where(mask, np.arange(1, len(mask) + 1), 0)
     return np.maximum.accumulate(np.concatenate([[0], places]))
 
 

@@ -149,8 +149,8 @@ def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]
 def _check_template(tokenizer: Tokenizer) -> None:
     """Encode a text and a pair: steps that do not fit fail here and not in a run."""
     for texts in (_PROBE[:1], _PROBE):
-        found = tokenizer.encode(*texts)
-        columns = (found.tokens, found.ids, found.special_tokens_mask)
+        encoding = tokenizer.encode(*texts)
+        columns = (encoding.tokens, encoding.ids, encoding.special_tokens_mask)
         for token, number, special in zip(*columns, strict=True):
             if special and tokenizer.id_to_token(number) != token:
                 raise InputError(f"its template gives {shown(token)} the id {number}")

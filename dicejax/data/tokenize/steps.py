@@ -37,7 +37,7 @@ def _steps(part: dict[str, Any] | None) -> list[dict[str, Any]]:
     inner = next((part[name] for name in names if name in part), None)
     if inner is None:
         return [part]
-    return [step for one in inner for step in _steps(one)]
+    return [step for child in inner for step in _steps(child)]
 
 
 def with_exact_offsets(
