@@ -134,8 +134,8 @@ def predict(
     Raises:
       InputError: the run cannot be used, or a text lacks a part.
     """
-    found = inference.predict(_folder(run), texts, checkpoint)
-    return [record for record, _ in found]
+    predictions = inference.predict(_folder(run), texts, checkpoint)
+    return [record for record, _ in predictions]
 
 
 def _folder(run: Folder | Result) -> str:

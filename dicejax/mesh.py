@@ -54,11 +54,11 @@ class MeshShape:
         data = max(1, devices // shared) if self.data is None else self.data
         sizes = (data, self.fsdp, self.tensor)
         if math.prod(sizes) != devices:
-            wanted = " x ".join(
+            named = " x ".join(
                 f"{name} {size}" for name, size in zip(AXES, sizes, strict=True)
             )
             raise InputError(
-                f"mesh: {wanted} takes {math.prod(sizes)} devices and there are "
+                f"mesh: {named} takes {math.prod(sizes)} devices and there are "
                 f"{devices}; {_advice(devices, shared)}"
             )
         return sizes

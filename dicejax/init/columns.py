@@ -72,8 +72,8 @@ def columns_of(
     """
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
-    given = [name for name in dataclasses.astuple(named) if name is not None]
-    if named.label and all(n.isdecimal() and n not in names for n in given):
+    flags = [name for name in dataclasses.astuple(named) if name is not None]
+    if named.label and all(n.isdecimal() and n not in names for n in flags):
         return _fields(named, int)  # without a header
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in names:
@@ -81,22 +81,22 @@ def columns_of(
             what = f"has no column {shown(name)}"
             raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
     values = {} if by_name_alone else _values(sample, names)
-    found = _found(named, names, values)
-    if found.text is None or found.label is None:
-        raise _untold(path, names, found)
-    label = values.get(found.label, [])
-    if found.label in label or found.text in values.get(found.text, ()):
+    columns = _found(named, names, values)
+    if columns.text is None or columns.label is None:
+        raise _untold(path, names, columns)
+    label = values.get(columns.label, [])
+    if columns.label in label or columns.text in values.get(columns.text, ()):
         what = "begins with an example where the names of columns are expected"
         do = "add a first line with names, or number columns from 0: --text 1 --label 0"
         raise InputError.at(path, 1, what, do)
-    _check_classes(path, found.label, label)
-    return _fields(found, str)
+    _check_classes(path, columns.label, label)
+    return _fields(columns, str)
 
 
 def _fields(columns: Columns, kind: type) -> dict[str, str | int]:
     """Return them as fields of a source."""
-    found = {"first": columns.text, "second": columns.second, "label": columns.label}
-    return {name: kind(value) for name, value in found.items() if value is not None}
+    fields = {"first": columns.text, "second": columns.second, "label": columns.label}
+    return {name: kind(value) for name, value in fields.items() if value is not None}
 
 
 def _values(
@@ -133,9 +133,9 @@ def _found(
     return Columns(text, second, label)
 
 
-def _only(found: Iterable[str]) -> str | None:
+def _only(candidates: Iterable[str]) -> str | None:
     """Return what there is one of."""
-    listed = list(found)
+    listed = list(candidates)
     return listed[0] if len(listed) == 1 else None
 
 
@@ -149,12 +149,12 @@ def _is_class(values: Sequence[str]) -> bool:
     return 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 3)
 
 
-def _untold(path: epath.Path, names: Sequence[str], found: Columns) -> InputError:
-    missing = [flag for flag in ("text", "label") if getattr(found, flag) is None]
+def _untold(path: epath.Path, names: Sequence[str], columns: Columns) -> InputError:
+    missing = [flag for flag in ("text", "label") if getattr(columns, flag) is None]
     listed = shortened(", ".join(map(shown, names)), 240)
-    told = {"text": "the text", "label": "the class"}
+    nouns = {"text": "the text", "label": "the class"}
     what = f"the columns {listed} do not say which is "
-    what += " and which ".join(told[flag] for flag in missing)
+    what += " and which ".join(nouns[flag] for flag in missing)
     flags = " and ".join(f"--{flag} NAME" for flag in missing)
     return InputError.at(path, 1, what, f"say it with {flags}")
 

@@ -78,20 +78,20 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     if not path.exists():
         raise InputError(f"{data}: no such file or folder")
     if path.is_dir() and not splits.is_split(path):
-        folder, found = path, splits.of_folder(path)
+        folder, by_split = path, splits.of_folder(path)
     else:
         folder = path.parent
-        found = {"train": path.name, "dev": None, "test": None}
-    make, fields = _format(kind, _first(folder, found["train"]), named)
-    test, label = found["test"], fields.get("label", fields.get("labels"))
+        by_split = {"train": path.name, "dev": None, "test": None}
+    make, fields = _format(kind, _first(folder, by_split["train"]), named)
+    test, label = by_split["test"], fields.get("label", fields.get("labels"))
     if isinstance(label, str) and test is not None:
         separator = fields.get("separator", "\t")
         if not _has_column(_first(folder, test), label, separator):
-            found["test"] = None  # a competition's test file, its labels kept back
-    held_out = {"dev_share": HELD_OUT} if found["dev"] is None else {}
-    if found["test"] is None:
+            by_split["test"] = None  # a competition's test file, its labels kept back
+    held_out = {"dev_share": HELD_OUT} if by_split["dev"] is None else {}
+    if by_split["test"] is None:
         held_out["test_share"] = HELD_OUT
-    return make(dir=str(folder), **found, **held_out, **fields)
+    return make(dir=str(folder), **by_split, **held_out, **fields)
 
 
 def remarks(examples: Sequence[object]) -> list[str]:
@@ -102,14 +102,14 @@ def remarks(examples: Sequence[object]) -> list[str]:
     """
     counts: Counter[str] = Counter()
     lines: dict[str, int] = {}
-    for one in examples:
-        several = isinstance(one, TaggedWords | MultiLabelText)
-        found = (one.labels if several else None) or ()
-        if isinstance(one, LabelledText) and one.label is not None:
-            found = (one.label,)
-        counts.update(found)
-        for label in found:
-            lines.setdefault(label, one.line)
+    for example in examples:
+        several = isinstance(example, TaggedWords | MultiLabelText)
+        labels = (example.labels if several else None) or ()
+        if isinstance(example, LabelledText) and example.label is not None:
+            labels = (example.label,)
+        counts.update(labels)
+        for label in labels:
+            lines.setdefault(label, example.line)
     of_texts = bool(examples) and isinstance(examples[0], LabelledText)
     if of_texts and len(examples) >= 8 and len(counts) > len(examples) / 2:
         few = ", ".join(map(shown, sorted(counts)[:3]))
@@ -117,24 +117,24 @@ def remarks(examples: Sequence[object]) -> list[str]:
             f"{len(counts)} classes in {len(examples)} texts ({few}, ...): no class "
             "can be learnt; name the columns of a table with --text and --label"
         )
-    said = []
+    warnings = []
     numbers = {label for label in counts if _NUMBER.fullmatch(label)}
     if 0 < len(numbers) < len(counts):
         fewer = min(
             (numbers, counts.keys() - numbers),
-            key=lambda some: sum(counts[one] for one in some),
+            key=lambda some: sum(counts[label] for label in some),
         )
-        said.append(f"labels are numbers and names: {_listed(fewer, lines)}")
+        warnings.append(f"labels are numbers and names: {_listed(fewer, lines)}")
     once = [label for label, count in counts.items() if count == 1]
     if of_texts and once:
-        said.append(f"classes with a single text: {_listed(once, lines)}")
-    return said
+        warnings.append(f"classes with a single text: {_listed(once, lines)}")
+    return warnings
 
 
 def _listed(labels: Iterable[str], lines: Mapping[str, int]) -> str:
-    told = [f"{shown(label)} (line {lines[label]})" for label in sorted(labels)]
-    more = f" and {len(told) - 5} more" if len(told) > 5 else ""
-    return ", ".join(told[:5]) + more
+    descriptions = [f"{shown(label)} (line {lines[label]})" for label in sorted(labels)]
+    more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
+    return ", ".join(descriptions[:5]) + more
 
 
 def describe(source: FileSource) -> str:
@@ -143,12 +143,12 @@ def describe(source: FileSource) -> str:
     >>> describe(JsonTexts(dir=".", train="my.jsonl", first="review"))
     'Texts or pairs with a class, a JSON object per line. first: review'
     """
-    told = (type(source).__doc__ or "").partition("\n")[0]
+    head = (type(source).__doc__ or "").partition("\n")[0]
     first = _first(epath.Path(source.dir), source.train)
     if tables.is_table(first):
-        told = f"{source.several.capitalize()} in {tables.describe(first)}."
+        head = f"{source.several.capitalize()} in {tables.describe(first)}."
     elif brat.is_folder(first):
-        told = "Documents with entities, brat's standoff: .txt and .ann files."
+        head = "Documents with entities, brat's standoff: .txt and .ann files."
     common = {field.name for field in dataclasses.fields(FileSource)}
     default = type(source)(dir=source.dir)
     changed = (
@@ -157,7 +157,7 @@ def describe(source: FileSource) -> str:
         if field.name not in common
         and getattr(source, field.name) != getattr(default, field.name)
     )
-    return " ".join([told, ", ".join(changed)]).strip()
+    return " ".join([head, ", ".join(changed)]).strip()
 
 
 def _first(folder: epath.Path, names: str) -> epath.Path:
@@ -270,8 +270,12 @@ def _table(path: epath.Path) -> _Table | None:
     """Return what separates the columns of a file; None where nothing does."""
     first = next((line for _, line in files.lines(path) if line.strip()), "")
     tried = sorted(
-        (one for one in separated.SEPARATORS if one in first),
-        key=lambda one: (one != "\t", -first.count(one), one == ","),
+        (separator for separator in separated.SEPARATORS if separator in first),
+        key=lambda separator: (
+            separator != "\t",
+            -first.count(separator),
+            separator == ",",
+        ),
     )
     for separator, quoted in itertools.product(tried, (True, False)):
         rows = separated.rows(path, separator, quoted=quoted)
@@ -288,8 +292,8 @@ def _table(path: epath.Path) -> _Table | None:
 def _has_quotes(path: epath.Path, separator: str) -> bool:
     """Whether a row differs with and without the meaning of quotes."""
     return any(
-        one != other
-        for one, other in zip(
+        row != other
+        for row, other in zip(
             separated.rows(path, separator),
             separated.rows(path, separator, quoted=False),
             strict=False,
@@ -341,7 +345,7 @@ def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
 def _has_column(path: epath.Path, name: str, separator: str) -> bool:
     """Whether there is such a column or field, in a table one with a value."""
     if tables.is_table(path):
-        return any(one.get(name) is not None for one in _objects(path))
+        return any(record.get(name) is not None for record in _objects(path))
     first = next((line for _, line in files.lines(path) if line.strip()), "")
     if first.lstrip().startswith(("{", "[")):
         return name in next(_objects(path), ())

@@ -32,7 +32,9 @@ def write(folder: Path) -> Path:
     ).load()
     lines = []
     for sentence in corpus.train:
-        found = tags.encode(sentence.spans, len(sentence.words), "BIO")
-        lines += [f"{w} {t}" for w, t in zip(sentence.words, found, strict=True)] + [""]
+        labels = tags.encode(sentence.spans, len(sentence.words), "BIO")
+        lines += [f"{w} {t}" for w, t in zip(sentence.words, labels, strict=True)] + [
+            ""
+        ]
     files.write_whole(epath.Path(folder), FILE, "\n".join(lines) + "\n")
     return folder / FILE

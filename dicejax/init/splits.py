@@ -29,11 +29,11 @@ def of_folder(path: epath.Path) -> dict[str, str | None]:
       InputError: the folder cannot be read, or has no train file.
     """
     there = files.entries(path)
-    names = [one.name for one in there if one.is_file() or is_split(one)]
-    found = _splits(names)
-    if found["train"] is not None:
-        return found
-    below = {one.name: _splits(_tables(one)) for one in there if one.is_dir()}
+    names = [entry.name for entry in there if entry.is_file() or is_split(entry)]
+    splits = _splits(names)
+    if splits["train"] is not None:
+        return splits
+    below = {entry.name: _splits(_tables(entry)) for entry in there if entry.is_dir()}
     below = {name: some for name, some in below.items() if some["train"] is not None}
     if len(below) > 1:
         do = "name one of these folders with --data"
@@ -52,7 +52,7 @@ def is_split(folder: epath.Path) -> bool:
 
 
 def _tables(folder: epath.Path) -> list[str]:
-    names = (f"{folder.name}/{one.name}" for one in files.entries(folder))
+    names = (f"{folder.name}/{entry.name}" for entry in files.entries(folder))
     return [name for name in names if tables.is_table(folder.parent / name)]
 
 
@@ -81,5 +81,5 @@ def _whole(name: str, names: Sequence[str]) -> str:
     """Return all parts of a file, if it is one of several."""
     parts = [name]
     if _PART.search(name):
-        parts = [one for one in names if _PART.sub("", one) == _PART.sub("", name)]
-    return "+".join(one.removesuffix(".gz") for one in parts)
+        parts = [part for part in names if _PART.sub("", part) == _PART.sub("", name)]
+    return "+".join(part.removesuffix(".gz") for part in parts)

@@ -88,10 +88,10 @@ def suggest(
     per_epoch = max(1, math.ceil(train.sequences / sentences))
     from_scratch = encoder == "scratch"
     kind = "scratch" if from_scratch else "pretrained"
-    ratios = [one.ratio for one in train.outputs if one.ratio is not None]
+    ratios = [output.ratio for output in train.outputs if output.ratio is not None]
     ratio = max(ratios, default=None)
-    of_positions = any(one.rule == "positions" for one in train.outputs)
-    of_several = any(one.sets is not None for one in train.outputs)
+    of_positions = any(output.rule == "positions" for output in train.outputs)
+    of_several = any(output.sets is not None for output in train.outputs)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
@@ -106,7 +106,7 @@ def suggest(
 def _longest(profile: DataProfile) -> int:
     """Return the pieces of the longest sequence of all splits."""
     lengths = (split.lengths for split in profile.splits.values())
-    return max((one.longest for one in lengths if one is not None), default=0)
+    return max((length.longest for length in lengths if length is not None), default=0)
 
 
 def _losses(
@@ -219,9 +219,13 @@ def _facts(profile: DataProfile) -> list[str]:
         facts.append(f"{output.output}: {sentence}." if sentence else output.output)
         if output.sets is not None:
             facts.append(f"{output.sets}.")
-        named = (one for one in output.labels if not (output.sets and one.is_negative))
+        named = (
+            label for label in output.labels if not (output.sets and label.is_negative)
+        )
         ranked = sorted(named, key=lambda label: -label.positives)
-        listed = [f"{one.label} {one.positives:,}" for one in ranked[:MOST_LABELS]]
+        listed = [
+            f"{label.label} {label.positives:,}" for label in ranked[:MOST_LABELS]
+        ]
         more = len(ranked) - len(listed)
         facts.append(f"  {', '.join(listed)}{f' and {more} more' if more else ''}")
     rare = [label.label for label in profile.too_rare][:MOST_LABELS]

@@ -76,10 +76,10 @@ def lines(
             if b"\n" not in block and block.count(b"\r") > 1:
                 what = "its lines end in a carriage return alone"
                 raise InputError.at(path, None, what, "convert them to newlines")
-            found = _split(block)
-            if found is not None:
-                yield from enumerate(found, number + 1)
-                number += len(found)
+            texts = _split(block)
+            if texts is not None:
+                yield from enumerate(texts, number + 1)
+                number += len(texts)
                 continue
             for line in io.BytesIO(block):
                 number += 1
@@ -190,11 +190,11 @@ def read_checked(folder: epath.Path, name: str) -> bytes:
     file = folder / name
     if not file.exists():
         raise InputError.at(file, None, "missing", _RESTORE)
-    content, wanted = read_bytes(file), _sums(folder).get(name)
-    if hashlib.sha256(content).hexdigest() == wanted:
+    content, expected = read_bytes(file), _sums(folder).get(name)
+    if hashlib.sha256(content).hexdigest() == expected:
         return content
     what = f"is not listed in {SUMS}"
-    if wanted is not None:
+    if expected is not None:
         what = f"has changed since it was written (its SHA-256 is not as in {SUMS})"
     do = f"{_RESTORE}; if the change is meant, put the new sum there"
     raise InputError.at(file, None, what, do)
@@ -314,10 +314,10 @@ def _split(block: bytes) -> list[str] | None:
         return None
     if "\0" in text:
         return None
-    *found, rest = text.split("\n")
+    *lines, rest = text.split("\n")
     if "\r" in text:
-        found = [line.removesuffix("\r") for line in found]
-    return [*found, rest] if rest else found
+        lines = [line.removesuffix("\r") for line in lines]
+    return [*lines, rest] if rest else lines
 
 
 def _not_text(line: bytes, offset: int) -> Flaw:
