@@ -77,14 +77,16 @@ def threshold_shifts(
 
     None where an output has no negative class, or never uses it.
     """
-    if not all(one.has_negative and counts[name][0] for name, one in targets.items()):
+    if not all(
+        target.has_negative and counts[name][0] for name, target in targets.items()
+    ):
         return {}
     first = {
         name: np.eye(len(target.classes), dtype=np.float32)[0]
         for name, target in targets.items()
     }
     return {
-        offset: {name: np.float32(offset) * one for name, one in first.items()}
+        offset: {name: np.float32(offset) * target for name, target in first.items()}
         for offset in OFFSETS
     }
 
@@ -108,13 +110,15 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
                 setup = describe(job.experiment, warn=lambda text: None)
             mesh = job.experiment.mesh.make()
             _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
-            found = _Controls(setup, mesh, params).scored()
-            run.write_baselines(found)
-        for name, control in found.items():
+            controls = _Controls(setup, mesh, params).scored()
+            run.write_baselines(controls)
+        for name, control in controls.items():
             value = control["value"]
-            told = thresholds.shown(value) if isinstance(value, dict) else f"{value:g}"
-            said = f"{told}, dev {100 * control['dev_score']:.2f}"
-            say(f"{job.loss} seed {job.seed}: {name} {said}")
+            chosen = (
+                thresholds.shown(value) if isinstance(value, dict) else f"{value:g}"
+            )
+            message = f"{chosen}, dev {100 * control['dev_score']:.2f}"
+            say(f"{job.loss} seed {job.seed}: {name} {message}")
 
 
 def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
@@ -126,28 +130,30 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
     standard = name_of(BASELINE)
-    moved = _moved([one for one in outcomes if one.loss == standard])
+    moved = _moved([outcome for outcome in outcomes if outcome.loss == standard])
     # By name, since tuned runs keep that of the loss whatever its numbers.
     weighted = name_of(WeightedCrossEntropy())
-    controls = {one.loss for one in moved} | ({weighted} & {job.loss for job in jobs})
+    controls = {outcome.loss for outcome in moved} | (
+        {weighted} & {job.loss for job in jobs}
+    )
     return [*outcomes, *moved], sorted(controls)
 
 
 def _moved(outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Return the outcomes of the baselines that have been scored."""
     made = []
-    for one in outcomes:
-        found = Run(epath.Path(one.folder)).baselines() if one.result else None
-        for name, control in (found or {}).items():
+    for outcome in outcomes:
+        scored = Run(epath.Path(outcome.folder)).baselines() if outcome.result else None
+        for name, control in (scored or {}).items():
             result = {
-                "primary_metric": one.result["primary_metric"],
-                "test_data": one.result["test_data"],
+                "primary_metric": outcome.result["primary_metric"],
+                "test_data": outcome.result["test_data"],
                 "test": control["test"],
                 "control": {key: control[key] for key in ("value", "dev_score")},
             }
-            label, shares = f"{one.loss} + {name}", control["example_statistics"]
+            label, shares = f"{outcome.loss} + {name}", control["example_statistics"]
             made.append(
-                Outcome(label, one.seed, one.folder, "finished", result, shares)
+                Outcome(label, outcome.seed, outcome.folder, "finished", result, shares)
             )
     return made
 
@@ -180,7 +186,7 @@ class _Controls:
             name: self._control(value, score, next(test))
             for name, (value, score) in chosen.items()
         }
-        chooses_classes = any(one.kind == "classes" for one in targets.values())
+        chooses_classes = any(target.kind == "classes" for target in targets.values())
         if task.default_threshold is not None and not chooses_classes:
             scored[THRESHOLD] = self._with_own_threshold()
         return scored
@@ -195,12 +201,12 @@ class _Controls:
         return self._control(threshold, score, test, threshold)
 
     def _control(
-        self, value: Any, dev: float, found: Any, threshold: Any = None
+        self, value: Any, dev: float, predictions: Any, threshold: Any = None
     ) -> dict[str, Any]:
         task, data = self._setup.experiment.task, self._setup.data
         examples = data.corpus.test
-        scores = task.score_found(examples, found, data.labels, threshold)
-        decided = [task.decide(one, threshold) for one in found]
+        scores = task.score_found(examples, predictions, data.labels, threshold)
+        decided = [task.decide(prediction, threshold) for prediction in predictions]
         return {
             "value": value,
             "dev_score": dev,
@@ -217,10 +223,10 @@ class _Controls:
             return []
         return self._predict.search(self._params, examples, items, shifts=shifts).found
 
-    def _score(self, split: str, found: Any, threshold: Any = None) -> float:
+    def _score(self, split: str, predictions: Any, threshold: Any = None) -> float:
         task, data = self._setup.experiment.task, self._setup.data
         examples = getattr(data.corpus, split)
-        scores = task.score_found(examples, found, data.labels, threshold)
+        scores = task.score_found(examples, predictions, data.labels, threshold)
         return scores.values[task.primary_metric]
 
 

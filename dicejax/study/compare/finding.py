@@ -36,19 +36,19 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
         raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
     experiments = [run.experiment() for run in runs]
     _require_alike(runs, experiments)
-    names = dict.fromkeys(one.objective for one in experiments)
+    names = dict.fromkeys(experiment.objective for experiment in experiments)
     names = dict(zip(names, names_of(list(names)), strict=True))
     jobs: dict[tuple[str, int], Job] = {}
     for run, experiment in zip(runs, experiments, strict=True):
         name = run.path.parent.name if _record(run) else names[experiment.objective]
         job = Job(name, experiment, str(run.path))
-        known = jobs.setdefault((job.loss, job.seed), job)
-        if known is not job:
+        first = jobs.setdefault((job.loss, job.seed), job)
+        if first is not job:
             raise InputError(
-                f"{job.folder}: is {job.loss} with seed {job.seed}, as {known.folder} "
+                f"{job.folder}: is {job.loss} with seed {job.seed}, as {first.folder} "
                 "is; name one of them"
             )
-    return [one for _, one in sorted((jobs | _missing(jobs)).items())]
+    return [experiment for _, experiment in sorted((jobs | _missing(jobs)).items())]
 
 
 def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
@@ -57,11 +57,11 @@ def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
     Raises:
       InputError: records differ, or cannot be read.
     """
-    found = {path for job in jobs if (path := _record(Run(epath.Path(job.folder))))}
-    if len(found) > 1:
-        files_found = ", ".join(sorted(map(str, found)))
+    records = {path for job in jobs if (path := _record(Run(epath.Path(job.folder))))}
+    if len(records) > 1:
+        files_found = ", ".join(sorted(map(str, records)))
         raise InputError(f"{files_found}: runs of several tunings cannot be compared")
-    for file in found:
+    for file in records:
         return tuning.read(file.parent)
     return None
 
@@ -73,34 +73,34 @@ def common_folder(paths: Sequence[str]) -> str:
     'runs/mine'
     """
     folders = [epath.Path(path) for path in paths]
-    found = folders[0]
-    while not all(one.is_relative_to(found) for one in folders):
-        found = found.parent
-    return str(found)
+    folder = folders[0]
+    while not all(path.is_relative_to(folder) for path in folders):
+        folder = folder.parent
+    return str(folder)
 
 
 def _runs_in(paths: Sequence[str]) -> Iterator[Run]:
     """Yield each run once, though links may lead to it in several ways."""
     waiting, seen = [epath.Path(path) for path in reversed(paths)], set()
-    for folder in waiting:
-        if not folder.is_dir():
-            raise InputError(f"{folder}: no such folder")
+    for path in waiting:
+        if not path.is_dir():
+            raise InputError(f"{path}: no such folder")
     while waiting:
-        here = waiting.pop()
-        place = os.path.realpath(here) if is_local(here) else str(here)
+        folder = waiting.pop()
+        place = os.path.realpath(folder) if is_local(folder) else str(folder)
         if place in seen:
             continue
         seen.add(place)
-        if (here / EXPERIMENT).exists():
-            yield Run(here)
+        if (folder / EXPERIMENT).exists():
+            yield Run(folder)
             continue
-        has_trials = (here / tuning.FILE).exists()
+        has_trials = (folder / tuning.FILE).exists()
         waiting += [
-            one
-            for one in files.entries(here)
-            if one.is_dir()
-            and not one.name.startswith(".")
-            and not (has_trials and one.name == tuning.TRIALS)
+            entry
+            for entry in files.entries(folder)
+            if entry.is_dir()
+            and not entry.name.startswith(".")
+            and not (has_trials and entry.name == tuning.TRIALS)
         ]
 
 

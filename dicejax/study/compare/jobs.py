@@ -58,7 +58,7 @@ def with_baselines(
         objectives = (BASELINE, *objectives)
     if task is None or any(isinstance(o, WeightedCrossEntropy) for o in objectives):
         return tuple(objectives)
-    of_classes = all(one.kind != "positions" for one in task.targets(()).values())
+    of_classes = all(target.kind != "positions" for target in task.targets(()).values())
     return (*objectives, *([WeightedCrossEntropy()] if of_classes else []))
 
 
@@ -125,14 +125,14 @@ def require_one_label_set(jobs: Sequence[Job]) -> None:
     Raises:
       InputError: one lacks a label, or the data cannot be read.
     """
-    found: dict[Any, tuple[str, ...]] = {}
+    labels: dict[Any, tuple[str, ...]] = {}
     for job in jobs:
         data, task = job.experiment.data, job.experiment.task
-        if data in found:
+        if data in labels:
             continue
-        found[data] = tuple(task.label_names(data.load().train))
-        first = next(iter(found.values()))
-        if missing := sorted(set(first) ^ set(found[data])):
+        labels[data] = tuple(task.label_names(data.load().train))
+        first = next(iter(labels.values()))
+        if missing := sorted(set(first) ^ set(labels[data])):
             raise InputError(
                 f"--resample: samples {jobs[0].seed} and {job.seed} do not both have "
                 f"the label {shown(missing[0])}; raise --data.max_train"
@@ -170,12 +170,12 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
     """
     if shard is None:
         return list(jobs)
-    found = re.fullmatch(r"(\d+)/(\d+)", shard)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
+    match = re.fullmatch(r"(\d+)/(\d+)", shard)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(
             f"--shard is {shown(shard)}; want I/N with I from 1 to N, as 3/16"
         )
-    return list(jobs[int(found[1]) - 1 :: int(found[2])])
+    return list(jobs[int(match[1]) - 1 :: int(match[2])])
 
 
 def train_all(
@@ -251,12 +251,12 @@ def outcome_of(job: Job) -> Outcome:
       InputError: a file of the run is missing or damaged.
     """
     run = Run(epath.Path(job.folder))
-    found = (job.loss, job.seed, job.folder)
+    names = (job.loss, job.seed, job.folder)
     if run.is_finished:
-        return Outcome(*found, "finished", run.result(), run.example_statistics())
+        return Outcome(*names, "finished", run.result(), run.example_statistics())
     if run.diverged() is not None:
-        return Outcome(*found, "diverged")
-    return Outcome(*found, "missing")
+        return Outcome(*names, "diverged")
+    return Outcome(*names, "missing")
 
 
 def unfinished(jobs: Sequence[Job]) -> int:
@@ -270,12 +270,12 @@ def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     Raises:
       InputError: they were not.
     """
-    finished = [one for one in outcomes if one.status == "finished"]
-    for one in finished[1:]:
+    finished = [outcome for outcome in outcomes if outcome.status == "finished"]
+    for outcome in finished[1:]:
         first = finished[0]
         for what in ("test_data", "primary_metric"):
-            if one.result.get(what) != first.result.get(what):
+            if outcome.result.get(what) != first.result.get(what):
                 raise InputError(
-                    f"{one.folder}: another {what.replace('_', ' ')} than "
+                    f"{outcome.folder}: another {what.replace('_', ' ')} than "
                     f"{first.folder}: their scores cannot be compared"
                 )

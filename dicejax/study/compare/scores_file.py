@@ -48,7 +48,7 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
             first = run[line.example].number
             raise _refused(path, line.number, f"repeats line {first}", "keep one")
         run[line.example] = line
-    found: dict[str, list[Outcome]] = {}
+    outcomes: dict[str, list[Outcome]] = {}
     examples: dict[str, tuple[list[str], tuple[str, str, int]]] = {}
     for key, run in by_run.items():
         data, loss, seed = key
@@ -61,10 +61,10 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
         result = {"primary_metric": "score", "test": {"score": float(scores.mean())}}
         outcome = Outcome(loss, seed, path, "finished", result, shares)
-        found.setdefault(data, []).append(outcome)
+        outcomes.setdefault(data, []).append(outcome)
     return {
-        data: sorted(runs, key=lambda one: (one.loss, one.seed))
-        for data, runs in found.items()
+        data: sorted(runs, key=lambda outcome: (outcome.loss, outcome.seed))
+        for data, runs in outcomes.items()
     }
 
 

@@ -51,20 +51,23 @@ def ranges_of(experiment: Experiment) -> dict[str, Range]:
 def _ranges(loss: Objective, path: str) -> Iterator[tuple[str, Range]]:
     default = type(loss)()
 
-    def is_free(name: str, one: Range) -> bool:
-        fields = [name] if one.rest is None else [name, one.rest]
-        if one.only is not None and getattr(loss, one.only[0]) != one.only[1]:
+    def is_free(name: str, declared: Range) -> bool:
+        fields = [name] if declared.rest is None else [name, declared.rest]
+        if (
+            declared.only is not None
+            and getattr(loss, declared.only[0]) != declared.only[1]
+        ):
             return False
         return all(getattr(loss, field) == getattr(default, field) for field in fields)
 
-    for name, one in declared_ranges(type(loss)).items():
-        if not is_free(name, one):
+    for name, declared in declared_ranges(type(loss)).items():
+        if not is_free(name, declared):
             continue
         if isinstance(loss, WeightedSum):
             for number in range(1, len(loss.weights)):
-                yield f"{path}.{name}.{number}", one
+                yield f"{path}.{name}.{number}", declared
         else:
-            yield f"{path}.{name}", one
+            yield f"{path}.{name}", declared
     for field in dataclasses.fields(loss):
         value = getattr(loss, field.name)
         if isinstance(value, Objective):
@@ -77,8 +80,11 @@ def _ranges(loss: Objective, path: str) -> Iterator[tuple[str, Range]]:
 
 def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
     """Return the ranges of an objective, by field."""
-    found = {one.name: one.metadata.get("range") for one in dataclasses.fields(kind)}
-    return {name: one for name, one in found.items() if one is not None}
+    ranges = {
+        declared.name: declared.metadata.get("range")
+        for declared in dataclasses.fields(kind)
+    }
+    return {name: declared for name, declared in ranges.items() if declared is not None}
 
 
 def given_values(experiment: Experiment) -> dict[str, float]:
@@ -104,8 +110,8 @@ def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
     halton.fast_forward(2)
     return [
         {
-            path: one.draw_at(share)
-            for (path, one), share in zip(ranges.items(), point, strict=True)
+            path: declared.draw_at(share)
+            for (path, declared), share in zip(ranges.items(), point, strict=True)
         }
         for point in halton.random(count).tolist()
     ]
@@ -133,10 +139,10 @@ def drawn_values(
 
 def _with_rest(ranges: Mapping[str, Range]) -> Iterator[tuple[str, str | None]]:
     """Yield all paths, each followed by the one that is set to 1 minus it."""
-    for path, one in ranges.items():
+    for path, declared in ranges.items():
         yield path, None
-        if one.rest is not None:
-            yield f"{path.rpartition('.')[0]}.{one.rest}", path
+        if declared.rest is not None:
+            yield f"{path.rpartition('.')[0]}.{declared.rest}", path
 
 
 def with_values(experiment: Experiment, values: Mapping[str, float]) -> Experiment:

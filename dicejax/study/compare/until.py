@@ -39,10 +39,10 @@ def seconds_of(duration: str) -> float:
     parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", duration)
     if "".join(number + unit for number, unit in parts) != duration or not parts:
         raise InputError(f"--budget is {shown(duration)}; want 2h, 90m or 1h30m")
-    found = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if not found:
+    seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
+    if not seconds:
         raise InputError("--budget is 0; want some time, as 90m")
-    return found
+    return seconds
 
 
 def is_settled(row: Row) -> bool:
@@ -104,12 +104,12 @@ def train_until_decided(
     """
     since, settled, a_run = clock(), {}, None
     rows: list[Row] = []
-    for seeds in [least, *(one for one in LOOKS if one > least)]:
+    for seeds in [least, *(look for look in LOOKS if look > least)]:
         every = trainer.jobs(seeds)
         jobs = [
-            one
-            for one in every
-            if one.seed - every[0].seed < settled.get(one.loss, seeds)
+            job
+            for job in every
+            if job.seed - every[0].seed < settled.get(job.loss, seeds)
         ]
         runs = trainer.unfinished(jobs)
         waits = runs * a_run if a_run else 0.0

@@ -115,8 +115,10 @@ def agreements(
         logits = loss.outputs(params, batch, micro_batches=micro_batches)
         logits, labels = task.loss_inputs(logits, batch)
         return {
-            one.name: counts_of(logits[one.name], labels[one.name], one.groups)
-            for one in outputs
+            output.name: counts_of(
+                logits[output.name], labels[output.name], output.groups
+            )
+            for output in outputs
         }
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -127,7 +129,7 @@ def agreements(
             loss, params, batch, former, pieces, outputs, micro_batches, **options
         )
 
-    arrays, found = _batches(setup, mesh, batches), []
+    arrays, results = _batches(setup, mesh, batches), []
     for name, loss in losses.items():
         objective = setup.bind(loss)
         in_layout = task.layout(setup.data.tokenizer).tokens
@@ -136,54 +138,58 @@ def agreements(
         counts = [count(outputs, params, batch) for batch in arrays]
         whole = functools.reduce(_plus, counts)
         seen, gradients = [], None
-        for batch, own in zip(arrays, counts, strict=True):
-            former = jax.tree.map(lambda a, b: a - b, whole, own)
+        for batch, batch_counts in zip(arrays, counts, strict=True):
+            former = jax.tree.map(lambda a, b: a - b, whole, batch_counts)
             of_batch = measure(outputs, params, batch, former, objective, pieces)
-            parts = {one: of_batch[one].head_gradients for one in of_batch}
+            parts = {key: of_batch[key].head_gradients for key in of_batch}
             gradients = parts if gradients is None else _plus(gradients, parts)
             slim = {
-                one: dataclasses.replace(value, head_gradients=None)
-                for one, value in of_batch.items()
+                key: dataclasses.replace(value, head_gradients=None)
+                for key, value in of_batch.items()
             }
             seen.append(to_host(slim, mesh))
-        found += [
+        results += [
             _agreement(name, output, average, seen, gradients[output.name])
             for output in outputs
             for average in averages(output.groups)
         ]
-    if not found:
+    if not results:
         raise InputError(f"{folder}: its outputs are positions, which have no classes")
-    return Agreements(step, len(arrays), tuple(found))
+    return Agreements(step, len(arrays), tuple(results))
 
 
 def table(agreements: Agreements) -> Table:
     """Return a table: one row per loss and output, for the primary average."""
     headlines = {}
-    for one in agreements.found:
-        headlines.setdefault((one.loss, one.output), one)
-    of = " and ".join(dict.fromkeys(one.average for one in headlines.values()))
-    shown = Table(
-        title=f"cosine of the gradients of loss and soft F1 ({of}), "
+    for agreement in agreements.found:
+        headlines.setdefault((agreement.loss, agreement.output), agreement)
+    averages_of_rows = " and ".join(
+        dict.fromkeys(agreement.average for agreement in headlines.values())
+    )
+    cosines = Table(
+        title=f"cosine of the gradients of loss and soft F1 ({averages_of_rows}), "
         f"step {agreements.step}",
         caption=f"mean ± SD over {agreements.batches} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
         "positives: their share of the gradient",
         box=SIMPLE_HEAD,
     )
-    shown.add_column("loss", no_wrap=True)
+    cosines.add_column("loss", no_wrap=True)
     for heading in ("logits", "head", "all", "positives"):
-        shown.add_column(heading, justify="right", no_wrap=True)
-    several = len({one.output for one in agreements.found}) > 1
-    for one in headlines.values():
-        share = one.share_of_positives
-        shown.add_row(
-            literal(f"{one.loss}, {one.output}" if several else one.loss),
-            _spread(one.logits),
-            _spread(one.heads),
-            f"{one.heads_of_all:.3f}",
+        cosines.add_column(heading, justify="right", no_wrap=True)
+    several = len({agreement.output for agreement in agreements.found}) > 1
+    for agreement in headlines.values():
+        share = agreement.share_of_positives
+        cosines.add_row(
+            literal(
+                f"{agreement.loss}, {agreement.output}" if several else agreement.loss
+            ),
+            _spread(agreement.logits),
+            _spread(agreement.heads),
+            f"{agreement.heads_of_all:.3f}",
             "" if share is None else f"{share:.1%}",
         )
-    return shown
+    return cosines
 
 
 def _batches(setup: Setup, mesh: Mesh, most: int) -> list[Batch]:
@@ -202,7 +208,7 @@ def _agreement(
     seen: Sequence[dict[str, Seen]],
     gradients: dict[str, Any],
 ) -> Agreement:
-    parts = [one[output.name] for one in seen]
+    parts = [outputs_seen[output.name] for outputs_seen in seen]
     norm = sum(part.measures.gradient_norm for part in parts)
     share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
     return Agreement(
@@ -216,8 +222,8 @@ def _agreement(
     )
 
 
-def _plus(one: Any, other: Any) -> Any:
-    return jax.tree.map(jax.numpy.add, one, other)
+def _plus(first: Any, second: Any) -> Any:
+    return jax.tree.map(jax.numpy.add, first, second)
 
 
 def _spread(values: Sequence[float]) -> str:

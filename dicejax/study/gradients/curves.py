@@ -190,9 +190,9 @@ def crossing(x: np.ndarray, y: np.ndarray) -> float | None:
     places = np.flatnonzero(y[:-1] * y[1:] < 0)
     if not places.size:
         return None
-    one = places[0]
-    share = y[one] / (y[one] - y[one + 1])
-    return float(x[one] + share * (x[one + 1] - x[one]))
+    left = places[0]
+    share = y[left] / (y[left] - y[left + 1])
+    return float(x[left] + share * (x[left + 1] - x[left]))
 
 
 def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
@@ -207,8 +207,8 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     places = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))
     if not places.size:
         return None
-    here = slice(places[0], places[0] + 2)
-    return crossing(x[here], slopes[here])
+    around = slice(places[0], places[0] + 2)
+    return crossing(x[around], slopes[around])
 
 
 def _others(size: int) -> Array:
@@ -252,10 +252,10 @@ def draw_figure_one(
     if not isinstance(alphas, Mapping):
         alphas = {alpha: index for index, alpha in enumerate(alphas)}
     for alpha, index in alphas.items():
-        look, found = figures.style(index), figure_one(alpha, points)
-        axes.plot(found.p, found.derivative, **look, label=f"alpha={alpha:g}")
-        if found.best_p is not None:
-            mark(axes, found.best_p, 0, look["color"])
+        look, curve = figures.style(index), figure_one(alpha, points)
+        axes.plot(curve.p, curve.derivative, **look, label=f"alpha={alpha:g}")
+        if curve.best_p is not None:
+            mark(axes, curve.best_p, 0, look["color"])
     axes.axhline(0, **figures.REFERENCE)
     axes.set(
         title="positive: the paper's Figure 1 (smooth=0)",
@@ -275,13 +275,13 @@ def draw_rows(
     """Draw a row, loss and slope, for each value of `varied`."""
     p = probabilities(points)
     index = 0
-    for one in curves:
-        look = figures.REFERENCE if one.reference else figures.style(index)
-        index += not one.reference
-        values, slopes = evaluate(one, p, list(titles))
+    for curve in curves:
+        look = figures.REFERENCE if curve.reference else figures.style(index)
+        index += not curve.reference
+        values, slopes = evaluate(curve, p, list(titles))
         for row in range(len(titles)):
             loss, slope = panels[2 * row : 2 * row + 2]
-            loss.plot(p, values[row], **look, label=one.label)
+            loss.plot(p, values[row], **look, label=curve.label)
             slope.plot(p, slopes[row], **look)
             best = lowest(p, slopes[row]) if mark_best else None
             if best is not None:

@@ -86,14 +86,14 @@ def read(run: Run) -> tuple[History, ...]:
     try:
         targets = run.experiment().task.targets(run.labels())
         names = records[0]["outputs"] if records else {}
-        found = tuple(
+        histories = tuple(
             _history(name, Groups.of(targets[name]), records) for name in names
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: damaged: {error!r}") from error
-    if not found:
+    if not histories:
         raise InputError(f"{file}: holds nothing; its outputs are positions, or empty")
-    return found
+    return histories
 
 
 def share(values: np.ndarray) -> np.ndarray:

@@ -122,10 +122,10 @@ def draw_density(history: History) -> Figure:
         for label, color, when in _times(history):
             for axes, key in ((above, "hardness"), (below, "hardness_norm")):
                 values = history.sums[key][when].sum(axis=0)
-                shown = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
-                places = (np.arange(len(shown)) + 0.5) / len(shown)
-                shown = np.where(shown > 0, shown, np.nan)
-                axes.plot(places, shown, color=color, marker=".", label=label)
+                shares = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
+                places = (np.arange(len(shares)) + 0.5) / len(shares)
+                shares = np.where(shares > 0, shares, np.nan)
+                axes.plot(places, shares, color=color, marker=".", label=label)
         above.set(title=f"{name}: share of the elements", yscale="log")
         below.set(title=f"{name}: share of the gradient", yscale="log")
         for axes in (above, below):
@@ -226,28 +226,28 @@ def draw_alarms(history: History) -> Figure:
 
 def draw_agreements(agreements: Agreements) -> Figure:
     """Draw the agreement of several losses with soft F1, at one checkpoint."""
-    found = agreements.found
-    several = len({one.output for one in found}) > 1
-    height = 0.9 + 0.28 * len(found)
+    results = agreements.found
+    several = len({result.output for result in results}) > 1
+    height = 0.9 + 0.28 * len(results)
     figure, panels = figures.panels(1, 2, width=8.6, height=height)
-    places = np.arange(len(found))
+    places = np.arange(len(results))
     for axes, key in zip(panels, ("logits", "heads"), strict=True):
-        values = [getattr(one, key) for one in found]
+        values = [getattr(result, key) for result in results]
         means, spreads = np.mean(values, axis=1), np.std(values, axis=1)
         color = figures.COLORS[0]
         axes.barh(places, means, 0.6, xerr=spreads, color=color, label="one batch")
         axes.axvline(0, **figures.REFERENCE)
-        axes.set(ylim=(len(found) - 0.4, -0.6), xlabel="cosine with soft F1")
-    marks = [one.heads_of_all for one in found]
+        axes.set(ylim=(len(results) - 0.4, -0.6), xlabel="cosine with soft F1")
+    marks = [result.heads_of_all for result in results]
     panels[1].plot(marks, places, "D", color=figures.COLORS[1], label="all batches")
     panels[0].set_title("gradient of the logits")
     panels[1].set_title("gradient of the head's parameters")
     names = [
-        f"{one.loss}: {one.output + ', ' if several else ''}{one.average}"
-        for one in found
+        f"{result.loss}: {result.output + ', ' if several else ''}{result.average}"
+        for result in results
     ]
     panels[0].set_yticks(places, map(figures.plain, names))
-    panels[1].set_yticks(places, [""] * len(found))
+    panels[1].set_yticks(places, [""] * len(results))
     figures.legend(figure, panels[1])
     return figure
 
@@ -281,16 +281,16 @@ def _draw_gradient_per_element(axes: Axes, history: History) -> None:
 def _draw_frequency(axes: Axes, history: History) -> None:
     frequency, norm = history.share_of_elements(), history.share_of_gradient()
     order = np.argsort(-frequency, kind="stable")
-    shown = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
-    places = range(len(shown))
+    listed = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
+    places = range(len(listed))
     for values, color, label in (
         (frequency, "#9A9A9A", "of the elements"),
         (norm, figures.COLORS[0], "of the gradient"),
     ):
-        dots = np.where(values[shown] > 0, values[shown], np.nan)
+        dots = np.where(values[listed] > 0, values[listed], np.nan)
         axes.plot(dots, places, "o", color=color, label=label)
-    axes.hlines(places, frequency[shown], norm[shown], color="#9A9A9A", linewidth=0.8)
-    names = [figures.plain(history.groups.names[group]) for group in shown]
+    axes.hlines(places, frequency[listed], norm[listed], color="#9A9A9A", linewidth=0.8)
+    names = [figures.plain(history.groups.names[group]) for group in listed]
     axes.set_yticks(places, names, size=8)
     axes.invert_yaxis()
     axes.set(title="whole training", xlabel="share", xscale="log")

@@ -124,18 +124,18 @@ def count_outputs(
 ) -> tuple[OutputCounts, ...]:
     """Count the labels of items, by output."""
     counts = task.class_counts(items, labels)
-    found = []
+    outputs = []
     for name, target in task.targets(labels).items():
         match chosen[name]:
             case "positions":
-                found.append(_of_positions(name, items))
+                outputs.append(_of_positions(name, items))
             case "multi-label":
-                one = _of_multi_label(name, target, counts[name], weights)
+                output = _of_multi_label(name, target, counts[name], weights)
                 sets = label_sets(name, items, target.classes)
-                found.append(dataclasses.replace(one, sets=sets))
+                outputs.append(dataclasses.replace(output, sets=sets))
             case rule:
-                found.append(_of_classes(name, rule, target, counts[name], weights))
-    return tuple(found)
+                outputs.append(_of_classes(name, rule, target, counts[name], weights))
+    return tuple(outputs)
 
 
 def ratio(negatives: int, positives: int) -> float | None:
@@ -195,14 +195,14 @@ def _of_multi_label(
     labels = []
     for number, (label, pair) in enumerate(zip(target.classes, counts, strict=True)):
         for column, text in enumerate((f"not {label}", label)):
-            here, other = int(pair[column]), int(pair[1 - column])
+            count, other = int(pair[column]), int(pair[1 - column])
             weighed = {s: w[number][column] for s, w in suggested.items()}
             labels.append(
                 LabelCount(
                     text,
-                    positives=here,
+                    positives=count,
                     negatives=other,
-                    ratio=ratio(other, here),
+                    ratio=ratio(other, count),
                     is_negative=column == 0,
                     weights=weighed,
                 )
@@ -224,10 +224,11 @@ def _of_multi_label(
 
 
 def _of_positions(name: str, items: Sequence[Item]) -> OutputCounts:
-    known = [item.arrays for item in items if item.arrays[name] >= 0]
-    pieces = sum(len(arrays["input_ids"]) for arrays in known)
+    with_position = [item.arrays for item in items if item.arrays[name] >= 0]
+    pieces = sum(len(arrays["input_ids"]) for arrays in with_position)
     answered = sum(
-        int(arrays[name] != arrays.get("summary_positions", -1)) for arrays in known
+        int(arrays[name] != arrays.get("summary_positions", -1))
+        for arrays in with_position
     )
     rest = pieces - answered
     share = ratio(rest, answered)
@@ -244,7 +245,7 @@ def _of_positions(name: str, items: Sequence[Item]) -> OutputCounts:
         answered,
         share,
         labels,
-        sequences=len(known),
+        sequences=len(with_position),
     )
 
 
@@ -287,7 +288,7 @@ def support(
     """
     counts = {split: dict(_by_label(outputs)) for split, outputs in splits.items()}
     drawn = dict(_by_label(epoch))
-    found = []
+    supports = []
     for key in dict.fromkeys(key for split in counts.values() for key in split):
         train, dev, test = (counts[s].get(key, 0) for s in ("train", "dev", "test"))
         per_update = share * drawn.get(key, 0)
@@ -301,8 +302,10 @@ def support(
                 reasons.append("not in every update")
             if per_update < smooth.get(key[0], 0):
                 reasons.append("smooth")
-        found.append(LabelSupport(*key, train, dev, test, per_update, tuple(reasons)))
-    return tuple(found)
+        supports.append(
+            LabelSupport(*key, train, dev, test, per_update, tuple(reasons))
+        )
+    return tuple(supports)
 
 
 def smooth_by_output(objective: Objective) -> dict[str, float]:
@@ -314,13 +317,13 @@ def smooth_by_output(objective: Objective) -> dict[str, float]:
     >>> smooth_by_output(WeightedSum().bind_outputs(["tags"]))
     {'tags': 1.0}
     """
-    found: dict[str, float] = {}
+    smooths: dict[str, float] = {}
     for leaf in objective.terms():
         smooth = getattr(leaf, "smooth", None)
         of_elements = getattr(leaf, "over", None) == "element"
         if smooth is not None and leaf.is_of_a_set and not of_elements:
-            found[leaf.output] = max(found.get(leaf.output, 0.0), smooth)
-    return found
+            smooths[leaf.output] = max(smooths.get(leaf.output, 0.0), smooth)
+    return smooths
 
 
 def _by_label(

@@ -183,7 +183,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         smooth=smooth,
         splits=splits,
         support=support(
-            {split: found.outputs for split, found in splits.items()},
+            {split: counts.outputs for split, counts in splits.items()},
             count_outputs(task, epoch, data.labels, chosen),
             min(1.0, training.batch_size / max(len(epoch), 1)),
             smooth,
@@ -193,9 +193,9 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     )
 
 
-def to_json(found: DataProfile) -> str:
+def to_json(profile: DataProfile) -> str:
     """Return a profile as one JSON object."""
-    return json.dumps(cattrs.unstructure(found), ensure_ascii=False)
+    return json.dumps(cattrs.unstructure(profile), ensure_ascii=False)
 
 
 def from_json(text: str) -> DataProfile:
@@ -232,13 +232,13 @@ def _unseen(experiment: Experiment, data: Encoded, split: str) -> list[str]:
     """Return the labels of a split that training lacks."""
     if split == "train":
         return []
-    known = set(data.labels)
+    trained = set(data.labels)
     examples = [*data.corpus.train, *getattr(data.corpus, split)]
     try:
         names = experiment.task.label_names(examples)
     except InputError:  # the split's labels are kept back, or of a type without a query
         return []
-    return [name for name in names if name not in known]
+    return [name for name in names if name not in trained]
 
 
 def _epoch(experiment: Experiment, data: Encoded) -> Sequence[Item]:

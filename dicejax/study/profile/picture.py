@@ -45,11 +45,11 @@ def draw(profile: DataProfile, split: str) -> Figure:
     """Draw the labels of a split on the left, lengths and padding on the right."""
     from matplotlib.figure import Figure
 
-    shown = profile.splits[split]
-    several = len(shown.outputs) > 1
+    counts = profile.splits[split]
+    several = len(counts.outputs) > 1
     bars = [
         (_name(output.output, label.label) if several else label.label, label)
-        for output in shown.outputs
+        for output in counts.outputs
         for label in output.labels
     ]
     height = max(4.4, 1.2 + 0.21 * min(len(bars), _MOST))
@@ -59,10 +59,10 @@ def draw(profile: DataProfile, split: str) -> Figure:
     )
     left, right = figure.add_gridspec(1, 2, width_ratios=(1, 1))
     _draw_labels(figure.add_subplot(left), bars)
-    if shown.lengths and shown.padding:
+    if counts.lengths and counts.padding:
         above, below = right.subgridspec(2, 1, height_ratios=(1.7, 1))
-        _draw_lengths(figure.add_subplot(above), shown.lengths, profile.max_length)
-        _draw_padding(figure.add_subplot(below), shown.padding, profile.batch_size)
+        _draw_lengths(figure.add_subplot(above), counts.lengths, profile.max_length)
+        _draw_padding(figure.add_subplot(below), counts.padding, profile.batch_size)
     return figure
 
 
@@ -96,9 +96,9 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, LabelCount]]) -> None:
 
 
 def _draw_lengths(axes: Axes, lengths: Lengths, max_length: int) -> None:
-    starts = [one.first - 0.5 for one in lengths.bins]
-    widths = [0.95 * (one.last - one.first + 1) for one in lengths.bins]
-    counts = [one.sequences for one in lengths.bins]
+    starts = [interval.first - 0.5 for interval in lengths.bins]
+    widths = [0.95 * (interval.last - interval.first + 1) for interval in lengths.bins]
+    counts = [interval.sequences for interval in lengths.bins]
     axes.bar(starts, counts, widths, align="edge", color=_POSITIVE)
     axes.axvline(max_length, color=_MARK, linewidth=1.4)
     axes.set_xlim(0, max_length * 1.32)

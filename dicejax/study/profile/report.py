@@ -18,18 +18,18 @@ _BAR = 40  # characters of the longest bar
 
 def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
     """Yield the lines and tables for the terminal."""
-    shown = profile.splits[split]
+    counts = profile.splits[split]
     yield _sizes(profile)
     yield _imbalance(profile)
-    for output in shown.outputs:
+    for output in counts.outputs:
         yield _labels(output, split)
         if output.sets is not None:
             yield literal(f"{split}: {output.sets}")
             yield _together(output.sets, split)
     yield from _support(profile)
-    if shown.lengths and shown.padding:
-        yield _histogram(shown.lengths, split)
-        yield _padding(shown.padding, profile.batch_size, split)
+    if counts.lengths and counts.padding:
+        yield _histogram(counts.lengths, split)
+        yield _padding(counts.padding, profile.batch_size, split)
 
 
 def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> Table:
@@ -73,13 +73,13 @@ def _imbalance(profile: DataProfile) -> Table:
     )
     for name, split in profile.splits.items():
         for output in split.outputs:
-            of = f"{output.negative} : {output.positive}"
+            classes = f"{output.negative} : {output.positive}"
             if output.rule == "most and least":
-                of += " (most : least)"
+                classes += " (most : least)"
             table.add_row(
                 literal(output.output),
                 name,
-                literal(of),
+                literal(classes),
                 f"{output.negatives:,}",
                 f"{output.positives:,}",
                 _ratio(output.ratio),
@@ -165,12 +165,16 @@ def why(label: LabelSupport, profile: DataProfile) -> str:
 def _histogram(lengths: Lengths, split: str) -> Table:
     table = _table(f"sequences by pieces, {split}", [], ["pieces", "sequences"])
     table.add_column("")
-    most = max(one.sequences for one in lengths.bins)
-    for one in lengths.bins:
+    most = max(interval.sequences for interval in lengths.bins)
+    for interval in lengths.bins:
         # Every positive count is visible.
-        bar = -(-_BAR * one.sequences // most)
-        pieces = f"{one.first}-{one.last}" if one.last > one.first else str(one.first)
-        table.add_row(pieces, f"{one.sequences:,}", "█" * bar)
+        bar = -(-_BAR * interval.sequences // most)
+        pieces = (
+            f"{interval.first}-{interval.last}"
+            if interval.last > interval.first
+            else str(interval.first)
+        )
+        table.add_row(pieces, f"{interval.sequences:,}", "█" * bar)
     return table
 
 

@@ -245,18 +245,24 @@ def moderated(differences: Sequence[CrossedDifference]) -> list[CrossedDifferenc
     prior = min(PRIOR_FREEDOM, (len(differences) - 1) / 2)
     if prior <= 0:
         return list(differences)
-    variances = [one.seed_error**2 * one.seeds for one in differences]
+    variances = [
+        difference.seed_error**2 * difference.seeds for difference in differences
+    ]
     median = float(np.median(variances))
-    found = []
-    for one, own in zip(differences, variances, strict=True):
-        if own <= median:
-            freedom = prior + one.freedom
-            variance = (prior * median + one.freedom * own) / freedom
-            one = dataclasses.replace(
-                one, seed_error=math.sqrt(variance / one.seeds), freedom=freedom
+    moderated_differences = []
+    for difference, variance_of_seeds in zip(differences, variances, strict=True):
+        if variance_of_seeds <= median:
+            freedom = prior + difference.freedom
+            variance = (
+                prior * median + difference.freedom * variance_of_seeds
+            ) / freedom
+            difference = dataclasses.replace(
+                difference,
+                seed_error=math.sqrt(variance / difference.seeds),
+                freedom=freedom,
             )
-        found.append(one)
-    return found
+        moderated_differences.append(difference)
+    return moderated_differences
 
 
 def _influences(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

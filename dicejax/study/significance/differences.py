@@ -81,10 +81,10 @@ def check_seeds(seeds: int, least: int) -> None:
         raise ValueError(f"there are {seeds} paired seeds; it takes at least {least}")
 
 
-def _check(array: np.ndarray, name: str, wanted: str, *, ndim: int | None) -> None:
+def _check(array: np.ndarray, name: str, expected: str, *, ndim: int | None) -> None:
     fits = array.ndim >= 3 if ndim is None else array.ndim == ndim
     if not fits or array.shape[-1] != 2 or 0 in array.shape[-3:]:
-        raise ValueError(f"{name} have shape {array.shape}, not {wanted}")
+        raise ValueError(f"{name} have shape {array.shape}, not {expected}")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} hold numbers that are not finite")
 

@@ -72,7 +72,7 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
 def _levels(looks: tuple[int, ...], level: float) -> np.ndarray:
     """Return the levels of all looks, [J], by integration from look to look."""
     critical = -float(special.ndtri(level * spent(looks[0]) / 2))
-    found = [critical]
+    criticals = [critical]
     first = looks[0] - _LOST
     end = critical * math.sqrt(first)
     points, weights = end * _NODES, end * _WEIGHTS
@@ -83,13 +83,13 @@ def _levels(looks: tuple[int, ...], level: float) -> np.ndarray:
         increment = level * (spent(seeds) - spent(before))
         width, root = math.sqrt(seeds - before), math.sqrt(seeds - _LOST)
         critical = _crossing(density, points, width, increment) / root
-        found.append(critical)
+        criticals.append(critical)
         end = critical * root
         moved, weights = end * _NODES, end * _WEIGHTS
         kernel = np.exp(-(((moved[:, None] - points) / width) ** 2) / 2)
         density = weights * (kernel @ density) / (width * math.sqrt(2 * math.pi))
         points = moved
-    return 2 * special.ndtr(-np.array(found))
+    return 2 * special.ndtr(-np.array(criticals))
 
 
 def _crossing(
@@ -135,14 +135,16 @@ def sequential(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:
     _check(looks)
     p_values = np.asarray(p_values, np.float64)
     table = _table(tuple(looks))
-    found = np.ones(p_values.shape[1:])
+    smallest = np.ones(p_values.shape[1:])
     for nominal, p_value in zip(table, p_values, strict=True):
         log_p = np.log(np.clip(p_value, nominal[0], nominal[-1]))
         levels = np.exp(np.interp(log_p, np.log(nominal), np.log(_ALPHAS)))
         # Below the table levels are proportional; above it no level rejects.
         levels *= np.minimum(p_value / nominal[0], 1.0)
-        found = np.where(p_value > nominal[-1], found, np.minimum(found, levels))
-    return found
+        smallest = np.where(
+            p_value > nominal[-1], smallest, np.minimum(smallest, levels)
+        )
+    return smallest
 
 
 @functools.lru_cache(maxsize=256)
