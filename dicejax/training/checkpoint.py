@@ -144,9 +144,9 @@ class Checkpoints:
         """
         step = self._intact(warn) if is_main_process() else None
         if jax.process_count() > 1:
-            found = np.int32(-1 if step is None else step)
-            found = int(multihost_utils.broadcast_one_to_all(found))
-            step = None if found < 0 else found
+            agreed = np.int32(-1 if step is None else step)
+            agreed = int(multihost_utils.broadcast_one_to_all(agreed))
+            step = None if agreed < 0 else agreed
         if step is None:
             return None
         self._last, place = step, self._folder / str(step)
@@ -257,13 +257,13 @@ def _chosen(folder: epath.Path, which: Which) -> int:
     """Return the step of the best or the last checkpoint."""
     if not folder.exists():
         raise InputError(f"{folder}: missing; the run holds no checkpoint")
-    found = steps(folder)
+    candidates = steps(folder)
     if which == "best":
-        scores = {step: _record(folder / str(step)).score for step in found}
-        found = by_score(scores)
-    if not found:
+        scores = {step: _record(folder / str(step)).score for step in candidates}
+        candidates = by_score(scores)
+    if not candidates:
         raise InputError(f"{folder}: holds no {which} checkpoint")
-    return found[-1]
+    return candidates[-1]
 
 
 def _record(place: epath.Path) -> Record:
@@ -336,7 +336,7 @@ def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
 def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainState:
     """Undo `_parts`."""
     place = "params" if like.averaged is None else "averaged"
-    own = dataclasses.replace(like, **{place: weights})
+    state = dataclasses.replace(like, **{place: weights})
 
     def leaf(path: tuple[Any, ...], leaf: Any) -> Any:
         name = path_name(path)
@@ -346,7 +346,7 @@ def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainStat
             return jax.random.wrap_key_data(rest[name])
         return rest[name]
 
-    return jax.tree_util.tree_map_with_path(leaf, own)
+    return jax.tree_util.tree_map_with_path(leaf, state)
 
 
 def _without(state: TrainState, field: str) -> TrainState:
@@ -363,13 +363,13 @@ def _key_data(leaf: Any) -> Any:
     return jax.random.key_data(leaf)
 
 
-def _mismatches(stored: Any, wanted: Params) -> list[str]:
+def _mismatches(stored: Any, expected: Params) -> list[str]:
     shapes = [
         {
             path_name(path): tuple(leaf.shape)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
         }
-        for tree in (stored, wanted)
+        for tree in (stored, expected)
     ]
     return [
         f"{name} is {shapes[0].get(name, 'missing')}, "

@@ -103,14 +103,14 @@ class Record:
         """
         for item in items:
             with _reading(place):
-                found = dict(_files(place / item, item))
+                present = dict(_files(place / item, item))
                 for name, fingerprint in self.files.items():
                     if name.partition("/")[0] != item:
                         continue
-                    if name not in found:
+                    if name not in present:
                         raise Damaged(f"{name} is missing")
-                    _check_regular(found[name], name)
-                    if _fingerprint(found[name]) != fingerprint:
+                    _check_regular(present[name], name)
+                    if _fingerprint(present[name]) != fingerprint:
                         raise Damaged(f"{name} does not match its fingerprint")
 
 
@@ -120,14 +120,14 @@ def steps(folder: epath.Path) -> list[int]:
     Raises:
       InputError: the folder cannot be read.
     """
-    found = [
+    numbers = [
         int(place.name)
         for place in _entries(folder)
         if re.fullmatch("[0-9]+", place.name)
         # In an object store a folder grows under its name, the record last.
         and (is_local(folder) or (place / RECORD).exists())
     ]
-    return sorted(found)
+    return sorted(numbers)
 
 
 def by_score(scores: dict[int, float | None]) -> list[int]:

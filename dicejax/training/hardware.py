@@ -102,7 +102,7 @@ def imitates_bfloat16(cpuinfo: Path = _LINUX) -> bool:
     except OSError:
         return False
     lists = re.findall(r"^(?:flags|Features)\s*:(.*)$", text, re.MULTILINE)
-    return any(_BFLOAT16.isdisjoint(one.split()) for one in lists)
+    return any(_BFLOAT16.isdisjoint(flags.split()) for flags in lists)
 
 
 def remark(precision: str) -> str | None:

@@ -208,13 +208,13 @@ class Run:
         file = self.path / name
         content = self._read(name) if self.is_finished else files.read_bytes(file)
         *lines, _ = content.split(b"\n")  # what follows the last one is torn
-        found = []
+        records = []
         for number, line in enumerate(lines, 1):
             record = _parsed(line, file, dict, number)
             if type(record.get("step")) is not int:
                 raise InputError.at(file, number, "has no step", "train it again")
-            found.append(record)
-        return found
+            records.append(record)
+        return records
 
     def write_statistics(self, shares: np.ndarray) -> None:
         """Write per-example statistics of the test split, `[N, C, 2]`."""
@@ -226,8 +226,8 @@ class Run:
         Raises:
           InputError: the run has none, or the file cannot be read.
         """
-        (found,) = self._arrays(STATISTICS, ["example_statistics"]).values()
-        return found
+        (statistics,) = self._arrays(STATISTICS, ["example_statistics"]).values()
+        return statistics
 
     def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
         """Write counts of test scores, `[C, 2, BINS]` by output."""
@@ -243,13 +243,17 @@ class Run:
 
     def write_baselines(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
         """Keep scores of moved decisions by name, each with an array of `shares`."""
-        shares = {name: one["example_statistics"] for name, one in controls.items()}
+        shares = {
+            name: control["example_statistics"] for name, control in controls.items()
+        }
         self.write_arrays(BASELINE_STATISTICS, shares)
         rest = {
             name: {
-                key: value for key, value in one.items() if key != "example_statistics"
+                key: value
+                for key, value in control.items()
+                if key != "example_statistics"
             }
-            for name, one in controls.items()
+            for name, control in controls.items()
         }
         self._write(BASELINES, _json(rest))
 
@@ -264,8 +268,8 @@ class Run:
         controls = self._read_json(BASELINES, dict)
         shares = self._arrays(BASELINE_STATISTICS, list(controls))
         return {
-            name: one | {"example_statistics": shares[name]}
-            for name, one in controls.items()
+            name: control | {"example_statistics": shares[name]}
+            for name, control in controls.items()
         }
 
     @property
@@ -280,12 +284,12 @@ class Run:
         self._write(name, content.getvalue())
 
     def _arrays(
-        self, name: str, wanted: list[str] | None = None
+        self, name: str, names: list[str] | None = None
     ) -> dict[str, np.ndarray]:
         content = self._read(name)
         try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as found:
-                return {key: found[key] for key in wanted or found.files}
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                return {key: archive[key] for key in names or archive.files}
         except Exception as error:  # of zip, zlib, or the header
             raise _damaged(self.path / name, first_line(error)) from error
 
@@ -306,10 +310,10 @@ class Run:
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels the network chooses from."""
-        found = self._read_json(LABELS, list)
-        if not all(isinstance(label, str) for label in found):
+        labels = self._read_json(LABELS, list)
+        if not all(isinstance(label, str) for label in labels):
             raise _damaged(self.path / LABELS, "labels are strings")
-        return tuple(found)
+        return tuple(labels)
 
     def tokenizer(self) -> Tokenizer:
         """Return the tokenizer."""

@@ -75,7 +75,7 @@ class Collector:
         tokenizer = setup.data.tokenizer
         in_layout = task.layout(tokenizer).tokens
         self._outputs = outputs_of(task, labels, setup.objective, in_layout)
-        left = set(task.targets(labels)) - {one.name for one in self._outputs}
+        left = set(task.targets(labels)) - {output.name for output in self._outputs}
         if left and not after_step:
             names = ", ".join(sorted(left))
             say(f"note: analysis leaves out {names}: positions, or no loss reads it")
@@ -124,7 +124,7 @@ class Collector:
         seen = look_at_step(
             state, batch, objective, self._counts, self._pieces, **self._settings
         )
-        self._counts = {name: one.counts for name, one in seen.items()}
+        self._counts = {name: measured.counts for name, measured in seen.items()}
         self._pending.append((step, seen))
         if is_new:
             self._compiled.add(shape)
@@ -135,7 +135,10 @@ class Collector:
         """Wait for the measurements, and record them."""
         pending, self._pending = self._pending, []
         for step, seen in pending:
-            record = {name: _record(one) for name, one in jax.device_get(seen).items()}
+            record = {
+                name: _record(measured)
+                for name, measured in jax.device_get(seen).items()
+            }
             for output in self._outputs:
                 self._look_for_alarms(step, output, record[output.name])
             if self._lines is not None:
@@ -149,9 +152,9 @@ class Collector:
     def _look_for_alarms(
         self, step: int, output: Output, record: dict[str, Any]
     ) -> None:
-        found = alarms_of(record, output.groups)
-        record["alarms"] = [[alarm.kind, alarm.group] for alarm in found]
-        for alarm in found:
+        alarms = alarms_of(record, output.groups)
+        record["alarms"] = [[alarm.kind, alarm.group] for alarm in alarms]
+        for alarm in alarms:
             key = (output.name, alarm.kind, alarm.group)
             if key not in self._alarmed:
                 self._alarmed.add(key)
@@ -182,18 +185,18 @@ def outputs_of(
 
 def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
     """Return the soft counts of the last record up to a step; zeros without one."""
-    kept: dict[str, Any] = {}
+    last: dict[str, Any] = {}
     if step and file.exists():
         for line in read_bytes(file).split(b"\n"):
             record = record_of(line)  # None where torn
             if record is not None and not is_after(record, step):
-                kept = record
-    found = {}
+                last = record
+    by_output = {}
     for output in outputs:
         classes = len(output.groups.names) - output.groups.multi_label
         counts = no_counts(classes)
         try:
-            read = kept["outputs"][output.name]["counts"] if kept else {}
+            read = last["outputs"][output.name]["counts"] if last else {}
             arrays = {name: jnp.asarray(x, jnp.float32) for name, x in read.items()}
             counts = OverlapCounts(**arrays) if arrays else counts
         except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -201,8 +204,8 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
                 f"{file}: damaged: the record before step {step} has no counts of "
                 f"{output.name}; restore it, or start anew with --overwrite"
             ) from error
-        found[output.name] = counts
-    return found
+        by_output[output.name] = counts
+    return by_output
 
 
 def _record(seen: Seen) -> dict[str, Any]:

@@ -92,17 +92,17 @@ def elements_of(
     """
     classes = logits.shape[-1]
     where = (labels >= 0) & (labels < (2 if groups.multi_label else classes))
-    known = jnp.where(where, labels, 0)
+    gold = jnp.where(where, labels, 0)
     if groups.multi_label:
-        away = jnp.where(known == 1, -logits, logits)
+        away = jnp.where(gold == 1, -logits, logits)
         hardness = jax.nn.sigmoid(away)
-        group = known * (1 + jnp.arange(classes))
+        group = gold * (1 + jnp.arange(classes))
         norm = jnp.abs(gradient)
     else:
         log_p = jax.nn.log_softmax(logits)
-        of_gold = jnp.take_along_axis(log_p, known[..., None], axis=-1)[..., 0]
+        of_gold = jnp.take_along_axis(log_p, gold[..., None], axis=-1)[..., 0]
         hardness = -jnp.expm1(of_gold)
-        group = known
+        group = gold
         norm = _length(gradient)
     return GradientElements(
         group, where, jnp.where(where, hardness, 0), jnp.sum(where) * norm
@@ -190,8 +190,8 @@ def by_kind(elements: GradientElements, kinds: Array, number: int) -> dict[str, 
         jnp.isfinite(elements.gradient_norm), elements.gradient_norm, 0
     ).sum(axis=beyond)
     labelled = elements.where.sum(axis=beyond).astype(norm.dtype)
-    of = {"places": jnp.ones_like(norm), "labelled": labelled, "gradient_norm": norm}
-    return {name: _sums(values, kinds, number) for name, values in of.items()}
+    sums = {"places": jnp.ones_like(norm), "labelled": labelled, "gradient_norm": norm}
+    return {name: _sums(values, kinds, number) for name, values in sums.items()}
 
 
 def _length(gradient: Array) -> Array:
@@ -256,15 +256,15 @@ def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
     ...     print(alarm)
     dead: 6 of 8 hard elements of PER get less than 1% of cross-entropy's gradient
     """
-    found = []
+    alarms = []
     if record["not_finite"]:
-        of = int(sum(record["count"]))
-        found.append(Alarm("not finite", "", int(record["not_finite"]), of))
+        total = int(sum(record["count"]))
+        alarms.append(Alarm("not finite", "", int(record["not_finite"]), total))
     for kind in MEANING:
         numbers = zip(groups.names, record[kind], record["hard"], strict=True)
-        found += [
+        alarms += [
             Alarm(kind, name, int(number), int(hard))
             for name, number, hard in numbers
             if hard >= FEWEST and number >= SHARE * hard
         ]
-    return found
+    return alarms

@@ -156,12 +156,12 @@ def look_at_step(
       Measurements by output, on every process.
     """
     loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
-    former = jax.tree.map(lambda one: FADING * one, counts)
-    found = look(loss, state.params, batch, former, pieces, outputs, micro_batches)
+    former = jax.tree.map(lambda x: FADING * x, counts)
+    measured = look(loss, state.params, batch, former, pieces, outputs, micro_batches)
     if mesh is not None:
         everywhere = NamedSharding(mesh, P())
-        found = jax.lax.with_sharding_constraint(found, everywhere)
-    return found
+        measured = jax.lax.with_sharding_constraint(measured, everywhere)
+    return measured
 
 
 def look(
@@ -190,8 +190,8 @@ def look(
 
     def logits_of(heads: Params) -> tuple[dict[str, Array], Any]:
         whole = params | {"heads": heads}
-        found = loss.outputs(whole, batch, micro_batches=micro_batches)
-        logits, labels = loss.task.loss_inputs(found, batch)
+        raw = loss.outputs(whole, batch, micro_batches=micro_batches)
+        logits, labels = loss.task.loss_inputs(raw, batch)
         return dict(logits), dict(labels)
 
     def value(logits: dict[str, Array]) -> Array:
@@ -211,12 +211,12 @@ def look(
             return backward(nothing | {name: gradient})[0]
 
         of_loss = to_heads(gradients[name])
-        scores, near, near_heads, kept = {}, {}, {}, {"loss": of_loss}
+        scores, near, near_heads, by_name = {}, {}, {}, {"loss": of_loss}
         for average in averages(groups):
-            scores[average], wanted = descent(*parts[:2], former[name], groups, average)
-            near[average] = cosine(gradients[name], wanted)
-            kept[average] = to_heads(wanted)
-            near_heads[average] = cosine(of_loss, kept[average])
+            scores[average], ascent = descent(*parts[:2], former[name], groups, average)
+            near[average] = cosine(gradients[name], ascent)
+            by_name[average] = to_heads(ascent)
+            near_heads[average] = cosine(of_loss, by_name[average])
         seen[name] = Seen(
             measures=measure(elements, groups),
             kinds=_kinds(elements, batch, pieces) if output.of_tokens else None,
@@ -224,7 +224,7 @@ def look(
             soft_f1=scores,
             cosine=near,
             cosine_heads=near_heads,
-            head_gradients=kept if keep_head_gradients else None,
+            head_gradients=by_name if keep_head_gradients else None,
         )
     return seen
 

@@ -64,7 +64,7 @@ def soft_f1(counts: OverlapCounts, groups: Groups, average: Average) -> Array:
     0.6
     """
     if groups.has_negative and not groups.multi_label:
-        counts = jax.tree.map(lambda one: one[1:], counts)
+        counts = jax.tree.map(lambda x: x[1:], counts)
     has_gold = counts.actual > 0
     if average == "micro":
         counts = jax.tree.map(jnp.sum, counts)
@@ -103,19 +103,19 @@ def descent(
     return 1 - value, gradient
 
 
-def cosine(one: Any, other: Any) -> Array:
+def cosine(first: Any, second: Any) -> Array:
     """Return the cosine of the angle between two trees of arrays; 0 for one of zeros.
 
     >>> print(cosine({"a": jnp.array([3e-30, 0.0])}, {"a": jnp.array([1.0, 1.0])}))
     0.70710677
     """
-    one, other = _scaled(one), _scaled(other)
-    lengths = jnp.sqrt(_dot(one, one)) * jnp.sqrt(_dot(other, other))
-    return _dot(one, other) / jnp.where(lengths > 0, lengths, 1)
+    first, second = _scaled(first), _scaled(second)
+    lengths = jnp.sqrt(_dot(first, first)) * jnp.sqrt(_dot(second, second))
+    return _dot(first, second) / jnp.where(lengths > 0, lengths, 1)
 
 
-def _dot(one: Any, other: Any) -> Array:
-    products = jax.tree.map(lambda a, b: jnp.sum(a * b), one, other)
+def _dot(first: Any, second: Any) -> Array:
+    products = jax.tree.map(lambda a, b: jnp.sum(a * b), first, second)
     return sum(jax.tree.leaves(products))
 
 
