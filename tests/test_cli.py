@@ -19,7 +19,7 @@ from dicejax.cli.choices import objective_named
 from dicejax.data import tokenize
 from dicejax.io.files import write_checked
 from dicejax.objectives import SelfAdjustingDice
-from dicejax.optimizers import Lion
+from dicejax.optimizers import AdamW
 
 from .small_project import CORPUS, fails
 
@@ -336,10 +336,12 @@ def test_a_flag_of_an_earlier_version_names_the_new_one(project, capsys, words, 
 
 
 def test_overrides_reach_the_experiment(project):
-    words = "train mine.py --loss dsc --objective.alpha 0.05 --optimizer=lion --scratch"
+    words = (
+        "train mine.py --loss dsc --objective.alpha 0.05 --optimizer=adamw --scratch"
+    )
     settings = parse([*words.split(), "--training.epochs", "1"]).settings
     assert settings.objective == SelfAdjustingDice(alpha=0.05)
-    assert settings.optimizer == Lion() and settings.encoder == config.ScratchEncoder()
+    assert settings.optimizer == AdamW() and settings.encoder == config.ScratchEncoder()
     assert settings.training.epochs == 1 and settings.training.batch_size == 16
 
 

@@ -18,7 +18,7 @@ from dicejax.cli.help import EXAMPLES
         ("", "any of 27 losses beats cross-entropy"),
         ("train", "override the experiment's loss"),
         ("train mine.py --loss dsc", "--objective.alpha FLOAT"),
-        ("plan mine.py --optimizer lion", "--optimizer.learning_rate FLOAT"),
+        ("plan mine.py --optimizer adamw", "--optimizer.learning_rate FLOAT"),
         ("evaluate", "--split"),
         ("predict", "one or more examples"),
         ("compare", "runs per loss"),

@@ -42,18 +42,6 @@ def records(project, out="run"):
             ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
             marks=pytest.mark.exhaustive,
         ),
-        pytest.param(
-            ["--optimizer", "lamb", "--optimizer.learning_rate", "3e-2"],
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            ["--optimizer", "lion", "--optimizer.learning_rate", "3e-3"],
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            ["--optimizer", "adafactor", "--optimizer.learning_rate", "3e-2"],
-            marks=pytest.mark.exhaustive,
-        ),
     ],
     ids=lambda flags: " ".join(flags[:2]),
 )

@@ -96,8 +96,8 @@ class Train:
       out: output directory.
       overwrite: replace the run in the output directory.
       loss: override the experiment's loss, using its default settings.
-      optimizer: override the experiment's optimizer, using its default settings
-        (adamw, lion, adafactor or lamb).
+      optimizer: override the experiment's optimizer, using its default settings: adamw,
+        or the experiment file's own.
       scratch: replace the experiment's encoder with a small, randomly initialized BERT
         and a vocabulary learned from the data.
       processes: connect the processes of a distributed run.
@@ -302,8 +302,8 @@ class Plan:
         those that fit, fastest bound first.
       json: print one JSON object instead of a table.
       loss: override the experiment's loss, using its default settings.
-      optimizer: override the experiment's optimizer, using its default settings
-        (adamw, lion, adafactor or lamb).
+      optimizer: override the experiment's optimizer, using its default settings: adamw,
+        or the experiment file's own.
       scratch: replace the experiment's encoder with a small, randomly initialized BERT
         and a vocabulary learned from the data.
     """

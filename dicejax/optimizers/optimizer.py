@@ -1,4 +1,4 @@
-"""The base class of optimisers: update rule, learning rates, frozen parameters."""
+"""Optimisers: learning rates, frozen parameters and the update rule AdamW."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Optimizer(abc.ABC):
 
     With L layers, m is `layer_decay`^(L-1-i) in layer i = 0 ... L-1,
     `layer_decay`^L in the embeddings, and `head_learning_rate` / `learning_rate` in the
-    heads. A subclass gives the rule; LAMB scales its decay too.
+    heads. A subclass gives the rule.
 
     Args:
       learning_rate: peak learning rate, at the end of the warm-up.
@@ -88,28 +88,28 @@ class Optimizer(abc.ABC):
         above_0 = ["learning_rate", "power", "clip_norm"]
         if self.head_learning_rate is not None:
             above_0.append("head_learning_rate")
-        self._want("more than 0", lambda x: x > 0, *above_0)
+        self._check("more than 0", lambda x: x > 0, *above_0)
         share = "a share between 0 and 1"
-        self._want(share, lambda x: 0 <= x <= 1, "warmup", "final_share")
-        self._want("0 or more", lambda x: x >= 0, "weight_decay", "frozen_layers")
-        self._want("more than 0 and at most 1", lambda x: 0 < x <= 1, "layer_decay")
-        self._want("0 or more and less than 1", lambda x: 0 <= x < 1, "ema_decay")
-        known = get_args(ScheduleName)
-        self._want(f"one of {', '.join(known)}", lambda x: x in known, "schedule")
+        self._check(share, lambda x: 0 <= x <= 1, "warmup", "final_share")
+        self._check("0 or more", lambda x: x >= 0, "weight_decay", "frozen_layers")
+        self._check("more than 0 and at most 1", lambda x: 0 < x <= 1, "layer_decay")
+        self._check("0 or more and less than 1", lambda x: 0 <= x < 1, "ema_decay")
+        names = get_args(ScheduleName)
+        self._check(f"one of {', '.join(names)}", lambda x: x in names, "schedule")
 
-    def _want(self, wanted: str, fits: Callable[[Any], bool], *names: str) -> None:
-        for name in names:
+    def _check(self, limits: str, fits: Callable[[Any], bool], *fields: str) -> None:
+        for name in fields:
             value = getattr(self, name)
             if not fits(value):
-                raise ValueError(f"{name} is {value}; want {wanted}")
+                raise ValueError(f"{name} is {value}; want {limits}")
 
     @abc.abstractmethod
-    def rule(self) -> tuple[optax.GradientTransformation, ...]:
+    def rule(self) -> optax.GradientTransformation:
         """Return the transformation of clipped gradients.
 
-        Its updates are for a learning rate of 1, weight decay included, and are
-        subtracted. A rule that takes norms, means or factors of tensors is wrapped in
-        `per_layer`.
+        Its updates are for a learning rate of 1 and are subtracted; weight decay is
+        added to them. A leaf of the layers is stacked over them, so norms and means of
+        a tensor are over all layers.
         """
 
     def transform(self) -> optax.GradientTransformation:
@@ -250,7 +250,11 @@ class Optimizer(abc.ABC):
         return parameters.with_frozen(ema, new)
 
     def _chain(self) -> optax.GradientTransformation:
-        return optax.chain(optax.clip_by_global_norm(self.clip_norm), *self.rule())
+        return optax.chain(
+            optax.clip_by_global_norm(self.clip_norm),
+            self.rule(),
+            optax.add_decayed_weights(self.weight_decay, parameters.decay_mask),
+        )
 
     def _trained(self, params: Params) -> Params:
         return parameters.trained(
@@ -258,3 +262,32 @@ class Optimizer(abc.ABC):
             freeze_embeddings=self.freeze_embeddings,
             frozen_layers=self.frozen_layers,
         )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (https://arxiv.org/abs/1711.05101, algorithm 2).
+
+        m <- b1 m + (1 - b1) g,   v <- b2 v + (1 - b2) g^2
+        rule(g) = m / (1 - b1^t) / (sqrt(v / (1 - b2^t)) + eps)
+
+    Args:
+      b1: decay of the first moment.
+      b2: decay of the second moment.
+      eps: added to the root of the second moment.
+    """
+
+    short_name: ClassVar[str] = "adamw"
+
+    b1: float = 0.9
+    b2: float = 0.999
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._check("0 or more and less than 1", lambda x: 0 <= x < 1, "b1", "b2")
+        self._check("more than 0", lambda x: x > 0, "eps")
+
+    def rule(self) -> optax.GradientTransformation:
+        """Return Adam."""
+        return optax.scale_by_adam(self.b1, self.b2, self.eps)

@@ -6,10 +6,9 @@ leaf of `layers` has a leading axis over the L layers, the lowest first.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
-import optax
 
 from dicejax.models.network import Params
 
@@ -28,59 +27,6 @@ def decay_mask(params: Any) -> Any:
 def depth(params: Params) -> int:
     """Return the number of layers, L."""
     return len(jax.tree.leaves(params["encoder"]["layers"])[0])
-
-
-class PerLayerState(NamedTuple):
-    """The state of `per_layer`.
-
-    Attributes:
-      layers: of the stacked layers; every array has a leading axis over them.
-      rest: of all other parameters.
-    """
-
-    layers: Any
-    rest: Any
-
-
-def per_layer(transform: optax.GradientTransformation) -> optax.GradientTransformation:
-    """Apply a tensor-wise rule to each layer's tensors separately.
-
-    A stacked leaf `[L, ...]` is L tensors: norms, means and factors are taken per
-    layer. Elementwise rules are unaffected.
-
-    >>> import jax.numpy as jnp
-    >>> bias = jnp.array([[3.0, 3.0], [0.5, 0.5]])  # of two layers
-    >>> gradients = {"encoder": {"layers": {"bias": bias}}}
-    >>> clip = per_layer(optax.clip_by_block_rms(1.0))
-    >>> updates, _ = clip.update(gradients, clip.init(gradients))
-    >>> print(updates["encoder"]["layers"]["bias"])
-    [[1.  1. ]
-     [0.5 0.5]]
-
-    Args:
-      transform: the rule; its layers may not depend on the rest.
-    """
-
-    def init(params: Params) -> PerLayerState:
-        layers, rest = _split(params)
-        of_layers = jax.vmap(transform.init)(layers) if layers else ()
-        return PerLayerState(of_layers, transform.init(rest))
-
-    def update(
-        updates: Params, state: PerLayerState, params: Params | None = None
-    ) -> tuple[Params, PerLayerState]:
-        layers, rest = _split(updates)
-        layers_params, rest_params = _split(params)
-        rest, rest_state = transform.update(rest, state.rest, rest_params)
-        if not layers:
-            return rest, PerLayerState((), rest_state)
-        layers, layers_state = jax.vmap(transform.update)(
-            layers, state.layers, layers_params
-        )
-        joined = rest | {"encoder": rest["encoder"] | layers["encoder"]}
-        return joined, PerLayerState(layers_state, rest_state)
-
-    return optax.GradientTransformation(init, update)
 
 
 def trained(params: Params, *, freeze_embeddings: bool, frozen_layers: int) -> Params:
@@ -135,12 +81,3 @@ def all_layers_frozen(params: Params, frozen_layers: int) -> bool:
             f"frozen_layers is {frozen_layers}; the encoder has {layers} layers"
         )
     return frozen_layers == layers
-
-
-def _split(params: Params | None) -> tuple[Params | None, Params | None]:
-    """Return two trees, the stacked layers and the rest, with unchanged paths."""
-    if params is None or "layers" not in params.get("encoder", {}):
-        return None, params
-    encoder = dict(params["encoder"])
-    layers = {"encoder": {"layers": encoder.pop("layers")}}
-    return layers, params | {"encoder": encoder}

@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
+
+from dicejax.optimizers import AdamW, Optimizer
 
 LAYERS = 3
 STEADY = {"schedule": "constant", "warmup": 0.0}  # one rate from the first step on
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Signs(Optimizer):
+    """Lion, as a user writes it.
+
+    Args:
+      b1: share of the momentum in the sign.
+    """
+
+    b1: float = 0.9
+
+    def rule(self):
+        return optax.scale_by_lion(self.b1, 0.99)
+
+
+RULES = (AdamW, Signs)
 
 
 def tree(seed=0, *, layers=LAYERS, width=4, scale=1.0):
@@ -34,17 +56,6 @@ def tree(seed=0, *, layers=LAYERS, width=4, scale=1.0):
 
 def on_device(tree, dtype=jnp.float32):
     return jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype), tree)
-
-
-def unstacked(params):
-    """Return the tree with a subtree for each layer."""
-    stacked = params["encoder"]["layers"]
-    layers = {
-        f"layer_{i}": jax.tree.map(lambda leaf, i=i: leaf[i], stacked)
-        for i in range(LAYERS)
-    }
-    embeddings = params["encoder"]["embeddings"]
-    return {"heads": params["heads"], "encoder": {"embeddings": embeddings} | layers}
 
 
 def run(optimizer, params, gradients):
