@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, NamedTuple, get_args
+from typing import Any, ClassVar, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -16,8 +16,7 @@ from jax.typing import ArrayLike
 
 from dicejax.models.network import Params
 from dicejax.optimizers import parameters, schedules
-
-ScheduleName = Literal["linear", "polynomial", "cosine", "one_cycle", "constant"]
+from dicejax.optimizers.schedules import ScheduleName
 
 
 class Update(NamedTuple):
@@ -181,13 +180,14 @@ class Optimizer(abc.ABC):
         >>> [float(AdamW(learning_rate=1.0).rate(s, 20)) for s in (0, 1, 2, 11, 20)]
         [0.5, 1.0, 1.0, 0.5, 0.0]
         """
-        settings = {"warmup": self.warmup}
-        if self.schedule != "constant":
-            settings["final_share"] = self.final_share
-        if self.schedule == "polynomial":
-            settings["power"] = self.power
-        share = getattr(schedules, self.schedule)(step, total_steps, **settings)
-        return self.learning_rate * share
+        return self.learning_rate * schedules.share(
+            self.schedule,
+            step,
+            total_steps,
+            warmup=self.warmup,
+            final_share=self.final_share,
+            power=self.power,
+        )
 
     def multipliers(self, params: Params) -> Params:
         """Return the learning-rate multiplier of each trained parameter.
