@@ -13,6 +13,7 @@ import io
 import os
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any, Protocol, Union
@@ -21,7 +22,6 @@ import tyro
 from rich.console import Console
 
 from dicejax import DESCRIPTION, __version__
-from dicejax.cli import lost
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import brief, epilog, with_fields
 from dicejax.cli.init import Init
@@ -82,11 +82,16 @@ def main() -> None:
         # The rest would be written, and fail again, when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 128 + signal.SIGPIPE
-    except Exception as error:
-        lost.wait_for_report(error)
+    except Exception:
         traceback.print_exc()
         status = 1
-    lost.leave(status)
+    jax = sys.modules.get("jax")
+    if status not in (0, 128 + signal.SIGTERM) and jax:
+        if jax.distributed.is_initialized():
+            # The other processes wait for this one, so an exit that waits for them
+            # hangs. The second lets each report an error that all have in common.
+            time.sleep(1)
+            os._exit(status)
     sys.exit(status)
 
 
@@ -111,7 +116,6 @@ def run(argv: Sequence[str]) -> int:
             with config.classes_of(file):
                 command(console)
     except InputError as error:
-        lost.wait_for_report(error)
         console.print(literal(f"dicejax: {error}"), style="red", soft_wrap=True)
         return 2
     except Diverged as error:

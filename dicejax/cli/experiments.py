@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
-from dicejax.cli import lost
 from dicejax.cli.printing import noting, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError, first_line
 from dicejax.io.terminal import show
@@ -27,6 +26,8 @@ Name = Annotated[
     str | None,
     arg(metavar="NAME", help_behavior_hint="(default: the experiment's)"),
 ]
+HEARTBEAT_S = 20
+"""Seconds of silence after which a process is lost; JAX's default is 100."""
 # An Experiment, once its file is loaded: see `cli._with_settings`.
 Settings = Annotated[Any, Suppress]
 
@@ -60,10 +61,9 @@ class Processes:
             self._check(*explicit)
         import jax
 
-        lost.report_in_one_line()
         try:
             jax.distributed.initialize(
-                *explicit, heartbeat_timeout_seconds=lost.HEARTBEAT_S
+                *explicit, heartbeat_timeout_seconds=HEARTBEAT_S
             )
         except (ValueError, RuntimeError) as error:
             raise InputError(
