@@ -20,10 +20,11 @@ from typing import Annotated, Any, Protocol, Union
 
 import tyro
 from rich.console import Console
+from tyro.constructors import ConstructorRegistry
 
 from dicejax import DESCRIPTION, __version__
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
-from dicejax.cli.help import brief, epilog, with_fields
+from dicejax.cli.help import epilog, flags_of
 from dicejax.cli.init import Init
 from dicejax.cli.report import Report
 from dicejax.cli.restart import use_huge_pages
@@ -86,12 +87,11 @@ def main() -> None:
         traceback.print_exc()
         status = 1
     jax = sys.modules.get("jax")
-    if status not in (0, 128 + signal.SIGTERM) and jax:
-        if jax.distributed.is_initialized():
-            # The other processes wait for this one, so an exit that waits for them
-            # hangs. The second lets each report an error that all have in common.
-            time.sleep(1)
-            os._exit(status)
+    is_joined = jax is not None and jax.distributed.is_initialized()
+    if is_joined and status not in (0, 128 + signal.SIGTERM):
+        # The other processes wait for this one, so an exit that waits for them hangs.
+        time.sleep(1)  # each reports an error that all have in common
+        os._exit(status)
     sys.exit(status)
 
 
@@ -153,11 +153,10 @@ def parse(argv: Sequence[str]) -> Command:
         kinds = Union[commands]  # noqa: UP007 - made at run time
         return _tyro(kinds, list(argv), "", description=DESCRIPTION)
     _refuse(RENAMED, words)
-    command: Any = COMMANDS[name]
+    command = COMMANDS[name]
     tiers = command in (Train, Compare, Profile, Plan)
-    if tiers:
-        command = _with_settings(name, command, words)
-    return _tyro(command, words, name, tiers=tiers)
+    registry = _settings(name, command, words) if tiers else None
+    return _tyro(command, words, name, tiers=tiers, registry=registry)
 
 
 def _about(command: type) -> str:
@@ -198,8 +197,8 @@ def _refuse(renamed: dict[str, str], words: list[str]) -> None:
             raise InputError(f"{flag} {said}")
 
 
-def _with_settings(name: str, command: type, words: list[str]) -> type:
-    """Return the command with the settings of the experiment in the arguments."""
+def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry:
+    """Return the rule of tyro for the settings of the experiment in the arguments."""
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     for flag in ("--loss", "--optimizer"):
         first.add_argument(flag, nargs="?")
@@ -208,10 +207,8 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     files = [word for word in rest if word.endswith(".py")]
     is_brief = bool({"-h", "--help"} & set(rest))
     if not files:
-        if is_brief:
-            return brief(command, None)
-        if {*ALL} & set(rest):
-            return command
+        if is_brief or {*ALL} & set(rest):
+            return flags_of(command, None, (), is_brief=is_brief)
         given = [word for word in rest[:1] if not word.startswith("-")]
         named = f"{given[0]} is none" if given else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
@@ -230,8 +227,6 @@ def _with_settings(name: str, command: type, words: list[str]) -> type:
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)
-    if is_brief:
-        groups = {"objective": chosen.loss, "optimizer": chosen.optimizer}
-        return brief(command, settings, tuple(one for one in groups if groups[one]))
-    flags: Any = Annotated[config.Experiment, tyro.conf.arg(name="")]
-    return with_fields(command, [("settings", flags, settings)])
+    groups = {"objective": chosen.loss, "optimizer": chosen.optimizer}
+    listed = [group for group, name in groups.items() if name]
+    return flags_of(command, settings, listed, is_brief=is_brief)

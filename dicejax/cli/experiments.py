@@ -28,7 +28,7 @@ Name = Annotated[
 ]
 HEARTBEAT_S = 20
 """Seconds of silence after which a process is lost; JAX's default is 100."""
-# An Experiment, once its file is loaded: see `cli._with_settings`.
+# An Experiment, once its file is loaded: see `cli.help.flags_of`.
 Settings = Annotated[Any, Suppress]
 
 
@@ -62,9 +62,7 @@ class Processes:
         import jax
 
         try:
-            jax.distributed.initialize(
-                *explicit, heartbeat_timeout_seconds=HEARTBEAT_S
-            )
+            jax.distributed.initialize(*explicit, heartbeat_timeout_seconds=HEARTBEAT_S)
         except (ValueError, RuntimeError) as error:
             raise InputError(
                 f"processes: the others cannot be found: {first_line(error)}; name the"

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-import typing
+from collections.abc import Collection
 from typing import Annotated, Any
 
-import docstring_parser
-from tyro.conf import Suppress, arg
+from tyro.conf import arg
+from tyro.constructors import (
+    ConstructorRegistry,
+    StructConstructorSpec,
+    StructFieldSpec,
+    StructTypeInfo,
+)
 
 SETTINGS = (
     "data.dir",
@@ -66,25 +71,50 @@ EXAMPLES = {
 }
 
 
-def brief(command: type, settings: Any, chosen: tuple[str, ...] = ()) -> type:
-    """Return a command whose help lists the flags that most runs need.
+def flags_of(
+    command: type, settings: Any, chosen: Collection[str], *, is_brief: bool
+) -> ConstructorRegistry:
+    """Return tyro's rule for a command whose flags include an experiment's settings.
 
     Args:
       command: dataclass of a command.
-      settings: experiment whose settings are flags too; None where no file is named.
+      settings: experiment; None where no file is named.
       chosen: fields of the experiment all of whose settings are listed.
+      is_brief: omit the flags that only --help-all lists.
     """
-    hints = typing.get_type_hints(command, include_extras=True)
-    fields: list[tuple[str, Any, Any]] = [
-        (one.name, Annotated[hints[one.name], Suppress], one.default)
-        for one in dataclasses.fields(command)
-        if one.name in RARE
-    ]
+    registry, in_rule = ConstructorRegistry(), False
+    parts: dict[str, Any] = {}  # of the experiment, by the start of their flags
     if settings is not None:
-        short = _short(settings, chosen)
-        flags: Any = Annotated[type(short), arg(name="")]
-        fields.append(("settings", flags, short))
-    return with_fields(command, fields)
+        parts = {f"{name}.": value for name, value in vars(settings).items()}
+        parts[""] = settings
+
+    def is_listed(flag: str) -> bool:
+        listed = any(f"{name}.".startswith(f"{flag}.") for name in SETTINGS)
+        return not is_brief or listed or flag.partition(".")[0] in chosen
+
+    @registry.struct_rule
+    def rule(info: StructTypeInfo) -> StructConstructorSpec | None:
+        nonlocal in_rule
+        if in_rule:
+            return None  # another rule applies, tyro's for dataclasses
+        in_rule = True
+        spec: Any = registry.get_struct_spec(info)
+        in_rule = False
+        if not isinstance(spec, StructConstructorSpec):
+            return spec
+        fields = list(spec.fields)
+        if info.type is command:
+            fields = [x for x in fields if not (is_brief and x.name in RARE)]
+            if settings is not None:
+                flags: Any = Annotated[type(settings), arg(name="")]
+                fields = [x for x in fields if x.name != "settings"]
+                fields.append(StructFieldSpec("settings", flags, settings))
+        for prefix, part in parts.items():
+            if info.default is part:
+                fields = [x for x in fields if is_listed(f"{prefix}{x.name}")]
+        return dataclasses.replace(spec, fields=tuple(fields))
+
+    return registry
 
 
 def epilog(name: str, *, tiers: bool) -> str:
@@ -95,55 +125,3 @@ def epilog(name: str, *, tiers: bool) -> str:
     if not name:
         lines += ["", "COMMAND --help lists a command's flags, --version the version."]
     return "\n".join(lines)
-
-
-def _short(settings: Any, chosen: tuple[str, ...]) -> Any:
-    """Return an experiment with `SETTINGS` and the chosen fields only."""
-    groups: list[tuple[str, Any, Any]] = []
-    for group in dataclasses.fields(settings):
-        value = getattr(settings, group.name)
-        split = (one.split(".") for one in SETTINGS)
-        names = [one for of, one in split if of == group.name and hasattr(value, one)]
-        if group.name in chosen:
-            groups.append((group.name, type(value), value))
-        elif names:
-            leaves = _leaves(value, names)
-            # No subclass: tables of encoders, sources and optimizers would list it.
-            kind = _dataclass(type(value), leaves)
-            groups.append((group.name, kind, kind()))
-    return _dataclass(type(settings), groups)()
-
-
-def _leaves(value: Any, names: list[str]) -> list[tuple[str, Any, Any]]:
-    """Return name, annotation with help, and value of some fields of a dataclass."""
-    hints = typing.get_type_hints(type(value), include_extras=True)
-    descriptions: dict[str, str] = {}
-    for kind in reversed(type(value).__mro__):
-        for entry in docstring_parser.parse(kind.__doc__ or "").params:
-            descriptions[entry.arg_name] = " ".join((entry.description or "").split())
-    return [
-        (
-            name,
-            Annotated[hints[name], arg(help=descriptions[name])],
-            getattr(value, name),
-        )
-        for name in names
-    ]
-
-
-def with_fields(command: type, fields: list[tuple[str, Any, Any]]) -> type:
-    """Return a command with other fields: name, annotation and default of each."""
-    return _dataclass(command, fields, bases=(command,))
-
-
-def _dataclass(
-    like: type, fields: list[tuple[str, Any, Any]], bases: tuple[type, ...] = ()
-) -> Any:
-    return dataclasses.make_dataclass(
-        like.__name__,
-        fields,
-        bases=bases,
-        frozen=True,
-        kw_only=True,
-        namespace={"__doc__": like.__doc__},
-    )
