@@ -86,7 +86,7 @@ def test_usage_errors_heed_no_color():
 def test_a_slow_compile_of_xla_is_not_reported():
     # Folded when it is compiled, in more than the second after which XLA logs an error.
     code = (
-        "from dicejax.cli.quiet import quieten\nquieten()\nfrom jax import jit, lax\n"
+        "from dicejax.cli.process import quieten\nquieten()\nfrom jax import jit, lax\n"
         "ones = lambda: lax.iota('float32', 2000)\n"
         "add = lambda x: lax.reduce_window(x, 0., lax.add, (2000,), (1,), 'SAME')\n"
         "jit(lambda: add(ones())).lower().compile()"

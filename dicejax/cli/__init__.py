@@ -26,8 +26,8 @@ from dicejax import DESCRIPTION, __version__
 from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import epilog, flags_of
 from dicejax.cli.init import Init
+from dicejax.cli.process import quieten, use_huge_pages
 from dicejax.cli.report import Report
-from dicejax.cli.restart import use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict
 from dicejax.errors import Diverged, InputError, Stopped, hint, shown
 from dicejax.io.terminal import literal
@@ -68,8 +68,6 @@ def main() -> None:
     """Run the command line of this process."""
     if not {*HELP, "--version"} & set(sys.argv):
         use_huge_pages()
-        from dicejax.cli.quiet import quieten
-
         quieten()
     try:
         for stream in (sys.stdout, sys.stderr):

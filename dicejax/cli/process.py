@@ -1,0 +1,67 @@
+"""Settings of the process: huge pages, and no logs that the user can do nothing about.
+
+Both are set before any import that takes long.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import os
+import platform
+import sys
+from pathlib import Path
+from typing import Any
+
+_TUNABLES = "GLIBC_TUNABLES"
+_HUGE = "glibc.malloc.hugetlb=1"
+_ACCELERATORS = ("nvidiactl", "dxg", "kfd", "accel*", "vfio/[0-9]*")  # in Linux's /dev
+
+
+def use_huge_pages() -> None:
+    """Restart this program with glibc asking Linux for transparent huge pages.
+
+    XLA allocates the buffers of each step anew. With pages of 4 KiB the kernel clears
+    hundreds of thousands of them per step, a third of the time of a training step on
+    the CPU; with pages of 2 MiB that cost all but vanishes. glibc reads its settings
+    only at start. Does nothing where glibc is not the C library, GLIBC_TUNABLES already
+    decides, or DICEJAX_HUGE_PAGES is 0.
+    """
+    tunables = os.environ.get(_TUNABLES, "")
+    if (
+        sys.platform != "linux"
+        or platform.libc_ver()[0] != "glibc"
+        or "glibc.malloc.hugetlb" in tunables
+        or os.environ.get("DICEJAX_HUGE_PAGES") == "0"
+    ):
+        return
+    os.environ[_TUNABLES] = f"{tunables}:{_HUGE}" if tunables else _HUGE
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def quieten() -> None:
+    """Silence logs of orbax, asyncio, tensorstore and, on a CPU, XLA.
+
+    When a checkpoint cannot be written, orbax logs a traceback for each of its threads,
+    asyncio one for each array after the first, and tensorstore one for each whose event
+    loop is gone: hundreds of lines around the one that says what to do. XLA logs "Very
+    slow compile?" as an error; with an accelerator its errors may name the cause.
+    """
+    from absl import logging as absl_logging
+
+    absl_logging.set_verbosity(absl_logging.FATAL)
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    sys.unraisablehook = _unless_loop_is_closed
+    if any(importlib.util.find_spec(name) for name in ("jax_plugins", "libtpu")):
+        has_device = any(any(Path("/dev").glob(name)) for name in _ACCELERATORS)
+        if has_device or sys.platform != "linux":
+            return
+        # Only compilers are installed; JAX would look for their devices, and log it.
+        os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+
+def _unless_loop_is_closed(what: Any) -> None:
+    """Show errors that nobody can catch, except those of tensorstore's callbacks."""
+    if str(what.exc_value) != "Event loop is closed":
+        sys.__unraisablehook__(what)
