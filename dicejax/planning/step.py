@@ -10,7 +10,6 @@ from typing import Any
 import jax
 
 from dicejax.errors import InputError, first_line
-from dicejax.io.terminal import hushed
 from dicejax.models.settings import Remat
 from dicejax.planning.cost import Cost, cost
 from dicejax.planning.memory import Step, analysis, peak_bytes
@@ -143,8 +142,7 @@ def planned(step: Step, topology: Topology) -> StepPlan:
 def _compiled(step: Step) -> jax.stages.Compiled | int:
     """Return the compiled step, or the bytes it needs where a TPU has fewer."""
     try:
-        with hushed():
-            return step.lower().compile()
+        return step.lower().compile()
     except jax.errors.JaxRuntimeError as error:
         needs = bytes_needed(str(error))
         if needs is None:

@@ -16,7 +16,6 @@ import jax
 from jax.experimental import topologies
 
 from dicejax.errors import InputError, first_line, hint, shown
-from dicejax.io.terminal import hushed
 from dicejax.training.hardware import peak_flops
 
 # Read once, when libtpu is loaded. Without them it asks Google Cloud what machine this
@@ -133,8 +132,7 @@ class Topology:
         """
         need_compiler(self.device.platform)
         try:
-            with hushed():
-                made = topologies.get_topology_desc(**self._description())
+            made = topologies.get_topology_desc(**self._description())
         except (RuntimeError, NotImplementedError) as error:
             raise InputError(f"topology {self}: {first_line(error)}") from error
         return list(made.devices)
@@ -225,8 +223,7 @@ def without_devices() -> None:
     os.environ.update(_LIBTPU)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     jax.config.update("jax_platforms", "cpu")
-    with hushed():
-        jax.devices()
+    jax.devices()
 
 
 def protobuf_text(fields: Mapping[str, Any]) -> str:
