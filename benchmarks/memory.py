@@ -20,7 +20,7 @@ import tyro
 
 from dicejax import config
 from dicejax.planning.memory import plan, simulate
-from dicejax.training.setup import prepare
+from dicejax.training.setup import describe, prepare
 from dicejax.training.sharding import global_batch
 from dicejax.training.step import train_step
 
@@ -60,6 +60,11 @@ def really_added(experiment: config.Experiment, steps: int) -> int:
     return resident("VmHWM") - before
 
 
+def print_note(text: str) -> None:
+    """Print a remark to standard error."""
+    print(text, file=sys.stderr)
+
+
 def main(argv: Sequence[str]) -> None:
     """Print both as one JSON object."""
     smallest = "--smallest" in argv
@@ -69,8 +74,9 @@ def main(argv: Sequence[str]) -> None:
         default=config.load(file),
         args=overrides,
     )
-    simulate(experiment)
-    planned = plan(experiment, warn=lambda text: print(text, file=sys.stderr))
+    simulate(experiment.mesh)
+    setup = describe(experiment, warn=print_note)
+    planned = plan(setup, warn=print_note)
     bytes_planned = planned.peak * jax.device_count()
     added = really_added(experiment, 1 if smallest else STEPS)
     print(

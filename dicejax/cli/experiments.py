@@ -323,9 +323,11 @@ class Plan:
         if self.find:
             raise InputError("plan: --find wants --topology, the devices to plan for")
         from dicejax.planning.memory import plan, shown, simulate
+        from dicejax.training.setup import describe
 
-        simulate(self.settings)
-        found = plan(self.settings, noting(console))
+        note = noting(console)
+        simulate(self.settings.mesh)
+        found = plan(describe(self.settings, note), note)
         if self.json:
             show(json.dumps(dataclasses.asdict(found)))
             return
@@ -335,15 +337,19 @@ class Plan:
     def _for_topology(self, name: str, note: Callable[[str], None]) -> None:
         """Compile for devices that are not there."""
         from dicejax.planning import search, step, topologies
+        from dicejax.training.setup import describe
 
         topology = topologies.named(name)
         topologies.need_compiler(topology.device.platform)
         topologies.without_devices()
+        if not self.find:  # an error of the mesh needs no data
+            self.settings.mesh.make(topology.devices())
+        setup = describe(self.settings, note)
         if self.find:
-            found = search.find(self.settings, topology, note)
+            found = search.find(setup, topology, note)
             show(search.to_json(found) if self.json else search.table(found))
             return
-        planned = search.plan(self.settings, topology, note)
+        planned = search.plan(setup, topology, note)
         if self.json:
             show(search.to_json(planned))
             return

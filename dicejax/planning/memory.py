@@ -11,13 +11,12 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import Mesh
 
-from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import AXES, MeshShape
 from dicejax.models.network import Network
 from dicejax.objectives import Objective
 from dicejax.optimizers import AdamW
-from dicejax.training.setup import Setup, describe
+from dicejax.training.setup import Setup
 from dicejax.training.sharding import by_rows, placed
 from dicejax.training.state import TrainState, abstract_state
 from dicejax.training.step import train_step
@@ -48,26 +47,21 @@ class MemoryPlan:
     peak: int
 
 
-def plan(experiment: Experiment, warn: Callable[[str], None]) -> MemoryPlan:
-    """Estimate the memory of an experiment's step by compiling it for its mesh.
+def plan(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
+    """Estimate the memory of a run's step by compiling it for the experiment's mesh.
 
-    Reads the data, for the shape of a batch, and no weights. Where there are not enough
-    devices, the step is compiled for as many simulated ones on the CPU: another
-    compiler, whose activations may take more or less than the device's own.
+    Where there are not enough devices, the step is compiled for as many simulated ones
+    on the CPU: another compiler, whose activations may take more or less than the
+    device's own.
 
     Args:
-      experiment: experiment to plan.
+      setup: the run; weights are not needed.
       warn: called with remarks.
 
     Raises:
-      InputError: data or tokenizer cannot be used, or the mesh does not fit.
+      InputError: the mesh does not fit.
     """
-    mesh = _mesh(experiment, warn)
-    return planned(describe(experiment, warn), mesh)
-
-
-def planned(setup: Setup, mesh: Mesh) -> MemoryPlan:
-    """Estimate the memory of a run's step by compiling it for a mesh."""
+    mesh = _mesh(setup.experiment.mesh, warn)
     step = Step.of(setup, mesh)
     compiled = step.lower().compile()
     rows, width = step.batch["input_ids"].shape
@@ -180,13 +174,13 @@ def peak_bytes(compiled: jax.stages.Compiled) -> int:
     return memory.argument_size_in_bytes + memory.temp_size_in_bytes + kept
 
 
-def simulate(experiment: Experiment) -> None:
-    """Create as many CPU devices as the mesh names, before JAX is used.
+def simulate(mesh: MeshShape) -> None:
+    """Create as many CPU devices as a mesh names, before JAX is used.
 
     Raises:
       InputError: JAX has been used already.
     """
-    wanted = _named(experiment.mesh)
+    wanted = _named(mesh)
     if wanted == 1:
         return
     try:
@@ -195,8 +189,7 @@ def simulate(experiment: Experiment) -> None:
         raise InputError(f"plan: {error}") from error
 
 
-def _mesh(experiment: Experiment, warn: Callable[[str], None]) -> Mesh:
-    shape = experiment.mesh
+def _mesh(shape: MeshShape, warn: Callable[[str], None]) -> Mesh:
     wanted = _named(shape)
     if shape.data is None or wanted == jax.device_count():
         return shape.make()

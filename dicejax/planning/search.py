@@ -8,18 +8,13 @@ import math
 import typing
 from collections.abc import Callable, Iterable, Sequence
 
-from dicejax.config import Experiment
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape, batch_parts
-from dicejax.models.bert import PostNormConfig
-from dicejax.models.encoder import EncoderConfig
-from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.settings import Remat
-from dicejax.models.xlnet import XLNetConfig
 from dicejax.planning.memory import Step
 from dicejax.planning.step import StepPlan, amount, plan_step
 from dicejax.planning.topologies import Topology
-from dicejax.training.setup import Setup, describe
+from dicejax.training.setup import Setup
 
 MOST = 24
 """The most settings that `find` compiles the step with: some take over a minute."""
@@ -108,19 +103,18 @@ class SearchResult:
     left: int
 
 
-def plan(experiment: Experiment, topology: Topology, note: Note) -> Planned:
-    """Plan an experiment's step; where it does not fit, try what would.
+def plan(setup: Setup, topology: Topology, note: Note) -> Planned:
+    """Plan a run's step; where it does not fit, try what would.
 
     Args:
-      experiment: experiment to plan.
+      setup: the run; weights are not needed.
       topology: the devices.
-      note: called with remarks, and with each setting before it is tried.
+      note: called with each setting before it is tried.
 
     Raises:
-      InputError: data or tokenizer cannot be used, or the mesh does not fit.
+      InputError: the mesh does not fit.
     """
-    mesh = experiment.mesh.make(topology.devices())  # its errors need no data
-    setup = describe(experiment, note)
+    mesh = setup.experiment.mesh.make(topology.devices())
     step = plan_step(setup, topology)
     if step.fits:
         return Planned(step)
@@ -227,26 +221,27 @@ def _remedy(step: StepPlan, fitting: dict[str, int]) -> str:
 
 
 def find(
-    experiment: Experiment, topology: Topology, note: Note, most: int = MOST
+    setup: Setup, topology: Topology, note: Note, most: int = MOST
 ) -> SearchResult:
     """Try meshes; where one does not fit, with remat or more micro-batches.
 
     What fits is not tried with remat or micro-batches, which only take time then.
 
     Args:
-      experiment: experiment to plan; its mesh, micro-batches and remat do not count.
+      setup: the run; its mesh, micro-batches and remat do not count.
       topology: the devices.
-      note: called with remarks, and with each result.
+      note: called with each result.
       most: number of settings to try at most.
 
     Raises:
-      InputError: data or tokenizer cannot be used, or the batch fits no mesh.
+      InputError: the batch fits no mesh.
     """
     devices = topology.devices()
-    setup = describe(experiment, note)
+    encoder = setup.network.encoder
+    heads = getattr(encoder, "num_attention_heads", getattr(encoder, "n_head", 1))
     candidates: list[tuple[Settings, int]] = []
     refused: InputError | None = None
-    for one in meshes(len(devices), _heads(setup.network.encoder)):
+    for one in meshes(len(devices), heads):
         try:
             mesh = one.of(setup).experiment.mesh.make(devices)
             rows = Step.of(one.of(setup), mesh).batch["input_ids"].shape[0]
@@ -328,17 +323,6 @@ def meshes(devices: int, heads: int) -> list[Settings]:
         for fsdp in sorted({1, middle, rows}):
             found.append(Settings(data=rows // fsdp, fsdp=fsdp, tensor=tensor))
     return found
-
-
-def _heads(config: EncoderConfig) -> int:
-    """Return the number of attention heads; 1 where the rules split no layers."""
-    match config:
-        case PostNormConfig() | ModernBertConfig():
-            return config.num_attention_heads
-        case XLNetConfig():
-            return config.n_head
-        case _:
-            return 1
 
 
 def _divisors(number: int) -> list[int]:

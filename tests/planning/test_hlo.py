@@ -3,9 +3,8 @@
 import pytest
 
 from dicejax.planning.collectives import Collective, group_size
-from dicejax.planning.cost import cost
+from dicejax.planning.cost import cost, pairs_met
 from dicejax.planning.hlo import parse, shapes
-from dicejax.planning.products import pairs_met
 
 
 def program(body, *others, devices=1):
