@@ -12,7 +12,7 @@ import jax
 from dicejax.errors import InputError, first_line
 from dicejax.models.settings import Remat
 from dicejax.planning.cost import Cost, cost
-from dicejax.planning.memory import Step, analysis, peak_bytes
+from dicejax.planning.memory import MemoryPlan, Step, analysis, peak_bytes
 from dicejax.planning.topologies import Topology
 from dicejax.training.setup import Setup
 
@@ -26,25 +26,19 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StepPlan:
+class StepPlan(MemoryPlan):
     """Memory, operations and time of a step on each device, in bytes and seconds.
+
+    The attributes of its memory are those of `MemoryPlan`.
 
     Attributes:
       topology: the devices, such as `v5e:4x4`.
       devices: their number.
       device_kind: as `jax.Device.device_kind` has it.
-      mesh: length of each axis.
       micro_batches: of each update.
       remat: what the backward pass recomputes.
-      rows: of a batch.
-      max_length: places per row.
-      peak: most memory that is in use at once.
       memory: most that the step may use.
       fits: whether it does with this.
-      parameters: the part of the parameters that a device holds.
-      optimizer: the part of the optimizer's state.
-      batch: the part of a batch.
-      temporary: activations, gradients and other intermediate values.
       flops: operations of matrix products; those done again with `remat` count.
       bytes_moved: between chip and memory; None, like the rest but the time of
         compiling, where a TPU has too little memory.
@@ -59,18 +53,10 @@ class StepPlan:
     topology: str
     devices: int
     device_kind: str
-    mesh: dict[str, int]
     micro_batches: int
     remat: Remat
-    rows: int
-    max_length: int
-    peak: int
     memory: int
     fits: bool
-    parameters: int
-    optimizer: int
-    batch: int
-    temporary: int
     flops: float | None = None
     bytes_moved: float | None = None
     cycles: int | None = None
