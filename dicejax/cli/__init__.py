@@ -27,8 +27,7 @@ from dicejax.cli.experiments import Compare, Plan, Profile, Train
 from dicejax.cli.help import epilog, flags_of
 from dicejax.cli.init import Init
 from dicejax.cli.process import quieten, use_huge_pages
-from dicejax.cli.report import Report
-from dicejax.cli.runs import Evaluate, Export, Plot, Predict
+from dicejax.cli.runs import Evaluate, Export, Plot, Predict, Report
 from dicejax.errors import Diverged, InputError, Stopped, hint, shown
 from dicejax.io.terminal import literal
 
@@ -145,8 +144,9 @@ def parse(argv: Sequence[str]) -> Command:
         )
     if name not in COMMANDS:
         commands: Any = tuple(
-            Annotated[command, tyro.conf.subcommand(name, description=_about(command))]
-            for name, command in COMMANDS.items()
+            Annotated[kind, tyro.conf.subcommand(name, description=about)]
+            for name, kind in COMMANDS.items()
+            for about in (kind.__doc__ or "").splitlines()[:1]
         )
         kinds = Union[commands]  # noqa: UP007 - made at run time
         return _tyro(kinds, list(argv), "", description=DESCRIPTION)
@@ -155,10 +155,6 @@ def parse(argv: Sequence[str]) -> Command:
     tiers = command in (Train, Compare, Profile, Plan)
     registry = _settings(name, command, words) if tiers else None
     return _tyro(command, words, name, tiers=tiers, registry=registry)
-
-
-def _about(command: type) -> str:
-    return (command.__doc__ or "").partition("\n")[0]
 
 
 def _tyro(

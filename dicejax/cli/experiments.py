@@ -58,7 +58,15 @@ class Processes:
         if explicit == (None, None, None) and not self.find:
             return
         if not self.find:
-            self._check(*explicit)
+            if self.coordinator is None or self.count is None or self.index is None:
+                raise InputError(
+                    "processes: --processes.coordinator HOST:PORT, --processes.count "
+                    "and --processes.index go together"
+                )
+            if not 0 <= self.index < self.count:
+                raise InputError(
+                    f"processes: index is {self.index}; want 0 to {self.count - 1}"
+                )
         import jax
 
         try:
@@ -69,17 +77,6 @@ class Processes:
                 " first with --processes.coordinator HOST:PORT --processes.count N "
                 "--processes.index I"
             ) from error
-
-    def _check(
-        self, coordinator: str | None, count: int | None, index: int | None
-    ) -> None:
-        if coordinator is None or count is None or index is None:
-            raise InputError(
-                "processes: --processes.coordinator HOST:PORT, --processes.count and "
-                "--processes.index go together"
-            )
-        if not 0 <= index < count:
-            raise InputError(f"processes: index is {index}; want 0 to {count - 1}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
