@@ -43,9 +43,7 @@ def scores(values: Mapping[str, Any], what: str) -> str:
 
 def print_table(found: Comparison) -> None:
     """Print the scores of a comparison as a table that fits the terminal."""
-    console, room = Console(), None
-    if console.is_terminal:
-        room = console.width
-    else:  # a file has no width
-        console.width = 500
+    console = Console()
+    room = console.width if console.is_terminal else None  # a file has no width
+    console.width = room or 500
     console.print(found.table(room))

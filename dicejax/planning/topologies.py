@@ -223,7 +223,6 @@ def without_devices() -> None:
     os.environ.update(_LIBTPU)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     jax.config.update("jax_platforms", "cpu")
-    jax.devices()
 
 
 def protobuf_text(fields: Mapping[str, Any]) -> str:
