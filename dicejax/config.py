@@ -13,17 +13,17 @@ import functools
 import json
 import re
 import runpy
+import sys
 import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
 import cattrs
-from cattrs.strategies import configure_tagged_union, configure_union_passthrough
+from cattrs.strategies import configure_union_passthrough
 
 from dicejax import objectives
-from dicejax.data import synonyms
-from dicejax.data.augment import ImbalanceAblation
+from dicejax.data.augmentation import Augmentation
 from dicejax.data.resample import Sampling
 from dicejax.data.sources import Source
 from dicejax.errors import Flaw, InputError
@@ -187,7 +187,7 @@ class Experiment:
       data: corpus.
       task: conversion of examples to labels and back; its labels are positions if the
         objective reads positions and the task can have both.
-      augmentation: augmentation of the training split of texts with a class.
+      augmentation: change of the training split, by a class of the experiment file.
       sampling: selection of the training examples of each epoch; by default all, once.
       encoder: pretrained encoder, or an architecture with random weights: a BERT, or
         any `EncoderConfig`, whose `vocab_size` then bounds the vocabulary that is
@@ -204,7 +204,7 @@ class Experiment:
     name: str
     data: Source
     task: Task = Tagging()
-    augmentation: ImbalanceAblation | None = None
+    augmentation: Augmentation | None = None
     sampling: Sampling | None = None
     encoder: AnyEncoder = ScratchEncoder()
     objective: Objective = CrossEntropy()
@@ -314,6 +314,8 @@ def given() -> dict[str, object]:
 def _namespace(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise InputError(f"{path}: no such experiment file")
+    # Last, so that modules next to the file shadow nothing.
+    sys.path += {str(path.parent.absolute())} - {*sys.path}
     return runpy.run_path(str(path))
 
 
@@ -369,7 +371,7 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
 
 
 # Open base classes: a field may hold any subclass, also of an experiment file.
-_OPEN = (Optimizer, Sampling, Source, Task)
+_OPEN = (Augmentation, Optimizer, Sampling, Source, Task)
 
 
 def _renamed(message: str) -> str:
@@ -405,9 +407,8 @@ def _reason(error: BaseException, kind: type | None) -> str:
 def _converter() -> cattrs.Converter:
     # An experiment file may have defined a class of its own since the last call.
     losses = (cls for cls in objectives.CLASSES.values() if cls is not Objective)
-    bases = (*_OPEN, EncoderConfig)
-    found = (known for base in bases for known in _descendants(base))
-    return _converter_of(tuple(losses), tuple(found))
+    classes = (cls for base in (*_OPEN, EncoderConfig) for cls in _descendants(base))
+    return _converter_of(tuple(losses), tuple(classes))
 
 
 def _descendants(base: type) -> list[type]:
@@ -426,7 +427,6 @@ def _converter_of(
         _open(kind, [cls for cls in classes if issubclass(cls, kind)], converter)
     own = (cls for cls in classes if issubclass(cls, EncoderConfig))
     _open(AnyEncoder, (PretrainedEncoder, ScratchEncoder, *own), converter)
-    configure_tagged_union(synonyms.Synonyms, converter, tag_name="type")
     return converter
 
 

@@ -5,12 +5,11 @@ import gc
 import re
 
 import pytest
+from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax import config
-from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.resample import DownSampling
 from dicejax.data.sources import ConllFiles, SyntheticNER, TabSeparatedFiles
-from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
 from dicejax.objectives import CrossEntropy, Dice, SelfAdjustingDice

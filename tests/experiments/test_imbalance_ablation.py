@@ -6,14 +6,13 @@ import re
 
 import numpy as np
 import pytest
+from word_replacement import ImbalanceAblation, SynonymPairs, WordNet
 
-from dicejax.data.augment import ImbalanceAblation
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.data.readers import classification
-from dicejax.data.synonyms import SynonymPairs, WordNet
 from dicejax.errors import InputError
 
-from .processes import printed_by_processes
+from ..data.processes import printed_by_processes
 
 ADJECTIVES = ["useful", "large", "strange", "rare", "correct", "safe", "brave"]
 NOUNS = ["kid", "car", "phone", "trip", "shop", "doctor", "lawyer", "bike"]
@@ -234,9 +233,8 @@ def test_a_larger_set_adds_the_same_positive_examples_first():
 
 def test_another_process_makes_the_same(pairs_file):
     code = (
-        "from dicejax.data.augment import ImbalanceAblation\n"
         "from dicejax.data.examples import LabelledText\n"
-        "from dicejax.data.synonyms import SynonymPairs\n"
+        "from word_replacement import ImbalanceAblation, SynonymPairs\n"
         f"pairs = SynonymPairs(path={str(pairs_file)!r})\n"
         "data = [LabelledText(f'Is my big film {i} easy and good?', None, str(i % 3 // "
         "2), str(i), i) for i in range(60)]\n"
