@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import runpy
 import statistics
 import subprocess
 import sys
@@ -33,7 +34,7 @@ from tyro.conf import Positional
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
-from dicejax.data.readers import classification, cluener, conll, squad
+from dicejax.data.readers import classification, conll, squad
 from dicejax.tasks import (
     Classification,
     MachineReading,
@@ -50,6 +51,7 @@ MEMORY_LIMIT = 1024  # MiB
 
 # What is laid out in batches, with the word pieces of the 6-layer BERT that the other
 # benchmarks train.
+CLUENER = Path(__file__).parents[1] / "experiments/ner/cluener_files.py"
 IN_BATCHES = ("tagging, CoNLL-2003", "pairs, MRPC")
 VOCABULARY, SENTENCES, ROW_LENGTH = "bert-base-uncased", 32, 128
 
@@ -98,7 +100,8 @@ def cases(data: Path, smallest: bool) -> list[Case]:
         )[:most]
 
     def chinese():
-        return cluener.read(data / "cluener2020/train.json")[:most]
+        read = runpy.run_path(str(CLUENER))["read"]
+        return read(data / "cluener2020/train.json")[:most]
 
     def questions():
         return squad.read(data / "squad_v1.1/dev.json")[:most]

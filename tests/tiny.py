@@ -6,20 +6,21 @@ import dataclasses
 import json
 from pathlib import Path
 
+from cluener_files import CluenerFiles
+
 from dicejax.data import sources, tags
-from dicejax.data.sources import Source, SyntheticLabels, SyntheticNER
 from dicejax.tasks import MachineReading, Task
 
 SENTENCES = 12
 TYPES = ("PER", "LOC")
 
 
-def fitting(source: Source, task: Task, folder: Path) -> Source:
+def fitting(source: sources.Source, task: Task, folder: Path) -> sources.Source:
     """Return the same source with tiny files of its format."""
-    if isinstance(source, SyntheticNER):
-        return SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
-    if isinstance(source, SyntheticLabels):
-        return SyntheticLabels(train=24, dev=4, test=4, labels=3)
+    if isinstance(source, sources.SyntheticNER):
+        return sources.SyntheticNER(train=24, dev=4, test=4, o_per_entity=5.0)
+    if isinstance(source, sources.SyntheticLabels):
+        return sources.SyntheticLabels(train=24, dev=4, test=4, labels=3)
     text = WRITERS[type(source)](source, task)
     names = {source.train, source.dev, source.test} - {None}
     for name in names:
@@ -98,7 +99,7 @@ WRITERS = {
     sources.ConllFiles: conll,
     sources.WordLabelFiles: words,
     sources.ConlluFiles: conllu,
-    sources.CluenerFiles: cluener,
+    CluenerFiles: cluener,
     sources.SquadFiles: squad,
     sources.TabSeparatedFiles: pairs,
     sources.LabelFirstFiles: label_first,

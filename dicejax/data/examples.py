@@ -14,7 +14,6 @@ __all__ = [
     "ReadingExample",
     "Sentence",
     "Span",
-    "SpanQuery",
     "TaggedWords",
     "by_character",
 ]
@@ -94,25 +93,6 @@ class ReadingExample:
     answers: tuple[tuple[AnswerSpan, ...], ...]
     impossible: bool
     unlocated: tuple[str, ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class SpanQuery:
-    """A sentence, asked for the spans of one type: one item of BERT-MRC.
-
-    Attributes:
-      id: id of the item; its part before the first dot is the sentence's.
-      query: description of the type.
-      words: words of the sentence; characters in Chinese.
-      label: type of span.
-      spans: all spans of this type, sorted; they may nest and overlap.
-    """
-
-    id: str
-    query: str
-    words: tuple[str, ...]
-    label: str
-    spans: tuple[Span, ...]
 
 
 @dataclasses.dataclass(frozen=True)

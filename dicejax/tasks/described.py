@@ -13,7 +13,6 @@ from dicejax.data.examples import (
     MultiLabelText,
     ReadingExample,
     Sentence,
-    SpanQuery,
     TaggedWords,
 )
 from dicejax.errors import InputError, shortened
@@ -47,11 +46,6 @@ def described(example: Any) -> tuple[str, str]:
     elif isinstance(example, ReadingExample):
         text = f"{example.question} | {example.context}"
         gold = "; ".join(dict.fromkeys(gold_texts(example)))
-    elif isinstance(example, SpanQuery):
-        text = f"{example.label}? {' '.join(example.words)}"
-        gold = "; ".join(
-            " ".join(example.words[span.start : span.end]) for span in example.spans
-        )
     else:
         text, gold = "", ""
     return shortened(text, LONGEST), shortened(gold, LONGEST) or "-"
@@ -82,7 +76,7 @@ def beside_gold(
     for example, prediction, wrong in zip(examples, predictions, errors, strict=True):
         predicted = task.show(example, prediction)[0]
         gold = _gold(task, example)
-        place = "id" if isinstance(example, ReadingExample | SpanQuery) else "line"
+        place = "id" if isinstance(example, ReadingExample) else "line"
         row: dict[str, Any] = {place: getattr(example, place), "errors": wrong}
         # "words" alone are those that the task has found.
         shared = {"id", "question", "texts"}
@@ -109,7 +103,7 @@ def _errors(task: Task, examples, predictions, labels) -> list[float]:
 
 def _gold(task: Task, example: Any) -> dict[str, Any]:
     match example:
-        case Sentence() | SpanQuery():
+        case Sentence():
             return task.show(example, example.spans)[0]
         case TaggedWords():
             return task.show(example, example.labels)[0]

@@ -14,8 +14,9 @@ measured: a BERT of 2 layers, 128 wide, from random weights, 12 epochs, rate 1e-
           been run.
 """
 
+from cluener_files import CluenerFiles  # next to this file
+
 from dicejax.config import Experiment, PretrainedEncoder, Training
-from dicejax.data.sources import CluenerFiles
 from dicejax.objectives import GHM, CrossEntropy, Focal, SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import TwoPointerNER

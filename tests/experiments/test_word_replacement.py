@@ -5,12 +5,12 @@ WordNet is read by the package wn, from a lexicon of a few words made here.
 
 import collections
 import doctest
+import importlib
 import re
 import sys
 
 import numpy as np
 import pytest
-import word_replacement
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from word_replacement import Replacer, SynonymPairs, WordNet
@@ -200,6 +200,9 @@ def test_every_word_and_synonym_has_its_chance():
         assert found[(text,)] / 4000 == pytest.approx(chance, abs=4 * spread)
 
 
-def test_the_examples_of_the_module_hold():
-    result = doctest.testmod(word_replacement)
+@pytest.mark.parametrize(
+    "name", ["bert_mrc_files", "cluener_files", "word_replacement"]
+)
+def test_the_examples_of_the_modules_hold(name):
+    result = doctest.testmod(importlib.import_module(name))
     assert result.attempted and not result.failed

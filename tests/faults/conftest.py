@@ -7,7 +7,7 @@ from dicejax.errors import InputError
 
 EXPERIMENT = """
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder
-from dicejax.data.sources import {source}
+from {module} import {source}
 from dicejax.tasks import {task}
 
 
@@ -20,6 +20,7 @@ def get_config():
         encoder={encoder},
     )
 """
+HOMES = {"BertMrcFiles": "bert_mrc_files", "CluenerFiles": "cluener_files"}
 SCRATCH = """ScratchEncoder(vocab_size=100, hidden_size=8, intermediate_size=8,
                                num_attention_heads=2, num_hidden_layers=1)"""
 
@@ -29,9 +30,9 @@ def experiment(tmp_path):
     """Return a function that writes the file of the smallest experiment."""
 
     def write(folder, train, *, source, task, encoder=SCRATCH):
-        file = tmp_path / "small.py"
+        file, module = tmp_path / "small.py", HOMES.get(source, "dicejax.data.sources")
         named = {"dir": str(folder), "train": train, "source": source, "task": task}
-        file.write_text(EXPERIMENT.format(**named, encoder=encoder))
+        file.write_text(EXPERIMENT.format(**named, encoder=encoder, module=module))
         return str(file)
 
     return write

@@ -16,7 +16,7 @@ from rich.console import Console
 from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
-from dicejax.data.readers import bert_mrc, classification, cluener, conll, squad
+from dicejax.data.readers import classification, conll, squad
 from dicejax.errors import InputError, shown, visible
 from dicejax.init import starter
 from dicejax.io import files, json_text
@@ -28,7 +28,7 @@ from dicejax.study.report.document import plain
 from dicejax.training.inference import read_texts
 from dicejax.training.progress import TrainingProgress
 
-from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD
+from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
 from ..small_project import fails
 from ..study.made_runs import made
 

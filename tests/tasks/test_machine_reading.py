@@ -5,6 +5,8 @@ import itertools
 import json
 import types
 
+import bert_mrc_files as bert_mrc
+import cluener_files as cluener
 import jax
 import numpy as np
 import optax
@@ -13,8 +15,7 @@ import pytest
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
-from dicejax.data.readers import bert_mrc, cluener, conll
-from dicejax.data.sources.files import merged
+from dicejax.data.readers import conll
 from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
 from dicejax.models.network import Network
@@ -292,7 +293,7 @@ def test_gold_of_cluener_survives_but_for_its_one_overlap(data_folder, most, bes
 )
 def test_gold_of_the_published_files_survives(data_folder, file, queries, vocabulary):
     path = data_folder / "bert_mrc" / f"{file}.json"
-    sentences = merged(path, bert_mrc.read(path))
+    sentences = bert_mrc.merged(path, bert_mrc.read(path))
     tokenizer = tokenize.read(data_folder / "vocab" / vocabulary)
     for match in (True, False):
         task = of_file(data_folder, queries, match=match)

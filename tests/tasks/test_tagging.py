@@ -1,12 +1,13 @@
 """Tagging: gold survives the way from words to pieces."""
 
+import cluener_files as cluener
 import numpy as np
 import pytest
 from scipy import special
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence
-from dicejax.data.readers import cluener, conll
+from dicejax.data.readers import conll
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
 from dicejax.tasks.tagging import HEAD, Tagging

@@ -2,6 +2,7 @@
 
 import itertools
 
+import cluener_files as cluener
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from flax import nnx
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
-from dicejax.data.readers import cluener, conll
+from dicejax.data.readers import conll
 from dicejax.errors import InputError
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TwoPointerHead

@@ -5,8 +5,6 @@ r"""Readers, one per file format.
 | `conll`          | columns with tags of spans (BIO, BMES, ...)    | `Sentence`       |
 |                  | columns with a label per word: `read_words`    | `TaggedWords`    |
 | `conllu`         | CoNLL-U                                        | `TaggedWords`    |
-| `cluener`        | CLUENER2020's JSON lines                       | `Sentence`       |
-| `bert_mrc`       | BERT-MRC's JSON                                | `SpanQuery`      |
 | `squad`          | SQuAD v1.1, v2.0 and Quoref JSON               | `ReadingExample` |
 | `classification` | tab-separated texts: MRPC, QQP, SST-2          | `LabelledText`   |
 |                  | a label and a sentence: `read_label_first`     | `LabelledText`   |

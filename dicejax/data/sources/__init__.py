@@ -3,8 +3,6 @@
 | source | files | examples |
 | --- | --- | --- |
 | `ConllFiles` | columns with tags of spans | `Sentence` |
-| `CluenerFiles` | CLUENER2020's JSON lines | `Sentence` |
-| `BertMrcFiles` | BERT-MRC's JSON, queries merged into sentences | `Sentence` |
 | `WordLabelFiles` | columns with a label per word | `TaggedWords` |
 | `ConlluFiles` | CoNLL-U | `TaggedWords` |
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
@@ -24,8 +22,6 @@ Sources of JSON lines and `SquadFiles` also read Parquet, Arrow and folders that
 """
 
 from dicejax.data.sources.files import (
-    BertMrcFiles,
-    CluenerFiles,
     ConllFiles,
     ConlluFiles,
     CsvFiles,
@@ -45,8 +41,6 @@ from dicejax.data.sources.synthetic import SyntheticNER
 from dicejax.data.sources.synthetic_labels import SyntheticLabels
 
 __all__ = [
-    "BertMrcFiles",
-    "CluenerFiles",
     "ConllFiles",
     "ConlluFiles",
     "Corpus",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import ClassVar, Literal
 
 from etils import epath
@@ -12,15 +12,11 @@ from dicejax.data.examples import (
     LabelledText,
     ReadingExample,
     Sentence,
-    Span,
-    SpanQuery,
     TaggedWords,
     by_character,
 )
 from dicejax.data.readers import (
-    bert_mrc,
     classification,
-    cluener,
     conll,
     conllu,
     squad,
@@ -70,86 +66,6 @@ class ConllFiles(FileSource):
             context=self.context,
             on_error=on_error,
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class CluenerFiles(FileSource):
-    """CLUENER2020 as released: its test file has no labels, so dev is the test set.
-
-    The dev split is held out of train.
-    """
-
-    several: ClassVar[str] = "sentences"
-
-    train: str = "train.json"
-    dev: str | None = None
-    test: str | None = "dev.json"
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[Sentence]:
-        """Read one file."""
-        del on_repair
-        return cluener.read(path, on_error=on_error)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BertMrcFiles(FileSource):
-    """BERT-MRC's JSON as its authors released it, items of a sentence merged.
-
-    The queries in the files are not used: the task names its own.
-
-    Args:
-      labels: allowed entity types; empty allows any.
-    """
-
-    several: ClassVar[str] = "sentences"
-
-    train: str = "mrc-ner.train"
-    dev: str | None = "mrc-ner.dev"
-    test: str | None = "mrc-ner.test"
-    labels: tuple[str, ...] = ()
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[Sentence]:
-        """Read one file."""
-        del on_repair
-        queries = bert_mrc.read(path, labels=self.labels or None, on_error=on_error)
-        return merged(path, queries)
-
-
-def merged(path: epath.Path, queries: Sequence[SpanQuery]) -> list[Sentence]:
-    """Merge the items of each sentence by the first part of their id.
-
-    >>> spans = [("PER", Span("PER", 0, 1)), ("LOC", Span("LOC", 2, 3))]
-    >>> words = ("Ada", "in", "London")
-    >>> items = [SpanQuery(f"7.{n}", "?", words, label, (span,))
-    ...     for n, (label, span) in enumerate(spans)]
-    >>> [sentence] = merged("dev.json", items)
-    >>> [span.type for span in sentence.spans]
-    ['PER', 'LOC']
-
-    Raises:
-      InputError: items of one sentence have different words.
-    """
-    sentences: dict[str, tuple[tuple[str, ...], list[Span]]] = {}
-    for item in queries:
-        key = item.id.partition(".")[0]
-        words, spans = sentences.setdefault(key, (item.words, []))
-        if words != item.words:
-            raise InputError.at(
-                path,
-                None,
-                f"items of sentence {shown(key)} have different words, "
-                f"{shown(item.id)} among them",
-                "give the items of each sentence an id of their own, as 'SENTENCE.N'",
-            )
-        spans += item.spans
-    return [
-        Sentence(words, tuple(sorted(spans, key=lambda s: (s.start, s.end))), number)
-        for number, (words, spans) in enumerate(sentences.values(), start=1)
-    ]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -6,13 +6,13 @@ import dataclasses
 import functools
 import json
 
+import bert_mrc_files as bert_mrc
+import cluener_files as cluener
 import pytest
 from etils import epath
 
 from dicejax.data.readers import (
-    bert_mrc,
     classification,
-    cluener,
     conll,
     conllu,
     squad,

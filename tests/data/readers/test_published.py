@@ -8,13 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 
+import bert_mrc_files as bert_mrc
+import cluener_files as cluener
 import pytest
 
 from dicejax.data.examples import by_character
 from dicejax.data.readers import (
-    bert_mrc,
     classification,
-    cluener,
     conll,
     conllu,
     squad,

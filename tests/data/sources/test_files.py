@@ -4,11 +4,11 @@ import gzip
 import json
 
 import pytest
+from bert_mrc_files import BertMrcFiles
+from cluener_files import CluenerFiles
 
-from dicejax.data.examples import SpanQuery, TaggedWords
+from dicejax.data.examples import TaggedWords
 from dicejax.data.sources import (
-    BertMrcFiles,
-    CluenerFiles,
     ConllFiles,
     ConlluFiles,
     CsvFiles,
@@ -17,8 +17,6 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.data.sources.files import merged
-from dicejax.data.tags import Span
 from dicejax.errors import InputError
 
 ROWS = "".join(f"{n % 2} sentence {n}\n" for n in range(100))
@@ -225,12 +223,3 @@ def test_words_are_written_as_characters_if_asked(tmp_path):
     assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
     (sentence,) = WordLabelFiles(characters=True, **names).load().train
     assert sentence.words == ("喜", "欢", "书")
-
-
-def test_items_of_a_sentence_must_have_its_words():
-    items = [
-        SpanQuery("0.1", "?", ("a", "b"), "PER", (Span("PER", 0, 1),)),
-        SpanQuery("0.2", "?", ("a", "c"), "LOC", ()),
-    ]
-    with pytest.raises(InputError, match=r"items of sentence '0' have different words"):
-        merged("f.json", items)

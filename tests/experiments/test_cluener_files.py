@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
+from cluener_files import read
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import Sentence
-from dicejax.data.readers.cluener import read
 from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from bert_mrc_files import SpanQuery, merged, read
 
-from dicejax.data.examples import SpanQuery
-from dicejax.data.readers.bert_mrc import read
 from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
+from dicejax.errors import InputError
 
 ITEM = {
     "context": "University of Oxford , Oxford",
@@ -105,3 +105,12 @@ def test_other_documents(write, refusal):
     assert refusal(read, write("[3]")) == (
         ": item 0: is a whole number, not an object; correct it"
     )
+
+
+def test_items_of_a_sentence_must_have_its_words():
+    items = [
+        SpanQuery("0.1", "?", ("a", "b"), "PER", (Span("PER", 0, 1),)),
+        SpanQuery("0.2", "?", ("a", "c"), "LOC", ()),
+    ]
+    with pytest.raises(InputError, match=r"items of sentence '0' have different words"):
+        merged("f.json", items)

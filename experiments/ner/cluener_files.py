@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
+from typing import ClassVar
+
+from etils import epath
 
 from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
+from dicejax.data.sources import FileSource
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import files, json_text
@@ -14,6 +19,27 @@ from dicejax.io import files, json_text
 _NAMES = "address book company game government movie name organization position scene"
 TYPES = frozenset(_NAMES.split())
 """The types of CLUENER2020."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CluenerFiles(FileSource):
+    """CLUENER2020 as released: its test file has no labels, so dev is the test set.
+
+    The dev split is held out of train.
+    """
+
+    several: ClassVar[str] = "sentences"
+
+    train: str = "train.json"
+    dev: str | None = None
+    test: str | None = "dev.json"
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[Sentence]:
+        """Read one file."""
+        del on_repair
+        return read(path, on_error=on_error)
 
 
 def read(

@@ -2,17 +2,100 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import ClassVar
 
-from dicejax.data.examples import SpanQuery
+from etils import epath
+
+from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
+from dicejax.data.sources import FileSource
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import json_text
 
 _PLACE = re.compile(r"([0-9]{1,9})[;,]([0-9]{1,9})")
+
+
+@dataclasses.dataclass(frozen=True)
+class SpanQuery:
+    """A sentence, asked for the spans of one type: one item of BERT-MRC.
+
+    Attributes:
+      id: id of the item; its part before the first dot is the sentence's.
+      query: description of the type.
+      words: words of the sentence; characters in Chinese.
+      label: type of span.
+      spans: all spans of this type, sorted; they may nest and overlap.
+    """
+
+    id: str
+    query: str
+    words: tuple[str, ...]
+    label: str
+    spans: tuple[Span, ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BertMrcFiles(FileSource):
+    """BERT-MRC's JSON as its authors released it, items of a sentence merged.
+
+    The queries in the files are not used: the task names its own.
+
+    Args:
+      labels: allowed entity types; empty allows any.
+    """
+
+    several: ClassVar[str] = "sentences"
+
+    train: str = "mrc-ner.train"
+    dev: str | None = "mrc-ner.dev"
+    test: str | None = "mrc-ner.test"
+    labels: tuple[str, ...] = ()
+
+    def read(
+        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
+    ) -> list[Sentence]:
+        """Read one file."""
+        del on_repair
+        queries = read(path, labels=self.labels or None, on_error=on_error)
+        return merged(path, queries)
+
+
+def merged(path: epath.Path, queries: Sequence[SpanQuery]) -> list[Sentence]:
+    """Merge the items of each sentence by the first part of their id.
+
+    >>> spans = [("PER", Span("PER", 0, 1)), ("LOC", Span("LOC", 2, 3))]
+    >>> words = ("Ada", "in", "London")
+    >>> items = [SpanQuery(f"7.{n}", "?", words, label, (span,))
+    ...     for n, (label, span) in enumerate(spans)]
+    >>> [sentence] = merged("dev.json", items)
+    >>> [span.type for span in sentence.spans]
+    ['PER', 'LOC']
+
+    Raises:
+      InputError: items of one sentence have different words.
+    """
+    sentences: dict[str, tuple[tuple[str, ...], list[Span]]] = {}
+    for item in queries:
+        key = item.id.partition(".")[0]
+        words, spans = sentences.setdefault(key, (item.words, []))
+        if words != item.words:
+            raise InputError.at(
+                path,
+                None,
+                f"items of sentence {shown(key)} have different words, "
+                f"{shown(item.id)} among them",
+                "give the items of each sentence an id of their own, as 'SENTENCE.N'",
+            )
+        spans += item.spans
+    return [
+        Sentence(words, tuple(sorted(spans, key=lambda s: (s.start, s.end))), number)
+        for number, (words, spans) in enumerate(sentences.values(), start=1)
+    ]
 
 
 def read(
