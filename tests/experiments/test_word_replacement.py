@@ -201,7 +201,7 @@ def test_every_word_and_synonym_has_its_chance():
 
 
 @pytest.mark.parametrize(
-    "name", ["bert_mrc_files", "cluener_files", "word_replacement"]
+    "name", ["bert_mrc_files", "cluener_files", "paper", "word_replacement"]
 )
 def test_the_examples_of_the_modules_hold(name):
     result = doctest.testmod(importlib.import_module(name))

@@ -177,24 +177,6 @@ def test_curves_are_those_of_counted_elements():
     assert distances.min() == pytest.approx(0, abs=1e-12)
 
 
-def test_the_papers_row_is_set_against_ours(told):
-    _, rows, page = told
-    cells = table(tables(page), "F1 (%); gains")
-    focal = cells["fl BERT-MRC (table 4)"]
-    assert (focal["published F1"], focal["published gain"]) == ("93.11", "+0.06")
-    assert focal["our F1 ± SD"].startswith("focal: ")
-    gain = 100 * rows["focal"].against.mean
-    assert number(focal["our gain"]) == pytest.approx(gain, abs=0.005)
-    for other in ("dl", "dsc"):  # of which the library's own dice is none
-        assert cells[f"{other} BERT-MRC (table 4)"]["our F1 ± SD"] == "not compared"
-
-
-def test_another_data_set_has_no_paper(tmp_path):
-    experiment = dataclasses.replace(EXPERIMENT, name="mine")
-    written(made(tmp_path, LOSSES, 2, experiment=experiment), tmp_path)
-    assert "published scores" not in "".join(texts(tmp_path))
-
-
 def test_what_comes_from_data_is_text(tmp_path):
     folder = tmp_path / "<script>alert(1)"
     name = SCRIPT.replace("/", "")  # which a name has not

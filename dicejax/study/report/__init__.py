@@ -182,7 +182,6 @@ def _document(
         ),
         sections.gradients(rows),
         sections.tuned(tuning),
-        *sections.versus_paper(rows, materials, metric),
         scores.reading(baseline),
         rerun.section,
     ]

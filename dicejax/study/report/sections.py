@@ -1,4 +1,4 @@
-"""Report sections: tuning, published scores, gradients, how to reproduce."""
+"""Report sections: tuning, gradients, how to reproduce."""
 
 from __future__ import annotations
 
@@ -14,15 +14,11 @@ from dicejax.config import Experiment
 from dicejax.errors import visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
-from dicejax.objectives import CrossEntropy, Objective, is_loss
-from dicejax.study import paper
 from dicejax.study.compare.jobs import is_resampled, like_seed_of
 from dicejax.study.compare.statistics import Row
-from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.gradients import plot
 from dicejax.study.report.document import Panel, Picture, Section, TextTable
 from dicejax.study.report.material import Material
-from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 
 RERUN = "rerun.py"
@@ -64,117 +60,6 @@ def _tuned_cells(one: Mapping[str, Any]) -> list[str]:
     devs = [trial["dev"] for trial in (best, first)]
     shown = ["diverged" if dev is None else f"{100 * dev:.2f}" for dev in devs]
     return [chosen, *shown, str(sum(t["dev"] is None for t in one["trials"]))]
-
-
-def versus_paper(
-    rows: Sequence[Row], materials: Sequence[Material], primary_metric: str
-) -> list[Section]:
-    """Compare published scores of the data set with ours for the same loss.
-
-    Empty if none are published; the experiment's name identifies the data set.
-    """
-    ours = {m.loss: m.experiment for m in materials if m.experiment is not None}
-    dataset = next(iter(ours.values())).name
-    printed = [
-        row
-        for row in paper.rows(dataset=dataset)
-        if row.loss is not None and row[primary_metric] is not None
-    ]
-    if not printed:
-        return []
-    by_loss = {row.loss: row for row in rows}
-    objectives = {loss: experiment.objective for loss, experiment in ours.items()}
-    metric = heading(primary_metric)
-    sources = dict.fromkeys(row.source for row in printed)
-    cells = (_published(row, by_loss, objectives, primary_metric) for row in printed)
-    return [
-        Section(
-            key="paper",
-            title="Ours vs. published scores",
-            folded=True,
-            text=(
-                f"Published scores for {dataset}, by the name of the experiment, and "
-                "ours of the same loss. The two are not the same experiment: ours has "
-                "another encoder, and may use a part of the data, another budget, "
-                "other hyper-parameters; the published scores have no spread over "
-                "seeds. What can be compared is the gain over cross-entropy.",
-            ),
-            bullets=tuple(
-                "; ".join(
-                    part
-                    for part in (
-                        f"{one.citation}, table {one.table}",
-                        one.notes,
-                        one.read_from,
-                    )
-                    if part
-                )
-                + "."
-                for one in sources
-            ),
-            tables=(
-                TextTable(
-                    caption=f"{metric} (%); gains are over cross-entropy",
-                    columns=(
-                        "published row",
-                        f"published {metric}",
-                        "published gain",
-                        f"our {metric} ± SD",
-                        "our gain",
-                    ),
-                    rows=tuple(line for lines in cells for line in lines),
-                ),
-            ),
-        )
-    ]
-
-
-def _published(
-    printed: paper.PaperRow,
-    rows: Mapping[str, Row],
-    objectives: Mapping[str, Objective],
-    primary_metric: str,
-) -> list[tuple[str, ...]]:
-    """Return a line for each of ours with the published loss, or one if none has it."""
-    alpha = "" if printed.alpha is None else f" alpha={printed.alpha}"
-    where = f"table {printed.table}"
-    if printed.variant:
-        where += f", {printed.variant}"
-    names = " ".join(part for part in (printed.loss + alpha, printed.model) if part)
-    score = next(s for s in printed.scores if s.metric == primary_metric)
-    gain = "-" if score.gain is None else signed(score.gain)
-    theirs = (f"{names} ({where})", f"{score.percent:.2f}", gain)
-    lines = []
-    for loss, objective in objectives.items():
-        if not is_of(printed, objective):
-            continue
-        against = rows[loss].against
-        has_gain = against is not None and against.mean is not None
-        our_gain = signed(100 * against.mean) if has_gain else "-"
-        scores = mean_and_spread(rows[loss].scores(primary_metric))
-        lines.append((*theirs, f"{loss}: {scores}", our_gain))
-    return lines or [(*theirs, "not compared", "-")]
-
-
-def is_of(printed: paper.PaperRow, objective: Objective) -> bool:
-    """Return whether an objective is the loss of a published row.
-
-    >>> from dicejax.objectives import DL, Dice, DSCOfficial
-    >>> is_of(paper.best("conll03"), DSCOfficial(alpha=0.1))
-    True
-    >>> (row,) = paper.rows(dataset="conll03", loss="dl")
-    >>> is_of(row, DL()), is_of(row, Dice())
-    (True, False)
-    """
-    if isinstance(objective, CrossEntropy):
-        kind = "lsr" if objective.label_smoothing else "ce"
-        return printed.loss == kind
-    if printed.loss is None or printed.loss == "lsr":
-        return False
-    if printed.alpha not in (None, getattr(objective, "alpha", None)):
-        return False
-    names = paper.DSC if printed.loss == "dsc" else (printed.loss,)
-    return any(is_loss(name, objective) for name in names)
 
 
 def gradients(rows: Sequence[Row]) -> Section:

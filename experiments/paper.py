@@ -3,6 +3,8 @@
 Rows are named as `experiments/` names things: `dataset` is the experiment's name,
 `loss` mostly the name that `--losses` takes. Numbers are percent, as printed.
 
+usage: python experiments/paper.py DATASET
+
 >>> best("conll03").loss, best("conll03")["f1"]
 ('dsc', 93.33)
 >>> [(row.loss, row["f1"]) for row in rows(table="6", dataset="mrpc", model="XLNet")]
@@ -13,13 +15,11 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
-from importlib import resources
+from pathlib import Path
 from typing import Any
-
-DSC = ("dsc-eq11", "dsc-official")
-"""The losses that "dsc" of a row may be: that of the text, and that of the code."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,6 +76,15 @@ class PaperRow:
     def source(self) -> PaperSource:
         """The publication of the row."""
         return SOURCES[self.table]
+
+    def __str__(self) -> str:
+        loss = f"{self.loss or '-'}{f' alpha={self.alpha}' if self.alpha else ''}"
+        cells = (
+            f"{s.metric} {s.percent}{f' ({s.gain:+})' if s.gain is not None else ''}"
+            for s in self.scores
+        )
+        named = (f"table {self.table}:", self.variant, self.model, loss)
+        return "  ".join([" ".join(filter(None, named)), *cells])
 
     def __getitem__(self, metric: str) -> float | None:
         return next((s.percent for s in self.scores if s.metric == metric), None)
@@ -147,9 +156,7 @@ def _score(metric: str, cell: str) -> PaperScore:
     return PaperScore(metric, float(percent), float(gain) if gain else None)
 
 
-_TABLES = tomllib.loads(
-    resources.files("dicejax.study").joinpath("paper.toml").read_text("utf-8")
-)
+_TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SOURCES = {
     name: PaperSource(**{key: value for key, value in one.items() if key != "rows"})
     for name, one in _TABLES.items()
@@ -160,3 +167,10 @@ ROWS = tuple(
     for text in one["rows"]
     for row in _rows(name, text)
 )
+
+if __name__ == "__main__":
+    dataset = " ".join(sys.argv[1:])
+    if not (published := rows(dataset=dataset)):
+        names = ", ".join(sorted({row.dataset for row in ROWS}))
+        sys.exit(f"no table has {dataset!r}; choices: {names}")
+    print(*published, sep="\n")

@@ -3,11 +3,13 @@
 import collections
 import dataclasses
 import json
+import subprocess
+import sys
 
+import paper
 import pytest
 
 from dicejax import objectives
-from dicejax.study import paper
 
 HALF_A_DIGIT = 0.005
 
@@ -140,3 +142,13 @@ def test_best_takes_the_metric_and_the_rows_it_is_told():
     assert paper.best("cluener").loss == "lsr"
     with pytest.raises(LookupError, match="no row of sst2 has f1"):
         paper.best("sst2")
+
+
+def test_the_command_prints_the_rows_of_a_data_set():
+    command = [sys.executable, paper.__file__]
+    done = subprocess.run([*command, "mrpc"], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert "table 6: BERT dsc  f1 88.92 (+0.92)" in lines
+    assert len(lines) == len(paper.rows(dataset="mrpc"))
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1 and "no table has ''; choices: cluener, " in done.stderr
