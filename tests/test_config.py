@@ -27,7 +27,7 @@ EXPERIMENTS = [
     ),
     config.Experiment(
         name="c",
-        data=TabSeparatedFiles(dir="x", first=3, second=None, label=0, dev=None),
+        data=TabSeparatedFiles(dir="x", first=3, label=0, labels=("a", "b"), dev=None),
         task=Classification(positive="1"),
         augmentation=ImbalanceAblation(
             variant="+negative", synonyms=SynonymPairs(path="pairs.tsv")

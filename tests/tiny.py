@@ -80,7 +80,7 @@ def squad(source, task):
 
 
 def pairs(source, task):
-    if source.layout == "mrpc":
+    if source.first == "#1 String":
         head = "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         row = "{label}\t1\t2\tIs it {word} ?\tHow {word} is it ?\n"
     else:

@@ -28,7 +28,9 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="qqp_imbalance",
-        data=TabSeparatedFiles(dir="data/qqp", layout="qqp"),
+        data=TabSeparatedFiles(
+            dir="data/qqp", first=1, second=2, label=0, id=3, labels=("0", "1")
+        ),
         task=Classification(),
         augmentation=ImbalanceAblation(variant="original"),
         encoder=PretrainedEncoder(path="bert-large-cased"),

@@ -20,7 +20,13 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="mrpc",
-        data=TabSeparatedFiles(dir="data/mrpc", layout="mrpc"),
+        data=TabSeparatedFiles(
+            dir="data/mrpc",
+            first="#1 String",
+            second="#2 String",
+            label="Quality",
+            labels=("0", "1"),
+        ),
         task=Classification(),
         encoder=PretrainedEncoder(path="bert-large-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

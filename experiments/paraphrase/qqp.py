@@ -2,7 +2,8 @@ r"""QQP: whether two questions ask the same.
 
 command:  dicejax compare experiments/paraphrase/qqp.py --data.dir FOLDER
 data:     train.tsv, dev.tsv and test.tsv in the split of Wang et al. (2017); GLUE's own
-          files with --data.layout glue_qqp.
+          files with --data.first question1 --data.second question2
+          --data.label is_duplicate --data.id id.
 paper:    F1 91.30 ce, 91.86 focal, 91.92 dice, 91.57 dsc with BERT; 91.80, 91.19,
           91.37, 92.53 with XLNet, --encoder.path xlnet-large-cased (Table 6).
 measured: not run with these settings.
@@ -18,7 +19,9 @@ from dicejax.tasks import Classification
 def get_config() -> Experiment:
     return Experiment(
         name="qqp",
-        data=TabSeparatedFiles(dir="data/qqp", layout="qqp"),
+        data=TabSeparatedFiles(
+            dir="data/qqp", first=1, second=2, label=0, id=3, labels=("0", "1")
+        ),
         task=Classification(),
         encoder=PretrainedEncoder(path="bert-large-cased"),
         objective=SelfAdjustingDice(alpha=0.01, smooth=1.0),

@@ -12,6 +12,7 @@ from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.data.readers import classification
 from dicejax.errors import InputError
 
+from ..data import glue
 from ..data.processes import printed_by_processes
 
 ADJECTIVES = ["useful", "large", "strange", "rare", "correct", "safe", "brave"]
@@ -350,7 +351,7 @@ def test_real_question_pairs(data_folder, tmp_path):
     path.write_text(
         "\n".join(f"{word}\t{word}{end}" for word in common for end in "xyz")
     )
-    examples = classification.read(data_folder / "qqp/train.tsv", classification.QQP)
+    examples = classification.read(data_folder / "qqp/train.tsv", glue.QQP)
     positives = [e for e in examples if e.label == "1"][:2937]
     data = [*positives, *(e for e in examples if e.label == "0")]
     for variant, counts in {

@@ -178,7 +178,9 @@ def test_tab_separated_pairs_are_counted(tmp_path):
     lines += ["\t".join((c, "1", "2", first, second)) for c, first, second in rows]
     for name in ("train", "dev", "test"):
         (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    data = TabSeparatedFiles(dir=str(tmp_path), layout="mrpc")
+    data = TabSeparatedFiles(
+        dir=str(tmp_path), first="#1 String", second="#2 String", label="Quality"
+    )
     found, _ = told(Experiment(name="pairs", data=data, task=Classification()))
     (label,) = found.splits["train"].outputs
     assert by_label(label) == {"0": 1, "1": 2} and label.ratio == 0.5
@@ -345,7 +347,12 @@ def test_conll_2003_has_the_published_counts(data_folder):
 
 
 def test_mrpc_has_the_published_counts(data_folder):
-    data = TabSeparatedFiles(dir=str(data_folder / "mrpc"), layout="mrpc")
+    data = TabSeparatedFiles(
+        dir=str(data_folder / "mrpc"),
+        first="#1 String",
+        second="#2 String",
+        label="Quality",
+    )
     found, _ = told(Experiment(name="mrpc", data=data, task=Classification()))
     ratios = {"train": 0.48, "dev": 0.46, "test": 0.50}
     for split, wanted in ratios.items():

@@ -12,7 +12,7 @@ from dicejax.errors import InputError
 from dicejax.tasks.classification import HEAD, Classification
 from dicejax.tasks.task import IGNORED
 
-from ..data import made
+from ..data import glue, made
 from .perfect import predictions
 
 
@@ -169,9 +169,9 @@ def test_prediction_reads_one_text_or_two():
 @pytest.mark.parametrize(
     ("file", "layout"),
     [
-        ("mrpc/test.tsv", reader.MRPC),
-        ("qqp/dev.tsv", reader.QQP),
-        ("sst2/dev.tsv", reader.SST2),
+        ("mrpc/test.tsv", glue.MRPC),
+        ("qqp/dev.tsv", glue.QQP),
+        ("sst2/dev.tsv", glue.SST2),
         ("sst2_sentences/test.txt", None),
         ("sst5/test.txt", None),
     ],

@@ -6,7 +6,7 @@ r"""Readers, one per file format.
 |                  | columns with a label per word: `read_words`    | `TaggedWords`    |
 | `conllu`         | CoNLL-U                                        | `TaggedWords`    |
 | `squad`          | SQuAD v1.1, v2.0 and Quoref JSON               | `ReadingExample` |
-| `classification` | tab-separated texts: MRPC, QQP, SST-2          | `LabelledText`   |
+| `classification` | columns of texts, separated by any character   | `LabelledText`   |
 |                  | a label and a sentence: `read_label_first`     | `LabelledText`   |
 | `json_lines`     | an object per line, texts: `read_texts`        | `LabelledText`   |
 |                  | texts with labels: `read_multi_label`          | `MultiLabelText` |

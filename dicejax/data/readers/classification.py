@@ -63,27 +63,6 @@ class TextColumns:
         return {n: c for n, c in (given | {"id": self.id}).items() if c is not None}
 
 
-MRPC = TextColumns(
-    first="#1 String", second="#2 String", label="Quality", labels=("0", "1")
-)
-"""Microsoft paraphrases, as released and as in GLUE."""
-
-QQP = TextColumns(first=1, second=2, label=0, id=3, labels=("0", "1"))
-"""Quora question pairs in the split of Wang et al. (2017): no header."""
-
-GLUE_QQP = TextColumns(
-    first="question1",
-    second="question2",
-    label="is_duplicate",
-    id="id",
-    labels=("0", "1"),
-)
-"""Quora question pairs as in GLUE."""
-
-SST2 = TextColumns(first="sentence", label="label", labels=("0", "1"))
-"""Sentiment as in GLUE."""
-
-
 def read(
     path: str | os.PathLike[str],
     layout: TextColumns,
@@ -97,13 +76,13 @@ def read(
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.tsv"
     >>> _ = path.write_text("sentence\tlabel\nso \"good\" \t1\n")
-    >>> [example] = read(path, SST2)
+    >>> [example] = read(path, TextColumns(first="sentence", label="label"))
     >>> example.first, example.label
     ('so "good"', '1')
 
     Args:
       path: see `readers`.
-      layout: `MRPC`, `QQP`, `GLUE_QQP`, `SST2`, or custom columns.
+      layout: columns of the file.
       on_error: see `readers`.
 
     Raises:

@@ -6,7 +6,7 @@
 | `WordLabelFiles` | columns with a label per word | `TaggedWords` |
 | `ConlluFiles` | CoNLL-U | `TaggedWords` |
 | `SquadFiles` | SQuAD v1.1, v2.0 and Quoref JSON | `ReadingExample` |
-| `TabSeparatedFiles` | MRPC, QQP, SST-2, or custom columns | `LabelledText` |
+| `TabSeparatedFiles` | tab-separated: a text or a pair and a class | `LabelledText` |
 | `CsvFiles` | CSV with any separator: a text or a pair and a class | `LabelledText` |
 | `LabelFirstFiles` | a label and a sentence per line: SST-2, SST-5 | `LabelledText` |
 | `JsonTexts` | JSON lines: a text or a pair and a class | `LabelledText` |

@@ -179,34 +179,36 @@ class TabSeparatedFiles(FileSource):
     """Tab-separated texts or pairs of texts with a class.
 
     Args:
-      layout: of a published set, or "columns" for those named below.
-      first: with "columns", the column of the text, or of the first of a pair: its name
-        in the header, or its number from 0 where there is no header.
+      first: the column of the text, or of the first of a pair: its name in the header,
+        or its number from 0 where there is no header.
       second: the column of the second of a pair; None where there is none.
       label: the column of the class.
+      id: the column of a unique identifier; None numbers the rows from 0.
+      labels: every class there is; empty allows any.
     """
 
     train: str = "train.tsv"
     dev: str | None = "dev.tsv"
     test: str | None = "test.tsv"
-    layout: Literal["mrpc", "qqp", "glue_qqp", "sst2", "columns"] = "columns"
     first: Column = "text"
     second: Column | None = None
     label: Column = "label"
+    id: Column | None = None
+    labels: tuple[str, ...] = ()
 
     def read(
         self, path: epath.Path, on_error: OnError | None, on_repair: OnError
     ) -> list[LabelledText]:
         """Read one file."""
         del on_repair
-        return classification.read(path, self._layout(), on_error=on_error)
-
-    def _layout(self) -> classification.TextColumns:
-        if self.layout != "columns":
-            return getattr(classification, self.layout.upper())
-        return classification.TextColumns(
-            first=self.first, second=self.second, label=self.label
+        layout = classification.TextColumns(
+            first=self.first,
+            second=self.second,
+            label=self.label,
+            id=self.id,
+            labels=self.labels or None,
         )
+        return classification.read(path, layout, on_error=on_error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,15 +8,13 @@ import pytest
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers.classification import (
-    GLUE_QQP,
-    MRPC,
-    QQP,
-    SST2,
     TextColumns,
     read,
     read_label_first,
 )
 from dicejax.data.readers.skipping import Skipped
+
+from ..glue import GLUE_QQP, MRPC, QQP, SST2
 
 MRPC_FILE = (
     "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"

@@ -21,6 +21,8 @@ from dicejax.data.readers import (
 )
 from dicejax.data.readers.skipping import Skipped
 
+from .. import glue
+
 
 def labels_of(examples):
     return Counter(itertools.chain.from_iterable(e.labels for e in examples))
@@ -200,13 +202,13 @@ def assert_answers_stand_in_their_contexts(examples):
 @pytest.mark.parametrize(
     ("file", "layout", "negatives", "positives"),
     [
-        ("mrpc/train.tsv", classification.MRPC, 3_668 - 2_474, 2_474),
-        ("mrpc/dev.tsv", classification.MRPC, 408 - 279, 279),
-        ("mrpc/test.tsv", classification.MRPC, 1_725 - 1_147, 1_147),
-        ("qqp/train.tsv", classification.QQP, 5_000, 5_000),
-        ("qqp/dev.tsv", classification.QQP, 5_000, 5_000),
-        ("sst2/train.tsv", classification.SST2, 67_349 - 37_569, 37_569),
-        ("sst2/dev.tsv", classification.SST2, 872 - 444, 444),
+        ("mrpc/train.tsv", glue.MRPC, 3_668 - 2_474, 2_474),
+        ("mrpc/dev.tsv", glue.MRPC, 408 - 279, 279),
+        ("mrpc/test.tsv", glue.MRPC, 1_725 - 1_147, 1_147),
+        ("qqp/train.tsv", glue.QQP, 5_000, 5_000),
+        ("qqp/dev.tsv", glue.QQP, 5_000, 5_000),
+        ("sst2/train.tsv", glue.SST2, 67_349 - 37_569, 37_569),
+        ("sst2/dev.tsv", glue.SST2, 872 - 444, 444),
     ],
 )
 def test_classified_texts(data_folder, file, layout, negatives, positives):

@@ -18,6 +18,8 @@ from dicejax.data.sources import TensorflowDataset
 from dicejax.data.tags import Span
 from dicejax.errors import InputError
 
+from .. import glue
+
 package = pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("tensorflow_datasets.text")
 
@@ -157,7 +159,7 @@ def test_pairs(prepared):
 
 def test_sentences(prepared, raw):
     path = raw / "SST-2" / "train.tsv"
-    expected = classification.read(path, classification.SST2)
+    expected = classification.read(path, glue.SST2)
     examples = tfds.read("glue/sst2", "train", data_dir=prepared)
     assert {(e.first, e.second, e.label, e.id) for e in examples} == {
         (e.first, e.second, e.label, e.id) for e in expected

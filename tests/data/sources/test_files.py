@@ -223,3 +223,13 @@ def test_words_are_written_as_characters_if_asked(tmp_path):
     assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
     (sentence,) = WordLabelFiles(characters=True, **names).load().train
     assert sentence.words == ("喜", "欢", "书")
+
+
+def test_columns_have_ids_and_known_labels(tmp_path):
+    (tmp_path / "data").write_text("1\tWho?\tWhat?\t77\n")
+    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    names |= {"first": 1, "second": 2, "label": 0, "id": 3}
+    (example,) = TabSeparatedFiles(labels=("0", "1"), **names).load().train
+    assert (example.second, example.label, example.id) == ("What?", "1", "77")
+    with pytest.raises(InputError, match="label '1' is unknown"):
+        TabSeparatedFiles(labels=("no", "yes"), **names).load()
