@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 import jax
 from jax.experimental import multihost_utils
@@ -16,7 +16,9 @@ class StopRequest:
     """Handler of SIGTERM and Ctrl-C that raises `Stopped` at safe points.
 
     Use as a context manager round the loop. A second Ctrl-C stops at once. With several
-    processes JAX passes a SIGTERM to all, and they stop after the same step.
+    processes JAX's preemption service passes a SIGTERM to all, and they stop after the
+    same step; where it is off (`jax_enable_preemption_service`) a SIGTERM ends them at
+    once, and the run resumes from its last checkpoint.
 
     Args:
       step: number of steps taken so far.
@@ -34,12 +36,7 @@ class StopRequest:
                 self._before[number] = signal.signal(number, self._note)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
@@ -47,9 +44,8 @@ class StopRequest:
     def after(self, step: int) -> None:
         """Raise `Stopped` if a signal came; called by all processes at every step."""
         self._step = step
-        if jax.process_count() > 1 and multihost_utils.reached_preemption_sync_point(
-            step
-        ):
+        service = jax.process_count() > 1 and jax.config.jax_enable_preemption_service
+        if service and multihost_utils.reached_preemption_sync_point(step):
             self._number = signal.SIGTERM
         self.check()
 

@@ -108,3 +108,12 @@ def uninterrupted(tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "together"
     finished_together(out, 1, **SHORT)
     return out
+
+
+@pytest.mark.exhaustive
+def test_two_processes_train_without_the_preemption_service(
+    uninterrupted, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("JAX_ENABLE_PREEMPTION_SERVICE", "false")
+    finished_together(tmp_path / "out", 1, **SHORT)
+    same_end(tmp_path / "out", uninterrupted)
