@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import errno
-import fcntl
 import os
 import socket
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 
+import filelock
 from etils import epath
 
 from dicejax.errors import InputError
@@ -19,8 +19,6 @@ from dicejax.training.boards import is_local
 from dicejax.training.processes import is_main_process
 
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-_HELD: dict[str, int] = {}
-"""The locks of this process, each with the thread that took it."""
 
 
 @contextlib.contextmanager
@@ -37,96 +35,65 @@ def locked(folder: epath.Path) -> Iterator[None]:
     Raises:
       InputError: another process has the lock, or the file cannot be written.
     """
-    place = os.path.realpath(folder) if is_local(folder) else ""
-    path = os.path.join(os.path.dirname(place), f".{os.path.basename(place)}.lock")
-    own = _HELD.get(path) == threading.get_ident()
-    if not place or own or not is_main_process():
+    if not is_local(folder) or not is_main_process():
         yield
         return
-    with contextlib.ExitStack() as stack:
+    path = Path(os.path.realpath(folder))
+    path = path.with_name(f".{path.name}.lock")
+    lock = filelock.FileLock(path, is_singleton=True, fallback_to_soft=False)
+    if lock.is_locked:  # by this thread
+        yield
+        return
+    missing = [parent for parent in path.parents if not parent.is_dir()]
+    try:
         try:
-            _remove_what_is_made(os.path.dirname(path), stack)
-            taken = _take(path, folder, stack)
+            _take(lock, path, folder)
         except OSError as error:
             raise InputError(
                 f"{folder}: cannot be written: {error.strerror or error}; name "
                 "another folder with --out"
             ) from error
-        if taken:
-            _HELD[path] = threading.get_ident()
-            stack.callback(_HELD.pop, path)
         yield
+    finally:
+        with contextlib.suppress(OSError):
+            if lock.is_locked:
+                path.unlink()
+        lock.release()
+        with contextlib.suppress(OSError):  # until one is not empty
+            for parent in missing:
+                parent.rmdir()
 
 
-def _remove_what_is_made(folder: str, stack: contextlib.ExitStack) -> None:
-    """Remove at the end, where still empty, the folders that are missing now."""
-    missing = []
-    while not os.path.isdir(folder) and folder not in missing:
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for one in reversed(missing):
-        stack.callback(_ignoring_errors, os.rmdir, one)
-
-
-def _take(path: str, folder: epath.Path, stack: contextlib.ExitStack) -> bool:
-    """Lock a file until the end; return False where the file system has no locks."""
-    while True:
-        file = _open(path)
+def _take(lock: filelock.BaseFileLock, path: Path, folder: epath.Path) -> None:
+    """Lock a file where the file system has locks, and write this process there."""
+    for tries_left in reversed(range(100)):
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = _holder(file)
-            os.close(file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # It tries again where the holder before has just deleted the file.
+            lock.acquire(timeout=0.1, poll_interval=0.01)
+            break
+        except FileNotFoundError:  # the holder before has just removed the folder
+            if not tries_left:
+                raise
+        except filelock.Timeout:
             raise InputError(
-                f"{folder}: {holder} trains here; wait for it or stop it, or name "
-                "another folder with --out"
+                f"{folder}: {_holder(path)} trains here; wait for it or stop it, or "
+                "name another folder with --out"
             ) from None
         except OSError as error:
-            os.close(file)
             if error.errno not in _WITHOUT_LOCKS:
                 raise
-            os.unlink(path)
-            return False
-        if _is_at(file, path):
-            break
-        os.close(file)  # deleted by the holder before
-    stack.callback(os.close, file)
-    stack.callback(_ignoring_errors, os.unlink, path)
+            path.unlink(missing_ok=True)
+            return
     now = datetime.datetime.now().astimezone().isoformat(" ", "seconds")
-    holder = f"process {os.getpid()} on {socket.gethostname()}, since {now},"
-    os.ftruncate(file, 0)
-    os.write(file, holder.encode())
-    return True
+    path.write_text(f"process {os.getpid()} on {socket.gethostname()}, since {now},")
 
 
-def _open(path: str) -> int:
-    tries = 100
-    while True:
-        try:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            return os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        except FileNotFoundError:  # the holder before has just removed the folder
-            tries -= 1
-            if not tries:
-                raise
-
-
-def _holder(file: int) -> str:
+def _holder(path: Path) -> str:
     """Return the process that has locked a file, as it has written there."""
     for _ in range(20):  # it writes just after it has locked
-        if found := os.pread(file, 200, 0).decode("utf-8", "replace"):
-            return found
+        with contextlib.suppress(FileNotFoundError):
+            if holder := path.read_text("utf-8", "replace"):
+                return holder
         time.sleep(0.05)
     return "another process"
-
-
-def _is_at(file: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _ignoring_errors(remove: Callable[[str], None], path: str) -> None:
-    with contextlib.suppress(OSError):
-        remove(path)
