@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import math
 import os
-import sys
 import tempfile
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 from etils import epath
 
@@ -20,19 +18,6 @@ from dicejax.io.files import read_text, reported
 
 WANDB_ID = "wandb_id.txt"
 """The file in a run's folder that holds the run's id at Weights & Biases."""
-
-
-class Board(Protocol):
-    """Base class of dashboards."""
-
-    def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Plot the numbers among the values."""
-
-    def flush(self) -> None:
-        """Write out buffered records."""
-
-    def close(self, *, failed: bool = False) -> None:
-        """Flush and close; `failed` marks an aborted run."""
 
 
 class TensorBoard:
@@ -50,11 +35,14 @@ class TensorBoard:
     """
 
     def __init__(self, folder: epath.Path, after_step: int = 0):
+        # Where PyTorch is installed tensorboardX imports it, which takes seconds.
+        import tensorboardX
+
         self._folder = folder
         with reported(folder):
             local = is_local(folder)
             self._copied_from = None if local else tempfile.TemporaryDirectory()
-            self._writer = _tensorboardx().SummaryWriter(
+            self._writer = tensorboardX.SummaryWriter(
                 self._copied_from.name if self._copied_from else os.fspath(folder),
                 purge_step=after_step + 1,
                 flush_secs=10,
@@ -63,11 +51,10 @@ class TensorBoard:
             )
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Write the finite numbers; the others leave a gap in the curve."""
+        """Write the numbers; where a value is None the curve has a gap."""
         with reported(self._folder):
             for name, value in values.items():
-                is_number = isinstance(value, int | float)
-                if is_number and not isinstance(value, bool) and math.isfinite(value):
+                if isinstance(value, int | float) and not isinstance(value, bool):
                     self._writer.add_scalar(name, value, step)
 
     def flush(self) -> None:
@@ -90,18 +77,6 @@ class TensorBoard:
         self._folder.mkdir(parents=True, exist_ok=True)
         for file in Path(self._copied_from.name).iterdir():
             (self._folder / file.name).write_bytes(file.read_bytes())
-
-
-def _tensorboardx() -> ModuleType:
-    """Import tensorboardX without PyTorch, which would take seconds of each start."""
-    blocked = "torch" not in sys.modules
-    if blocked:
-        sys.modules["torch"] = None  # type: ignore[assignment]
-    try:
-        return importlib.import_module("tensorboardX")
-    finally:
-        if blocked:
-            del sys.modules["torch"]
 
 
 class WeightsAndBiases:

@@ -8,77 +8,73 @@ import json
 import math
 import operator
 import os
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from etils import epath
 
 from dicejax.errors import InputError
 from dicejax.io.files import read_bytes, reported
-from dicejax.training.boards import Board, TensorBoard, is_local
+from dicejax.training.boards import TensorBoard, WeightsAndBiases, is_local
+
+FILE = "metrics.jsonl"
 
 
-def lines_of(file: epath.Path, after_step: int) -> AppendedLines | RewrittenLines:
-    """Open a JSONL file of records with a "step" for appending.
+class LineFile:
+    """JSONL file of records with a "step", which a resumed run continues.
+
+    A local file is appended to: a killed process loses no record. Object stores (gs://,
+    s3://) cannot append: there the file is written whole at each flush and at the end.
 
     Args:
-      file: in a local folder or an object store; may be missing.
+      file: in an existing folder; may be missing.
       after_step: the step of the checkpoint that the run continues from. Records of
         later steps and an incomplete last line are dropped. 0 for a new run.
     """
-    kind = AppendedLines if is_local(file.parent) else RewrittenLines
-    return kind(file, after_step)
-
-
-def json_line(step: int, values: dict[str, Any]) -> bytes:
-    r"""Write a record; numbers that are not finite become null.
-
-    >>> json_line(3, {"loss": float("inf")})
-    b'{"step": 3, "loss": null}\n'
-    """
-    record = {"step": step} | finite(values)
-    return (json.dumps(record, allow_nan=False) + "\n").encode()
-
-
-class AppendedLines:
-    """Lines appended to a local file."""
-
-    durable = True
-    """A line that was appended outlives the process without a flush."""
 
     def __init__(self, file: epath.Path, after_step: int):
-        self._path = file
         content = read_bytes(file) if file.exists() else b""
-        kept = _kept(content, after_step)
-        self._hash = hashlib.sha256(kept)
-        with reported(file):
-            if kept != content:
-                _replace(os.fspath(file), kept)
-            self._file = open(file, "ab")  # noqa: SIM115
-
-    def append(self, line: bytes) -> None:
-        """Add a line with its end."""
-        with reported(self._path):
-            self._check()
-            self._file.write(line)
-            self._file.flush()
-        self._hash.update(line)
+        lines = _up_to(after_step, content)
+        self._path, self._hash = file, hashlib.sha256(lines)
+        self._content = None if is_local(file) else bytearray(lines)
+        if self._content is None:
+            with reported(file):
+                if lines != content:
+                    _replace(os.fspath(file), lines)
+                self._file = open(file, "ab")  # noqa: SIM115
 
     @property
     def sha256(self) -> str:
         """SHA-256 of the content."""
         return self._hash.hexdigest()
 
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Write the record of a step."""
+        line = (json.dumps({"step": step} | values, allow_nan=False) + "\n").encode()
+        if self._content is not None:
+            self._content += line
+        else:
+            with reported(self._path):
+                self._check()
+                self._file.write(line)
+                self._file.flush()
+        self._hash.update(line)
+
     def flush(self) -> None:
         """Flush to durable storage."""
         with reported(self._path):
-            self._check()
-            os.fsync(self._file.fileno())
+            if self._content is not None:
+                self._path.write_bytes(bytes(self._content))
+            else:
+                self._check()
+                os.fsync(self._file.fileno())
 
-    def close(self) -> None:
+    def close(self, *, failed: bool = False) -> None:
         """Flush and close."""
-        with reported(self._path), self._file:  # closing writes what is left
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(reported(self._path))
+            if self._content is None:
+                stack.enter_context(self._file)  # closing writes what is left
             self.flush()
 
     def _check(self) -> None:
@@ -91,50 +87,17 @@ class AppendedLines:
             )
 
 
-class RewrittenLines:
-    """Lines of an object in a store, which each write replaces."""
+def _up_to(step: int, content: bytes) -> bytes:
+    r"""Return the lines that a run which continues after a step keeps.
 
-    durable = False
-
-    def __init__(self, file: epath.Path, after_step: int):
-        content = read_bytes(file) if file.exists() else b""
-        self._file = file
-        self._content = bytearray(_kept(content, after_step))
-        self._changed = self._content != content
-
-    def append(self, line: bytes) -> None:
-        """Add a line with its end."""
-        self._content += line
-        self._changed = True
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the content."""
-        return hashlib.sha256(self._content).hexdigest()
-
-    def flush(self) -> None:
-        """Flush to durable storage."""
-        if self._changed:
-            with reported(self._file):
-                self._file.write_bytes(bytes(self._content))
-            self._changed = False
-
-    def close(self) -> None:
-        """Flush and close."""
-        self.flush()
-
-
-def _kept(content: bytes, after_step: int) -> bytes:
-    r"""Return the lines that a run which continues after `after_step` keeps.
-
-    >>> _kept(b'{"step": 1}\n{"step": 2}\n{"st', after_step=1)
+    >>> _up_to(1, b'{"step": 1}\n{"step": 2}\n{"st')
     b'{"step": 1}\n'
     """
     *lines, _ = content.split(b"\n")  # an incomplete last line is dropped
     if lines and record_of(lines[-1]) is None:
         lines.pop()
     return b"".join(
-        line + b"\n" for line in lines if not is_after(record_of(line), after_step)
+        line + b"\n" for line in lines if not is_after(record_of(line), step)
     )
 
 
@@ -149,8 +112,8 @@ def record_of(line: bytes) -> dict[str, Any] | None:
 
 def is_after(record: dict[str, Any] | None, step: int) -> bool:
     """Return whether a record is that of a later step."""
-    found = None if record is None else record.get("step")
-    return isinstance(found, int | float) and found > step
+    last = None if record is None else record.get("step")
+    return isinstance(last, int | float) and last > step
 
 
 def _replace(path: str, content: bytes) -> None:
@@ -164,27 +127,17 @@ def _replace(path: str, content: bytes) -> None:
 
 
 def finite(value: Any) -> Any:
-    """Return a value with None in the place of numbers that JSON cannot write."""
-    if isinstance(value, dict):
-        return {name: finite(inner) for name, inner in value.items()}
-    if isinstance(value, list):
+    """Return a value as JSON: scalars as Python's, None where they are not finite."""
+    if isinstance(value, Mapping):
+        return {str(name): finite(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
         return [finite(inner) for inner in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value
-
-
-FILE = "metrics.jsonl"
-REWRITE_EVERY_S = 30.0
-"""How often a file that cannot be appended to is written anew, in seconds."""
+    value = value.item() if hasattr(value, "item") else value  # of NumPy or JAX
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class MetricsLog:
     """Writer of a record per reported step to metrics.jsonl and to the boards.
-
-    In a local folder a killed process loses no record. Object stores (gs://, s3://)
-    cannot append: there the object is rewritten every 30 seconds, at each `flush` and
-    at the end.
 
     >>> import tempfile
     >>> folder = epath.Path(tempfile.mkdtemp())
@@ -198,27 +151,26 @@ class MetricsLog:
     {"step": 20, "loss": 0.25}
 
     Args:
-      folder: the run's; made where it is missing.
-      after_step: the step of the checkpoint that the run continues from. Records of
-        later steps and an incomplete last line are dropped. 0 for a new run.
+      folder: the run's, made where it is missing. None writes nothing, for processes
+        other than the first.
+      after_step: see `LineFile`.
       boards: where the records go besides TensorBoard. They are closed with the log.
-      clock: seconds, for the tests.
     """
 
     def __init__(
         self,
-        folder: epath.Path,
+        folder: epath.Path | None,
         *,
         after_step: int = 0,
-        boards: Sequence[Board] = (),
-        clock: Callable[[], float] = time.monotonic,
+        boards: Iterable[WeightsAndBiases] = (),
     ):
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lines = lines_of(folder / FILE, after_step)
-        self._boards = (TensorBoard(folder / "tensorboard", after_step), *boards)
-        self._last_step = after_step
-        self._clock = clock
-        self._flushed = clock()
+        self._last_step, self._file = after_step, None
+        self._sinks: list[LineFile | TensorBoard | WeightsAndBiases] = [*boards]
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = LineFile(folder / FILE, after_step)
+            board = TensorBoard(folder / "tensorboard", after_step)
+            self._sinks[:0] = (self._file, board)
 
     def __enter__(self) -> MetricsLog:
         return self
@@ -244,60 +196,23 @@ class MetricsLog:
             raise ValueError(
                 f"step {step} is not after step {self._last_step}, the last one written"
             )
-        values = {name: _plain(value) for name, value in values.items()}
-        self._lines.append(json_line(step, values))
+        record = finite(values)
+        for sink in self._sinks:
+            sink.write(step, record)
         self._last_step = step
-        for board in self._boards:
-            board.write(step, values)
-        waited = self._clock() - self._flushed
-        if not self._lines.durable and waited >= REWRITE_EVERY_S:
-            self.flush()
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of metrics.jsonl."""
-        return self._lines.sha256
+        """SHA-256 of metrics.jsonl; empty where this process writes none."""
+        return self._file.sha256 if self._file else ""
 
     def flush(self) -> None:
         """Flush to durable storage, as before each checkpoint."""
-        self._lines.flush()
-        for board in self._boards:
-            board.flush()
-        self._flushed = self._clock()
+        for sink in self._sinks:
+            sink.flush()
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and close; `failed` marks the run as failed on the boards."""
         with contextlib.ExitStack() as stack:
-            for board in self._boards:
-                stack.callback(board.close, failed=failed)
-            self._lines.close()
-
-
-class NoLog:
-    """A `MetricsLog` that does nothing, for all processes but the first."""
-
-    sha256 = ""
-
-    def __enter__(self) -> NoLog:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.close()
-
-    def write(self, step: int, **values: Any) -> None:
-        """Do nothing."""
-
-    def flush(self) -> None:
-        """Do nothing."""
-
-    def close(self, *, failed: bool = False) -> None:
-        """Do nothing."""
-
-
-def _plain(value: Any) -> Any:
-    """Convert scalars of NumPy and JAX to Python's, also inside lists and dicts."""
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return value.item() if hasattr(value, "item") else value
+            for sink in reversed(self._sinks):
+                stack.callback(sink.close, failed=failed)

@@ -30,7 +30,7 @@ WAITS_WORTH_TELLING = 0.05
 """From this share on, the status shows the share of time spent waiting for data."""
 
 
-class TrainingProgress:
+class TrainingProgress(Progress):
     """A progress bar with loss, dev score, tokens per second and time left.
 
     Use as a context manager; several runs may share one, each with its own line.
@@ -41,11 +41,10 @@ class TrainingProgress:
     """
 
     def __init__(self, console: Console | None = None, *, quiet: bool = False):
-        self.console = Console(quiet=True) if quiet else console or Console(stderr=True)
-        self._narrow = narrow = self.console.width < NARROW
-        self._name_width = NAME_WIDTH[narrow]
+        console = Console(quiet=True) if quiet else console or Console(stderr=True)
+        self._narrow = narrow = console.width < NARROW
         more = [] if narrow else [TimeElapsedColumn(), TextColumn("left")]
-        self._progress = Progress(
+        super().__init__(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=7 if narrow else 12),
             MofNCompleteColumn(),
@@ -53,33 +52,19 @@ class TrainingProgress:
             TextColumn("{task.fields[status]}", table_column=Column(no_wrap=False)),
             *more,
             TimeRemainingColumn(),
-            console=self.console,
+            console=console,
             disable=quiet,
         )
         self._noted: set[str] = set()
 
-    def __enter__(self) -> TrainingProgress:
-        self._progress.start()
-        return self
+    def begin(
+        self, name: str, steps: int, status: str = "compiling", step: int = 0
+    ) -> TaskID:
+        """Add a line for a run of `steps` updates that begins or resumes at a step."""
+        name = visible(_within(name, NAME_WIDTH[self._narrow]))
+        return self.add_task(name, total=steps, completed=step, status=status)
 
-    def __exit__(self, *exception: object) -> None:
-        self._progress.stop()
-
-    def begin(self, name: str, steps: int, status: str = "compiling") -> TaskID:
-        """Add a line for a run of `steps` updates."""
-        return self._progress.add_task(
-            visible(_within(name, self._name_width)), total=steps, status=status
-        )
-
-    def move(self, task: TaskID, step: int) -> None:
-        """Set the bar to where its run begins."""
-        self._progress.update(task, completed=step)
-
-    def advance(self, task: TaskID) -> None:
-        """Advance the bar by one step."""
-        self._progress.advance(task)
-
-    def update(
+    def show(
         self,
         task: TaskID,
         step: int,
@@ -113,11 +98,11 @@ class TrainingProgress:
             status += f"  waits {100 * wait_share:.0f} %"
         if skipped:
             status += f"  {skipped} skipped"
-        self._progress.update(task, completed=step, status=status)
+        self.update(task, completed=step, status=status)
 
     def end(self, task: TaskID) -> None:
         """Remove a run's bar; its epochs stay in the text above."""
-        self._progress.remove_task(task)
+        self.remove_task(task)
 
     def say(self, text: str) -> None:
         """Print a line above the bars."""

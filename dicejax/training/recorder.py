@@ -5,9 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
-from types import TracebackType
-from typing import Any
 
 import jax
 import numpy as np
@@ -23,7 +20,7 @@ from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.gradients.collector import FILE as ANALYSIS
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logging import FILE as METRICS
-from dicejax.training.logging import MetricsLog, NoLog
+from dicejax.training.logging import MetricsLog
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
@@ -63,20 +60,6 @@ class LoopState:
     throughput: dict[str, float] = dataclasses.field(default_factory=dict)
     data: int = 0
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return a copy that fits JSON; numbers that are not finite become text."""
-        return _mapped(dataclasses.asdict(self), _as_text)
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> LoopState:
-        """Read the result of `to_json`.
-
-        >>> one = LoopState(step=3, epoch_losses=[0.1, math.inf])
-        >>> LoopState.from_json(one.to_json()) == one
-        True
-        """
-        return cls(**_mapped(dict(content), _as_number))
 
 
 class Recorder:
@@ -118,15 +101,20 @@ class Recorder:
         self._saved = loop.step
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
-        self._bar = progress.begin(self._name, len(batches))
-        progress.move(self._bar, loop.step)
-        self._log = _log(setup, run, loop.recorded)
+        self._bar = progress.begin(self._name, len(batches), step=loop.step)
+        boards, project = [], experiment.recording.wandb_project
+        if project is not None and is_main_process():
+            config = json.loads(to_json(experiment))
+            name = f"{experiment.name}/{run.path.name}"
+            boards = [WeightsAndBiases(project, run.path, name=name, config=config)]
+        folder = run.path if is_main_process() else None
+        self._log = MetricsLog(folder, after_step=loop.recorded, boards=boards)
         self.gradients = Collector(
             setup, run.path, mesh, after_step=loop.step, say=progress.say
         )
         for name, digest in self._digests().items():
-            known = loop.digests.get(name)
-            if known and digest and known != digest:
+            before = loop.digests.get(name)
+            if before and digest and before != digest:
                 progress.note(
                     f"{run.path / name}: has changed since the checkpoint of step "
                     f"{loop.step}; the run continues it as it is"
@@ -134,17 +122,13 @@ class Recorder:
         lengths = [len(item) for item in setup.data.items["train"]]
         operations = flops_per_token(setup.network.encoder, attended_length(lengths))
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
-        if loop.throughput:
-            self.meter.restore(loop.throughput)
+        self.meter.restore(loop.throughput)
 
     def __enter__(self) -> Recorder:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, kind: object, error: BaseException | None, trace: object
     ) -> None:
         self._log.close(failed=error is not None)
         self.gradients.close()
@@ -185,12 +169,13 @@ class Recorder:
         handful of sentences; skipped steps are left out.
         """
         loop, batch = self._loop, self._batch
-        losses = [one["loss"] for one in loop.unrecorded if not one["skipped"]]
+        losses = [x["loss"] for x in loop.unrecorded if not x["skipped"]]
         last = loop.unrecorded[-1]
         loop.epoch_losses += losses
         loop.unrecorded = []
         loop.recorded = loop.step
-        loss, speed = _mean(losses), self.meter.values()
+        loss = _mean(losses)
+        speed = {name: round(value, 4) for name, value in self.meter.values().items()}
         self._log.write(
             loop.step,
             epoch=batch.epoch,
@@ -200,10 +185,10 @@ class Recorder:
             learning_rate=last["learning_rate"],
             skipped=loop.skipped,
             **({"loss_scale": last["loss_scale"]} if "loss_scale" in last else {}),
-            **{name: round(value, 4) for name, value in speed.items()},
+            **speed,
             **scores,
         )
-        self._progress.update(
+        self._progress.show(
             self._bar,
             loop.step,
             loss=loss,
@@ -257,7 +242,8 @@ class Recorder:
         self.flush()
         self._loop.digests = self._digests()
         self._saved = self._loop.step
-        self._checkpoints.save(self._saved, state, score, self._loop.to_json())
+        notes = dataclasses.asdict(self._loop)  # a copy: saving is asynchronous
+        self._checkpoints.save(self._saved, state, score, notes)
 
     def _give_up(self, step: int) -> None:
         """Save the batch of a step for inspection, and end the run."""
@@ -276,35 +262,5 @@ class Recorder:
         raise error
 
 
-def _log(setup: Setup, run: Run, after_step: int) -> MetricsLog | NoLog:
-    if not is_main_process():
-        return NoLog()
-    experiment, boards = setup.experiment, []
-    project = experiment.recording.wandb_project
-    if project is not None:
-        settings = json.loads(to_json(experiment))
-        name = f"{experiment.name}/{run.path.name}"
-        boards = [WeightsAndBiases(project, run.path, name=name, config=settings)]
-    return MetricsLog(run.path, after_step=after_step, boards=boards)
-
-
 def _mean(losses: list[float]) -> float:
     return float(np.mean(losses)) if losses else math.nan
-
-
-def _mapped(value: Any, leaf: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _mapped(part, leaf) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_mapped(part, leaf) for part in value]
-    return leaf(value)
-
-
-def _as_text(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    return value
-
-
-def _as_number(value: Any) -> Any:
-    return float(value) if value in ("nan", "inf", "-inf") else value

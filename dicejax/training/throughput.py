@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
+import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,38 +19,19 @@ from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.hardware import peak_flops
 
-_GIB = 2**30
-
 
 class Throughput:
     """Throughput of training, with a clock paused for compilation and evaluation.
 
     Devices work asynchronously. Counts therefore enter the figures at the next `pause`,
-    before which the host must have waited for the last step::
-
-        meter.pause()                   # nothing is under way
-        state = train_step(...)         # compiles
-        meter.count(tokens, places)     # not timed, since the clock is paused
-        jax.block_until_ready(state)
-        meter.resume()
-        while True:
-            with meter.waiting():
-                batch = next(batches)
-            state = train_step(...)
-            meter.count(tokens, places)
-            if time_to_report:
-                loss = float(loss)      # waits for the step
-                meter.pause()
-                report(meter.values())
-                meter.resume()
-
-    The clock is paused at the beginning.
+    before which the host must have waited for the last step. The clock is paused at the
+    beginning.
 
     Args:
       devices: those that share the batches counted, of which each process can ask its
         own for their memory: all of the mesh where global batches are counted.
       flops_per_token: operations that training on a token needs, as
-        `model_flops.flops_per_token` gives them; None where they are not known.
+        `flops_per_token` returns them; None where they are not known.
       clock: seconds.
     """
 
@@ -64,11 +45,13 @@ class Throughput:
         self._devices = tuple(devices)
         self._flops_per_token = flops_per_token
         self._clock = clock
-        self._sums = _Sums()
+        # Of all steps: tokens, places. Of the time for which the clock ran: seconds,
+        # those in which the host waited for a batch, and tokens.
+        names = ("seconds", "waiting", "timed_tokens", "tokens", "places")
+        self._sums = dict.fromkeys(names, 0.0)
         self._since: float | None = None
         # Since the clock runs; added to the sums at the next pause.
-        self._tokens = 0
-        self._waiting = 0.0
+        self._tokens, self._waiting = 0, 0.0
 
     def count(self, tokens: int, places: int) -> None:
         """Count a step.
@@ -77,8 +60,8 @@ class Throughput:
           tokens: real tokens of its batch.
           places: all places of its batch.
         """
-        self._sums.tokens += tokens
-        self._sums.places += places
+        self._sums["tokens"] += tokens
+        self._sums["places"] += places
         if self._since is not None:
             self._tokens += tokens
 
@@ -96,9 +79,9 @@ class Throughput:
         """Stop the clock; all counted steps have been computed."""
         if self._since is None:
             return
-        self._sums.seconds += self._clock() - self._since
-        self._sums.waiting += self._waiting
-        self._sums.timed_tokens += self._tokens
+        self._sums["seconds"] += self._clock() - self._since
+        self._sums["waiting"] += self._waiting
+        self._sums["timed_tokens"] += self._tokens
         self._since, self._waiting, self._tokens = None, 0.0, 0
 
     def resume(self) -> None:
@@ -110,8 +93,8 @@ class Throughput:
     def seconds(self) -> float:
         """Time that all counted steps take at the measured rate."""
         sums = self._sums
-        share = sums.tokens / sums.timed_tokens if sums.timed_tokens else 0.0
-        return sums.seconds * share
+        share = sums["tokens"] / sums["timed_tokens"] if sums["timed_tokens"] else 0.0
+        return sums["seconds"] * share
 
     def values(self) -> dict[str, float]:
         """Return the figures from the beginning to the last `pause`.
@@ -123,71 +106,46 @@ class Throughput:
           `mfu`: model FLOPs utilisation, the operations that the tokens needed as a
           share of those that the devices reach at best; only where both are known.
           `memory_gib`: the most that was in use at once in any of this process's
-          devices, or in the process where they do not report it; only where known.
+          devices, or in the process where they do not report it.
         """
         sums = self._sums
-        rate = sums.timed_tokens / sums.seconds if sums.seconds else 0.0
+        seconds, places = sums["seconds"], sums["places"]
+        rate = sums["timed_tokens"] / seconds if seconds else 0.0
         values = {
             "tokens_per_s": rate,
-            "padding_share": 1 - sums.tokens / sums.places if sums.places else 0.0,
-            "wait_share": sums.waiting / sums.seconds if sums.seconds else 0.0,
+            "padding_share": 1 - sums["tokens"] / places if places else 0.0,
+            "wait_share": sums["waiting"] / seconds if seconds else 0.0,
         }
         peaks = [peak_flops(device.device_kind) for device in self._devices]
         if self._flops_per_token is not None and peaks and None not in peaks:
             values["mfu"] = rate * self._flops_per_token / sum(peaks)
-        memory = _peak_memory(self._devices)
-        if memory is not None:
-            values["memory_gib"] = memory / _GIB
-        return values
+        return values | {"memory_gib": _peak_memory(self._devices) / 2**30}
 
     def state(self) -> dict[str, float]:
         """Return the sums, for a checkpoint."""
-        return dataclasses.asdict(self._sums)
+        return dict(self._sums)
 
     def restore(self, state: Mapping[str, float]) -> None:
         """Restore the result of `state`; the clock is paused."""
-        self._sums = _Sums(**state)
+        self._sums |= state
         self._since, self._waiting, self._tokens = None, 0.0, 0
 
 
-@dataclasses.dataclass
-class _Sums:
-    """Sums of measurements.
-
-    Attributes:
-      seconds: for which the clock ran.
-      waiting: seconds of them in which the host waited.
-      timed_tokens: real tokens of the steps in these seconds.
-      tokens: real tokens of all steps.
-      places: places of all steps.
-    """
-
-    seconds: float = 0.0
-    waiting: float = 0.0
-    timed_tokens: float = 0.0
-    tokens: float = 0.0
-    places: float = 0.0
-
-
-def _peak_memory(devices: Sequence[jax.Device]) -> float | None:
+def _peak_memory(devices: Sequence[jax.Device]) -> float:
     """Return the bytes in use at the peak."""
-    own = [d for d in devices if d.process_index == jax.process_index()]
-    stats = [device.memory_stats() or {} for device in own]
+    local = [d for d in devices if d.process_index == jax.process_index()]
+    stats = [device.memory_stats() or {} for device in local]
     peaks = [s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s]
     return max(peaks) if peaks else _peak_resident()
 
 
-def _peak_resident(status: Path = Path("/proc/self/status")) -> float | None:
+def _peak_resident(status: Path = Path("/proc/self/status")) -> float:
     """Return the bytes of this process that were in memory at the peak."""
     # Linux's getrusage also counts the program before exec: it comes second.
     with contextlib.suppress(OSError):  # another system, or too many open files
         for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return 1024.0 * int(line.split()[1])
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(largest) * (1 if sys.platform == "darwin" else 1024)
 

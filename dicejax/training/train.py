@@ -224,7 +224,7 @@ def restore_or_initialize(
 
 def _loop_state(run: Run, notes: dict[str, Any]) -> LoopState:
     try:
-        return LoopState.from_json(notes)
+        return LoopState(**notes)
     except TypeError as error:
         raise InputError(
             f"{run.path}: its checkpoints are of another version of dicejax; train it "

@@ -14,8 +14,8 @@ def status(**more):
     progress = TrainingProgress(Console(file=io.StringIO(), width=200))
     with progress:
         task = progress.begin("dice seed 0", 10)
-        progress.update(task, 3, **(SHOWN | more))
-    (line,) = progress._progress.tasks
+        progress.show(task, 3, **(SHOWN | more))
+    (line,) = progress.tasks
     assert line.completed == 3
     return line.fields["status"]
 
@@ -57,8 +57,8 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     progress = TrainingProgress(console)
     task = progress.begin("dsc-alpha=1.0-smooth=0.01-squared=True seed 12", 1234)
-    progress.update(task, 567, **SHOWN, wait_share=0.25)
-    console.print(progress._progress.get_renderable())
+    progress.show(task, 567, **SHOWN, wait_share=0.25)
+    console.print(progress.get_renderable())
     shown = " ".join(out.getvalue().split())
     for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
         assert part in shown
@@ -82,16 +82,16 @@ def test_a_line_goes_when_its_run_ends():
     with TrainingProgress(Console(file=io.StringIO())) as progress:
         task = progress.begin("dice", 2)
         progress.advance(task)
-        assert progress._progress.tasks[0].completed == 1
+        assert progress.tasks[0].completed == 1
         progress.end(task)
-        assert not progress._progress.tasks
+        assert not progress.tasks
 
 
 def test_quiet_prints_nothing(capfd):
     with TrainingProgress(quiet=True) as progress:
         task = progress.begin("dice seed 0", 10)
         progress.advance(task)
-        progress.update(task, 3, **SHOWN)
+        progress.show(task, 3, **SHOWN)
         progress.say("note: something")
         progress.console.print("something")
         progress.end(task)

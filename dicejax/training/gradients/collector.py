@@ -31,7 +31,7 @@ from dicejax.training.gradients.probe import (
     look_at_step,
 )
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.logging import is_after, json_line, lines_of, record_of
+from dicejax.training.logging import LineFile, finite, is_after, record_of
 from dicejax.training.processes import is_main_process
 from dicejax.training.setup import Setup
 from dicejax.training.sharding import replicate
@@ -85,7 +85,7 @@ class Collector:
         counts = counts_in(self._file, after_step, self._outputs)
         self._counts = replicate(counts, mesh)
         if is_main_process():
-            self._lines = lines_of(self._file, after_step)
+            self._lines = LineFile(self._file, after_step)
 
     @property
     def sha256(self) -> str:
@@ -142,7 +142,7 @@ class Collector:
             for output in self._outputs:
                 self._look_for_alarms(step, output, record[output.name])
             if self._lines is not None:
-                self._lines.append(json_line(step, {"outputs": record}))
+                self._lines.write(step, finite({"outputs": record}))
 
     def flush(self) -> None:
         """Flush the records to durable storage."""
