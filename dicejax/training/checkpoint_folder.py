@@ -26,7 +26,7 @@ from etils import epath
 
 from dicejax.errors import InputError
 from dicejax.io.files import check_regular, write_whole
-from dicejax.training.boards import is_local
+from dicejax.training.logging import is_local
 
 RECORD = "record"
 ITEMS = ("params", "rest")

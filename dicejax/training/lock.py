@@ -15,7 +15,7 @@ import filelock
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.training.boards import is_local
+from dicejax.training.logging import is_local
 from dicejax.training.processes import is_main_process
 
 _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)

@@ -1,104 +1,176 @@
-"""Metrics of a run: crash-safe, resumable JSONL files, and boards."""
+"""Metrics of a run: crash-safe, resumable JSONL files, and dashboards."""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib
 import json
 import math
 import operator
 import os
+import tempfile
+import uuid
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.io.files import read_bytes, reported
-from dicejax.training.boards import TensorBoard, WeightsAndBiases, is_local
+from dicejax.io.files import read_bytes, read_text, reported
 
 FILE = "metrics.jsonl"
+WANDB_ID = "wandb_id.txt"
+"""The file in a run's folder that holds the run's id at Weights & Biases."""
 
 
-class LineFile:
-    """JSONL file of records with a "step", which a resumed run continues.
+class MetricsLog:
+    """Writer of a record per reported step to a JSONL file and to boards.
 
     A local file is appended to: a killed process loses no record. Object stores (gs://,
     s3://) cannot append: there the file is written whole at each flush and at the end.
 
+    >>> import tempfile
+    >>> folder = epath.Path(tempfile.mkdtemp())
+    >>> with MetricsLog(folder) as log:
+    ...     log.write(10, loss=0.5)
+    ...     log.write(20, loss=float("nan"))
+    >>> with MetricsLog(folder, after_step=10) as log:  # the rest was not saved
+    ...     log.write(20, loss=0.25)
+    >>> print((folder / "metrics.jsonl").read_text(), end="")
+    {"step": 10, "loss": 0.5}
+    {"step": 20, "loss": 0.25}
+
     Args:
-      file: in an existing folder; may be missing.
+      folder: the run's, made where it is missing. None writes nothing, for processes
+        other than the first.
+      name: name of the file.
       after_step: the step of the checkpoint that the run continues from. Records of
         later steps and an incomplete last line are dropped. 0 for a new run.
+      boards: plot the records too, and are closed with the log.
+
+    Raises:
+      InputError: the file cannot be written; so do all methods.
     """
 
-    def __init__(self, file: epath.Path, after_step: int):
-        content = read_bytes(file) if file.exists() else b""
-        lines = _up_to(after_step, content)
-        self._path, self._hash = file, hashlib.sha256(lines)
-        self._content = None if is_local(file) else bytearray(lines)
+    def __init__(
+        self,
+        folder: epath.Path | None,
+        name: str = FILE,
+        *,
+        after_step: int = 0,
+        boards: Iterable[TensorBoard | WeightsAndBiases] = (),
+    ):
+        self._path, self._boards = None, [*boards]
+        self._last_step = after_step
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        self._path = file = folder / name
+        before = read_bytes(file) if file.exists() else b""
+        content = b"".join(lines_up_to(after_step, before))
+        self._hash = hashlib.sha256(content)
+        self._content = None if is_local(file) else bytearray(content)
         if self._content is None:
             with reported(file):
-                if lines != content:
-                    _replace(os.fspath(file), lines)
+                if content != before:
+                    _replace(os.fspath(file), content)
                 self._file = open(file, "ab")  # noqa: SIM115
+
+    def __enter__(self) -> MetricsLog:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        self.close(failed=kind is not None)
 
     @property
     def sha256(self) -> str:
-        """SHA-256 of the content."""
-        return self._hash.hexdigest()
+        """SHA-256 of the file; empty where this process writes none."""
+        return self._hash.hexdigest() if self._path else ""
 
-    def write(self, step: int, values: Mapping[str, Any]) -> None:
-        """Write the record of a step."""
-        line = (json.dumps({"step": step} | values, allow_nan=False) + "\n").encode()
+    def write(self, step: int, **values: Any) -> None:
+        """Write the record of a step.
+
+        Numbers that are not finite become null.
+
+        Args:
+          step: number of updates so far.
+          **values: numbers, also NumPy's and JAX's, texts, or lists and dicts of them.
+            A name with a slash is a group on the boards.
+
+        Raises:
+          ValueError: the step is not after the last one.
+        """
+        if self._path is None:
+            return
+        step = operator.index(step)
+        if step <= self._last_step:
+            raise ValueError(
+                f"step {step} is not after step {self._last_step}, the last one written"
+            )
+        record = finite(values)
+        line = (json.dumps({"step": step} | record, allow_nan=False) + "\n").encode()
         if self._content is not None:
             self._content += line
         else:
             with reported(self._path):
-                self._check()
+                self._check(self._path)
                 self._file.write(line)
                 self._file.flush()
         self._hash.update(line)
+        self._last_step = step
+        for board in self._boards:
+            board.write(step, record)
 
     def flush(self) -> None:
-        """Flush to durable storage."""
+        """Flush to durable storage, as before each checkpoint."""
+        self._flush_file()
+        for board in self._boards:
+            board.flush()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and close; `failed` marks the run as failed on the boards."""
+        with contextlib.ExitStack() as stack:
+            for board in self._boards:
+                stack.callback(board.close, failed=failed)
+            if self._path is not None:
+                stack.enter_context(reported(self._path))
+                if self._content is None:
+                    stack.enter_context(self._file)  # closing writes what is left
+            self._flush_file()
+
+    def _flush_file(self) -> None:
+        if self._path is None:
+            return
         with reported(self._path):
             if self._content is not None:
                 self._path.write_bytes(bytes(self._content))
             else:
-                self._check()
+                self._check(self._path)
                 os.fsync(self._file.fileno())
 
-    def close(self, *, failed: bool = False) -> None:
-        """Flush and close."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(reported(self._path))
-            if self._content is None:
-                stack.enter_context(self._file)  # closing writes what is left
-            self.flush()
-
-    def _check(self) -> None:
+    def _check(self, path: epath.Path) -> None:
         """Raise if the path leads elsewhere: what is written would be lost."""
         file = os.fstat(self._file.fileno())
-        if not self._path.exists() or not os.path.samestat(file, os.stat(self._path)):
+        if not path.exists() or not os.path.samestat(file, os.stat(path)):
             raise InputError(
-                f"{self._path}: was deleted or replaced while the run wrote to it; run "
-                "the same command again"
+                f"{path}: was deleted or replaced while the run wrote to it; run the "
+                "same command again"
             )
 
 
-def _up_to(step: int, content: bytes) -> bytes:
-    r"""Return the lines that a run which continues after a step keeps.
+def lines_up_to(step: int, content: bytes) -> list[bytes]:
+    r"""Return the lines of a JSONL file that a run which continues after a step keeps.
 
-    >>> _up_to(1, b'{"step": 1}\n{"step": 2}\n{"st')
-    b'{"step": 1}\n'
+    >>> lines_up_to(1, b'{"step": 1}\n{"step": 2}\n{"st')
+    [b'{"step": 1}\n']
     """
     *lines, _ = content.split(b"\n")  # an incomplete last line is dropped
     if lines and record_of(lines[-1]) is None:
         lines.pop()
-    return b"".join(
-        line + b"\n" for line in lines if not is_after(record_of(line), step)
-    )
+    return [line + b"\n" for line in lines if not _is_after(record_of(line), step)]
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
@@ -110,8 +182,7 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def is_after(record: dict[str, Any] | None, step: int) -> bool:
-    """Return whether a record is that of a later step."""
+def _is_after(record: dict[str, Any] | None, step: int) -> bool:
     last = None if record is None else record.get("step")
     return isinstance(last, int | float) and last > step
 
@@ -136,83 +207,142 @@ def finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class MetricsLog:
-    """Writer of a record per reported step to metrics.jsonl and to the boards.
+class TensorBoard:
+    """Event files for TensorBoard.
 
-    >>> import tempfile
-    >>> folder = epath.Path(tempfile.mkdtemp())
-    >>> with MetricsLog(folder) as log:
-    ...     log.write(10, loss=0.5)
-    ...     log.write(20, loss=float("nan"))
-    >>> with MetricsLog(folder, after_step=10) as log:  # the rest was not saved
-    ...     log.write(20, loss=0.25)
-    >>> print((folder / "metrics.jsonl").read_text(), end="")
-    {"step": 10, "loss": 0.5}
-    {"step": 20, "loss": 0.25}
+    Where the folder lies in an object store, the files are written to a temporary
+    folder and copied at each flush.
 
     Args:
-      folder: the run's, made where it is missing. None writes nothing, for processes
-        other than the first.
-      after_step: see `LineFile`.
-      boards: where the records go besides TensorBoard. They are closed with the log.
+      folder: for the event files.
+      after_step: later events, left by a killed run, are hidden.
+
+    Raises:
+      InputError: they cannot be written; so do all its methods.
+    """
+
+    def __init__(self, folder: epath.Path, after_step: int = 0):
+        # Where PyTorch is installed tensorboardX imports it, which takes seconds.
+        import tensorboardX
+
+        self._folder = folder
+        with reported(folder):
+            local = is_local(folder)
+            self._copied_from = None if local else tempfile.TemporaryDirectory()
+            self._writer = tensorboardX.SummaryWriter(
+                self._copied_from.name if self._copied_from else os.fspath(folder),
+                purge_step=after_step + 1,
+                flush_secs=10,
+                # By name alone, files of one second would replace each other.
+                filename_suffix=f".after-{after_step}",
+            )
+
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Write the numbers; where a value is None the curve has a gap."""
+        with reported(self._folder):
+            for name, value in values.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    self._writer.add_scalar(name, value, step)
+
+    def flush(self) -> None:
+        """Flush, and copy where the folder is not local."""
+        with reported(self._folder):
+            self._writer.flush()
+            self._copy()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Flush and close."""
+        with reported(self._folder):
+            self._writer.close()
+            self._copy()
+            if self._copied_from:
+                self._copied_from.cleanup()
+
+    def _copy(self) -> None:
+        if self._copied_from:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for file in Path(self._copied_from.name).iterdir():
+                (self._folder / file.name).write_bytes(file.read_bytes())
+
+
+class WeightsAndBiases:
+    """Dashboard at Weights & Biases (https://wandb.ai).
+
+    A resumed run keeps its id, which is in the run's folder. Records that a killed run
+    sent after its last checkpoint are identical when repeated, and ignored.
+
+    Args:
+      project: project of the run.
+      folder: existing folder of the run.
+      name: display name of the run.
+      config: settings to show.
+
+    Raises:
+      InputError: wandb is not installed, or refuses to begin.
     """
 
     def __init__(
-        self,
-        folder: epath.Path | None,
-        *,
-        after_step: int = 0,
-        boards: Iterable[WeightsAndBiases] = (),
+        self, project: str, folder: epath.Path, *, name: str, config: Mapping[str, Any]
     ):
-        self._last_step, self._file = after_step, None
-        self._sinks: list[LineFile | TensorBoard | WeightsAndBiases] = [*boards]
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._file = LineFile(folder / FILE, after_step)
-            board = TensorBoard(folder / "tensorboard", after_step)
-            self._sinks[:0] = (self._file, board)
-
-    def __enter__(self) -> MetricsLog:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.close(failed=kind is not None)
-
-    def write(self, step: int, **values: Any) -> None:
-        """Write the record of a step.
-
-        Numbers that are not finite become null.
-
-        Args:
-          step: number of updates so far.
-          **values: numbers, also NumPy's and JAX's, texts, or lists and dicts of them.
-            A name with a slash is a group on the boards.
-
-        Raises:
-          ValueError: the step is not after the last one.
-        """
-        step = operator.index(step)
-        if step <= self._last_step:
-            raise ValueError(
-                f"step {step} is not after step {self._last_step}, the last one written"
+        wandb = require_wandb()
+        try:
+            self._run = wandb.init(
+                project=project,
+                name=name,
+                id=_wandb_id(folder),
+                resume="allow",
+                config=dict(config),
+                dir=os.fspath(folder) if is_local(folder) else None,
             )
-        record = finite(values)
-        for sink in self._sinks:
-            sink.write(step, record)
-        self._last_step = step
+        except wandb.Error as error:
+            reason = " ".join(str(error).split()).rstrip(".")
+            raise InputError(
+                f"Weights & Biases refuses: {reason}; run `wandb login`, or set "
+                "WANDB_MODE=offline"
+            ) from error
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of metrics.jsonl; empty where this process writes none."""
-        return self._file.sha256 if self._file else ""
+    def write(self, step: int, values: Mapping[str, Any]) -> None:
+        """Send a record."""
+        self._run.log(dict(values), step=step)
 
     def flush(self) -> None:
-        """Flush to durable storage, as before each checkpoint."""
-        for sink in self._sinks:
-            sink.flush()
+        """Do nothing: wandb sends from its own process."""
 
     def close(self, *, failed: bool = False) -> None:
-        """Flush and close; `failed` marks the run as failed on the boards."""
-        with contextlib.ExitStack() as stack:
-            for sink in reversed(self._sinks):
-                stack.callback(sink.close, failed=failed)
+        """Send the rest, and mark how the run ended."""
+        self._run.finish(exit_code=int(failed))
+
+
+def require_wandb() -> ModuleType:
+    """Return the module wandb.
+
+    Raises:
+      InputError: it is not installed.
+    """
+    try:
+        wandb = importlib.import_module("wandb")
+    except ImportError:
+        wandb = None
+    # wandb leaves folders of its own name, which Python imports as empty packages.
+    if not hasattr(wandb, "init"):
+        raise InputError(
+            "wandb_project is set, but wandb is not installed; pip install wandb"
+        )
+    return wandb
+
+
+def is_local(folder: epath.Path) -> bool:
+    """Return whether a folder is in the file system, not an object store.
+
+    >>> is_local(epath.Path("runs/conll03")), is_local(epath.Path("gs://bucket/runs"))
+    (True, False)
+    """
+    return "://" not in os.fspath(folder)
+
+
+def _wandb_id(folder: epath.Path) -> str:
+    """Return the id in the run's folder, or create one."""
+    file = folder / WANDB_ID
+    if not file.exists():
+        file.write_text(uuid.uuid4().hex[:16] + "\n")
+    return read_text(file).strip()

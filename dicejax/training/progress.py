@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from rich.console import Console
 from rich.progress import (
     BarColumn,
@@ -68,36 +71,30 @@ class TrainingProgress(Progress):
         self,
         task: TaskID,
         step: int,
-        *,
-        loss: float,
+        record: Mapping[str, Any],
         score: float | None,
         primary_metric: str,
-        tokens_per_s: float,
-        skipped: int = 0,
-        wait_share: float = 0.0,
     ) -> None:
-        """Show the progress of a run.
+        """Show the record of a run's step.
 
         Args:
-          task: the run's line, as `begin` gave it.
+          task: line of the run, as returned by `begin`.
           step: number of updates so far.
-          loss: recent loss.
+          record: record of the step in metrics.jsonl. Skipped steps are shown if there
+            are any, the share of time spent waiting for batches above 5 %.
           score: last dev score, in [0, 1]; None before the first.
           primary_metric: name of that score.
-          tokens_per_s: real tokens per second of training.
-          skipped: number of skipped steps so far; shown if there are any.
-          wait_share: share of time spent waiting for batches; shown above 5 %.
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         dev = "" if self._narrow else "dev "
         status = (
-            f"loss {loss:.4f}  {dev}{heading(primary_metric)} {percent}  "
-            f"{tokens_per_s:,.0f} tokens/s"
+            f"loss {record['loss']:.4f}  {dev}{heading(primary_metric)} {percent}  "
+            f"{record['tokens_per_s']:,.0f} tokens/s"
         )
-        if wait_share > WAITS_WORTH_TELLING:
-            status += f"  waits {100 * wait_share:.0f} %"
-        if skipped:
-            status += f"  {skipped} skipped"
+        if record["wait_share"] > WAITS_WORTH_TELLING:
+            status += f"  waits {100 * record['wait_share']:.0f} %"
+        if record["skipped"]:
+            status += f"  {record['skipped']} skipped"
         self.update(task, completed=step, status=status)
 
     def end(self, task: TaskID) -> None:

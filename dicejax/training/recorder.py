@@ -5,22 +5,22 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dicejax.config import to_json
+from dicejax.config import Experiment, to_json
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
-from dicejax.training.boards import WeightsAndBiases
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.gradients.collector import FILE as ANALYSIS
 from dicejax.training.gradients.collector import Collector
 from dicejax.training.logging import FILE as METRICS
-from dicejax.training.logging import MetricsLog
+from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
 from dicejax.training.processes import is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
@@ -102,13 +102,7 @@ class Recorder:
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
         self._bar = progress.begin(self._name, len(batches), step=loop.step)
-        boards, project = [], experiment.recording.wandb_project
-        if project is not None and is_main_process():
-            config = json.loads(to_json(experiment))
-            name = f"{experiment.name}/{run.path.name}"
-            boards = [WeightsAndBiases(project, run.path, name=name, config=config)]
-        folder = run.path if is_main_process() else None
-        self._log = MetricsLog(folder, after_step=loop.recorded, boards=boards)
+        self._log = _log(experiment, run, loop.recorded)
         self.gradients = Collector(
             setup, run.path, mesh, after_step=loop.step, say=progress.say
         )
@@ -131,7 +125,7 @@ class Recorder:
         self, kind: object, error: BaseException | None, trace: object
     ) -> None:
         self._log.close(failed=error is not None)
-        self.gradients.close()
+        self.gradients.log.close()
         if error is None or isinstance(error, Stopped | Diverged):
             self._checkpoints.close()
             self._progress.end(self._bar)
@@ -174,30 +168,21 @@ class Recorder:
         loop.epoch_losses += losses
         loop.unrecorded = []
         loop.recorded = loop.step
-        loss = _mean(losses)
         speed = {name: round(value, 4) for name, value in self.meter.values().items()}
-        self._log.write(
-            loop.step,
-            epoch=batch.epoch,
-            sentences=batch.sentences,
-            loss=loss,
-            gradient_norm=last["gradient_norm"],
-            learning_rate=last["learning_rate"],
-            skipped=loop.skipped,
+        record = {
+            "epoch": batch.epoch,
+            "sentences": batch.sentences,
+            "loss": _mean(losses),
+            "gradient_norm": last["gradient_norm"],
+            "learning_rate": last["learning_rate"],
+            "skipped": loop.skipped,
             **({"loss_scale": last["loss_scale"]} if "loss_scale" in last else {}),
             **speed,
             **scores,
-        )
-        self._progress.show(
-            self._bar,
-            loop.step,
-            loss=loss,
-            score=loop.dev_score,
-            primary_metric=self._task.primary_metric,
-            tokens_per_s=speed["tokens_per_s"],
-            skipped=loop.skipped,
-            wait_share=speed["wait_share"],
-        )
+        }
+        self._log.write(loop.step, **record)
+        metric = self._task.primary_metric
+        self._progress.show(self._bar, loop.step, record, loop.dev_score, metric)
 
     def end_epoch(self, state: TrainState, scores: Scores) -> None:
         """Write the line of an epoch's last step, and a checkpoint.
@@ -231,12 +216,12 @@ class Recorder:
 
     def _digests(self) -> dict[str, str]:
         """Return the SHA-256 of the records by file."""
-        return {METRICS: self._log.sha256, ANALYSIS: self.gradients.sha256}
+        return {METRICS: self._log.sha256, ANALYSIS: self.gradients.log.sha256}
 
     def flush(self) -> None:
         """Flush the records to durable storage."""
         self._log.flush()
-        self.gradients.flush()
+        self.gradients.log.flush()
 
     def _save(self, state: TrainState, score: float | None = None) -> None:
         self.flush()
@@ -260,6 +245,18 @@ class Recorder:
             self._run.write_arrays(file.name, self._batches[first - 1].arrays)
             self._run.write_diverged(str(error))
         raise error
+
+
+def _log(experiment: Experiment, run: Run, after_step: int) -> MetricsLog:
+    if not is_main_process():
+        return MetricsLog(None)
+    boards: list[Any] = [TensorBoard(run.path / "tensorboard", after_step)]
+    project = experiment.recording.wandb_project
+    if project is not None:
+        config = json.loads(to_json(experiment))
+        name = f"{experiment.name}/{run.path.name}"
+        boards.append(WeightsAndBiases(project, run.path, name=name, config=config))
+    return MetricsLog(run.path, after_step=after_step, boards=boards)
 
 
 def _mean(losses: list[float]) -> float:

@@ -12,9 +12,9 @@ from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.objectives import name_of
 from dicejax.training import outline
-from dicejax.training.boards import require_wandb
 from dicejax.training.checkpoint import Checkpoints
 from dicejax.training.lock import locked
+from dicejax.training.logging import require_wandb
 from dicejax.training.processes import barrier, is_main_process
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.recorder import LoopState, Recorder

@@ -19,8 +19,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from tensorboardX.proto.event_pb2 import Event, SessionLog
 
 from dicejax.errors import InputError
-from dicejax.training.boards import TensorBoard, WeightsAndBiases, require_wandb
-from dicejax.training.logging import MetricsLog
+from dicejax.training.logging import (
+    MetricsLog,
+    TensorBoard,
+    WeightsAndBiases,
+    require_wandb,
+)
 
 
 @pytest.fixture
@@ -232,7 +236,7 @@ def test_in_a_store_a_run_is_continued(store):
 
 
 def test_in_a_store_tensorboard_gets_its_files(store):
-    with MetricsLog(store) as log:
+    with MetricsLog(store, boards=[TensorBoard(store / "tensorboard")]) as log:
         log.write(1, loss=0.5)
         log.flush()
         log.write(2, loss=0.25)
@@ -261,7 +265,7 @@ def drawn(folder):
 
 
 def test_tensorboard_gets_the_finite_numbers(folder):
-    with MetricsLog(folder) as log:
+    with MetricsLog(folder, boards=[TensorBoard(folder / "tensorboard")]) as log:
         log.write(1, loss=0.5, epoch=0, name="dice", skipped=True)
         log.write(2, loss=float("nan"), **{"dev/f1": np.float32(0.75)})
     assert drawn(folder / "tensorboard") == [

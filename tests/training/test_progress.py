@@ -7,14 +7,14 @@ from rich.console import Console
 
 from dicejax.training.progress import TrainingProgress
 
-SHOWN = {"loss": 0.25, "score": 0.5, "primary_metric": "f1", "tokens_per_s": 12345.6}
+RECORD = {"loss": 0.25, "tokens_per_s": 12345.6, "skipped": 0, "wait_share": 0.0}
 
 
-def status(**more):
+def status(score=0.5, **more):
     progress = TrainingProgress(Console(file=io.StringIO(), width=200))
     with progress:
         task = progress.begin("dice seed 0", 10)
-        progress.show(task, 3, **(SHOWN | more))
+        progress.show(task, 3, RECORD | more, score, "f1")
     (line,) = progress.tasks
     assert line.completed == 3
     return line.fields["status"]
@@ -57,7 +57,7 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     console = Console(file=out, width=width, force_terminal=True, color_system=None)
     progress = TrainingProgress(console)
     task = progress.begin("dsc-alpha=1.0-smooth=0.01-squared=True seed 12", 1234)
-    progress.show(task, 567, **SHOWN, wait_share=0.25)
+    progress.show(task, 567, RECORD | {"wait_share": 0.25}, 0.5, "f1")
     console.print(progress.get_renderable())
     shown = " ".join(out.getvalue().split())
     for part in ("dsc-al", "seed 12 ", " 567/1234 ", "F1 50.00", "tokens/s", "-:--:--"):
@@ -91,7 +91,7 @@ def test_quiet_prints_nothing(capfd):
     with TrainingProgress(quiet=True) as progress:
         task = progress.begin("dice seed 0", 10)
         progress.advance(task)
-        progress.show(task, 3, **SHOWN)
+        progress.show(task, 3, RECORD, 0.5, "f1")
         progress.say("note: something")
         progress.console.print("something")
         progress.end(task)

@@ -15,7 +15,7 @@ from dicejax.io import files
 from dicejax.objectives import names_of
 from dicejax.study.compare import tuning
 from dicejax.study.compare.jobs import Job, like_seed_of
-from dicejax.training.boards import is_local
+from dicejax.training.logging import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
 
 

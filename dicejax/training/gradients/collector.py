@@ -31,7 +31,7 @@ from dicejax.training.gradients.probe import (
     look_at_step,
 )
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.logging import LineFile, finite, is_after, record_of
+from dicejax.training.logging import MetricsLog, lines_up_to, record_of
 from dicejax.training.processes import is_main_process
 from dicejax.training.setup import Setup
 from dicejax.training.sharding import replicate
@@ -51,6 +51,9 @@ class Collector:
       mesh: devices.
       after_step: step that the run resumes from, or 0; later records are dropped.
       say: called with each alarm, the first time.
+
+    Attributes:
+      log: analysis.jsonl.
     """
 
     def __init__(
@@ -65,7 +68,7 @@ class Collector:
         self._every = setup.experiment.analysis.every
         self._say = say
         self._mesh, self._file = mesh, folder / FILE
-        self._lines = None
+        self.log = MetricsLog(None)
         self._pending: list[tuple[int, dict[str, Seen]]] = []
         self._compiled: set[tuple[int, ...]] = set()
         self._alarmed: set[tuple[str, str, str]] = set()
@@ -85,17 +88,7 @@ class Collector:
         counts = counts_in(self._file, after_step, self._outputs)
         self._counts = replicate(counts, mesh)
         if is_main_process():
-            self._lines = LineFile(self._file, after_step)
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of analysis.jsonl; empty where this process writes none."""
-        return "" if self._lines is None else self._lines.sha256
-
-    def close(self) -> None:
-        """Write the rest, and close."""
-        if self._lines is not None:
-            self._lines.close()
+            self.log = MetricsLog(folder, FILE, after_step=after_step)
 
     def look(
         self,
@@ -141,13 +134,7 @@ class Collector:
             }
             for output in self._outputs:
                 self._look_for_alarms(step, output, record[output.name])
-            if self._lines is not None:
-                self._lines.write(step, finite({"outputs": record}))
-
-    def flush(self) -> None:
-        """Flush the records to durable storage."""
-        if self._lines is not None:
-            self._lines.flush()
+            self.log.write(step, outputs=record)
 
     def _look_for_alarms(
         self, step: int, output: Output, record: dict[str, Any]
@@ -185,12 +172,9 @@ def outputs_of(
 
 def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
     """Return the soft counts of the last record up to a step; zeros without one."""
-    last: dict[str, Any] = {}
-    if step and file.exists():
-        for line in read_bytes(file).split(b"\n"):
-            record = record_of(line)  # None where torn
-            if record is not None and not is_after(record, step):
-                last = record
+    content = read_bytes(file) if step and file.exists() else b""
+    records = [*filter(None, map(record_of, lines_up_to(step, content)))]
+    last = records[-1] if records else {}
     by_output = {}
     for output in outputs:
         classes = len(output.groups.names) - output.groups.multi_label
