@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> None:
         collector = Collector(
             setup, epath.Path(folder), mesh, after_step=0, say=lambda text: None
         )
-        with contextlib.closing(collector):
+        with contextlib.closing(collector.log):
             for step in range(1, min(rounds, len(batches)) + 2):
                 batch = global_batch(batches[step - 1].arrays, mesh, batches.rows)
                 begin = time.perf_counter()

@@ -54,7 +54,7 @@ def test_what_is_counted_are_the_labels(name, tmp_path):
     collector = Collector(setup, tmp_path, mesh, after_step=0, say=said.append)
     batch = global_batch(batches[0].arrays, mesh)
     collector.look(1, state, batch, objective, Throughput([]))
-    collector.close()
+    collector.log.close()
     if not wanted and wanted is not None:
         assert not collector._pending and any("positions" in text for text in said)
         return
