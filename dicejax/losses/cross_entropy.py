@@ -83,6 +83,12 @@ def cross_entropy(
       [0.24, 0.0]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
+    return _smoothed(elements, label_smoothing, class_weights)
+
+
+def _smoothed(
+    elements: Elements, label_smoothing: float | Array, class_weights: Array | None
+) -> Array:
     losses = over_labels(elements, _minus_log_p, class_weights)
     classes = elements.logits.shape[-1] if elements.form == "softmax" else 2
     evenly = jnp.full_like(elements.logits, 1 / classes)
@@ -160,15 +166,11 @@ def weighted_cross_entropy(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.032, 0.693]
     """
-    return cross_entropy(
-        logits,
-        labels,
-        where=where,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        label_smoothing=label_smoothing,
-        class_weights=schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta),
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    weights = schemes.from_counts(class_counts, scheme=scheme, k=k, beta=beta)
+    # The weights are float64 under `jax_enable_x64`.
+    weights = weights.astype(elements.logits.dtype)
+    return _smoothed(elements, label_smoothing, weights)
 
 
 @loss(

@@ -10,8 +10,8 @@ from jax import Array
 
 from dicejax.losses.contract import counts_loss, loss
 from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH, Absent
-from dicejax.losses.elements import prepare, set_axes
-from dicejax.losses.overlap import OverlapCounts, count, overlap_counts
+from dicejax.losses.elements import prepare
+from dicejax.losses.overlap import OverlapCounts, count
 
 Weighting = Literal["square", "simple", "uniform"]
 
@@ -53,6 +53,13 @@ def dice_from_counts(
       >>> [round(x, 3) for x in dice_from_counts(counts, absent="skip").tolist()]
       [0.222, 0.0]
     """
+    return dice_of(counts, smooth, absent)
+
+
+def dice_of(
+    counts: OverlapCounts, smooth: float | Array, absent: Absent = "smooth"
+) -> Array:
+    """Return `dice_from_counts` of checked arguments."""
     both = counts.predicted + counts.actual
     wrong = both - 2 * counts.intersection
     return share_of(wrong, both + smooth, counts.actual, absent)
@@ -144,17 +151,9 @@ def dice(
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.024, 0.258, 0.496]
     """
-    counts = overlap_counts(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        squared=squared,
-        axis_name=axis_name,
-    )
-    return dice_from_counts(counts, smooth=smooth, absent=absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, squared=squared, axis_name=axis_name)
+    return dice_of(counts, smooth, absent)
 
 
 @loss(kind="set", smooth=SMOOTH)
@@ -213,18 +212,9 @@ def log_cosh_dice(
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
       [0.0318, 0.0323]
     """
-    x = dice(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        smooth=smooth,
-        squared=squared,
-        absent=absent,
-        axis_name=axis_name,
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, squared=squared, axis_name=axis_name)
+    x = dice_of(counts, smooth, absent)
     # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
     return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
 
@@ -298,20 +288,13 @@ def generalized_dice(
       >>> round(float(generalized_dice(logits, jnp.array([0, 0, 0, 1]))), 3)
       0.271
     """
-    counts = overlap_counts(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        axis_name=axis_name,
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, axis_name=axis_name)
     if class_axis is None:
         counts = jax.tree.map(lambda one: one[..., None], counts)
     weights = _class_weights(counts.actual, weighting, absent)
     total = jax.tree.map(lambda one: jnp.sum(weights * one, axis=-1), counts)
-    losses = dice_from_counts(total, smooth=smooth)
+    losses = dice_of(total, smooth)
     return jnp.where(jnp.any(counts.actual > 0, axis=-1), losses, 0)
 
 
@@ -393,12 +376,11 @@ def dice_semimetric(
       0.250
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    axes = set_axes(axis, elements.label_axes)
-    counted = functools.partial(count, elements, axes, axis_name=axis_name)
+    counted = functools.partial(count, elements, axis, axis_name=axis_name)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
     smaller = product = counted(intersection="product" if elements.hard else "minimum")
     if variant == "dml1":
-        return dice_from_counts(smaller, smooth=smooth, absent=absent)
+        return dice_of(smaller, smooth, absent)
     if not elements.hard:
         product = counted()
     difference = smaller.predicted + smaller.actual - 2 * smaller.intersection

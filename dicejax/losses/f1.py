@@ -9,7 +9,7 @@ from jax import Array
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import Elements, prepare, set_axes
+from dicejax.losses.elements import Elements, prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
 Average = Literal["macro", "micro", "none"]
@@ -97,7 +97,7 @@ def soft_f1(
       0.407
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, set_axes(axis, elements.label_axes), axis_name=axis_name)
+    counts = count(elements, axis, axis_name=axis_name)
     return _f_beta(elements, counts, beta, smooth, average, exclude_class, absent)
 
 
@@ -176,7 +176,7 @@ def sigmoid_f1(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label=True)
     elements = elements._replace(logits=slope * (elements.logits + offset))
-    counts = count(elements, set_axes(axis, elements.label_axes), axis_name=axis_name)
+    counts = count(elements, axis, axis_name=axis_name)
     return _f_beta(elements, counts, 1.0, smooth, average, None, absent)
 
 

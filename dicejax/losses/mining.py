@@ -6,9 +6,10 @@ import numpy as np
 from jax import Array
 
 from dicejax.losses.contract import check_hyperparameters, check_mask, loss
-from dicejax.losses.cross_entropy import cross_entropy, require_integers
+from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import prepare, set_axes
+from dicejax.losses.probabilities import over_labels
 from dicejax.losses.ranking import over_set, unsorted
 
 
@@ -180,9 +181,7 @@ def hard_negatives(
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
     require_integers(elements)
-    losses = cross_entropy(
-        logits, labels, where=where, class_axis=class_axis, multi_label=multi_label
-    )
+    losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
     kept = hard_negative_mask(
         losses,

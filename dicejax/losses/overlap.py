@@ -101,7 +101,7 @@ def overlap_counts(
     elements = prepare(logits, labels, where, class_axis, multi_label)
     return count(
         elements,
-        set_axes(axis, elements.label_axes),
+        axis,
         squared=squared,
         alpha=alpha,
         stop_gradient_weight=stop_gradient_weight,
@@ -112,7 +112,7 @@ def overlap_counts(
 
 def count(
     elements: Elements,
-    axes: tuple[int, ...],
+    axis: int | tuple[int, ...] | None,
     *,
     squared: bool = False,
     alpha: float | Array | None = None,
@@ -121,6 +121,7 @@ def count(
     axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
     """Return the counts of prepared elements; for the rest see `overlap_counts`."""
+    axes = set_axes(axis, elements.label_axes)
     log_p, log_q = log_probabilities(elements)
     f = jnp.exp(log_p)
     if alpha is not None:

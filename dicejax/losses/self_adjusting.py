@@ -8,9 +8,9 @@ from jax.nn import log_sigmoid
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH
-from dicejax.losses.dice import dice_from_counts
+from dicejax.losses.dice import dice_of
 from dicejax.losses.elements import prepare
-from dicejax.losses.overlap import OverlapCounts, overlap_counts
+from dicejax.losses.overlap import OverlapCounts, count
 from dicejax.losses.probabilities import gold_logit, self_adjusted
 
 
@@ -117,19 +117,15 @@ def self_adjusting_dice(
       [0.023, 0.487]
     """
     if form == "one_versus_rest" or class_axis is None or multi_label:
-        counts = overlap_counts(
-            logits,
-            labels,
-            where=where,
-            axis=axis,
-            class_axis=class_axis,
-            multi_label=multi_label,
+        counts = count(
+            prepare(logits, labels, where, class_axis, multi_label),
+            axis,
             squared=squared,
             alpha=alpha,
             stop_gradient_weight=stop_gradient_weight,
             axis_name=axis_name,
         )
-        return dice_from_counts(counts, smooth=smooth)
+        return dice_of(counts, smooth)
 
     rival = "use form='one_versus_rest'"
     if axis != ():
@@ -149,4 +145,4 @@ def self_adjusting_dice(
         predicted=f * f if squared else f,
         actual=jnp.ones_like(f),
     )
-    return elements.mask(dice_from_counts(counts, smooth=smooth))
+    return elements.mask(dice_of(counts, smooth))

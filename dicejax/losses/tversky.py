@@ -12,7 +12,8 @@ from dicejax.losses.declaration import (
     Bounds,
 )
 from dicejax.losses.dice import share_of
-from dicejax.losses.overlap import OverlapCounts, overlap_counts
+from dicejax.losses.elements import prepare
+from dicejax.losses.overlap import OverlapCounts, count
 
 
 @counts_loss(alpha=NON_NEGATIVE, beta=NON_NEGATIVE, smooth=NON_NEGATIVE)
@@ -56,6 +57,17 @@ def tversky_from_counts(
       >>> round(float(tversky_from_counts(counts, alpha=0.3, beta=0.7)), 3)
       0.344
     """
+    return tversky_of(counts, alpha, beta, smooth, absent)
+
+
+def tversky_of(
+    counts: OverlapCounts,
+    alpha: float | Array,
+    beta: float | Array,
+    smooth: float | Array,
+    absent: Absent,
+) -> Array:
+    """Return `tversky_from_counts` of checked arguments."""
     false_positives = _at_least_0(counts.predicted - counts.intersection)
     false_negatives = _at_least_0(counts.actual - counts.intersection)
     wrong = alpha * false_positives + beta * false_negatives
@@ -133,18 +145,9 @@ def tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.136, 0.261]
     """
-    counts = overlap_counts(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        axis_name=axis_name,
-    )
-    return tversky_from_counts(
-        counts, alpha=alpha, beta=beta, smooth=smooth, absent=absent
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, axis_name=axis_name)
+    return tversky_of(counts, alpha, beta, smooth, absent)
 
 
 @loss(
@@ -218,19 +221,9 @@ def focal_tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.224, 0.365]
     """
-    losses = tversky(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        alpha=alpha,
-        beta=beta,
-        smooth=smooth,
-        absent=absent,
-        axis_name=axis_name,
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, axis_name=axis_name)
+    losses = tversky_of(counts, alpha, beta, smooth, absent)
     return power(losses, 1 / gamma)
 
 
@@ -298,16 +291,6 @@ def jaccard(
       >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
       [0.339, 0.337]
     """
-    return tversky(
-        logits,
-        labels,
-        where=where,
-        axis=axis,
-        class_axis=class_axis,
-        multi_label=multi_label,
-        alpha=1.0,
-        beta=1.0,
-        smooth=smooth,
-        absent=absent,
-        axis_name=axis_name,
-    )
+    elements = prepare(logits, labels, where, class_axis, multi_label)
+    counts = count(elements, axis, axis_name=axis_name)
+    return tversky_of(counts, 1.0, 1.0, smooth, absent)

@@ -13,7 +13,7 @@ from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, A
 from dicejax.losses.elements import Elements, prepare, set_axes
 from dicejax.losses.overlap import count
 from dicejax.losses.probabilities import gold_logit
-from dicejax.losses.tversky import power, tversky_from_counts
+from dicejax.losses.tversky import power, tversky_of
 
 Variant = Literal["asymmetric", "symmetric"]
 
@@ -113,10 +113,8 @@ def unified_focal(
     focal = _focal(elements, delta, gamma, variant, background)
     sums = (jnp.sum(focal, axes), jnp.sum(elements.where.astype(focal.dtype), axes))
     total, number = sums if axis_name is None else jax.lax.psum(sums, axis_name)
-    counts = count(elements, axes, axis_name=axis_name)
-    tversky = tversky_from_counts(
-        counts, alpha=1 - delta, beta=delta, smooth=smooth, absent=absent
-    )
+    counts = count(elements, axis, axis_name=axis_name)
+    tversky = tversky_of(counts, 1 - delta, delta, smooth, absent)
     if variant == "symmetric":
         tversky = power(tversky, gamma)
     else:
