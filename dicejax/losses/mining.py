@@ -80,8 +80,7 @@ def hard_negative_mask(
     return _mine(scores, positives, where, axis=axis, axis_name=axis_name, **arguments)
 
 
-@jax.jit(static_argnames=("axis", "axis_name"))
-def _mine(
+def _hardest(
     scores: Array,
     positives: Array,
     where: Array | None,
@@ -108,6 +107,9 @@ def _mine(
         return positives | (negatives & (rank < wanted))
 
     return over_set(kept, (scores, positives, negatives), axes, axis_name)
+
+
+_mine = jax.jit(_hardest, static_argnames=("axis", "axis_name"))
 
 
 @loss(
@@ -183,10 +185,11 @@ def hard_negatives(
     require_integers(elements)
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
-    kept = hard_negative_mask(
+    kept = _hardest(
         losses,
         elements.labels != negative,
-        where=elements.where,
+        elements.where,
+        axis=None,
         negatives_per_positive=negatives_per_positive,
         minimum=minimum,
         axis_name=axis_name,

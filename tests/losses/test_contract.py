@@ -18,6 +18,9 @@ from dicejax.losses import (
     self_adjusting_dice,
 )
 
+from .cases import CASES, draw
+from .every import one_of_each
+
 LOGITS = np.random.default_rng(0).normal(size=(8, 6, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 3, (8, 6))
 
@@ -30,6 +33,16 @@ def test_labels_out_of_range_are_fine_where_masked():
     wrong = np.where(LABELS == 1, 77, LABELS)
     got = cross_entropy(LOGITS, wrong, where=LABELS != 1)
     np.testing.assert_array_equal(got, cross_entropy(LOGITS, LABELS, where=LABELS != 1))
+
+
+@pytest.mark.parametrize("case", one_of_each(CASES), ids=lambda case: case.name)
+def test_no_loss_calls_another_that_checks_and_compiles(case):
+    logits, labels, where = draw(case.form, shape=(2, 3))
+    traced = jax.make_jaxpr(lambda z: case.loss(z, labels, where=where))(logits)
+    public = [
+        name for name in re.findall(r"name=(\w+)", str(traced)) if hasattr(losses, name)
+    ]
+    assert public == [case.function.__name__]
 
 
 def test_counts_of_different_shapes_do_not_add():
