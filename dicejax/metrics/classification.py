@@ -39,12 +39,8 @@ class ConfusionMatrix:
             raise ValueError(
                 f"matrices of {self.classes} and of {other.classes} classes do not add"
             )
-        return ConfusionMatrix(
-            tuple(
-                tuple(a + b for a, b in zip(row, row_of_other, strict=True))
-                for row, row_of_other in zip(self.counts, other.counts, strict=True)
-            )
-        )
+        total = np.add(self.counts, other.counts, dtype=np.int64)
+        return ConfusionMatrix(tuple(map(tuple, total.tolist())))
 
     @property
     def classes(self) -> int:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-import string
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dicejax.errors import shown
 from dicejax.metrics import quotients
-from dicejax.metrics.squad import AnswerScores
-
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLE = re.compile(r"\b(a|an|the)\b")
+from dicejax.metrics.squad import ARTICLE, PUNCTUATION, AnswerScores
 
 
 def score(
@@ -107,10 +103,10 @@ def normalize(text: str) -> str:
 def _normalize_word(word: str) -> str:
     word = word.lower()
     if not _is_number(word):
-        word = word.translate(_PUNCTUATION)
+        word = word.translate(PUNCTUATION)
     if _is_number(word):
         word = str(float(word))
-    return " ".join(_ARTICLE.sub(" ", word).split())
+    return " ".join(ARTICLE.sub(" ", word).split())
 
 
 def _is_number(word: str) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dicejax.data import tags
 from dicejax.data.tags import Span
 from dicejax.metrics import quotients
+from dicejax.metrics.classification import ClassScores, macro
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,24 +67,7 @@ class SpanCounts:
 
 
 @dataclasses.dataclass(frozen=True)
-class TypeScores:
-    """The scores of one type, or their mean; fractions in [0, 1].
-
-    Attributes:
-      precision: true positives / predicted spans.
-      recall: true positives / gold spans.
-      f1: 2 precision recall / (precision + recall).
-      support: number of gold spans.
-    """
-
-    precision: float
-    recall: float
-    f1: float
-    support: int
-
-
-@dataclasses.dataclass(frozen=True)
-class SpanScores(TypeScores):
+class SpanScores(ClassScores):
     """Scores over all types together (micro), as NER papers report; in [0, 1].
 
     Attributes:
@@ -91,8 +75,8 @@ class SpanScores(TypeScores):
       per_type: by type, sorted, types that were only predicted included.
     """
 
-    macro: TypeScores
-    per_type: Mapping[str, TypeScores]
+    macro: ClassScores
+    per_type: Mapping[str, ClassScores]
 
 
 def count(
@@ -186,19 +170,13 @@ def scores(counts: SpanCounts) -> SpanScores:
     (0.5, 0.25)
     """
     per_type = {kind: _scores_of(one) for kind, one in counts.per_type.items()}
-    micro = _scores_of(counts.total)
-    macro = TypeScores(
-        precision=quotients.mean(one.precision for one in per_type.values()),
-        recall=quotients.mean(one.recall for one in per_type.values()),
-        f1=quotients.mean(one.f1 for one in per_type.values()),
-        support=micro.support,
-    )
-    return SpanScores(**dataclasses.asdict(micro), macro=macro, per_type=per_type)
+    micro = dataclasses.asdict(_scores_of(counts.total))
+    return SpanScores(**micro, macro=macro(list(per_type.values())), per_type=per_type)
 
 
-def _scores_of(counts: TypeCounts) -> TypeScores:
+def _scores_of(counts: TypeCounts) -> ClassScores:
     precision = quotients.ratio(counts.true_positives, counts.predicted)
     recall = quotients.ratio(counts.true_positives, counts.gold)
     # Not 2 TP / (predicted + gold), which is the same but for rounding: see `scores`.
     f1 = quotients.f1(precision, recall)
-    return TypeScores(precision, recall, f1, counts.gold)
+    return ClassScores(precision, recall, f1, counts.gold)

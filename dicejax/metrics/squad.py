@@ -48,8 +48,8 @@ class AnswerScores:
         )
 
 
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
-_ARTICLE = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
+ARTICLE = re.compile(r"\b(a|an|the)\b")
 # Thai, Lao, Myanmar, Khmer, kana, Han and its radicals and iteration marks.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff"
@@ -104,8 +104,8 @@ def normalize(text: str) -> str:
     >>> normalize("The  U.S. dollar, an anchor")
     'us dollar anchor'
     """
-    text = text.lower().translate(_PUNCTUATION)
-    return " ".join(_ARTICLE.sub(" ", text).split())
+    text = text.lower().translate(PUNCTUATION)
+    return " ".join(ARTICLE.sub(" ", text).split())
 
 
 def is_unspaced(text: str) -> bool:
