@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Sequence
 
@@ -97,11 +98,7 @@ def seeds_needed(
         return None
     if difference.mean == 0 or not is_enough(most):
         return math.inf
-    low, high = least - 1, most  # too few, enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return bisect.bisect_left(range(most), True, lo=least, key=is_enough)
 
 
 def detectable(
