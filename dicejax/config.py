@@ -147,16 +147,18 @@ class Recording:
     """Checkpoints and logs of a run.
 
     Args:
-      checkpoint_every: updates between checkpoints, in addition to one per epoch. A
-        kill loses at most this many; SIGTERM loses none.
+      checkpoint_every: updates between checkpoints, besides one per epoch; a kill loses
+        at most this many, SIGTERM none.
       keep_last: number of most recent checkpoints to keep.
       keep_best: number of checkpoints with the best dev scores to keep.
+      tensorboard: write the metrics for TensorBoard too.
       wandb_project: Weights & Biases project to log to; needs `pip install wandb`.
     """
 
     checkpoint_every: int = 500
     keep_last: int = 2
     keep_best: int = 1
+    tensorboard: bool = False
     wandb_project: str | None = None
 
     def __post_init__(self) -> None:
@@ -190,8 +192,7 @@ class Experiment:
       augmentation: change of the training split, by a class of the experiment file.
       sampling: selection of the training examples of each epoch; by default all, once.
       encoder: pretrained encoder, or an architecture with random weights: a BERT, or
-        any `EncoderConfig`, whose `vocab_size` then bounds the vocabulary that is
-        learned from the data.
+        any `EncoderConfig`; its `vocab_size` bounds the vocabulary learned from data.
       objective: loss of `dicejax train`.
       compared: losses of `dicejax compare`.
       optimizer: update rule and learning rates.
@@ -217,8 +218,8 @@ class Experiment:
 
     def __post_init__(self) -> None:
         files.file_name(self.name, "name")
-        wanted = any(one.reads_positions for one in self.objective.terms())
-        object.__setattr__(self, "task", self.task.over_positions(wanted))
+        positions = any(term.reads_positions for term in self.objective.terms())
+        object.__setattr__(self, "task", self.task.over_positions(positions))
 
 
 # Fields of earlier versions, with their names now.
@@ -241,12 +242,11 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
     >>> differences(one, other)
     ['training.seed was 0 and is 3']
     """
-    before, after = leaves(old), leaves(new)
-    pairs = {name: (before.get(name), after.get(name)) for name in before | after}
+    was, now = leaves(old), leaves(new)
     return [
-        f"{name} was {json.dumps(first)} and is {json.dumps(second)}"
-        for name, (first, second) in sorted(pairs.items())
-        if first != second and not name.startswith(_FREE)
+        f"{name} was {json.dumps(was.get(name))} and is {json.dumps(now.get(name))}"
+        for name in sorted(was | now)
+        if was.get(name) != now.get(name) and not name.startswith(_FREE)
     ]
 
 

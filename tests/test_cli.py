@@ -26,7 +26,7 @@ from .small_project import CORPUS, fails
 
 @pytest.mark.slow
 def test_train_evaluate_predict(project, capsys):
-    assert run(["train", "mine.py", "--out", "run"]) == 0
+    assert run(["train", "mine.py", "--out", "run", "--recording.tensorboard"]) == 0
     said = capsys.readouterr()
     assert "F1 100.00" in said.out and "tokens/s" in said.out
     assert "epoch 12" in said.err

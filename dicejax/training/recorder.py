@@ -250,7 +250,9 @@ class Recorder:
 def _log(experiment: Experiment, run: Run, after_step: int) -> MetricsLog:
     if not is_main_process():
         return MetricsLog(None)
-    boards: list[Any] = [TensorBoard(run.path / "tensorboard", after_step)]
+    boards: list[Any] = []
+    if experiment.recording.tensorboard:
+        boards.append(TensorBoard(run.path / "tensorboard", after_step))
     project = experiment.recording.wandb_project
     if project is not None:
         config = json.loads(to_json(experiment))

@@ -6,7 +6,7 @@ encoder.json      the architecture of the encoder
 tokenizer.json    the tokenizer
 metrics.jsonl     one JSON object per line: losses, rates, scores
 analysis.jsonl    measurements of the gradients of some steps, if asked
-tensorboard/      the same for TensorBoard
+tensorboard/      the same for TensorBoard, if asked
 wandb_id.txt      id of the run at Weights & Biases, with its files in wandb/, if asked
 checkpoints/      the last states and the best
 test_statistics.npz   per-example statistics, see `Task.example_statistics`
