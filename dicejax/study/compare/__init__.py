@@ -166,97 +166,154 @@ def compare(
       InputError: an argument, the data or a run in the directory cannot be used.
       Stopped: a signal interrupted training.
     """
-    if seeds < (0 if tune else 1):
-        raise InputError(f"--seeds is {seeds}; want at least 1")
-    share = _share(margin)
+    _require_consistent(seeds, until, budget, tune, resample, shard, overwrite)
+    out = out or f"runs/{experiment.name}"
+    made = Comparison(name=experiment.name, folder=out, margin=_share(margin))
     limit = None if budget is None else seconds_of(budget)
-    if until is None and budget is not None:
-        raise InputError("--budget limits --until decided; add it")
-    if until is not None and (shard is not None or overwrite or not seeds):
-        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
     objectives = tuple(losses) or experiment.compared
     if baselines:
         plain = dataclasses.replace(experiment, objective=BASELINE)
         objectives = with_baselines(objectives, plain.task)
+    with progress or TrainingProgress(quiet=True) as display:
+        steps = _Steps(
+            experiment=experiment,
+            objectives=objectives,
+            comparison=made,
+            trials=tune,
+            is_part=shard is not None and (resample or not seeds),
+            may_train_trials=shard is None or resample or not seeds,
+            baselines=baselines,
+            resample=resample,
+            overwrite=overwrite,
+            display=display,
+        )
+        jobs = steps.jobs(max(seeds, 1))
+        own = shard_of(jobs, shard)  # refuses before anything is trained
+        if not resample:
+            steps.tune(jobs if seeds else own)
+        if until is not None:
+            trainer = Trainer(
+                jobs=steps.jobs,
+                unfinished=unfinished,
+                train=steps.train,
+                evaluate=steps.evaluate,
+            )
+            rows, ended = train_until_decided(
+                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=display.say
+            )
+        else:
+            if seeds:
+                steps.train(own)
+            left = unfinished(jobs) if seeds else tuning.unfinished(jobs, tune, out)
+            waits = shard is not None and left > 0
+            if steps.is_part and not waits:
+                steps.tune_other_shards(jobs)
+            if waits or not seeds:
+                tuned = tuple(steps.tuned)
+                return dataclasses.replace(made, tuned=tuned, unfinished=left)
+            rows, ended = steps.evaluate(jobs), None
+    texts = None
+    with contextlib.suppress(InputError):  # finished runs need no data
+        texts = experiment.data.load().test
+    return dataclasses.replace(
+        made,
+        rows=tuple(rows),
+        tuned=tuple(steps.tuned),
+        ended=ended,
+        report=report.write(rows, out, margin=made.margin, examples=texts),
+    )
+
+
+def _require_consistent(
+    seeds: int,
+    until: str | None,
+    budget: str | None,
+    tune: int,
+    resample: bool,
+    shard: str | None,
+    overwrite: bool,
+) -> None:
+    """Refuse arguments of `compare` that contradict one another."""
+    if seeds < (0 if tune else 1):
+        raise InputError(f"--seeds is {seeds}; want at least 1")
+    if until is None and budget is not None:
+        raise InputError("--budget limits --until decided; add it")
+    if until is not None and (shard is not None or overwrite or not seeds):
+        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
     if resample and not seeds:
         raise InputError(
             "--seeds 0 with --resample: each seed has trials of its own; name the "
             "seeds; with --shard each process tunes those of its runs"
         )
-    out = out or f"runs/{experiment.name}"
 
-    def jobs_with(many: int) -> list[Job]:
-        made = jobs_of(experiment, objectives, many, out, resample=resample)
-        if resample:
+
+@dataclasses.dataclass(kw_only=True)
+class _Steps:
+    """Steps of `compare`, whose arguments these are, with the trials so far."""
+
+    experiment: Experiment
+    objectives: Sequence[Objective]
+    comparison: Comparison
+    trials: int
+    is_part: bool
+    may_train_trials: bool
+    baselines: bool
+    resample: bool
+    overwrite: bool
+    display: TrainingProgress
+    tuned: Sequence[tuning.Tuned] = ()
+
+    def jobs(self, seeds: int) -> list[Job]:
+        """Return the runs of all losses with a number of seeds."""
+        made = jobs_of(
+            self.experiment,
+            self.objectives,
+            seeds,
+            self.comparison.folder,
+            resample=self.resample,
+        )
+        if self.resample:
             trials = [
                 dataclasses.replace(job, experiment=tuning.of_trial(job.experiment))
                 for job in made
-                if tune
+                if self.trials
             ]
             require_one_label_set([*made, *trials])
         return made
 
-    jobs = jobs_with(max(seeds, 1))
-    own = shard_of(jobs, shard)  # refuses before anything is trained
-    shares_trials = resample and shard is not None
-    tuned: list[tuning.Tuned] = []
-    with progress or TrainingProgress(quiet=True) as display:
+    def tune(self, jobs: Sequence[Job]) -> None:
+        """Choose the settings of the losses of runs."""
+        self.tuned = tuning.tune(
+            jobs,
+            self.trials,
+            self.comparison.folder,
+            self.display,
+            overwrite=self.overwrite,
+            may_train=self.may_train_trials,
+            known=self.tuned,
+            is_part=self.is_part,
+        )
 
-        def tune_for(
-            chosen: Sequence[Job], *, is_part: bool = False, overwrite: bool = overwrite
-        ) -> None:
-            tuned[:] = tuning.tune(
-                chosen,
-                tune,
-                out,
-                display,
-                overwrite=overwrite,
-                may_train=shard is None or resample or not seeds,
-                known=tuned,
-                is_part=is_part,
-            )
+    def tune_other_shards(self, jobs: Sequence[Job]) -> None:
+        """Read the trials of all shards, and write their record."""
+        whole = dataclasses.replace(self, overwrite=False, is_part=False)
+        whole.tune(jobs)
+        self.tuned = whole.tuned
 
-        def train(chosen: Sequence[Job]) -> None:
-            if resample:
-                tune_for(chosen, is_part=shares_trials)
-            chosen = tuning.applied(chosen, tuned)
-            train_all(chosen, display, overwrite=overwrite)
-            if baselines:
-                score_baselines(chosen, display.say)
+    def train(self, jobs: Sequence[Job]) -> None:
+        """Train runs, tuned first where each seed has trials, and score baselines."""
+        if self.resample:
+            self.tune(jobs)
+        jobs = tuning.applied(jobs, self.tuned)
+        train_all(jobs, self.display, overwrite=self.overwrite)
+        if self.baselines:
+            score_baselines(jobs, self.display.say)
 
-        def evaluate(chosen: Sequence[Job]) -> list[Row]:
-            return evaluated(chosen, out, tuning.to_json(tuned), margin=share)
-
-        found = Comparison(name=experiment.name, folder=out, margin=share)
-        if not seeds:
-            tune_for(own, is_part=shard is not None)
-            left = tuning.unfinished(jobs, tune, out)
-            if shard and not left:
-                tune_for(jobs, overwrite=False)  # those of the other shards
-            return dataclasses.replace(found, tuned=tuple(tuned), unfinished=left)
-        if not resample:
-            tune_for(jobs)
-        ended = None
-        if until is None:
-            train(own)
-            if shard and (left := unfinished(jobs)):
-                return dataclasses.replace(found, tuned=tuple(tuned), unfinished=left)
-            if shares_trials:
-                tune_for(jobs, overwrite=False)  # those of the other shards
-            rows = evaluate(jobs)
-        else:
-            trainer = Trainer(
-                jobs=jobs_with, unfinished=unfinished, train=train, evaluate=evaluate
-            )
-            rows, ended = train_until_decided(
-                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=display.say
-            )
-        found = dataclasses.replace(found, tuned=tuple(tuned), ended=ended)
-    texts = None
-    with contextlib.suppress(InputError):  # finished runs need no data
-        texts = experiment.data.load().test
-    page = report.write(rows, out, margin=share, examples=texts)
-    return dataclasses.replace(found, rows=tuple(rows), report=page)
+    def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
+        """Compare runs, which records a look."""
+        made = self.comparison
+        record = tuning.to_json(self.tuned)
+        return evaluated(jobs, made.folder, record, margin=made.margin)
 
 
 def compare_runs(
@@ -375,14 +432,14 @@ def judged(
 ) -> list[Row]:
     """Compare outcomes, and write `comparison.json` and texts to paste."""
     path = epath.Path(folder)
-    looks = _looks(path / FILE)
+    looks, changed = _earlier(path / FILE)
     rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
     now = look_of(rows)
     most = {loss: max([len(x.get(loss, ())) for x in looks] or [0]) for loss in now}
     if any(len(now[loss]) > most[loss] for loss in now):
         looks = [*looks, now]
     content = _content(rows, tuned) | {"margin": margin, "looks": looks}
-    content |= {"changed": kept} if (kept := _changed(path / FILE)) else {}
+    content |= {"changed": changed} if changed else {}
     texts = {
         FILE: json.dumps(content, indent=2) + "\n",
         "methods.txt": paste.methods(rows, margin, looks),
@@ -393,28 +450,20 @@ def judged(
     return rows
 
 
-def _looks(file: epath.Path) -> list[Look]:
-    """Read the looks at a comparison that are recorded so far."""
+def _earlier(file: epath.Path) -> tuple[list[Look], dict[str, Any]]:
+    """Read the looks so far, and the texts shown, as `report` reads no data."""
     if not file.exists():
-        return []
+        return [], {}
     try:
-        return [
+        content = read(file)
+        looks: list[Look] = [
             {
                 loss: [value_of(seed, int) for seed in value_of(seeds, list)]
                 for loss, seeds in value_of(look, dict).items()
             }
-            for look in field(read(file), "looks", list, [])
+            for look in field(content, "looks", list, [])
         ]
-    except Flaw as flaw:
-        raise flaw.at(file, flaw.line) from None
-
-
-def _changed(file: epath.Path) -> dict[str, Any]:
-    """Read the texts of an earlier report, as `report` reads no data."""
-    if not file.exists():
-        return {}
-    try:
-        return field(read(file), "changed", dict, {})
+        return looks, field(content, "changed", dict, {})
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
 

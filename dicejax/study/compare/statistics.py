@@ -25,7 +25,7 @@ Look = Mapping[str, Sequence[int]]
 """Seeds by loss, of one look at a comparison."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Against:
     """A loss vs. the baseline, over the seeds that both have ended.
 
@@ -33,7 +33,7 @@ class Against:
       seeds: common seeds.
       differences: of the primary metric, by seed; a diverged run scores 0.
       crossed: difference over seeds and test examples, with the interval of this look;
-        None for fewer than 3 seeds, as all that follows.
+        None for fewer than 3 seeds, as all below but the verdict.
       randomisation: p-value over test examples, for these runs.
       p_value: of `crossed`, valid over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
@@ -46,13 +46,13 @@ class Against:
 
     seeds: tuple[int, ...]
     differences: tuple[float, ...]
-    crossed: CrossedDifference | None
-    randomisation: float | None
-    p_value: float | None
-    p_alone: float | None
-    p_equal: float | None
-    seeds_needed: int | float | None
-    detectable: float | None
+    crossed: CrossedDifference | None = None
+    randomisation: float | None = None
+    p_value: float | None = None
+    p_alone: float | None = None
+    p_equal: float | None = None
+    seeds_needed: int | float | None = None
+    detectable: float | None = None
     verdict: Verdict
 
     @property
@@ -347,8 +347,7 @@ def _unjudged(pairs: _Pairs, metric: str) -> Against:
     else:
         sentence = "no seed in common with the baseline"
     verdict = Verdict("no verdict", sentence)
-    nothing = [None] * 7
-    return Against(seeds, differences, *nothing, verdict)
+    return Against(seeds=seeds, differences=differences, verdict=verdict)
 
 
 def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
