@@ -37,7 +37,8 @@ _VARIABLES = {
 }
 """Colours that a page replaces by its own, in light and dark, through CSS variables."""
 
-_ROUNDED = re.compile(r"(\d\.\d\d)\d+")
+_UNSEEN = re.compile(r'(?<=\d\.\d\d)\d+| id="[\w.]+_\d+"')
+"""Further digits in a tag, and ids that nothing refers to."""
 
 # The same version of Matplotlib draws the same bytes each time.
 _SETTINGS = {
@@ -114,8 +115,7 @@ def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
 def element(figure: Figure, key: str, title: str, description: str) -> str:
     """Return a figure as an SVG element that takes the colours of its page.
 
-    Call it within `look`. The element has the page's font, no ids but those that it
-    uses, and no more digits than can be seen.
+    Call it within `look`.
 
     Args:
       figure: figure to draw, scaled to the width of the page.
@@ -123,27 +123,26 @@ def element(figure: Figure, key: str, title: str, description: str) -> str:
       title: accessible name.
       description: accessible description.
     """
-    text = rendered(figure, "svg", transparent=True).decode()
-    text = text[text.index("<svg") :]
-    text = re.sub(r"\s*<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    text = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", text, flags=re.DOTALL)
-    text = re.sub(r' id="[A-Za-z0-9.]+_\d+"', "", text)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{key}-", text)
-    text = re.sub(r"font-family: [^;\"]*;? ?", "", text)
-    text = re.sub(r' transform="rotate\(-0 [^"]*\)"', "", text)
-    # Numbers between tags are text to read, such as 0.999.
-    text = re.sub(r"<[^>]+>", lambda tag: _ROUNDED.sub(r"\1", tag[0]), text)
-    text = re.sub(r"\s*\n\s*", " ", text).replace("> <", "><")
-    for color, name in _VARIABLES.items():
-        text = text.replace(color, f"var(--{name}, {color})")
+    import matplotlib as mpl
+
+    with mpl.rc_context({"font.sans-serif": ["DejaVu Sans"]}):  # else a list of ten
+        drawn = rendered(figure, "svg", transparent=True).decode()
+    # Before it are metadata, and a style sheet that would be the whole page's.
+    _, _, body = drawn.partition("</style>")
+    body = " ".join(body.split()).replace("> <", "><")
+    body = re.sub(r"<[^>]+>", lambda tag: _UNSEEN.sub("", tag[0]), body)
+    for old, new in _VARIABLES.items():
+        body = body.replace(old, f"var(--{new}, {old})")
+    for old in (' id="', 'href="#', "url(#"):
+        body = body.replace(old, f"{old}{key}-")
     width, height = (72 * size for size in figure.get_size_inches())
-    head = (
+    return (
         f'<svg role="img" aria-labelledby="{key}-name {key}-about" '
         f'viewBox="0 0 {width:g} {height:g}" style="max-width: {1.4 * width:g}px">'
         f'<title id="{key}-name">{html.escape(visible(title))}</title>'
         f'<desc id="{key}-about">{html.escape(visible(description))}</desc>'
+        f"<defs>{body}"
     )
-    return head + text[text.index(">") + 1 :].strip()
 
 
 def panels(
