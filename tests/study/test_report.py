@@ -17,8 +17,9 @@ from dicejax.study import compare as comparison
 from dicejax.study import figures, report
 from dicejax.study.compare.jobs import outcome_of
 from dicejax.study.compare.statistics import rows_of
-from dicejax.study.report import pictures, probabilities
-from dicejax.study.report.material import gathered
+from dicejax.study.report import pictures
+from dicejax.study.report.facts import facts_by_loss
+from dicejax.study.report.forest import strip
 from dicejax.training.run_folder import Run
 
 from . import made_runs
@@ -136,10 +137,11 @@ def test_the_same_numbers_are_written_for_programs(told):
 
 def test_pictures_are_drawn_from_the_numbers(told):
     _, rows, _ = told
-    found = {m.loss: m for m in gathered(list(rows.values()))}
-    counts = np.sum(list(found["dice"].counts["tags"].values()), axis=0)
+    found = {m.loss: m for m in facts_by_loss(list(rows.values()))}
+    by_seed = found["dice"].probabilities["tags"].by_seed
+    counts = np.sum(list(by_seed.values()), axis=0)
     bins = [one for one in score_counts.reliability(counts).bins if one.count]
-    (picture,) = probabilities.calibration(list(found.values()))
+    (picture,) = pictures.calibration(list(found.values()))
     (axes,) = picture.panels[2].figure.axes
     assert (axes.get_xlabel(), axes.get_ylabel()) == (
         "Predicted probability",
@@ -148,14 +150,14 @@ def test_pictures_are_drawn_from_the_numbers(told):
     ours = axes.lines[-1]
     np.testing.assert_array_equal(ours.get_xdata(), [one.confidence for one in bins])
     np.testing.assert_array_equal(ours.get_ydata(), [one.accuracy for one in bins])
-    strip = pictures.strip(list(rows.values()), "f1")
-    (axes,) = strip.panels[0].figure.axes
+    runs = strip(list(rows.values()), "f1")
+    (axes,) = runs.panels[0].figure.axes
     (focal,) = [line for line in axes.lines if line.get_gid() == "runs-of-1"]
     scores = [100 * one.score for one in rows["focal"].outcomes]
     assert sorted(focal.get_xdata()) == pytest.approx(sorted(scores))
     with figures.look():
         axes.set_xlabel("0.9999 < 1")
-        svg = figures.element(strip.panels[0].figure, "k", "Runs", "All")
+        svg = figures.element(runs.panels[0].figure, "k", "Runs", "All")
     assert ">0.9999 &lt; 1</text>" in svg and 'id="k-name">Runs</title>' in svg
     dev, _ = pictures.learning(list(found.values()), "f1")
     (axes,) = dev.panels[1].figure.axes
@@ -172,7 +174,7 @@ def test_curves_are_those_of_counted_elements():
         2 * half[1] / (half.sum() + counts[:, 1].sum())
     )
     precision, recall = half[1] / half.sum(), half[1] / counts[:, 1].sum()
-    pairs = np.stack(probabilities.recall_precision(curve), axis=-1)
+    pairs = np.stack(pictures.recall_precision(curve), axis=-1)
     distances = np.abs(pairs - (recall, precision)).sum(axis=1)
     assert distances.min() == pytest.approx(0, abs=1e-12)
 

@@ -7,8 +7,9 @@ from dicejax.data.examples import LabelledText
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.report import scores
+from dicejax.study.report.facts import changed
 from dicejax.study.report.forest import forest
-from dicejax.study.report.scores import changed
 
 N = 4000
 
@@ -137,18 +138,18 @@ def test_examples_that_change_most_come_first_with_text_and_gold():
     ]
     texts = [LabelledText(f"text {n}", None, "yes", str(n), n) for n in range(4)]
     rows = rows_of(outcomes, "ce")
-    (section,) = changed(rows, texts)
+    facts = changed(rows, texts)
+    section = scores.changed(facts)
     assert section.tables[0].rows == (
         ("2", "3 of 3", "0 of 3", "text 1", "yes"),
         ("3", "0 of 3", "2 of 3", "text 2", "yes"),
         ("4", "1 of 3", "0 of 3", "text 3", "yes"),
     )
     assert "on 1 test examples, and in fewer on 2" in section.text[0]
-    (without,) = changed(rows, None)
+    without = scores.changed(changed(rows, None))
     assert without.tables[0].rows[0] == ("2", "3 of 3", "0 of 3")
-    (parts,) = changed(rows, texts[:3])  # other examples than were scored
+    parts = scores.changed(changed(rows, texts[:3]))  # other examples than were scored
     assert parts.tables == without.tables
-    kept = {row[0]: row[3:] for row in section.tables[0].rows}
-    assert changed(rows, None, kept) == [section]  # of an earlier report
-    (less,) = changed(rows, None, {"2": ("text 1", "yes")})
+    assert changed(rows, None, facts.texts) == facts  # of an earlier report
+    less = scores.changed(changed(rows, None, {"2": ("text 1", "yes")}))
     assert less.tables == without.tables

@@ -1,4 +1,4 @@
-r"""Parts of a report, and its rendering as HTML and Markdown.
+"""Parts of a report, and its rendering as HTML and Markdown by templates.
 
 Text from the data, such as labels, is escaped.
 """
@@ -6,18 +6,17 @@ Text from the data, such as labels, is escaped.
 from __future__ import annotations
 
 import dataclasses
-import functools
-import html
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import jinja2
+import markupsafe
 from markupsafe import Markup
 
 from dicejax.errors import visible
 from dicejax.study import figures
-from dicejax.study.significance import Outcome
+from dicejax.study.significance import Verdict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +32,7 @@ MARKS = {
 }
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class TextTable:
     """A table of texts."""
 
@@ -42,7 +41,7 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Panel:
     """One Matplotlib figure, drawn within `dicejax.study.figures.look`.
 
@@ -56,10 +55,10 @@ class Panel:
     name: str
     note: str
     figure: Figure
-    axes: str = ""
+    axes: str
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Picture:
     """A figure of the report: one panel or several side by side, and its data.
 
@@ -73,12 +72,12 @@ class Picture:
 
     title: str
     caption: str
-    key: tuple[tuple[str, str], ...] = ()
+    key: tuple[tuple[str, str], ...]
     panels: tuple[Panel, ...]
-    data: TextTable | None
+    data: TextTable | None = None
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Section:
     """A section of the report; a folded one opens at its heading."""
 
@@ -96,15 +95,6 @@ class Section:
         """Whether there is nothing but the heading."""
         content = (self.text, self.bullets, self.tables, self.pictures, self.code)
         return not any(content)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Claim:
-    """The verdict on one loss."""
-
-    loss: str
-    outcome: Outcome
-    sentence: str
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,17 +118,28 @@ class Document:
     verdict: str
     forest: Picture | None
     warnings: tuple[str, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[tuple[str, Verdict], ...]
     sections: tuple[Section, ...]
 
 
 def page(document: Document) -> str:
     """Return a report as one HTML page, with its figures and its style sheet."""
-    return _template().render(document=document, marks=MARKS)
+    return _rendered("page.html.jinja", document, _visible)
 
 
-@functools.cache
-def _template() -> jinja2.Template:
+def markdown(document: Document) -> str:
+    """Return a report as Markdown, with tables in the place of figures."""
+    text = _rendered("page.md.jinja", document, lambda text: Markup(plain(text)))
+    return text.rstrip() + "\n"
+
+
+def _rendered(template: str, document: Document, escape: Callable[[str], str]) -> str:
+    """Fill a template, where `escape` is done before the template escapes HTML."""
+
+    def finalize(value: object) -> object:
+        is_plain = isinstance(value, str) and not isinstance(value, Markup)
+        return escape(value) if is_plain else value
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.study.report", "."),
         autoescape=True,
@@ -146,16 +147,18 @@ def _template() -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        finalize=finalize,
     )
-    environment.filters |= {"breaking": breaking, "svg": _svg}
-    environment.finalize = _finalized
-    return environment.get_template("page.html.jinja")
+    environment.filters |= {
+        "breaking": breaking,
+        "svg": _svg,
+        "verbatim": lambda text: markupsafe.escape(_visible(text)),
+    }
+    return environment.get_template(template).render(document=document, marks=MARKS)
 
 
-def _finalized(value: object) -> object:
-    """Make control characters visible, before the template escapes HTML."""
-    plain_text = isinstance(value, str) and not isinstance(value, Markup)
-    return visible(value, keep="\n") if plain_text else value
+def _visible(text: str) -> str:
+    return visible(text, keep="\n")
 
 
 def _svg(panel: Panel, key: str) -> Markup:
@@ -171,65 +174,6 @@ def breaking(text: str) -> Markup:
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
     """
     return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", visible(text)))
-
-
-def markdown(document: Document) -> str:
-    """Return a report as Markdown, with tables in the place of figures."""
-    lines = [f"# {plain(document.title)}", "", f"**{plain(document.verdict)}**", ""]
-    for warning in document.warnings:
-        lines += [f"> **Warning:** {plain(warning)}", ""]
-    lines += [
-        f"- {MARKS[one.outcome]} **{plain(one.loss)}**: {plain(one.sentence)}"
-        for one in document.claims
-    ]
-    lines += ["", "## Compared", ""]
-    for name, text in (*document.context, *document.losses):
-        lines.append(f"- **{plain(name)}**: {plain(text)}")
-    lines.append("")
-    for section in document.sections:
-        lines += _section(section)
-    return "\n".join(lines).rstrip() + "\n"
-
-
-def _section(section: Section) -> Iterator[str]:
-    yield from (f"## {plain(section.title)}", "")
-    for text in section.text:
-        yield from (plain(text), "")
-    if section.bullets:
-        yield from (f"- {plain(item)}" for item in section.bullets)
-        yield ""
-    for table in section.tables:
-        yield from _table(table)
-    for picture in section.pictures:
-        yield from (f"### {plain(picture.title)}", "", plain(picture.caption), "")
-        if picture.data is None:
-            yield from ("The figure is in report.html.", "")
-        else:
-            yield from _table(picture.data)
-    for name, code in section.code:
-        yield from (f"{plain(name)}:", "", _verbatim(visible(code, keep="\n")), "")
-
-
-def _verbatim(code: str) -> str:
-    """Return a block of code, escaped where it might be taken for HTML."""
-    if "<" in code:
-        return f"<pre><code>{html.escape(code, quote=False)}</code></pre>"
-    # A longer fence than any run of backticks in the text.
-    longest = max(map(len, re.findall("`+", code)), default=0)
-    fence = "`" * max(3, longest + 1)
-    return "\n".join([fence, code.removesuffix("\n"), fence])
-
-
-def _table(table: TextTable) -> Iterator[str]:
-    yield from (f"{plain(table.caption)}:", "")
-    yield _row(table.columns)
-    yield f"| {' | '.join(('---', *('---:' for _ in table.columns[1:])))} |"
-    yield from map(_row, table.rows)
-    yield ""
-
-
-def _row(cells: tuple[str, ...]) -> str:
-    return f"| {' | '.join(map(plain, cells))} |"
 
 
 def plain(text: str) -> str:

@@ -6,17 +6,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from dicejax.errors import shown
 from dicejax.metrics.scores import heading
 from dicejax.study.compare.statistics import Row, class_counts
 from dicejax.study.compare.table import baseline_name, mean_and_spread
-from dicejax.study.report.document import Claim, Section, TextTable
+from dicejax.study.report.document import Section, TextTable
+from dicejax.study.report.facts import Changed, LossFacts, rivals_of
 from dicejax.study.significance import signed
-from dicejax.tasks.described import described
-
-MOST_CHANGED = 10
 
 
 def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
@@ -46,15 +42,6 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
         f"Predicting {shown(positive)} for every text gives F1 "
         f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
     )
-
-
-def claims_of(rows: Sequence[Row]) -> list[Claim]:
-    """Return the verdicts on all losses but the baseline."""
-    verdicts = ((row.loss, row.against.verdict) for row in rows if row.against)
-    return [
-        Claim(loss=loss, outcome=one.outcome, sentence=one.sentence)
-        for loss, one in verdicts
-    ]
 
 
 def table_of(rows: Sequence[Row], primary_metric: str) -> Section:
@@ -90,21 +77,13 @@ def table_of(rows: Sequence[Row], primary_metric: str) -> Section:
         for name, cells in columns.items()
         if name == "loss" or any(cell not in ("", "-") for cell in cells)
     }
-    metric = heading(primary_metric)
-    return Section(
-        key="scores",
-        title="Scores",
-        text=all_positive(test),
-        tables=(
-            TextTable(
-                caption=f"Test {metric} (%): difference to "
-                f"{baseline_name(rows[0].loss)}, and mean ± SD of all scores over "
-                "seeds",
-                columns=tuple(kept),
-                rows=tuple(zip(*kept.values(), strict=True)),
-            ),
-        ),
+    table = TextTable(
+        f"Test {heading(primary_metric)} (%): difference to "
+        f"{baseline_name(rows[0].loss)}, and mean ± SD of all scores over seeds",
+        tuple(kept),
+        tuple(zip(*kept.values(), strict=True)),
     )
+    return Section("scores", "Scores", text=all_positive(test), tables=(table,))
 
 
 def _difference(row: Row) -> str:
@@ -136,53 +115,38 @@ def _count(number: int) -> str:
     return str(number) if number else "-"
 
 
-def classes(rows: Sequence[Row]) -> list[TextTable]:
+def classes(rows: Sequence[Row], losses: Sequence[LossFacts]) -> Section:
     """Return precision, recall and F1 of each class: baseline and best rival."""
-    rivals = [row for row in rows[1:] if row.against and not row.is_control]
-    both = [row for row in (rows[0], *rivals[:1]) if _of_classes(row)]
-    if not both:
-        return []
-    found = {row.loss: _of_classes(row) for row in both}
-    support = {name: n for by in found.values() for name, (n, _) in by.items()}
-    order = sorted(support, key=lambda name: (-support[name], name))
-    runs = [run for by in found.values() for _, of in by.values() for run in of]
+    both = {row.loss for row in (rows[0], *rivals_of(rows)[:1])}
+    compared = {m.loss: m.classes for m in losses if m.loss in both and m.classes}
+    support = {name: n for by in compared.values() for name, (n, _) in by.items()}
+    runs = [run for by in compared.values() for _, of in by.values() for run in of]
     scores = [k for k in ("f1", "precision", "recall") if any(k in one for one in runs)]
-    return [
-        TextTable(
-            caption="Scores (%) of each class on the test set, mean over seeds: "
-            + " vs. ".join(found),
-            columns=(
-                "class",
-                *(f"{heading(one)} {loss}" for one in scores for loss in found),
-                "count in test set",
-            ),
-            rows=tuple(
-                (
-                    name,
-                    *(
-                        _mean([run.get(one) for run in found[loss][name][1]])
-                        if name in found[loss]
-                        else "-"
-                        for one in scores
-                        for loss in found
-                    ),
-                    f"{support[name]:,}",
-                )
-                for name in order
-            ),
-        )
-    ]
 
+    def cell(loss: str, name: str, score: str) -> str:
+        if name not in compared[loss]:
+            return "-"
+        return _mean([run.get(score) for run in compared[loss][name][1]])
 
-def _of_classes(row: Row) -> dict[str, tuple[int, list[Mapping[str, float]]]]:
-    """Return support and the scores in each run, by class."""
-    found: dict[str, tuple[int, list[Mapping[str, float]]]] = {}
-    for one in row.outcomes:
-        if one.result:
-            for name, scores in one.result["test"].get("per_type", {}).items():
-                if support := int(scores.get("support", 0)):
-                    found.setdefault(name, (support, []))[1].append(scores)
-    return found
+    columns = [(score, loss) for score in scores for loss in compared]
+    table = TextTable(
+        "Scores (%) of each class on the test set, mean over seeds: "
+        + " vs. ".join(compared),
+        (
+            "class",
+            *(f"{heading(score)} {loss}" for score, loss in columns),
+            "count in test set",
+        ),
+        tuple(
+            (
+                name,
+                *(cell(loss, name, score) for score, loss in columns),
+                f"{support[name]:,}",
+            )
+            for name in sorted(support, key=lambda name: (-support[name], name))
+        ),
+    )
+    return Section("classes", "Classes", tables=(table,) if compared else ())
 
 
 def _mean(values: Sequence[float | None]) -> str:
@@ -190,79 +154,34 @@ def _mean(values: Sequence[float | None]) -> str:
     return f"{100 * statistics.fmean(known):.1f}" if known else "-"
 
 
-def changed(
-    rows: Sequence[Row],
-    examples: Sequence[Any] | None,
-    kept: Mapping[str, Sequence[str]] = {},
-) -> list[Section]:
-    """Return the test examples whose answers the best rival changes most often.
-
-    Args:
-      rows: as `rows_of` orders them.
-      examples: of the test set; None where the data was not read.
-      kept: texts and gold answers of an earlier report, by number.
-    """
-    rivals = [row for row in rows[1:] if row.against and not row.is_control]
-    if not rivals:
-        return []
-    ours, theirs = _right(rivals[0]), _right(rows[0])
-    if ours is None or theirs is None or len(ours[0]) != len(theirs[0]):
-        return []
-    if examples is not None and len(examples) != len(ours[0]):
-        examples = None  # parts of examples are scored
-    gain = ours[0] / ours[1] - theirs[0] / theirs[1]
-    order = sorted(np.flatnonzero(gain), key=lambda n: (-abs(gain[n]), n))
-    if not len(order):
-        return []
-    numbers = [int(n) for n in order[:MOST_CHANGED]]
-    if examples is not None:
-        kept = {f"{n + 1}": described(examples[n]) for n in numbers}
-    has_texts = all(f"{n + 1}" in kept for n in numbers)
-    lines = [
-        (
-            f"{n + 1}",
-            f"{int(theirs[0][n])} of {theirs[1]}",
-            f"{int(ours[0][n])} of {ours[1]}",
-            *(kept[f"{n + 1}"] if has_texts else ()),
-        )
-        for n in numbers
-    ]
-    loss, baseline = rivals[0].loss, rows[0].loss
-    better, worse = int((gain > 0).sum()), int((gain < 0).sum())
-    texts = ("text", "gold") if has_texts else ()
-    where = "" if has_texts else " Numbers count from 1 in the test set."
-    return [
-        Section(
-            key="changed",
-            title="Changed answers",
-            text=(
-                f"{loss} is right in more seeds than {baseline} on {better} test "
-                f"examples, and in fewer on {worse}; those that change in most seeds "
-                f"come first.{where}",
-            ),
-            tables=(
-                TextTable(
-                    caption="Seeds in which an example is wholly right",
-                    columns=("test example", baseline, loss, *texts),
-                    rows=tuple(lines),
-                ),
-            ),
-        )
-    ]
+def changed(facts: Changed | None) -> Section:
+    """Return the section of examples whose answers change; empty without any."""
+    if facts is None:
+        return Section("changed", "Changed answers")
+    baseline, loss = facts.losses
+    where = "" if facts.texts else " Numbers count from 1 in the test set."
+    table = TextTable(
+        "Seeds in which an example is wholly right",
+        ("test example", *facts.losses, *(("text", "gold") if facts.texts else ())),
+        tuple(
+            (
+                name,
+                *(f"{n} of {of}" for n, of in zip(right, facts.runs, strict=True)),
+                *facts.texts.get(name, ()),
+            )
+            for name, right in facts.right.items()
+        ),
+    )
+    text = (
+        f"{loss} is right in more seeds than {baseline} on {facts.better} test "
+        f"examples, and in fewer on {facts.worse}; those that change in most seeds "
+        f"come first.{where}"
+    )
+    return Section("changed", "Changed answers", text=(text,), tables=(table,))
 
 
-def _right(row: Row) -> tuple[np.ndarray, int] | None:
-    """Return in how many runs each example is wholly right, and their number."""
-    known = [one.example_statistics for one in row.outcomes if one.result]
-    known = [one for one in known if one is not None]
-    if not known:
-        return None
-    right = [(one[..., 0] == one[..., 1]).all(-1) for one in known]
-    return np.sum(right, axis=0), len(right)
-
-
-def time(rows: Sequence[Row]) -> list[TextTable]:
-    """Return the training time of each loss; none where runs do not record it."""
+def time(rows: Sequence[Row]) -> Section:
+    """Return the training time of each loss; empty where runs do not record it."""
     lines = []
     for row in rows:
         runs = [one.result for one in row.outcomes if one.result]
@@ -271,22 +190,19 @@ def time(rows: Sequence[Row]) -> list[TextTable]:
             seconds = statistics.fmean(one["seconds"] for one in runs)
             rate = statistics.fmean(one["tokens_per_s"] for one in runs)
             lines.append((row.loss, f"{seconds / 60:.1f}", f"{rate:,.0f}"))
-    if not lines:
-        return []
-    return [
-        TextTable(
-            caption="Training time, mean over seeds, compilation and evaluation apart",
-            columns=("loss", "minutes a run", "tokens/s"),
-            rows=tuple(lines),
-        )
-    ]
+    table = TextTable(
+        "Training time, mean over seeds, compilation and evaluation apart",
+        ("loss", "minutes a run", "tokens/s"),
+        tuple(lines),
+    )
+    return Section("time", "Training time", tables=(table,) if lines else ())
 
 
 def reading(baseline: str) -> Section:
     """Explain the statistics in plain words."""
     return Section(
-        key="reading",
-        title="How to read this",
+        "reading",
+        "How to read this",
         folded=True,
         text=(
             f"All runs of a seed start from the same weights and see the same data in "
