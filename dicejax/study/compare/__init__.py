@@ -7,27 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import rich.table
 from etils import epath
 
 from dicejax.config import Experiment
-from dicejax.errors import Flaw, InputError, shown
-from dicejax.io.files import file_name, write_whole
-from dicejax.io.json_text import field, read, value_of
+from dicejax.errors import InputError, shown
+from dicejax.io.files import file_name
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective, name_of
 from dicejax.study import report
-from dicejax.study.compare import paste, scores_file, tuning
-from dicejax.study.compare.baselines import outcomes_of, score_baselines
+from dicejax.study.compare import scores_file, tuning
+from dicejax.study.compare.baselines import score_baselines
 from dicejax.study.compare.finding import common_folder, jobs_from, tuning_of
 from dicejax.study.compare.jobs import (
     BASELINE,
     Job,
-    Outcome,
     jobs_of,
     require_one_label_set,
     shard_of,
@@ -35,14 +32,13 @@ from dicejax.study.compare.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.study.compare.statistics import MARGIN, Look, Row, look_of, rows_of
+from dicejax.study.compare.results import content, evaluated, judged, primary_metric
+from dicejax.study.compare.statistics import MARGIN, Row
 from dicejax.study.compare.table import baseline_name, remarks, table
 from dicejax.study.compare.until import Trainer, seconds_of, train_until_decided
 from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress
-
-FILE = "comparison.json"
 
 __all__ = [
     "Comparison",
@@ -90,7 +86,7 @@ class Comparison:
     @property
     def primary_metric(self) -> str | None:
         """Name of the score that losses are compared by; None without rows."""
-        return _primary_metric(self.rows)
+        return primary_metric(self.rows)
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -116,7 +112,7 @@ class Comparison:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, as `comparison.json` begins."""
-        return _content(self.rows, tuning.to_json(self.tuned))
+        return content(self.rows, tuning.to_json(self.tuned))
 
 
 def compare(
@@ -166,7 +162,17 @@ def compare(
       InputError: an argument, the data or a run in the directory cannot be used.
       Stopped: a signal interrupted training.
     """
-    _require_consistent(seeds, until, budget, tune, resample, shard, overwrite)
+    if seeds < (0 if tune else 1):
+        raise InputError(f"--seeds is {seeds}; want at least 1")
+    if until is None and budget is not None:
+        raise InputError("--budget limits --until decided; add it")
+    if until is not None and (shard is not None or overwrite or not seeds):
+        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
+    if resample and not seeds:
+        raise InputError(
+            "--seeds 0 with --resample: each seed has trials of its own; name the "
+            "seeds; with --shard each process tunes those of its runs"
+        )
     out = out or f"runs/{experiment.name}"
     made = Comparison(name=experiment.name, folder=out, margin=_share(margin))
     limit = None if budget is None else seconds_of(budget)
@@ -207,7 +213,7 @@ def compare(
             left = unfinished(jobs) if seeds else tuning.unfinished(jobs, tune, out)
             waits = shard is not None and left > 0
             if steps.is_part and not waits:
-                steps.tune_other_shards(jobs)
+                steps.tune(jobs, of_all_shards=True)
             if waits or not seeds:
                 tuned = tuple(steps.tuned)
                 return dataclasses.replace(made, tuned=tuned, unfinished=left)
@@ -222,29 +228,6 @@ def compare(
         ended=ended,
         report=report.write(rows, out, margin=made.margin, examples=texts),
     )
-
-
-def _require_consistent(
-    seeds: int,
-    until: str | None,
-    budget: str | None,
-    tune: int,
-    resample: bool,
-    shard: str | None,
-    overwrite: bool,
-) -> None:
-    """Refuse arguments of `compare` that contradict one another."""
-    if seeds < (0 if tune else 1):
-        raise InputError(f"--seeds is {seeds}; want at least 1")
-    if until is None and budget is not None:
-        raise InputError("--budget limits --until decided; add it")
-    if until is not None and (shard is not None or overwrite or not seeds):
-        raise InputError("--until adds to runs: no --shard, --overwrite or --seeds 0")
-    if resample and not seeds:
-        raise InputError(
-            "--seeds 0 with --resample: each seed has trials of its own; name the "
-            "seeds; with --shard each process tunes those of its runs"
-        )
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -265,12 +248,9 @@ class _Steps:
 
     def jobs(self, seeds: int) -> list[Job]:
         """Return the runs of all losses with a number of seeds."""
+        out = self.comparison.folder
         made = jobs_of(
-            self.experiment,
-            self.objectives,
-            seeds,
-            self.comparison.folder,
-            resample=self.resample,
+            self.experiment, self.objectives, seeds, out, resample=self.resample
         )
         if self.resample:
             trials = [
@@ -281,24 +261,18 @@ class _Steps:
             require_one_label_set([*made, *trials])
         return made
 
-    def tune(self, jobs: Sequence[Job]) -> None:
-        """Choose the settings of the losses of runs."""
+    def tune(self, jobs: Sequence[Job], *, of_all_shards: bool = False) -> None:
+        """Choose the settings of the losses of runs, or read those of all shards."""
         self.tuned = tuning.tune(
             jobs,
             self.trials,
             self.comparison.folder,
             self.display,
-            overwrite=self.overwrite,
+            overwrite=self.overwrite and not of_all_shards,
             may_train=self.may_train_trials,
             known=self.tuned,
-            is_part=self.is_part,
+            is_part=self.is_part and not of_all_shards,
         )
-
-    def tune_other_shards(self, jobs: Sequence[Job]) -> None:
-        """Read the trials of all shards, and write their record."""
-        whole = dataclasses.replace(self, overwrite=False, is_part=False)
-        whole.tune(jobs)
-        self.tuned = whole.tuned
 
     def train(self, jobs: Sequence[Job]) -> None:
         """Train runs, tuned first where each seed has trials, and score baselines."""
@@ -400,90 +374,8 @@ def compare_scores(
     return found
 
 
-def evaluated(
-    jobs: Sequence[Job],
-    folder: str,
-    tuned: Mapping[str, Any] | None = None,
-    *,
-    baseline: str | None = None,
-    margin: float = MARGIN,
-) -> list[Row]:
-    """Read the results of runs, compare them, and write `folder/comparison.json`.
-
-    The file records each look at the results: p-values hold over all of them.
-
-    Raises:
-      InputError: runs cannot be read or compared, or the folder cannot be written to.
-    """
-    outcomes, controls = outcomes_of(jobs)
-    baseline = baseline or name_of(BASELINE)
-    controls = [name for name in controls if name != baseline]
-    return judged(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
-
-
-def judged(
-    outcomes: Sequence[Outcome],
-    folder: str,
-    tuned: Mapping[str, Any] | None,
-    baseline: str,
-    *,
-    margin: float,
-    controls: Sequence[str] = (),
-) -> list[Row]:
-    """Compare outcomes, and write `comparison.json` and texts to paste."""
-    path = epath.Path(folder)
-    looks, changed = _earlier(path / FILE)
-    rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
-    now = look_of(rows)
-    most = {loss: max([len(x.get(loss, ())) for x in looks] or [0]) for loss in now}
-    if any(len(now[loss]) > most[loss] for loss in now):
-        looks = [*looks, now]
-    content = _content(rows, tuned) | {"margin": margin, "looks": looks}
-    content |= {"changed": changed} if changed else {}
-    texts = {
-        FILE: json.dumps(content, indent=2) + "\n",
-        "methods.txt": paste.methods(rows, margin, looks),
-        "table.tex": paste.latex(rows),
-    }
-    for name, text in texts.items():
-        write_whole(path, name, text)
-    return rows
-
-
-def _earlier(file: epath.Path) -> tuple[list[Look], dict[str, Any]]:
-    """Read the looks so far, and the texts shown, as `report` reads no data."""
-    if not file.exists():
-        return [], {}
-    try:
-        content = read(file)
-        looks: list[Look] = [
-            {
-                loss: [value_of(seed, int) for seed in value_of(seeds, list)]
-                for loss, seeds in value_of(look, dict).items()
-            }
-            for look in field(content, "looks", list, [])
-        ]
-        return looks, field(content, "changed", dict, {})
-    except Flaw as flaw:
-        raise flaw.at(file, flaw.line) from None
-
-
 def _share(margin: float) -> float:
     """Return a margin in points as a fraction."""
     if not 0 <= margin < 100:
         raise InputError(f"--margin is {margin:g}; want points, from 0 to below 100")
     return margin / 100
-
-
-def _primary_metric(rows: Sequence[Row]) -> str | None:
-    results = (one.result for row in rows for one in row.outcomes)
-    return next((found["primary_metric"] for found in results if found), None)
-
-
-def _content(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "baseline": rows[0].loss if rows else None,
-        "primary_metric": _primary_metric(rows),
-        "losses": {row.loss: row.to_json() for row in rows},
-    }
-    return content if tuned is None else content | {"tuning": tuned}
