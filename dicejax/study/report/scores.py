@@ -49,70 +49,57 @@ def table_of(rows: Sequence[Row], primary_metric: str) -> Section:
     test = next(one for row in rows for one in row.outcomes if one.result).result[
         "test"
     ]
-    others = [
-        name
-        for name, value in test.items()
-        if isinstance(value, float) and name != primary_metric
+    others = [name for name, value in test.items() if isinstance(value, float)]
+    names = dict.fromkeys([primary_metric, *others])
+    lines = [
+        {
+            "loss": row.loss,
+            **_difference(row),
+            **{heading(name): mean_and_spread(row.scores(name)) for name in names},
+            "seeds": str(row.summary.n),
+            "diverged": str(row.summary.diverged or "-"),
+            "missing": str(row.missing or "-"),
+            **_planning(row),
+        }
+        for row in rows
     ]
-    columns = {
-        "loss": [row.loss for row in rows],
-        "difference": [_difference(row) for row in rows],
-        "95% CI": [_interval(row) for row in rows],
-        heading(primary_metric): [
-            mean_and_spread(row.scores(primary_metric)) for row in rows
-        ],
-        **{
-            heading(name): [mean_and_spread(row.scores(name)) for row in rows]
-            for name in others
-        },
-        "seeds": [str(row.summary.n) for row in rows],
-        "diverged": [_count(row.summary.diverged) for row in rows],
-        "missing": [_count(row.missing) for row in rows],
-        "p (Holm)": [_p_value(row) for row in rows],
-        "seeds needed": [row.against.needed if row.against else "" for row in rows],
-        "detectable": [_detectable(row) for row in rows],
-    }
-    kept = {
-        name: cells
-        for name, cells in columns.items()
-        if name == "loss" or any(cell not in ("", "-") for cell in cells)
-    }
+    columns = [
+        name
+        for name in lines[0]
+        if name == "loss" or any(line[name] not in ("", "-") for line in lines)
+    ]
     table = TextTable(
         f"Test {heading(primary_metric)} (%): difference to "
         f"{baseline_name(rows[0].loss)}, and mean ± SD of all scores over seeds",
-        tuple(kept),
-        tuple(zip(*kept.values(), strict=True)),
+        tuple(columns),
+        tuple(tuple(line[name] for name in columns) for line in lines),
     )
     return Section("scores", "Scores", text=all_positive(test), tables=(table,))
 
 
-def _difference(row: Row) -> str:
+def _difference(row: Row) -> dict[str, str]:
     if row.against is None:
-        return "baseline"
-    return "-" if row.against.mean is None else signed(100 * row.against.mean)
+        return {"difference": "baseline", "95% CI": ""}
+    mean, crossed = row.against.mean, row.against.crossed
+    return {
+        "difference": "-" if mean is None else signed(100 * mean),
+        "95% CI": f"{signed(100 * crossed.low)} to {signed(100 * crossed.high)}"
+        if crossed
+        else "-",
+    }
 
 
-def _interval(row: Row) -> str:
+def _planning(row: Row) -> dict[str, str]:
     if row.against is None:
-        return ""
-    one = row.against.crossed
-    return f"{signed(100 * one.low)} to {signed(100 * one.high)}" if one else "-"
-
-
-def _p_value(row: Row) -> str:
-    if row.against is None or row.against.p_value is None:
-        return "" if row.against is None else "-"
-    return "< 0.001" if row.against.p_value < 0.001 else f"{row.against.p_value:.3f}"
-
-
-def _detectable(row: Row) -> str:
-    if row.against is None or row.against.detectable is None:
-        return "" if row.against is None else "-"
-    return f"±{100 * row.against.detectable:.2f}"
-
-
-def _count(number: int) -> str:
-    return str(number) if number else "-"
+        return {"p (Holm)": "", "seeds needed": "", "detectable": ""}
+    p, least = row.against.p_value, row.against.detectable
+    if p is None:
+        return {"p (Holm)": "-", "seeds needed": row.against.needed, "detectable": "-"}
+    return {
+        "p (Holm)": "< 0.001" if p < 0.001 else f"{p:.3f}",
+        "seeds needed": row.against.needed,
+        "detectable": f"±{100 * least:.2f}",
+    }
 
 
 def classes(rows: Sequence[Row], losses: Sequence[LossFacts]) -> Section:
