@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import dicejax
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.statistics import LEVEL, Look, Row
+from dicejax.study.compare.statistics import LEVEL, Look, Row, results_of
 from dicejax.study.compare.table import baseline_name
 from dicejax.study.significance import signed
 
@@ -52,8 +52,7 @@ def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
 
 def latex(rows: Sequence[Row]) -> str:
     """Return a table of scores, differences and verdicts; it wants booktabs."""
-    finished = next(one for row in rows for one in row.outcomes if one.result)
-    metric = heading(finished.result["primary_metric"])
+    metric = heading(results_of(rows)[0]["primary_metric"])
     lines = [
         r"\begin{tabular}{lrrl}",
         r"\toprule",

@@ -15,7 +15,14 @@ from dicejax.objectives import name_of
 from dicejax.study.compare import paste
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import MARGIN, Look, Row, look_of, rows_of
+from dicejax.study.compare.statistics import (
+    MARGIN,
+    Look,
+    Row,
+    look_of,
+    results_of,
+    rows_of,
+)
 
 FILE = "comparison.json"
 
@@ -90,8 +97,7 @@ def _earlier(file: epath.Path) -> tuple[list[Look], dict[str, Any]]:
 
 def primary_metric(rows: Sequence[Row]) -> str | None:
     """Return the name of the score that losses are compared by."""
-    results = (one.result for row in rows for one in row.outcomes)
-    return next((found["primary_metric"] for found in results if found), None)
+    return next((one["primary_metric"] for one in results_of(rows)), None)
 
 
 def content(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -185,6 +185,11 @@ def rows_of(
     return ordered([_with_nothing_learnt(row, rows[0]) for row in rows])
 
 
+def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
+    """Return the results of all finished runs."""
+    return [one.result for row in rows for one in row.outcomes if one.result]
+
+
 def ordered(rows: Sequence[Row]) -> list[Row]:
     """Return the baseline, the losses from the best to the worst, and the controls."""
 

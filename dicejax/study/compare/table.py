@@ -10,7 +10,7 @@ from rich.table import Table
 
 from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.statistics import Row, results_of
 
 GAP = 3
 """Blanks between two columns."""
@@ -27,8 +27,8 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
       width: width in characters; scores that do not fit are left out, the primary
         metric last, and named below. None shows all.
     """
-    finished = next(one for row in rows for one in row.outcomes if one.result)
-    test, primary_metric = finished.result["test"], finished.result["primary_metric"]
+    first = results_of(rows)[0]
+    test, primary_metric = first["test"], first["primary_metric"]
     names = [name for name, value in test.items() if isinstance(value, float)]
     cells = {
         name: [mean_and_spread(row.scores(name)) for row in rows] for name in names

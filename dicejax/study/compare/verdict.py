@@ -14,6 +14,7 @@ from dicejax.study.compare.statistics import (
     Row,
     learnt_nothing,
     one_class,
+    results_of,
 )
 from dicejax.study.compare.table import baseline_name
 from dicejax.study.significance import MIN_SEEDS, nominal_level, signed
@@ -33,7 +34,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     losses = [row for row in rivals if not row.is_control] or rivals
     if not losses:
         return f"Nothing to compare: only {baseline} has run."
-    metric = _metric(rows)
+    metric = heading(results_of(rows)[0]["primary_metric"])
     outcomes = {row.loss: row.against.verdict.outcome for row in losses}
     if all(one == "nothing learnt" for one in outcomes.values()):
         return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
@@ -131,8 +132,8 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             said.append(
                 f"{len(found)} of {_runs(rows)} runs {consequence}: {', '.join(found)}."
             )
-    results = [one.result for row in rows for one in row.outcomes if one.result]
-    said += dict.fromkeys(text for one in results for text in one.get("cut", ()))
+    cut = (text for one in results_of(rows) for text in one.get("cut", ()))
+    said += dict.fromkeys(cut)
     return said
 
 
@@ -143,8 +144,3 @@ def _runs(rows: Sequence[Row]) -> int:
 def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
     found = ((row.loss, one) for row in rows for one in row.outcomes)
     return [f"{loss} seed {one.seed}" for loss, one in found if wanted(one)]
-
-
-def _metric(rows: Sequence[Row]) -> str:
-    found = next(one for row in rows for one in row.outcomes if one.result)
-    return heading(found.result["primary_metric"])

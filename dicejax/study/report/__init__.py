@@ -17,7 +17,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.io import files
-from dicejax.study.compare.statistics import MARGIN, Row
+from dicejax.study.compare.statistics import MARGIN, Row, results_of
 from dicejax.study.compare.table import baseline_name
 from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.report import pictures, scores, sections
@@ -53,8 +53,7 @@ def write(
     file = path / "comparison.json"
     content = json.loads(files.read_bytes(file)) if file.exists() else {}
     earlier = content.pop("changed", {})
-    results = (one.result for row in rows for one in row.outcomes if one.result)
-    test_data = next(results).get("test_data")
+    test_data = results_of(rows)[0].get("test_data")
     is_same = earlier.get("test_data") == test_data
     losses = facts_by_loss(rows)
     folders = [shown(one.folder, path) for row in rows for one in row.outcomes]

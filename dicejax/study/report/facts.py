@@ -18,7 +18,7 @@ from dicejax.metrics import score_counts
 from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.jobs import Outcome, is_resampled, like_seed_of
-from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.statistics import Row, results_of
 from dicejax.tasks.described import described
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, Run
@@ -319,7 +319,7 @@ def rerun_of(
     trained = {m.loss: m.experiment for m in losses if m.experiment is not None}
     first = next(iter(trained.values()))
     seeds = sorted({one.seed for row in rows for one in row.outcomes})
-    results = [one.result for row in rows for one in row.outcomes if one.result]
+    results = results_of(rows)
     experiment = dataclasses.replace(
         first,
         compared=tuple(one.objective for one in trained.values()),
@@ -396,11 +396,6 @@ class Facts:
         return [one for one in self.losses if one.experiment is not None]
 
     @property
-    def results(self) -> list[Mapping[str, Any]]:
-        """Results of all finished runs."""
-        return [one.result for row in self.rows for one in row.outcomes if one.result]
-
-    @property
     def metric(self) -> str:
         """Name of the score that losses are compared by."""
-        return self.results[0]["primary_metric"]
+        return results_of(self.rows)[0]["primary_metric"]

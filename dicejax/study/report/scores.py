@@ -8,7 +8,7 @@ from typing import Any
 
 from dicejax.errors import shown
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.statistics import Row, class_counts
+from dicejax.study.compare.statistics import Row, class_counts, results_of
 from dicejax.study.compare.table import baseline_name, mean_and_spread
 from dicejax.study.report.document import Section, TextTable
 from dicejax.study.report.facts import Changed, LossFacts, rivals_of
@@ -46,9 +46,7 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
 
 def table_of(rows: Sequence[Row], primary_metric: str) -> Section:
     """Return the table of all losses: differences first, then all scores."""
-    test = next(one for row in rows for one in row.outcomes if one.result).result[
-        "test"
-    ]
+    test = results_of(rows)[0]["test"]
     others = [name for name, value in test.items() if isinstance(value, float)]
     names = dict.fromkeys([primary_metric, *others])
     lines = [

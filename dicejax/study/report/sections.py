@@ -16,7 +16,7 @@ from dicejax.metrics.scores import heading
 from dicejax.objectives import CrossEntropy, Objective, is_loss
 from dicejax.study import paper
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row
+from dicejax.study.compare.statistics import Row, results_of
 from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.gradients import plot
 from dicejax.study.report.document import Panel, Picture, Section, TextTable
@@ -34,7 +34,7 @@ CONTROLS = {
 def context(facts: Facts) -> tuple[tuple[str, str], ...]:
     """Return names and texts of the context; numbers that runs lack are left out."""
     experiment = facts.rerun.experiment
-    first = next(one for one in facts.results if "control" not in one)
+    first = next(one for one in results_of(facts.rows) if "control" not in one)
     seeds = sorted({one.seed for row in facts.rows for one in row.outcomes})
     sizes = first.get("examples") or {}
     data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
