@@ -122,7 +122,6 @@ def _document(facts: Facts) -> Document:
         _drawn("calibration", "Calibration", pictures.calibration(facts.trained)),
         sections.gradients(rows),
         sections.tuned(facts.tuning),
-        sections.versus_paper(facts),
         scores.reading(baseline_name(rows[0].loss)),
         sections.reproduce(facts.rerun),
     ]

@@ -1,4 +1,4 @@
-"""Context of a comparison, tuning, published scores, gradients, how to reproduce."""
+"""Context of a comparison, tuning, gradients, how to reproduce."""
 
 from __future__ import annotations
 
@@ -13,15 +13,11 @@ from dicejax.config import Experiment
 from dicejax.errors import visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
-from dicejax.objectives import CrossEntropy, Objective, is_loss
-from dicejax.study import paper
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import Row, results_of
-from dicejax.study.compare.table import mean_and_spread
 from dicejax.study.gradients import plot
 from dicejax.study.report.document import Panel, Picture, Section, TextTable
 from dicejax.study.report.facts import RERUN, Facts, Rerun
-from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 from dicejax.training.outline import encoder_name
 
@@ -101,93 +97,6 @@ def _tuned_cells(one: Mapping[str, Any]) -> list[str]:
     devs = [trial["dev"] for trial in (best, first)]
     shown = ["diverged" if dev is None else f"{100 * dev:.2f}" for dev in devs]
     return [chosen, *shown, str(sum(t["dev"] is None for t in one["trials"]))]
-
-
-def versus_paper(facts: Facts) -> Section:
-    """Compare published scores of the data set with ours for the same loss.
-
-    Empty if none are published; the experiment's name identifies the data set.
-    """
-    dataset, primary_metric = facts.trained[0].experiment.name, facts.metric
-    printed = [
-        row
-        for row in paper.rows(dataset=dataset)
-        if row.loss is not None and row[primary_metric] is not None
-    ]
-    metric = heading(primary_metric)
-    sources = dict.fromkeys(row.source for row in printed)
-    notes = (
-        (f"{one.citation}, table {one.table}", one.notes, one.read_from)
-        for one in sources
-    )
-    text = (
-        f"Published scores for {dataset}, by the name of the experiment, and "
-        "ours of the same loss. The two are not the same experiment: ours has "
-        "another encoder, and may use a part of the data, another budget, "
-        "other hyper-parameters; the published scores have no spread over "
-        "seeds. What can be compared is the gain over cross-entropy."
-    )
-    table = TextTable(
-        f"{metric} (%); gains are over cross-entropy",
-        (
-            "published row",
-            f"published {metric}",
-            "published gain",
-            f"our {metric} ± SD",
-            "our gain",
-        ),
-        tuple(line for row in printed for line in _published(row, facts)),
-    )
-    return Section(
-        "paper",
-        "Ours vs. published scores",
-        text=(text,) if printed else (),
-        bullets=tuple(f"{'; '.join(filter(None, parts))}." for parts in notes),
-        tables=(table,) if printed else (),
-        folded=True,
-    )
-
-
-def _published(printed: paper.PaperRow, facts: Facts) -> list[tuple[str, ...]]:
-    """Return a line for each of ours with the published loss, or one if none has it."""
-    alpha = "" if printed.alpha is None else f" alpha={printed.alpha}"
-    where = f"table {printed.table}"
-    if printed.variant:
-        where += f", {printed.variant}"
-    names = " ".join(part for part in (printed.loss + alpha, printed.model) if part)
-    score = next(s for s in printed.scores if s.metric == facts.metric)
-    gain = "-" if score.gain is None else signed(score.gain)
-    theirs = (f"{names} ({where})", f"{score.percent:.2f}", gain)
-    lines = []
-    for row, one in zip(facts.rows, facts.losses, strict=True):
-        if one.experiment is None or not is_of(printed, one.experiment.objective):
-            continue
-        has_gain = row.against is not None and row.against.mean is not None
-        our_gain = signed(100 * row.against.mean) if has_gain else "-"
-        scores = mean_and_spread(row.scores(facts.metric))
-        lines.append((*theirs, f"{row.loss}: {scores}", our_gain))
-    return lines or [(*theirs, "not compared", "-")]
-
-
-def is_of(printed: paper.PaperRow, objective: Objective) -> bool:
-    """Return whether an objective is the loss of a published row.
-
-    >>> from dicejax.objectives import DL, Dice, DSCOfficial
-    >>> is_of(paper.best("conll03"), DSCOfficial(alpha=0.1))
-    True
-    >>> (row,) = paper.rows(dataset="conll03", loss="dl")
-    >>> is_of(row, DL()), is_of(row, Dice())
-    (True, False)
-    """
-    if isinstance(objective, CrossEntropy):
-        kind = "lsr" if objective.label_smoothing else "ce"
-        return printed.loss == kind
-    if printed.loss is None or printed.loss == "lsr":
-        return False
-    if printed.alpha not in (None, getattr(objective, "alpha", None)):
-        return False
-    names = paper.DSC if printed.loss == "dsc" else (printed.loss,)
-    return any(is_loss(name, objective) for name in names)
 
 
 def gradients(rows: Sequence[Row]) -> Section:
