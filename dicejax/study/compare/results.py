@@ -97,7 +97,7 @@ def _earlier(file: epath.Path) -> tuple[list[Look], dict[str, Any]]:
 
 def primary_metric(rows: Sequence[Row]) -> str | None:
     """Return the name of the score that losses are compared by."""
-    return next((one["primary_metric"] for one in results_of(rows)), None)
+    return next((result["primary_metric"] for result in results_of(rows)), None)
 
 
 def content(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -101,28 +101,30 @@ class Row:
 
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
-        return [one.result["test"][name] for one in self.outcomes if one.result]
+        return [
+            outcome.result["test"][name] for outcome in self.outcomes if outcome.result
+        ]
 
     @property
     def missing(self) -> int:
         """Number of runs that have not finished."""
-        return sum(one.status == "missing" for one in self.outcomes)
+        return sum(outcome.status == "missing" for outcome in self.outcomes)
 
     @property
     def untaught(self) -> list[Outcome]:
         """Finished runs that learnt nothing."""
-        return [one for one in self.outcomes if learnt_nothing(one)]
+        return [outcome for outcome in self.outcomes if learnt_nothing(outcome)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, without per-example statistics."""
         runs = [
             {
-                "seed": one.seed,
-                "folder": one.folder,
-                "status": one.status,
-                "test": one.result["test"] if one.result else None,
+                "seed": outcome.seed,
+                "folder": outcome.folder,
+                "status": outcome.status,
+                "test": outcome.result["test"] if outcome.result else None,
             }
-            for one in self.outcomes
+            for outcome in self.outcomes
         ]
         return {
             "runs": runs,
@@ -156,10 +158,14 @@ def rows_of(
       InputError: no run of the baseline is finished.
     """
     by_loss: dict[str, list[Outcome]] = {baseline: []}
-    for one in outcomes:
-        by_loss.setdefault(one.loss, []).append(one)
-    standard = {one.seed: one for one in by_loss[baseline] if one.status != "missing"}
-    finished = [one for one in standard.values() if one.result]
+    for outcome in outcomes:
+        by_loss.setdefault(outcome.loss, []).append(outcome)
+    standard = {
+        outcome.seed: outcome
+        for outcome in by_loss[baseline]
+        if outcome.status != "missing"
+    }
+    finished = [outcome for outcome in standard.values() if outcome.result]
     if not finished:
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
@@ -174,7 +180,7 @@ def rows_of(
     for is_control in (False, True):
         family = {k: v for k, v in pairs.items() if (k in controls) == is_control}
         dropped = {loss for look in looks for loss in look} - set(by_loss)
-        others = len([one for one in dropped if (one in controls) == is_control])
+        others = len([loss for loss in dropped if (loss in controls) == is_control])
         against |= _compared(
             family, looks, margin, metric, others=others, may_borrow=not is_control
         )
@@ -187,7 +193,9 @@ def rows_of(
 
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Return the results of all finished runs."""
-    return [one.result for row in rows for one in row.outcomes if one.result]
+    return [
+        outcome.result for row in rows for outcome in row.outcomes if outcome.result
+    ]
 
 
 def ordered(rows: Sequence[Row]) -> list[Row]:
@@ -223,16 +231,16 @@ class _Pairs:
     ) -> _Pairs:
         """Pair runs; a diverged one finds nothing."""
 
-        def statistics(one: Outcome) -> np.ndarray:
-            if one.example_statistics is not None:
-                return one.example_statistics
+        def statistics(run: Outcome) -> np.ndarray:
+            if run.example_statistics is not None:
+                return run.example_statistics
             return like.example_statistics * [0, 1]
 
         both = sorted(
-            (one for one in runs if one.status != "missing" and one.seed in standard),
-            key=lambda one: one.seed,
+            (run for run in runs if run.status != "missing" and run.seed in standard),
+            key=lambda run: run.seed,
         )
-        ours = {one.seed: statistics(one) for one in both}
+        ours = {run.seed: statistics(run) for run in both}
         return cls(ours, {seed: statistics(standard[seed]) for seed in ours})
 
     def stacked(self, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
@@ -273,7 +281,7 @@ def _compared(
         significance.holm([*values, *[1.0] * others])
         for values in zip(*over_looks.values(), strict=True)
     ] or [np.ones(0)] * 2
-    found = {loss: _unjudged(family[loss], metric) for loss in family}
+    judged = {loss: _unjudged(family[loss], metric) for loss in family}
     for loss, p_value, p_equal in zip(tested, *adjusted[:2], strict=False):
         if crossed[loss][-1] is None:
             continue
@@ -282,8 +290,8 @@ def _compared(
         last = dataclasses.replace(
             last, level=significance.nominal_level(at_looks, LEVEL)
         )
-        found[loss] = dataclasses.replace(
-            found[loss],
+        judged[loss] = dataclasses.replace(
+            judged[loss],
             crossed=last,
             randomisation=significance.approximate_randomisation(
                 *family[loss].stacked(now[loss])
@@ -307,19 +315,19 @@ def _compared(
                 metric=metric,
             ),
         )
-    return found
+    return judged
 
 
 def _growing(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
     """Return the seeds of a loss at looks that had more of them than any before."""
-    kept: list[Sequence[int]] = []
+    growing: list[Sequence[int]] = []
     most = significance.MIN_SEEDS - 1
     for look in looks:
         seeds = look.get(loss, ())
         if len(seeds) > most:
-            kept.append(seeds)
+            growing.append(seeds)
             most = len(seeds)
-    return kept
+    return growing
 
 
 def _over_looks(
@@ -329,11 +337,13 @@ def _over_looks(
 ) -> tuple[float, float]:
     """Return both p-values over all looks; a look whose runs are gone has 1."""
     p_values = [
-        (1.0, 1.0) if one is None else (one.p_value, one.p_equal(margin))
-        for one in crossed
+        (1.0, 1.0)
+        if difference is None
+        else (difference.p_value, difference.p_equal(margin))
+        for difference in crossed
     ]
-    found = significance.sequential(p_values, [len(seeds) for seeds in schedule])
-    return float(found[0]), float(found[1])
+    p_overall = significance.sequential(p_values, [len(seeds) for seeds in schedule])
+    return float(p_overall[0]), float(p_overall[1])
 
 
 def _unjudged(pairs: _Pairs, metric: str) -> Against:
@@ -344,7 +354,9 @@ def _unjudged(pairs: _Pairs, metric: str) -> Against:
         for s in seeds
     )
     if seeds:
-        numbers = ", ".join(significance.signed(100 * one) for one in differences)
+        numbers = ", ".join(
+            significance.signed(100 * difference) for difference in differences
+        )
         sentence = (
             f"no verdict from {len(seeds)} seed{'s' * (len(seeds) > 1)}, which takes "
             f"{significance.MIN_SEEDS}: {numbers} {metric}"
@@ -356,8 +368,8 @@ def _unjudged(pairs: _Pairs, metric: str) -> Against:
 
 
 def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
-    diverged = sum(one.status == "diverged" for one in runs)
-    return ScoreSummary.of([one.score for one in runs if one.result], diverged)
+    diverged = sum(run.status == "diverged" for run in runs)
+    return ScoreSummary.of([run.score for run in runs if run.result], diverged)
 
 
 def _with_nothing_learnt(row: Row, baseline: Row) -> Row:
@@ -365,27 +377,29 @@ def _with_nothing_learnt(row: Row, baseline: Row) -> Row:
     if row.against is None:
         return row
     empty = [
-        (one.loss, len(one.untaught), one.summary.n)
-        for one in (row, baseline)
-        if one.untaught
+        (either.loss, len(either.untaught), either.summary.n)
+        for either in (row, baseline)
+        if either.untaught
     ]
     if not empty:
         return row
-    counts = "; ".join(f"{loss} in {n} of {of} runs" for loss, n, of in empty)
+    counts = "; ".join(f"{loss} in {n} of {total} runs" for loss, n, total in empty)
     verdict = row.against.verdict
-    is_none = any(n == of for _, n, of in empty)
-    said = Verdict(
+    is_none = any(n == total for _, n, total in empty)
+    first = Verdict(
         "nothing learnt" if is_none else verdict.outcome,
         f"nothing learnt by {counts}; {verdict.sentence}",
     )
     return dataclasses.replace(
-        row, against=dataclasses.replace(row.against, verdict=said)
+        row, against=dataclasses.replace(row.against, verdict=first)
     )
 
 
-def learnt_nothing(one: Outcome) -> bool:
+def learnt_nothing(outcome: Outcome) -> bool:
     """Return whether a finished run scores 0, or has one answer for all texts."""
-    return bool(one.result) and (one.score == 0 or one_class(one.result["test"]))
+    return bool(outcome.result) and (
+        outcome.score == 0 or one_class(outcome.result["test"])
+    )
 
 
 def one_class(test: Mapping[str, Any]) -> bool:
@@ -410,4 +424,6 @@ def class_counts(test: Mapping[str, Any]) -> Counter[str]:
     """Count the examples of each class; Matthews' correlation is of texts alone."""
     if "matthews" not in test:
         return Counter()
-    return Counter({name: int(of["support"]) for name, of in test["per_type"].items()})
+    return Counter(
+        {name: int(entry["support"]) for name, entry in test["per_type"].items()}
+    )

@@ -95,8 +95,8 @@ class Tuned:
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
         varied = {
-            path: {"low": one.low, "high": one.high, "scale": one.scale}
-            for path, one in spaces.ranges_of(self.experiment).items()
+            path: {"low": declared.low, "high": declared.high, "scale": declared.scale}
+            for path, declared in spaces.ranges_of(self.experiment).items()
         }
         trials = [
             {
@@ -158,12 +158,12 @@ def tune(
             f"seeds from {SEED} on are those of trials and cannot be in a comparison; "
             "choose another --training.seed"
         )
-    done = {(one.loss, one.seed): one for one in known}
-    given: dict[_Study, Experiment] = {}
+    done = {(study.loss, study.seed): study for study in known}
+    untuned: dict[_Study, Experiment] = {}
     for job in jobs:
         if _study_of(job) not in done:
-            given.setdefault(_study_of(job), job.experiment)
-    for study, experiment in given.items():
+            untuned.setdefault(_study_of(job), job.experiment)
+    for study, experiment in untuned.items():
         runs = [_run(folder, study, number) for number in range(trials)]
         Run.create(str(runs[0].path), of_trial(experiment), overwrite=overwrite)
         if all(run.has_ended for run in runs):
@@ -175,8 +175,8 @@ def tune(
             )
         if not overwrite:
             _require_no_runs(job for job in jobs if _study_of(job) == study)
-    overall = progress.begin("all trials", len(given) * trials, status="")
-    for study, experiment in given.items():
+    overall = progress.begin("all trials", len(untuned) * trials, status="")
+    for study, experiment in untuned.items():
         made = []
         for trial in _trials_of(study, experiment, trials, folder, progress, overwrite):
             made.append(trial)
@@ -185,17 +185,19 @@ def tune(
         done[study] = Tuned(loss, experiment, tuple(made), seed)
     progress.end(overall)
     order = dict.fromkeys(map(_study_of, jobs))  # that of the trials varies by shard
-    found = [done[study] for study in {**order, **dict.fromkeys(done)}]
+    results = [done[study] for study in {**order, **dict.fromkeys(done)}]
     if not is_part:
-        text = json.dumps(to_json(found), indent=2) + "\n"
+        text = json.dumps(to_json(results), indent=2) + "\n"
         files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
-    return found
+    return results
 
 
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
     studies = dict.fromkeys(map(_study_of, jobs))
-    runs = [_run(folder, one, number) for one in studies for number in range(trials)]
+    runs = [
+        _run(folder, study, number) for study in studies for number in range(trials)
+    ]
     return sum(not run.has_ended for run in runs)
 
 
@@ -208,9 +210,12 @@ def read(folder: epath.Path) -> dict[str, Any]:
     return json.loads(files.read_checked(folder, FILE))
 
 
-def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
+def applied(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     """Return the runs of a comparison with the chosen settings."""
-    chosen = {(one.loss, one.seed): one.trials[one.chosen].values for one in found}
+    chosen = {
+        (result.loss, result.seed): result.trials[result.chosen].values
+        for result in tuned
+    }
     return [
         dataclasses.replace(
             job,
@@ -222,26 +227,29 @@ def applied(jobs: Sequence[Job], found: Sequence[Tuned]) -> list[Job]:
     ]
 
 
-def to_json(found: Sequence[Tuned]) -> dict[str, Any] | None:
+def to_json(tuned: Sequence[Tuned]) -> dict[str, Any] | None:
     """Return trials and chosen settings as plain dictionaries; None without tuning."""
-    if not found:
+    if not tuned:
         return None
     return {
-        "trials": len(found[0].trials),
+        "trials": len(tuned[0].trials),
         "seed": SEED,
         "split": "dev",
-        "primary_metric": found[0].experiment.task.primary_metric,
-        "losses": {one.name: one.to_json() for one in found},
+        "primary_metric": tuned[0].experiment.task.primary_metric,
+        "losses": {result.name: result.to_json() for result in tuned},
     }
 
 
-def remarks(found: Sequence[Tuned]) -> list[str]:
+def remarks(tuned: Sequence[Tuned]) -> list[str]:
     """Return a line per loss on its chosen settings, below one on the metric."""
-    if not found:
+    if not tuned:
         return []
-    each = "each loss" if found[0].seed is None else "each loss and seed"
-    primary_metric = f"chosen on dev, of {len(found[0].trials)} trials for {each}:"
-    return [primary_metric, *(f"  {one.name}: {_said(one)}" for one in found)]
+    each = "each loss" if tuned[0].seed is None else "each loss and seed"
+    primary_metric = f"chosen on dev, of {len(tuned[0].trials)} trials for {each}:"
+    return [
+        primary_metric,
+        *(f"  {result.name}: {_sentence(result)}" for result in tuned),
+    ]
 
 
 def _require_untuned(folder: str, *, overwrite: bool) -> None:
@@ -300,7 +308,7 @@ def of_trial(experiment: Experiment) -> Experiment:
 
 def _trials_of(
     study: _Study,
-    given: Experiment,
+    untuned: Experiment,
     trials: int,
     folder: str,
     progress: TrainingProgress,
@@ -308,14 +316,14 @@ def _trials_of(
 ) -> Iterator[Trial]:
     """Yield the trials of a loss one by one."""
     name, seed = _name(*study), study[1] or 0
-    ranges = spaces.ranges_of(given)
+    ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{name}: has only the learning rate to tune")
     drawn_from = {
-        path: (IntDistribution if one.whole else FloatDistribution)(
-            *one.drawn, log=one.scale != "linear"
+        path: (IntDistribution if declared.whole else FloatDistribution)(
+            *declared.drawn, log=declared.scale != "linear"
         )
-        for path, one in ranges.items()
+        for path, declared in ranges.items()
     }
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_SPREAD)
@@ -323,16 +331,16 @@ def _trials_of(
     for draw in spaces.spread(ranges, _FIRST_SPREAD - 1):
         search.enqueue_trial(draw)
     for number in range(trials):
-        asked, values = None, spaces.given_values(given)
+        asked, values = None, spaces.given_values(untuned)
         if number:
             asked = search.ask(drawn_from)
-            values = spaces.drawn_values(given, asked.params)
-        experiment = of_trial(spaces.with_values(given, values))
+            values = spaces.drawn_values(untuned, asked.params)
+        experiment = of_trial(spaces.with_values(untuned, values))
         place = str(_run(folder, study, number).path)
         run = Run.create(place, experiment, overwrite=overwrite)
-        said = f"{name} trial-{number}, {number + 1} of {trials}"
+        message = f"{name} trial-{number}, {number + 1} of {trials}"
         if run.continues and run.has_ended:
-            said += f", used again from {place}"
+            message += f", used again from {place}"
         else:
             options = {"overwrite": overwrite, "progress": progress}
             try:
@@ -348,26 +356,31 @@ def _trials_of(
         if asked is not None:
             search.tell(asked, trial.score)
         else:
-            params = {path: one.to_drawn(values[path]) for path, one in ranges.items()}
+            params = {
+                path: declared.to_drawn(values[path])
+                for path, declared in ranges.items()
+            }
             search.add_trial(
                 optuna.trial.create_trial(
                     value=trial.score, params=params, distributions=drawn_from
                 )
             )
-        progress.say(f"{said}: {_shown(values)}: {_dev(trial, given)}")
+        progress.say(f"{message}: {_shown(values)}: {_dev(trial, untuned)}")
         yield trial
 
 
-def _said(one: Tuned) -> str:
-    best, first = one.trials[one.chosen], one.trials[0]
-    shown, diverged = _shown(best.values), sum(t.dev is None for t in one.trials)
+def _sentence(tuned: Tuned) -> str:
+    best, first = tuned.trials[tuned.chosen], tuned.trials[0]
+    values, diverged = _shown(best.values), sum(t.dev is None for t in tuned.trials)
     if best.dev is None:
-        return f"{shown}, as given: all {diverged} trials diverged"
-    if one.chosen == 0:
-        said = f"{shown}, as given: {_dev(best, one.experiment)}"
+        return f"{values}, as given: all {diverged} trials diverged"
+    if tuned.chosen == 0:
+        message = f"{values}, as given: {_dev(best, tuned.experiment)}"
     else:
-        said = f"{shown}: {_dev(best, one.experiment)}, as given {_number(first)}"
-    return said + (f"; {diverged} of {len(one.trials)} diverged" if diverged else "")
+        message = f"{values}: {_dev(best, tuned.experiment)}, as given {_number(first)}"
+    return message + (
+        f"; {diverged} of {len(tuned.trials)} diverged" if diverged else ""
+    )
 
 
 def _shown(values: Mapping[str, float]) -> str:

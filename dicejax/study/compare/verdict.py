@@ -36,7 +36,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
         return f"Nothing to compare: only {baseline} has run."
     metric = heading(results_of(rows)[0]["primary_metric"])
     outcomes = {row.loss: row.against.verdict.outcome for row in losses}
-    if all(one == "nothing learnt" for one in outcomes.values()):
+    if all(outcome == "nothing learnt" for outcome in outcomes.values()):
         return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
     tested = [row for row in losses if row.against.crossed is not None]
     if not tested:
@@ -73,37 +73,41 @@ def _next(rows: Sequence[Row], row: Row) -> str:
     """Say how much five further seeds would show, and the time they take."""
     crossed, more = row.against.crossed, 5
     seeds = crossed.seeds + more
-    rivals = [one for one in rows[1:] if one.against and not one.is_control]
+    rivals = [rival for rival in rows[1:] if rival.against and not rival.is_control]
     level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
     if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
         return " More seeds will not decide it: the test set is too small."
-    shown = 100 * detectable(crossed, level, seeds=seeds)
+    points = 100 * detectable(crossed, level, seeds=seeds)
     return (
         f" Next: --seeds {seeds}{_minutes(rows, more, rivals)} would settle "
-        f"differences of {shown:.1f}."
+        f"differences of {points:.1f}."
     )
 
 
 def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
     """Return the time of further seeds of the baseline and rivals; empty if unknown."""
     seconds = [
-        one.result["seconds"]
+        outcome.result["seconds"]
         for row in rows
-        for one in row.outcomes
-        if one.result and "control" not in one.result and one.result.get("seconds")
+        for outcome in row.outcomes
+        if outcome.result
+        and "control" not in outcome.result
+        and outcome.result.get("seconds")
     ]
     if not seconds:
         return ""
-    runs = seeds * (1 + len([one for one in rivals if one.outcomes]))
+    runs = seeds * (1 + len([outcome for outcome in rivals if outcome.outcomes]))
     minutes = statistics.fmean(seconds) * runs / 60
     return f" (about {math.ceil(minutes):,} more minutes of training)"
 
 
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
-    said = []
+    messages = []
     untaught = _named(rows, learnt_nothing)
-    alike = _named(rows, lambda one: bool(one.result) and one_class(one.result["test"]))
+    alike = _named(
+        rows, lambda outcome: bool(outcome.result) and one_class(outcome.result["test"])
+    )
     if untaught:
         answer = ""
         if alike:
@@ -111,7 +115,7 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
                 f" {len(alike)} of them predict the same class for every test example, "
                 "so that their scores measure the frequency of that class."
             )
-        said.append(
+        messages.append(
             f"{len(untaught)} of {_runs(rows)} runs learnt nothing: "
             f"{', '.join(untaught)}.{answer} To do: {REMEDY}."
         )
@@ -127,20 +131,20 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
             "means",
         ),
     ):
-        found = _named(rows, lambda one, status=status: one.status == status)
-        if found:
-            said.append(
-                f"{len(found)} of {_runs(rows)} runs {consequence}: {', '.join(found)}."
+        names = _named(rows, lambda outcome, status=status: outcome.status == status)
+        if names:
+            messages.append(
+                f"{len(names)} of {_runs(rows)} runs {consequence}: {', '.join(names)}."
             )
-    cut = (text for one in results_of(rows) for text in one.get("cut", ()))
-    said += dict.fromkeys(cut)
-    return said
+    cut = (text for outcome in results_of(rows) for text in outcome.get("cut", ()))
+    messages += dict.fromkeys(cut)
+    return messages
 
 
 def _runs(rows: Sequence[Row]) -> int:
     return sum(len(row.outcomes) for row in rows)
 
 
-def _named(rows: Sequence[Row], wanted: Callable[[Outcome], bool]) -> list[str]:
-    found = ((row.loss, one) for row in rows for one in row.outcomes)
-    return [f"{loss} seed {one.seed}" for loss, one in found if wanted(one)]
+def _named(rows: Sequence[Row], applies: Callable[[Outcome], bool]) -> list[str]:
+    runs = ((row.loss, run) for row in rows for run in row.outcomes)
+    return [f"{loss} seed {run.seed}" for loss, run in runs if applies(run)]
