@@ -71,7 +71,7 @@ class Init:
         from dicejax.init import formats, sample, starter
         from dicejax.init.columns import Columns
         from dicejax.study.profile import profile
-        from dicejax.tasks.described import described
+        from dicejax.tasks.described import text_and_gold
 
         file = Path(self.folder) / FILE
         if os.path.lexists(file) and not self.overwrite:
@@ -99,7 +99,7 @@ class Init:
         show(f"{data}: {formats.describe(source)}")
         corpus = source.load()
         train = corpus.train
-        for text, gold in map(described, train[:SHOWN]):
+        for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
         note = noting(console)
         for remark in formats.remarks([*train, *corpus.dev, *corpus.test]):

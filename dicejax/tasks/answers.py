@@ -15,6 +15,8 @@ from dicejax.metrics import quoref, squad
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 
+Questions = Sequence[ReadingExample]
+
 
 class Candidate(NamedTuple):
     """A part of the context that may be the answer.
@@ -60,7 +62,7 @@ class Answer:
     best: str = ""
 
 
-def ranked(
+def rank_answers(
     spans: Iterable[tuple[float, int, int]], context: str
 ) -> tuple[Candidate, ...]:
     """Return candidates, the best first, without repeated characters.
@@ -113,13 +115,13 @@ def gold_texts(example: ReadingExample) -> list[str]:
     return [*located, *example.unlocated]
 
 
-def by_characters(examples: Sequence[ReadingExample]) -> bool:
+def by_characters(examples: Questions) -> bool:
     """Return whether most answers are in scripts without spaces between words."""
     texts = [text for example in examples for text in gold_texts(example)]
     return 2 * sum(map(squad.is_unspaced, texts)) > len(texts)
 
 
-def unit_of_f1(split: str, examples: Sequence[ReadingExample]) -> list[str]:
+def unit_of_f1(split: str, examples: Questions) -> list[str]:
     """Return a line that says so where F1 counts characters."""
     if not by_characters(examples):
         return []
@@ -128,7 +130,7 @@ def unit_of_f1(split: str, examples: Sequence[ReadingExample]) -> list[str]:
 
 
 def answer_scores(
-    examples: Sequence[ReadingExample],
+    examples: Questions,
     answers: Sequence[Answer],
     *,
     several: bool,
@@ -155,9 +157,7 @@ def answer_scores(
 
 
 def refusal_scores(
-    examples: Sequence[ReadingExample],
-    answers: Sequence[Answer],
-    characters: bool | None = None,
+    examples: Questions, answers: Sequence[Answer], characters: bool | None = None
 ) -> Scores:
     """Score as SQuAD v2.0 does; see `QuestionAnswering.score` and `answer_scores`."""
     if characters is None:
@@ -188,11 +188,7 @@ def refusal_scores(
 
 
 def f1_of_each(
-    examples: Sequence[ReadingExample],
-    answers: Sequence[Answer],
-    *,
-    several: bool,
-    unanswerable: bool,
+    examples: Questions, answers: Sequence[Answer], *, several: bool, unanswerable: bool
 ) -> np.ndarray:
     """Return each question's F1 and a weight of 1, `[N, 1, 2]`.
 
@@ -213,9 +209,7 @@ def f1_of_each(
     return np.array(pairs).reshape(-1, 1, 2)
 
 
-def best_refusal(
-    examples: Sequence[ReadingExample], answers: Sequence[Answer]
-) -> TunedThreshold:
+def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThreshold:
     """Score every refusal threshold, by sorted no-answer scores.
 
     Args:
@@ -259,7 +253,7 @@ def best_refusal(
 
 
 def best_of_several(
-    examples: Sequence[ReadingExample],
+    examples: Questions,
     found: Sequence[Found],
     decide: Callable[[Found, float], Answer],
 ) -> TunedThreshold:

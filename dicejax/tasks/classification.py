@@ -15,8 +15,10 @@ from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.task import IGNORED, Predicted, Target
+from dicejax.tasks.task import IGNORED, Labels, Predicted, Target
 from dicejax.tasks.texts import HEAD, TextTask, shown_texts
+
+Texts = Sequence[LabelledText]
 
 
 class Decision(NamedTuple):
@@ -59,7 +61,7 @@ class Classification(TextTask):
         """Whether the decision threshold is to be tuned on the dev split."""
         return self.tune_threshold
 
-    def label_names(self, examples: Sequence[LabelledText]) -> tuple[str, ...]:
+    def label_names(self, examples: Texts) -> tuple[str, ...]:
         """Return the classes that occur, the positive one last.
 
         Raises:
@@ -85,23 +87,22 @@ class Classification(TextTask):
         """Return the class."""
         return None if example.label is None else (example.label,)
 
-    def encoded(
+    def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int | np.ndarray:
         """Return the number of the class; `IGNORED` if it is unknown."""
         return IGNORED if gold is None else index.get(gold[0], IGNORED)
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, SequenceHead], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, SequenceHead], ...]:
         """Return a head with logits of all classes for each sequence."""
         return ((HEAD, SequenceHead(classes=len(labels))),)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per sequence."""
         return {HEAD: Target("classes", tuple(labels), has_negative=len(labels) == 2)}
 
-    def predicted(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Take the probability of each class, `[B, S, C]`."""
-        del batch
         return Predicted(sequences={HEAD: jax.nn.softmax(outputs[HEAD], axis=-1)})
 
     def decide(
@@ -116,10 +117,7 @@ class Classification(TextTask):
         return Decision(label, found)
 
     def tune(
-        self,
-        examples: Sequence[LabelledText],
-        found: Sequence[dict[str, float]],
-        labels: Sequence[str],
+        self, examples: Texts, found: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThreshold:
         """Choose the threshold with the best F1 of the positive class."""
         positive = labels[-1]
@@ -130,10 +128,7 @@ class Classification(TextTask):
         )
 
     def score(
-        self,
-        examples: Sequence[LabelledText],
-        predictions: Sequence[Decision],
-        labels: Sequence[str],
+        self, examples: Texts, predictions: Sequence[Decision], labels: Labels
     ) -> Scores:
         """Compute F1, accuracy, Matthews' correlation and average precision.
 
@@ -172,10 +167,7 @@ class Classification(TextTask):
         )
 
     def example_statistics(
-        self,
-        examples: Sequence[LabelledText],
-        predictions: Sequence[Decision],
-        labels: Sequence[str],
+        self, examples: Texts, predictions: Sequence[Decision], labels: Labels
     ) -> np.ndarray:
         """Return per-class numerators and denominators of F1, or of accuracy."""
         gold = np.array([example.label for example in examples])

@@ -17,18 +17,18 @@ from dicejax.data.examples import (
 )
 from dicejax.errors import InputError, shortened
 from dicejax.tasks.answers import gold_texts
-from dicejax.tasks.task import Task
+from dicejax.tasks.task import Examples, Labels, Task
 
 LONGEST = 240
 
 
-def described(example: Any) -> tuple[str, str]:
+def text_and_gold(example: Any) -> tuple[str, str]:
     """Return an example's text and its gold answer.
 
     >>> from dicejax.data.tags import Span
-    >>> described(Sentence(("Ada", "met", "Bo"), (Span("PER", 0, 1),), 1))
+    >>> text_and_gold(Sentence(("Ada", "met", "Bo"), (Span("PER", 0, 1),), 1))
     ('Ada met Bo', 'PER: Ada')
-    >>> described(Sentence(("No", "one"), (), 1))
+    >>> text_and_gold(Sentence(("No", "one"), (), 1))
     ('No one', '-')
     """
     if isinstance(example, Sentence):
@@ -52,10 +52,7 @@ def described(example: Any) -> tuple[str, str]:
 
 
 def beside_gold(
-    task: Task,
-    examples: Sequence[Any],
-    predictions: Sequence[Any],
-    labels: Sequence[str],
+    task: Task, examples: Examples, predictions: Sequence[Any], labels: Labels
 ) -> list[dict[str, Any]]:
     """Return the gold and the prediction of each example, the hardest first.
 
@@ -69,7 +66,7 @@ def beside_gold(
       labels: of the network.
 
     Returns:
-      Objects with `line` or `id`, `errors`, the input, `gold` and `predicted`.
+      Objects with `line` or `id`, `errors`, the input, `gold` and `reduce_logits`.
     """
     errors = _errors(task, examples, predictions, labels)
     rows, ranks = [], []

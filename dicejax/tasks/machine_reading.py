@@ -22,8 +22,17 @@ from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
 from dicejax.tasks.span_decoding import Candidate, Pairs
-from dicejax.tasks.spans import SpanTask, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
+from dicejax.tasks.spans import Sentences, SpanTask, gold_warnings
+from dicejax.tasks.task import (
+    IGNORED,
+    Item,
+    Items,
+    Labels,
+    Outputs,
+    Predicted,
+    Scored,
+    Target,
+)
 from dicejax.tasks.windows import SeenWords
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
@@ -142,14 +151,14 @@ class MachineReading(windows.WindowTask, SpanTask):
             )
         return types
 
-    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+    def texts(self, examples: Sentences) -> Iterable[str]:
         """Yield all words, of the queries too."""
         for _, text in self.queries:
             yield from text.split()
         for sentence in examples:
             yield from sentence.words
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
         """Return a head for starts and ends, and one for pairs of them."""
         found: list[tuple[str, Head]] = [
             ("spans", StartEndHead(classes=1, form="sigmoid"))
@@ -160,7 +169,7 @@ class MachineReading(windows.WindowTask, SpanTask):
             found.append(("answerable", AnswerabilityHead()))
         return tuple(found)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return binary targets: start, end, pairs of both, and `answerable`."""
         names = {"start": "start", "end": "end"}
         if self.match:
@@ -183,11 +192,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         )
 
     def encode(
-        self,
-        examples: Sequence[Sentence],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode each sentence once for each query, in the order of the queries.
 
@@ -225,9 +230,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         """Whether labels of pairs depend on the network's starts and ends."""
         return self.match and self.candidates not in ("gold", "all")
 
-    def class_counts(
-        self, items: Sequence[Item], labels: Sequence[str]
-    ) -> dict[str, np.ndarray]:
+    def class_counts(self, items: Items, labels: Labels) -> dict[str, np.ndarray]:
         """Count the 0s and 1s of each output, int `[1, 2]`.
 
         Where labelled pairs depend on the network's own starts and ends, the pairs of a
@@ -245,7 +248,7 @@ class MachineReading(windows.WindowTask, SpanTask):
                 found["match"] += counts
         return {name: counts[None] for name, counts in found.items()}
 
-    def predicted(
+    def reduce_logits(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
         """Return the logits; those of pairs in float16, which halves the transfer.
@@ -266,9 +269,9 @@ class MachineReading(windows.WindowTask, SpanTask):
     def decode(
         self,
         example: Sentence,
-        items: Sequence[Item],
+        items: Items,
         outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        labels: Labels,
     ) -> list[Candidate]:
         """Find the spans of all types, with scores.
 
@@ -310,10 +313,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         return Scored([span for span, _ in kept], [score for _, score in kept])
 
     def tune(
-        self,
-        examples: Sequence[Sentence],
-        found: Sequence[Sequence[Candidate]],
-        labels: Sequence[str],
+        self, examples: Sentences, found: Sequence[Sequence[Candidate]], labels: Labels
     ) -> TunedThreshold:
         """Choose the threshold with the best micro F1, exact also without overlaps."""
         gold = [set(example.spans) for example in examples]
@@ -328,11 +328,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         return tune_spans(*zip(*judged, strict=True), total, default=default)
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[Sentence],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[str]:
         """Warn of types without a query, and of spans that cannot be predicted."""
         types = [kind for kind, _ in self.queries]
@@ -347,7 +343,7 @@ class MachineReading(windows.WindowTask, SpanTask):
                 lost += not any((places[list(span)] >= 0).all() for places in seen)
             starts = Counter(start for start, _ in spans)
             untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
-            unpaired += len(spans) - len(span_decoding.paired(spans))
+            unpaired += len(spans) - len(span_decoding.recoverable_spans(spans))
         which = None if self.nested else "of which flat decoding keeps one; see nested"
         said = gold_warnings(split, examples, types, lost, items, overlapping=which)
         if untold and self.match:
@@ -373,7 +369,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         """Return the arrays of an item, of the spans of its query's type."""
         places = seen.first_pieces
         gold: dict[str, Any] = span_decoding.labels(
-            spans, places, len(pieces), self._told, seen.trained(spans)
+            spans, places, len(pieces), self._told, seen.trained_words(spans)
         )
         if self.answerable:
             both = places[np.array(spans, int).reshape(-1, 2)] >= 0
@@ -385,7 +381,7 @@ class MachineReading(windows.WindowTask, SpanTask):
         return inputs | gold
 
     def _encoded(
-        self, examples: Sequence[Sentence], tokenizer: Tokenizer
+        self, examples: Sentences, tokenizer: Tokenizer
     ) -> Iterator[tuple[int, int, EncodedText]]:
         """Yield sentence number, query number and pieces of both."""
         texts = [text.split() for _, text in self.queries]

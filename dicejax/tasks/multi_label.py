@@ -15,8 +15,10 @@ from dicejax.metrics import multi_label, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThresholds
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.task import IGNORED, Predicted, Target
+from dicejax.tasks.task import IGNORED, Labels, Predicted, Target
 from dicejax.tasks.texts import HEAD, TextTask, shown_texts
+
+Texts = Sequence[MultiLabelText]
 
 
 class LabelDecisions(NamedTuple):
@@ -58,7 +60,7 @@ class MultiLabelClassification(TextTask):
         """Whether the decision thresholds are to be tuned on the dev split."""
         return self.tune_thresholds
 
-    def label_names(self, examples: Sequence[MultiLabelText]) -> tuple[str, ...]:
+    def label_names(self, examples: Texts) -> tuple[str, ...]:
         """Return the labels that occur, sorted.
 
         Raises:
@@ -74,7 +76,7 @@ class MultiLabelClassification(TextTask):
         """Return the labels."""
         return example.labels
 
-    def encoded(
+    def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> np.ndarray:
         """Return 1 for each label that holds, int `[C]`; `IGNORED` if unknown."""
@@ -84,17 +86,16 @@ class MultiLabelClassification(TextTask):
         target[[index[label] for label in gold if label in index]] = 1
         return target
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, SequenceHead], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, SequenceHead], ...]:
         """Return a head with logits of all labels for each sequence."""
         return ((HEAD, SequenceHead(classes=len(labels), multi_label=True)),)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return any number of labels per sequence."""
         return {HEAD: Target("multi_label", tuple(labels))}
 
-    def predicted(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Take the probability of each label, `[B, S, C]`."""
-        del batch
         return Predicted(sequences={HEAD: jax.nn.sigmoid(outputs[HEAD])})
 
     def decide(
@@ -110,10 +111,7 @@ class MultiLabelClassification(TextTask):
         return LabelDecisions(labels, found)
 
     def tune(
-        self,
-        examples: Sequence[MultiLabelText],
-        found: Sequence[dict[str, float]],
-        labels: Sequence[str],
+        self, examples: Texts, found: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThresholds:
         """Choose the threshold of each label with its best F1."""
         return thresholds.tune_per_label(
@@ -124,10 +122,7 @@ class MultiLabelClassification(TextTask):
         )
 
     def score(
-        self,
-        examples: Sequence[MultiLabelText],
-        predictions: Sequence[LabelDecisions],
-        labels: Sequence[str],
+        self, examples: Texts, predictions: Sequence[LabelDecisions], labels: Labels
     ) -> Scores:
         """Compute micro and macro F1, rankings, and the share without a mistake.
 
@@ -161,10 +156,7 @@ class MultiLabelClassification(TextTask):
         )
 
     def example_statistics(
-        self,
-        examples: Sequence[MultiLabelText],
-        predictions: Sequence[LabelDecisions],
-        labels: Sequence[str],
+        self, examples: Texts, predictions: Sequence[LabelDecisions], labels: Labels
     ) -> np.ndarray:
         """Return numerators and denominators of F1, per label if macro; or LRAP."""
         names = _all_labels(examples, labels)
@@ -190,18 +182,14 @@ class MultiLabelClassification(TextTask):
         return record, [*texts, f"  {told or '-'}"]
 
 
-def _all_labels(
-    examples: Sequence[MultiLabelText], labels: Sequence[str]
-) -> tuple[str, ...]:
+def _all_labels(examples: Texts, labels: Labels) -> tuple[str, ...]:
     """Return the labels of train, then others that the examples have."""
     found = {label for example in examples for label in example.labels or ()}
     return (*labels, *sorted(found - set(labels)))
 
 
 def _gold_and_given(
-    examples: Sequence[MultiLabelText],
-    predictions: Sequence[LabelDecisions],
-    names: Sequence[str],
+    examples: Texts, predictions: Sequence[LabelDecisions], names: Sequence[str]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return gold and predicted labels, bool `[N, C]`."""
     return (

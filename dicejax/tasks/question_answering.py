@@ -27,18 +27,35 @@ from dicejax.models.heads import (
 from dicejax.tasks.answers import (
     Answer,
     Found,
+    Questions,
     answer_scores,
     apart,
     best_of_several,
     best_refusal,
     f1_of_each,
     log_odds,
-    ranked,
+    rank_answers,
     refusal_scores,
     unit_of_f1,
 )
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Target, Task
-from dicejax.tasks.windows import Window, best_spans, cut, hindered, reached, too_long
+from dicejax.tasks.task import (
+    IGNORED,
+    Item,
+    Items,
+    Labels,
+    Outputs,
+    Predicted,
+    Target,
+    Task,
+)
+from dicejax.tasks.windows import (
+    Window,
+    best_spans,
+    covered_characters,
+    cut,
+    too_long,
+    unanswerable_warnings,
+)
 
 HEAD = "answer"
 START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
@@ -164,7 +181,7 @@ class QuestionAnswering(Task):
     def _is_binary(self) -> bool:
         return self.form == "sigmoid"
 
-    def adapt(self, examples: Sequence[ReadingExample]) -> Sequence[ReadingExample]:
+    def adapt(self, examples: Questions) -> Sequence[ReadingExample]:
         """Check that settings and data agree on the kind of answers.
 
         Raises:
@@ -183,32 +200,29 @@ class QuestionAnswering(Task):
                 raise InputError(f"question {shown(example.id)} {what} or leave it out")
         return examples
 
-    def label_names(self, examples: Sequence[ReadingExample]) -> tuple[str, ...]:
+    def label_names(self, examples: Questions) -> tuple[str, ...]:
         """Return nothing: positions have no names."""
-        del examples
         return ()
 
-    def texts(self, examples: Sequence[ReadingExample]) -> Iterable[str]:
+    def texts(self, examples: Questions) -> Iterable[str]:
         """Yield the words of all questions, and of each context once."""
         for example in examples:
             yield from example.question.split()
         for context in dict.fromkeys(example.context for example in examples):
             yield from context.split()
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
         """Return the one head.
 
         XLNet's is not given the gold start, which would reveal `impossible`.
         """
-        del labels
         xlnet = self.head == "xlnet"
         form = "sigmoid" if self._is_binary else "positions"
         head = AnswerHead(teacher="predicted") if xlnet else StartEndHead(form=form)
         return ((HEAD, head),)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return positions or binary targets; `impossible` is binary."""
-        del labels
         if self._is_binary:
             return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
         found = {name: Target("positions") for name in (START, END)}
@@ -229,14 +243,9 @@ class QuestionAnswering(Task):
         )
 
     def encode(
-        self,
-        examples: Sequence[ReadingExample],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Questions, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode each window as one item; its detail is the `Window`."""
-        del labels
         items = []
         for begin in range(0, len(examples), _CHUNK):
             chunk = examples[begin : begin + _CHUNK]
@@ -262,13 +271,13 @@ class QuestionAnswering(Task):
         if self._is_binary:
             # What can be no answer is left out of the loss, and all if gold is unknown.
             seen = window.candidates & (gold is not None)
-            spans = np.array([span for span in self._trained(gold) if span], int)
+            spans = np.array([span for span in self._trained_spans(gold) if span], int)
             for name, places in zip((START, END), spans.reshape(-1, 2).T, strict=True):
                 arrays[name] = np.where(seen, 0, IGNORED).astype(np.int32)
                 arrays[name][places] = 1
             return arrays
         arrays["summary_positions"] = window.encoded.summary
-        (span,) = self._trained(gold) or (None,)
+        (span,) = self._trained_spans(gold) or (None,)
         none = (IGNORED if self.head == "xlnet" else window.encoded.summary,) * 2
         arrays[START], arrays[END] = (
             (IGNORED, IGNORED) if gold is None else span or none
@@ -277,7 +286,7 @@ class QuestionAnswering(Task):
             arrays[NONE] = IGNORED if gold is None else int(span is None)
         return arrays
 
-    def _trained(self, spans: Sequence[Any] | None) -> Sequence[Any]:
+    def _trained_spans(self, spans: Sequence[Any] | None) -> Sequence[Any]:
         """Return the spans of an answer that are trained."""
         return (spans or ())[: None if self._takes_several else 1]
 
@@ -290,7 +299,7 @@ class QuestionAnswering(Task):
                 labels[name] = batch[name][..., None]
         return logits, labels
 
-    def predicted(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""
         if self._is_binary:
             tokens = {n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)}
@@ -304,12 +313,11 @@ class QuestionAnswering(Task):
     def decode(
         self,
         example: ReadingExample,
-        items: Sequence[Item],
+        items: Items,
         outputs: Sequence[Outputs],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> Found:
         """Find the best spans of all windows; each is a part of the context."""
-        del labels
         count = self.n_best * (_PAIRS if self._takes_several else 1)
         found, refusals = [], []
         for item, output in zip(items, outputs, strict=True):
@@ -326,7 +334,7 @@ class QuestionAnswering(Task):
                 )
             ends = (places.tolist() for places in window.characters(first, last))
             found += zip(scores.tolist(), *ends, strict=True)
-        candidates = ranked(found, example.context)[:count]
+        candidates = rank_answers(found, example.context)[:count]
         best = candidates[0].score if candidates else 2 * IMPOSSIBLE
         if self._is_binary:
             return Found(candidates, -log_odds(best))
@@ -346,10 +354,7 @@ class QuestionAnswering(Task):
         return Answer(tuple(c.text for c in chosen), found.no_answer, best)
 
     def tune(
-        self,
-        examples: Sequence[ReadingExample],
-        found: Sequence[Found],
-        labels: Sequence[str] = (),
+        self, examples: Questions, found: Sequence[Found], labels: Labels = ()
     ) -> TunedThreshold:
         """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
@@ -364,10 +369,7 @@ class QuestionAnswering(Task):
         return super().tune(examples, found, labels)
 
     def score(
-        self,
-        examples: Sequence[ReadingExample],
-        predictions: Sequence[Answer],
-        labels: Sequence[str] = (),
+        self, examples: Questions, predictions: Sequence[Answer], labels: Labels = ()
     ) -> Scores:
         """Score with the official measure of the data set.
 
@@ -375,47 +377,40 @@ class QuestionAnswering(Task):
         over those with an answer, `unanswerable`, the share of the others that was
         refused, and `f1_at_own_best_threshold`, tuned on these very questions.
         """
-        del labels
         if self.unanswerable:
             return refusal_scores(examples, predictions)
         return answer_scores(examples, predictions, several=self.several_spans)
 
     def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
-        del labels
         forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
         return f1_of_each(examples, predictions, **forms)
 
-    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+    def cut_inputs(self, split: str, items: Items) -> list[str]:
         """Warn of questions that are cut off."""
         return too_long(split, items)
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[ReadingExample],
-        items: Sequence[Item],
-        labels: Sequence[str] = (),
+        self, split: str, examples: Questions, items: Items, labels: Labels = ()
     ) -> list[str]:
         """Warn of answers that cannot be predicted, and why.
 
         Only the first annotator's answer counts. One that begins or ends inside a piece
         counts unless its pieces are an exact match after normalisation.
         """
-        del labels
         windows: list[list[Window]] = [[] for _ in examples]
         for item in items:
             windows[item.example].append(item.detail)
         pairs = zip(examples, windows, strict=True)
         why = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        said = hindered(split, why) + self.cut_inputs(split, items)
+        said = unanswerable_warnings(split, why) + self.cut_inputs(split, items)
         return said + ([] if self.several_spans else unit_of_f1(split, examples))
 
     def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
         """Return why an answer cannot be predicted; None if it can."""
         answer = example.answers[0]
-        numbers = range(len(self._trained(answer)))
-        what, spans = reached(windows, numbers, longest=self.max_answer)
+        numbers = range(len(self._trained_spans(answer)))
+        what, spans = covered_characters(windows, numbers, longest=self.max_answer)
         if what or len(spans) < len(answer):
             return what or "several"
         texts = tuple(example.context[start:end] for start, end in spans)

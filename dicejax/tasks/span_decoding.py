@@ -218,10 +218,10 @@ def scored_pairs(
     return words[first], words[last], scores
 
 
-def paired(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
+def recoverable_spans(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     """Return the spans that `nearest_ends` recovers from all starts and ends.
 
-    >>> sorted(paired([(0, 3), (1, 2), (5, 5)]))
+    >>> sorted(recoverable_spans([(0, 3), (1, 2), (5, 5)]))
     [(1, 2), (5, 5)]
     """
     ends = [np.unique(places) for places in zip(*spans, strict=True)]

@@ -13,7 +13,9 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.errors import Cut, shown
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
-from dicejax.tasks.task import Item, Scored, Task
+from dicejax.tasks.task import Items, Labels, Scored, Task
+
+Sentences = Sequence[Sentence]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -22,30 +24,28 @@ class SpanTask(Task):
 
     takes: ClassVar[tuple[type, ...]] = (Sentence,)
 
-    def texts(self, examples: Sequence[Sentence]) -> Iterable[str]:
+    def texts(self, examples: Sentences) -> Iterable[str]:
         """Yield all words."""
         return (word for sentence in examples for word in sentence.words)
 
     def score(
         self,
-        examples: Sequence[Sentence],
+        examples: Sentences,
         predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> Scores:
         """Compute precision, recall and F1 of word spans, over all gold spans."""
-        del labels
         gold = [sentence.spans for sentence in examples]
         counts = span_metrics.count(gold, predictions)
         return Scores.of_spans(span_metrics.scores(counts))
 
     def example_statistics(
         self,
-        examples: Sequence[Sentence],
+        examples: Sentences,
         predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> np.ndarray:
         """Return twice the correct spans, and predicted plus gold."""
-        del labels
         pairs = zip(examples, predictions, strict=True)
         return f1_shares(
             [span_metrics.count([one.spans], [spans]).total for one, spans in pairs]
@@ -92,10 +92,10 @@ def flat_spans(spans: Sequence[Span]) -> list[Span]:
 
 def gold_warnings(
     split: str,
-    sentences: Sequence[Sentence],
+    sentences: Sentences,
     known: Iterable[str],
     lost: int,
-    items: Sequence[Item],
+    items: Items,
     *,
     overlapping: str | None,
 ) -> list[str]:

@@ -19,8 +19,17 @@ from dicejax.data.pack import BatchLayout
 from dicejax.data.tags import Scheme
 from dicejax.models.heads import TokenHead
 from dicejax.tasks import windows
-from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
+from dicejax.tasks.spans import Sentences, SpanTask, flat_spans, gold_warnings
+from dicejax.tasks.task import (
+    IGNORED,
+    Item,
+    Items,
+    Labels,
+    Outputs,
+    Predicted,
+    Scored,
+    Target,
+)
 
 HEAD = "tags"
 _CHANCE = "probability"
@@ -42,11 +51,11 @@ class TokenTask(windows.WindowTask):
 
     reads_context: ClassVar[bool] = True
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TokenHead], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, TokenHead], ...]:
         """Return a head with logits of all classes for each token."""
         return ((HEAD, TokenHead(classes=len(labels))),)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per token."""
         return {HEAD: Target("classes", tuple(labels))}
 
@@ -57,9 +66,8 @@ class TokenTask(windows.WindowTask):
             tokens={"input_ids": pad, "token_type_ids": 0, HEAD: IGNORED}
         )
 
-    def predicted(self, outputs, batch) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Return the most probable class of each token, and its probability."""
-        del batch
         logits = outputs[HEAD]
         chance = jnp.max(jax.nn.softmax(logits.astype(jnp.float32), axis=-1), axis=-1)
         return Predicted(tokens={HEAD: best_class(logits), _CHANCE: chance})
@@ -125,11 +133,7 @@ def best_class(logits: Array) -> Array:
 
 
 def word_labels(
-    items: Sequence[Item],
-    outputs: Sequence[Outputs],
-    labels: Sequence[str],
-    *,
-    otherwise: str,
+    items: Items, outputs: Sequence[Outputs], labels: Labels, *, otherwise: str
 ) -> Scored:
     """Return word labels, each of the window that decides it.
 
@@ -168,16 +172,12 @@ class Tagging(TokenTask, SpanTask):
         types = {span.type for sentence in examples for span in sentence.spans}
         return tuple(tags.label_set(self.scheme, sorted(types)))
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one tag per token, "O" outside spans."""
         return {HEAD: Target("classes", tuple(labels), has_negative=True)}
 
     def encode(
-        self,
-        examples: Sequence[Sentence],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode sentences; see `encode_words`.
 
@@ -203,15 +203,14 @@ class Tagging(TokenTask, SpanTask):
     def decode(
         self,
         example: Sentence,
-        items: Sequence[Item],
+        items: Items,
         outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        labels: Labels,
     ) -> Scored:
         """Turn the tags of one sentence into spans; a word without a piece is O.
 
         The probability of a span is the product of those of its words' tags.
         """
-        del example
         words = word_labels(items, outputs, labels, otherwise="O")
         chances = words.probabilities
         spans = tags.spans(words, self.scheme)
@@ -222,11 +221,7 @@ class Tagging(TokenTask, SpanTask):
         return Scored(spans, of_spans, chances)
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[Sentence],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[str]:
         """Warn of types that train lacks, and of spans that tags cannot express."""
         types = {tag.partition("-")[2] for tag in labels}

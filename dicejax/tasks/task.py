@@ -21,6 +21,9 @@ from dicejax.models.heads import Head
 IGNORED = -100
 """The label of elements left out of the loss."""
 
+Examples = Sequence[Any]
+Labels = Sequence[str]
+
 Outputs = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
 
@@ -41,6 +44,9 @@ class Item:
 
     def __len__(self) -> int:
         return len(self.arrays["input_ids"])
+
+
+Items = Sequence[Item]
 
 
 class Target(NamedTuple):
@@ -118,8 +124,8 @@ class Predicted:
 class Task(abc.ABC):
     """Base class of tasks.
 
-    A prediction is made in three steps: on the device `predicted` reduces logits; on
-    the host `decode` finds candidates, with their scores; and `decide` chooses among
+    A prediction is made in three steps: on the device `reduce_logits`; on the host
+    `decode` finds candidates, with their scores; and `decide` chooses among
     them by a threshold, if the task has one.
     """
 
@@ -129,7 +135,7 @@ class Task(abc.ABC):
     default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
     reads_context: ClassVar[bool] = False  # the words around a sentence
 
-    def adapt(self, examples: Sequence[Any]) -> Sequence[Any]:
+    def adapt(self, examples: Examples) -> Sequence[Any]:
         """Return examples in the form that the other methods take.
 
         Raises:
@@ -156,7 +162,6 @@ class Task(abc.ABC):
         The same task where it cannot have both; depends on nothing but `wanted` and
         what was asked for, so that a task goes from loss to loss.
         """
-        del wanted
         return self
 
     @property
@@ -170,19 +175,19 @@ class Task(abc.ABC):
         return {}
 
     @abc.abstractmethod
-    def label_names(self, examples: Sequence[Any]) -> tuple[str, ...]:
+    def label_names(self, examples: Examples) -> tuple[str, ...]:
         """Return the labels of the network."""
 
     @abc.abstractmethod
-    def texts(self, examples: Sequence[Any]) -> Iterable[str]:
+    def texts(self, examples: Examples) -> Iterable[str]:
         """Yield words or texts, to learn a vocabulary from."""
 
     @abc.abstractmethod
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, Head], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
         """Return the heads of the network by name."""
 
     @abc.abstractmethod
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return the training target of each output, by name."""
 
     @abc.abstractmethod
@@ -191,11 +196,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def encode(
-        self,
-        examples: Sequence[Any],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode examples for the network, in their order.
 
@@ -229,9 +230,7 @@ class Task(abc.ABC):
         """
         return item.arrays
 
-    def class_counts(
-        self, items: Sequence[Item], labels: Sequence[str]
-    ) -> dict[str, np.ndarray]:
+    def class_counts(self, items: Items, labels: Labels) -> dict[str, np.ndarray]:
         """Count the labels of items, by output; `IGNORED` ones are left out.
 
         Returns:
@@ -252,25 +251,21 @@ class Task(abc.ABC):
         return counts
 
     @abc.abstractmethod
-    def predicted(
+    def reduce_logits(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
         """Reduce logits to the input of decoding, on the device."""
 
     @abc.abstractmethod
     def decode(
-        self,
-        example: Any,
-        items: Sequence[Item],
-        outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        self, example: Any, items: Items, outputs: Sequence[Outputs], labels: Labels
     ) -> Any:
         """Return the candidates in one example, with scores where `decide` needs them.
 
         Args:
           example: as it was encoded.
           items: items of this example.
-          outputs: results of `predicted` for each item.
+          outputs: results of `reduce_logits` for each item.
           labels: labels of `label_names`.
         """
 
@@ -282,34 +277,29 @@ class Task(abc.ABC):
           threshold: decision threshold, as `tune` finds it; None takes the task's
             default.
         """
-        del threshold
         return found
 
     def tune(
-        self, examples: Sequence[Any], found: Sequence[Any], labels: Sequence[str]
+        self, examples: Examples, found: Sequence[Any], labels: Labels
     ) -> TunedThreshold | TunedThresholds:
         """Choose the threshold with the best score on examples, or one per label.
 
         Raises:
           ValueError: the task has no threshold.
         """
-        del examples, found, labels
         raise ValueError(f"{type(self).__name__} decides nothing by a threshold")
 
     @abc.abstractmethod
     def score(
-        self,
-        examples: Sequence[Any],
-        predictions: Sequence[Any],
-        labels: Sequence[str],
+        self, examples: Examples, predictions: Sequence[Any], labels: Labels
     ) -> Scores:
         """Compare predictions with the gold of their examples."""
 
     def score_found(
         self,
-        examples: Sequence[Any],
+        examples: Examples,
         found: Sequence[Any],
-        labels: Sequence[str],
+        labels: Labels,
         threshold: Any = None,
     ) -> Scores:
         """Decide for each example's candidates, and score the predictions."""
@@ -317,10 +307,7 @@ class Task(abc.ABC):
         return self.score(examples, predictions, labels)
 
     def example_statistics(
-        self,
-        examples: Sequence[Any],
-        predictions: Sequence[Any],
-        labels: Sequence[str],
+        self, examples: Examples, predictions: Sequence[Any], labels: Labels
     ) -> np.ndarray:
         """Return each example's contribution to the primary metric.
 
@@ -345,18 +332,13 @@ class Task(abc.ABC):
         ]
         return np.array(pairs).reshape(-1, 1, 2)
 
-    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+    def cut_inputs(self, split: str, items: Items) -> list[str]:
         """Return warnings of inputs that are cut off, whatever their gold."""
-        del split, items
         return []
 
     @abc.abstractmethod
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[Any],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: Examples, items: Items, labels: Labels
     ) -> list[str]:
         """Return warnings about a split, such as on gold that cannot be predicted."""
 
@@ -382,7 +364,6 @@ class Task(abc.ABC):
         Raises:
           InputError: the task takes texts.
         """
-        del words
         raise InputError(
             f"line {number}: task {type(self).__name__} takes texts, not words; give "
             "a text"

@@ -15,7 +15,7 @@ from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
 from dicejax.errors import Cut, InputError, shown
 from dicejax.tasks import windows
-from dicejax.tasks.task import IGNORED, Item, Outputs
+from dicejax.tasks.task import IGNORED, Examples, Item, Items, Labels, Outputs
 
 HEAD = "label"
 
@@ -42,12 +42,12 @@ class TextTask(windows.WindowTask):
         """Return the gold labels of an example; None if they are unknown."""
 
     @abc.abstractmethod
-    def encoded(
+    def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int | np.ndarray:
         """Return the target of an example, given the number of each known label."""
 
-    def texts(self, examples: Sequence[Any]) -> Iterable[str]:
+    def texts(self, examples: Examples) -> Iterable[str]:
         """Yield the words of all texts."""
         for example in examples:
             yield from example.first.split()
@@ -62,11 +62,7 @@ class TextTask(windows.WindowTask):
         )
 
     def encode(
-        self,
-        examples: Sequence[Any],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode texts, in windows, and pairs; the detail: whether a pair was cut.
 
@@ -77,7 +73,7 @@ class TextTask(windows.WindowTask):
         for number, (example, whole) in enumerate(
             zip(examples, _pieces(examples, tokenizer), strict=True)
         ):
-            target = self.encoded(self.gold(example), index)
+            target = self.encode_target(self.gold(example), index)
             for pieces in _fitted(example, whole, max_length, self.stride):
                 arrays = {
                     "input_ids": pieces.ids,
@@ -90,18 +86,13 @@ class TextTask(windows.WindowTask):
         return items
 
     def decode(
-        self,
-        example: Any,
-        items: Sequence[Item],
-        outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        self, example: Any, items: Items, outputs: Sequence[Outputs], labels: Labels
     ) -> dict[str, float]:
         """Return the probability of each label, the mean over the windows."""
-        del example, items
         mean = np.mean([output[HEAD] for output in outputs], axis=0)
         return dict(zip(labels, mean.tolist(), strict=True))
 
-    def cut_inputs(self, split: str, items: Sequence[Item]) -> list[str]:
+    def cut_inputs(self, split: str, items: Items) -> list[str]:
         """Warn of pairs that are cut off."""
         cut = sum(item.detail for item in items)
         if not cut:
@@ -113,11 +104,7 @@ class TextTask(windows.WindowTask):
         return [Cut(text)]
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[Any],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: Examples, items: Items, labels: Labels
     ) -> list[str]:
         """Warn of labels that train lacks, and of long texts.
 
@@ -135,7 +122,7 @@ class TextTask(windows.WindowTask):
         said += self.cut_inputs(split, items)
         return [*said, *windows.remark(split, examples, items)]
 
-    def require_gold(self, split: str, examples: Sequence[Any]) -> None:
+    def require_gold(self, split: str, examples: Examples) -> None:
         """Check that all gold labels are known.
 
         Raises:
@@ -178,9 +165,7 @@ def _fitted(
         raise InputError(f"max_length: {error}; make it larger") from error
 
 
-def _pieces(
-    examples: Sequence[Any], tokenizer: Tokenizer
-) -> list[tokenize.EncodedText]:
+def _pieces(examples: Examples, tokenizer: Tokenizer) -> list[tokenize.EncodedText]:
     firsts = [example.first for example in examples]
     pairs = [example.second for example in examples]
     if all(pair is None for pair in pairs):

@@ -20,9 +20,18 @@ from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks import windows
 from dicejax.tasks.span_decoding import Candidate, nearest_ends, without_overlaps
-from dicejax.tasks.spans import SpanTask, flat_spans, gold_warnings
+from dicejax.tasks.spans import Sentences, SpanTask, flat_spans, gold_warnings
 from dicejax.tasks.tagging import best_class
-from dicejax.tasks.task import IGNORED, Item, Outputs, Predicted, Scored, Target
+from dicejax.tasks.task import (
+    IGNORED,
+    Item,
+    Items,
+    Labels,
+    Outputs,
+    Predicted,
+    Scored,
+    Target,
+)
 from dicejax.tasks.windows import SeenWords
 
 NONE = "O"
@@ -71,11 +80,11 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
             )
         return (NONE, *sorted(types))
 
-    def heads(self, labels: Sequence[str]) -> tuple[tuple[str, TwoPointerHead], ...]:
+    def heads(self, labels: Labels) -> tuple[tuple[str, TwoPointerHead], ...]:
         """Return a head with logits of all classes for each token, for both ends."""
         return (("spans", TwoPointerHead(classes=len(labels), teacher=self.teacher)),)
 
-    def targets(self, labels: Sequence[str]) -> dict[str, Target]:
+    def targets(self, labels: Labels) -> dict[str, Target]:
         """Return one class per token for starts and for ends."""
         target = Target("classes", tuple(labels), has_negative=True)
         return {name: target for name in ("start", "end")}
@@ -87,11 +96,7 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
 
     def encode(
-        self,
-        examples: Sequence[Sentence],
-        tokenizer: Tokenizer,
-        labels: Sequence[str],
-        max_length: int,
+        self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
         """Encode each sentence, or each window of it; the detail is the words seen.
 
@@ -111,11 +116,10 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
                 items.append(Item(arrays | gold, number, seen))
         return items
 
-    def predicted(
+    def reduce_logits(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> Predicted:
         """Return the most probable class of each token, and its log-probability."""
-        del batch
         tokens = {}
         for name in ("start", "end"):
             log_probabilities = jax.nn.log_softmax(outputs[name], axis=-1)
@@ -126,16 +130,15 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
     def decode(
         self,
         example: Sentence,
-        items: Sequence[Item],
+        items: Items,
         outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        labels: Labels,
     ) -> Scored:
         """Pair each start with the nearest end of its type, at it or behind it.
 
         Of overlapping spans the most probable pair is kept, of equals the first. The
         probability of a span is the product of those of its start and its end.
         """
-        del example
         found: list[Candidate] = []
         for item, output in zip(items, outputs, strict=True):
             found += _candidates(item.detail, output, labels)
@@ -143,11 +146,7 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         return Scored([span for span, _ in kept], [math.exp(one) for _, one in kept])
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[Sentence],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: Sentences, items: Items, labels: Labels
     ) -> list[str]:
         """Warn of types that train lacks, and of spans that cannot be predicted."""
         held = {
@@ -166,9 +165,7 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         return [*said, *windows.remark(split, examples, items)]
 
 
-def _candidates(
-    seen: SeenWords, output: Outputs, labels: Sequence[str]
-) -> list[Candidate]:
+def _candidates(seen: SeenWords, output: Outputs, labels: Labels) -> list[Candidate]:
     """Return the spans of one window that are decided there."""
     words = np.flatnonzero(seen.first_pieces >= 0)
     places = seen.first_pieces[words]
@@ -200,7 +197,7 @@ def _labels(
 ) -> dict[str, np.ndarray]:
     """Return the labels `start` and `end` of each piece."""
     spans, first_pieces = flat_spans(sentence.spans), seen.first_pieces
-    places = seen.trained((span.start, span.end - 1) for span in spans)
+    places = seen.trained_words((span.start, span.end - 1) for span in spans)
     start = np.full(length, IGNORED, np.int32)
     start[places] = 0
     end = start.copy()

@@ -6,7 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
 from dicejax.errors import Cut, InputError, shown
-from dicejax.tasks.task import Item, Task
+from dicejax.tasks.task import Examples, Items, Task
 
 Places = tuple[int, int]
 """The first and the last piece of a span."""
@@ -25,7 +25,7 @@ _HINDRANCES = {
     "several": "have spans that overlap, or several where one is predicted",
     "inexact": "begin or end inside a piece",
 }
-"""Why an answer cannot be predicted, by the words of `reached` and one more."""
+"""Why an answer cannot be predicted, by the reason."""
 
 _REMEDIES = {"beyond": "--task.stride", "long": "--task.max_answer"}
 
@@ -130,10 +130,10 @@ def cut(
     return windows
 
 
-def hindered(split: str, why: Sequence[str | None]) -> list[str]:
+def unanswerable_warnings(split: str, why: Sequence[str | None]) -> list[str]:
     """Return warnings of the answers that cannot be predicted.
 
-    >>> hindered("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
+    >>> unanswerable_warnings("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
     'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
 
     Args:
@@ -149,7 +149,7 @@ def hindered(split: str, why: Sequence[str | None]) -> list[str]:
     return said
 
 
-def too_long(split: str, items: Sequence[Item]) -> list[str]:
+def too_long(split: str, items: Items) -> list[str]:
     """Return a warning of the questions that are cut off, if any are."""
     cut = {item.example for item in items if item.detail.cuts_question}
     if not cut:
@@ -222,7 +222,7 @@ class SeenWords:
         starts, ends = (place - self.shift for place in places)
         return seen & widest_of(self.bounds, starts, ends)[self.number]
 
-    def trained(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
+    def trained_words(self, spans: Iterable[tuple[int, int]]) -> np.ndarray:
         """Return the places of the words to train here.
 
         These are the words that are decided here, and both ends of each gold span that
@@ -280,7 +280,7 @@ def of_text(
 
 
 def remark(
-    split: str, examples: Sequence[Any], items: Sequence[Item], *, reads: int = 1
+    split: str, examples: Examples, items: Items, *, reads: int = 1
 ) -> list[str]:
     """Return a line that tells how many texts are read in windows, if any are.
 
@@ -391,7 +391,7 @@ def best_spans(
     return sums[best], first, first + best % longest
 
 
-def reached(
+def covered_characters(
     windows: Sequence[Window], numbers: Iterable[int], *, longest: int
 ) -> tuple[Literal["beyond", "long", "several"] | None, list[tuple[int, int]]]:
     """Return the characters that the pieces of an answer's spans give.

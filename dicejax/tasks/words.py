@@ -18,14 +18,16 @@ from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
 from dicejax.tasks import windows
-from dicejax.tasks.spans import f1_shares, show_spans
+from dicejax.tasks.spans import Sentences, f1_shares, show_spans
 from dicejax.tasks.tagging import (
     Tagging,
     TokenTask,
     encode_words,
     word_labels,
 )
-from dicejax.tasks.task import IGNORED, Item, Outputs, Scored
+from dicejax.tasks.task import IGNORED, Examples, Item, Items, Labels, Outputs, Scored
+
+TaggedTexts = Sequence[TaggedWords]
 
 NONE = ""
 """The label of a word without a piece."""
@@ -41,19 +43,19 @@ class WordTagging(TokenTask):
 
     takes: ClassVar[tuple[type, ...]] = (TaggedWords,)
 
-    def label_names(self, examples: Sequence[TaggedWords]) -> tuple[str, ...]:
+    def label_names(self, examples: TaggedTexts) -> tuple[str, ...]:
         """Return the labels that occur, sorted."""
         return tuple(sorted({label for one in examples for label in one.labels}))
 
-    def texts(self, examples: Sequence[TaggedWords]) -> Iterable[str]:
+    def texts(self, examples: TaggedTexts) -> Iterable[str]:
         """Yield all words."""
         return (word for sentence in examples for word in sentence.words)
 
     def encode(
         self,
-        examples: Sequence[TaggedWords],
+        examples: TaggedTexts,
         tokenizer: Tokenizer,
-        labels: Sequence[str],
+        labels: Labels,
         max_length: int,
     ) -> list[Item]:
         """Encode sentences; see `tagging.encode_words`.
@@ -73,19 +75,18 @@ class WordTagging(TokenTask):
     def decode(
         self,
         example: TaggedWords,
-        items: Sequence[Item],
+        items: Items,
         outputs: Sequence[Outputs],
-        labels: Sequence[str],
+        labels: Labels,
     ) -> Scored:
         """Return the label of each word, `NONE` for a word without a piece."""
-        del example
         return word_labels(items, outputs, labels, otherwise=NONE)
 
     def score(
         self,
-        examples: Sequence[TaggedWords],
+        examples: TaggedTexts,
         predictions: Sequence[Sequence[str]],
-        labels: Sequence[str],
+        labels: Labels,
     ) -> Scores:
         """Compute micro precision, recall and F1 of words, and macro F1."""
         gold = [label for one in examples for label in one.labels]
@@ -118,12 +119,11 @@ class WordTagging(TokenTask):
 
     def example_statistics(
         self,
-        examples: Sequence[TaggedWords],
+        examples: TaggedTexts,
         predictions: Sequence[Sequence[str]],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> np.ndarray:
         """Return twice the correct labels, and predicted plus gold."""
-        del labels
         counts = [
             TypeCounts(
                 sum(map(str.__eq__, one.labels, words)),
@@ -135,11 +135,7 @@ class WordTagging(TokenTask):
         return f1_shares(counts)
 
     def warnings(
-        self,
-        split: str,
-        examples: Sequence[TaggedWords],
-        items: Sequence[Item],
-        labels: Sequence[str],
+        self, split: str, examples: TaggedTexts, items: Items, labels: Labels
     ) -> list[str]:
         """Warn of labels that train lacks."""
         known = set(labels)
@@ -187,7 +183,7 @@ class JointTagging(Tagging):
 
     scheme: Scheme = "BMES"
 
-    def adapt(self, examples: Sequence[Any]) -> Sequence[Sentence]:
+    def adapt(self, examples: Examples) -> Sequence[Sentence]:
         """Write words with labels as characters with spans."""
         return [
             by_character(example) if isinstance(example, TaggedWords) else example
@@ -196,9 +192,9 @@ class JointTagging(Tagging):
 
     def score(
         self,
-        examples: Sequence[Sentence],
+        examples: Sentences,
         predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> Scores:
         """Score words with their labels, words alone, and tags of characters."""
         gold = [self._tags(one, one.spans) for one in examples]
@@ -217,12 +213,11 @@ class JointTagging(Tagging):
 
     def example_statistics(
         self,
-        examples: Sequence[Sentence],
+        examples: Sentences,
         predictions: Sequence[Sequence[Span]],
-        labels: Sequence[str] = (),
+        labels: Labels = (),
     ) -> np.ndarray:
         """Return twice the correct words, and predicted plus gold."""
-        del labels
         counts = [
             segmentation.count_tagging(
                 [self._tags(one, one.spans)], [self._tags(one, spans)], self.scheme

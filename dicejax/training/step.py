@@ -127,7 +127,7 @@ def predict_step(
     with in_use(mesh):
         outputs = network.apply(params, batch)
     predicted = [
-        task.predicted(
+        task.reduce_logits(
             {name: x + shift.get(name, 0.0) for name, x in outputs.items()}, batch
         )
         for shift in shifts

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
-from dicejax.tasks.answers import Answer, Candidate, Found, apart, log_odds, ranked
+from dicejax.tasks import answers
+from dicejax.tasks.answers import Answer, Candidate, Found, apart, log_odds
 from dicejax.tasks.question_answering import QuestionAnswering
 
 
@@ -37,7 +38,7 @@ def test_the_best_set_without_overlap_is_found(seed):
 
 
 def test_spans_of_the_same_characters_are_one():
-    found = ranked([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
+    found = answers.rank_answers([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
     assert found == (Candidate("a", 0, 1, -0.5), Candidate("b", 2, 3, -1.0))
 
 
@@ -70,9 +71,8 @@ def test_no_threshold_refuses_better_than_the_tuned_one(seed):
     examples, found = questions([1, 2, 30][seed % 3], rng)
 
     def f1(threshold):
-        return task.score(
-            examples, [task.decide(one, threshold) for one in found]
-        ).values["f1"]
+        decided = [task.decide(one, threshold) for one in found]
+        return task.score(examples, decided).values["f1"]
 
     tuned = task.tune(examples, found)
     every = [f1(threshold) for threshold in np.arange(-5, 6, 0.25)]

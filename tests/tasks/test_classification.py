@@ -149,7 +149,7 @@ def test_texts_and_pairs_do_not_mix_and_too_short_rows_are_named(tmp_path):
 
 def test_probabilities_are_the_softmax_of_the_logits():
     logits = jnp.array([[[1.0, 3.0], [2.0, 2.0]]])
-    found = Classification().predicted({HEAD: logits}, {}).sequences[HEAD]
+    found = Classification().reduce_logits({HEAD: logits}, {}).sequences[HEAD]
     exact = 1 / (1 + np.exp(2.0))
     np.testing.assert_allclose(found[0], [[exact, 1 - exact], [0.5, 0.5]], rtol=1e-6)
 

@@ -356,5 +356,5 @@ def test_answerable_is_trained_from_the_summary_of_each_sequence(tokenizer):
     logits = outputs["answerable"]
     assert logits.shape == (2, 2) and (logits[:, 0] != logits[:, 1]).all()
     assert optax.tree.norm(gradient["heads"]["answerable"]) > 0
-    predicted = task.predicted(outputs, batch).item(1, 0, 0, len(items[2]))
+    predicted = task.reduce_logits(outputs, batch).item(1, 0, 0, len(items[2]))
     assert predicted["answerable"] == logits[1, 0]

@@ -137,7 +137,7 @@ def test_without_match_nothing_of_pairs_is_shipped(tokenizer):
     assert set(logits) == set(gold) == set(task.targets(())) == {"start", "end"}
     assert set(task.loss_weights) == {"start", "end"}
     assert not [name for name in batch if name.startswith("end_of")]
-    assert task.predicted(outputs, batch).pairs == {}
+    assert task.reduce_logits(outputs, batch).pairs == {}
     assert dict(TASK.loss_weights) == {"start": 1.0, "end": 1.0, "match": 0.1}
 
 
@@ -145,7 +145,7 @@ def test_predictions_of_a_packed_row_are_cut_out(tokenizer):
     items, batch = packed(TASK, tokenizer)
     outputs = network(TASK, batch)
     outputs["match"] = outputs["match"].at[0, 0, 0].set(1e9)
-    predicted = jax.device_get(jax.jit(TASK.predicted)(outputs, batch))
+    predicted = jax.device_get(jax.jit(TASK.reduce_logits)(outputs, batch))
     assert predicted.pairs["match"].dtype == np.float16
     assert np.isfinite(predicted.pairs["match"]).all()
     size = len(items[0])

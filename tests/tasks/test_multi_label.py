@@ -134,7 +134,7 @@ def test_targets_are_rows_of_0_and_1_also_where_rows_are_empty(tmp_path):
 
 def test_probabilities_are_sigmoids_and_each_label_has_its_threshold():
     logits = jnp.array([[[1.0, -2.0]]])
-    chances = TASK.predicted({HEAD: logits}, {}).sequences[HEAD]
+    chances = TASK.reduce_logits({HEAD: logits}, {}).sequences[HEAD]
     np.testing.assert_allclose(chances[0, 0], 1 / (1 + np.exp([-1.0, 2.0])), rtol=1e-6)
     found = {"a": 0.5, "b": 0.3, "c": 0.2}
     assert TASK.decide(found).labels == ("a",)

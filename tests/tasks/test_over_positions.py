@@ -86,7 +86,7 @@ def test_network_batches_and_test_set_are_the_same_and_the_loss_is_a_softmax(
     task, batch = over.experiment.task, batches[1]
     of_positions = over.network.apply(params, batch)
     got = over.objective(*task.loss_inputs(of_positions, batch))[0]
-    tokens = task.predicted(of_positions, batch).tokens
+    tokens = task.reduce_logits(of_positions, batch).tokens
     wanted = []
     for name in ("start", "end"):
         logits, segments = np.float64(outputs[name]), np.asarray(batch["segment_ids"])

@@ -211,7 +211,7 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
         outputs = {n: per_segment(x, segments, 5) for n, x in logits.items()}
     if "head" in form:
         outputs["impossible"] = jnp.asarray(rng.normal(size=(len(rows), 5)))
-    predicted = task.predicted(outputs, batch)
+    predicted = task.reduce_logits(outputs, batch)
     for row, numbers in enumerate(rows):
         end = 0
         for place, number in enumerate(numbers):
@@ -230,7 +230,7 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
                 alone = {n: x[row : row + 1, start:end] for n, x in logits.items()}
                 if task.form == "positions" and "head" not in form:
                     ids = {"segment_ids": jnp.ones((1, end - start), int)}
-                    lone = task.predicted(alone, ids).tokens[name][0]
+                    lone = task.reduce_logits(alone, ids).tokens[name][0]
                     np.testing.assert_allclose(mine[name], lone, rtol=1e-5)
             if "head" in form:
                 assert mine["impossible"] == outputs["impossible"][row, place]

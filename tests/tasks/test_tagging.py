@@ -232,7 +232,7 @@ def test_probabilities_of_tags_and_of_spans(tokenizer):
     logits = np.random.default_rng(0).normal(size=(1, len(item), len(labels)))
     for word, tag in enumerate(["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]):
         logits[0, item.detail[word], labels.index(tag)] += 5
-    output = task.predicted({HEAD: logits}, {}).item(0, 0, 0, len(item))
+    output = task.reduce_logits({HEAD: logits}, {}).item(0, 0, 0, len(item))
     found = task.decode(SENTENCE, [item], [output], labels)
     assert found == list(SENTENCE.spans)
     expected = special.softmax(logits[0, item.detail], axis=-1).max(-1)

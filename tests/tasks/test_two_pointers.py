@@ -188,7 +188,7 @@ def test_the_head_trains_on_the_labels_and_predicts_under_jit(tokenizer):
         assert logits[name].shape == (2, 64, 3) and gold[name].shape == (2, 64)
         np.testing.assert_array_equal(gold[name], batch[name])
 
-    predicted = jax.device_get(jax.jit(TASK.predicted)(outputs, batch))
+    predicted = jax.device_get(jax.jit(TASK.reduce_logits)(outputs, batch))
     second = predicted.item(0, 1, len(items[0]), 2 * len(items[0]))
     here = np.asarray(outputs["end"])[0, len(items[0]) : 2 * len(items[0])]
     np.testing.assert_array_equal(second["end"], here.argmax(-1))

@@ -19,7 +19,7 @@ from dicejax.metrics.calibration import ReliabilityBin
 from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.study.compare.jobs import Outcome, is_resampled, like_seed_of
 from dicejax.study.compare.statistics import Row, results_of
-from dicejax.tasks.described import described
+from dicejax.tasks.described import text_and_gold
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.run_folder import EXPERIMENT, Run
 
@@ -260,7 +260,7 @@ def changed(
     numbers = {f"{n + 1}": int(n) for n in order[:MOST_CHANGED]}
     # Where parts of examples are scored, their numbers are not those of examples.
     if examples is not None and len(examples) == len(gain):
-        earlier = {name: described(examples[n]) for name, n in numbers.items()}
+        earlier = {name: text_and_gold(examples[n]) for name, n in numbers.items()}
     has_texts = all(name in earlier for name in numbers)
     return Changed(
         losses=(rows[0].loss, rivals[0].loss),
