@@ -33,6 +33,7 @@ PROGRAMS = {
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
     "encoders": ([], "BERT"),
+    "hops": ([], "compare, from its last run"),
     "input": (["DATA"], "pairs, MRPC"),
     "losses": ([], "lovasz"),
     "memory": (SMALL, "planned / added"),

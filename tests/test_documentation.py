@@ -70,7 +70,7 @@ def played(page, source, tmp_path, monkeypatch, train):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", "tests.documented", page]
         + ["--exhaustive"] * train,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
         capture_output=True,
         text=True,
     )
