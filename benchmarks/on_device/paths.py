@@ -160,15 +160,15 @@ def measure(
     wide = [x.astype(jnp.float32) for x in arguments[1:]]
     with jax.default_matmul_precision("highest"):
         expected = both(plain)(segment_ids, *wide)
-    found = program(*arguments)
-    difference = max(share(x, y) for x, y in zip(found, expected, strict=True))
+    outputs = program(*arguments)
+    difference = max(share(x, y) for x, y in zip(outputs, expected, strict=True))
     return {
         "forward_ms": milliseconds(forward, arguments, rounds),
         "both_ms": milliseconds(program, arguments, rounds),
         "temporary_mib": program.memory_analysis().temp_size_in_bytes / 2**20,
         "compile_s": compiled,
         "difference": difference,
-        "leak": leak(program, found, segment_ids, arguments),
+        "leak": leak(program, outputs, segment_ids, arguments),
     }
 
 

@@ -241,8 +241,8 @@ def logits(network: Network) -> tuple[np.ndarray, np.ndarray]:
     for name, array in arrays.items():
         alone[name][0, :first] = array[0, :first]
         alone[name][1, : LENGTH - first] = array[0, first:]
-    found = np.asarray(apply(params, alone)["tags"])
-    joined = np.concatenate([found[0, :first], found[1, : LENGTH - first]])
+    apart = np.asarray(apply(params, alone)["tags"])
+    joined = np.concatenate([apart[0, :first], apart[1, : LENGTH - first]])
     return packed, joined
 
 
