@@ -143,6 +143,16 @@ class TrainState:
         )
 
     @property
+    def progress(self) -> Array:
+        """Share of training that is done."""
+        return self.step / self.total_steps
+
+    @property
+    def dropout_key(self) -> Array:
+        """Key of the next step's dropout."""
+        return jax.random.fold_in(self.rng, self.step)
+
+    @property
     def weights(self) -> Params:
         """The parameters that predict: the averaged ones where there are any."""
         return self.params if self.averaged is None else self.averaged

@@ -18,7 +18,7 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 from dicejax.tasks import Predicted, Target, Task
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.sharding import shardings
 from dicejax.training.state import TrainState
 
@@ -62,11 +62,17 @@ def train_step(
       The state after the step, and scalars: `loss`, `gradient_norm`, `learning_rate`,
       `skipped` (1 if the step was) and `loss_scale` where there is one.
     """
-    loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
     scaling = state.loss_scaling
-    found = loss.gradient(
+    found = loss_and_gradient(
         optimizer.stop_frozen(state.params),
         batch,
+        objective,
+        network=network,
+        task=task,
+        objective_state=state.objective_state,
+        progress=state.progress,
+        rng=state.dropout_key,
+        mesh=mesh,
         micro_batches=micro_batches,
         scale=1.0 if scaling is None else scaling.scale,
     )

@@ -19,7 +19,7 @@ from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.sharding import global_batch, put
 
 ROWS, LENGTH = 8, 128
@@ -72,17 +72,18 @@ def batch():
 def gradient(params, arrays, objective, mesh=None, micro_batches=1):
     """Return the gradient with dropout, on the host."""
     objective = objective.bind_outputs(("tags",))
-    loss = LossOfBatch(
-        network=network(),
-        task=None,
-        objective=objective,
-        objective_state=objective.initial_state(),
-        rng=jax.random.key(7),
-        mesh=mesh,
-    )
     found = jax.jit(
         lambda params, arrays: (
-            loss.gradient(params, arrays, micro_batches=micro_batches).gradients
+            loss_and_gradient(
+                params,
+                arrays,
+                objective,
+                network=network(),
+                objective_state=objective.initial_state(),
+                rng=jax.random.key(7),
+                mesh=mesh,
+                micro_batches=micro_batches,
+            ).gradients
         )
     )(params, arrays)
     return jax.device_get(found)

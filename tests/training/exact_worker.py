@@ -32,7 +32,7 @@ from dicejax.objectives import (
     WeightedSum,
 )
 from dicejax.objectives.objective import objective
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.sharding import (
     global_batch,
     put,
@@ -126,19 +126,6 @@ QUICKLY = {
 STATIC = ("network", "mesh", "micro_batches", "one_pass", "names")
 
 
-def of_batch(network, objective, state, rng, mesh):
-    """Return the loss of the tested batch."""
-    return LossOfBatch(
-        network=network,
-        task=None,
-        objective=objective,
-        objective_state=state,
-        progress=PROGRESS,
-        rng=rng,
-        mesh=mesh,
-    )
-
-
 def as_found(gradient, state):
     return gradient.loss, gradient.gradients, jax.tree.leaves(state)
 
@@ -147,11 +134,14 @@ def as_found(gradient, state):
 def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
     """Return loss and gradients of each kind of objective, one program each."""
     del one_pass
+    settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
+    settings |= {"micro_batches": micro_batches}
     found = {}
     for name in names:
         each = OBJECTIVES[name]
-        loss = of_batch(network, each, each.initial_state(), rng, mesh)
-        gradient = loss.gradient(params, batch, micro_batches=micro_batches)
+        gradient = loss_and_gradient(
+            params, batch, each, objective_state=each.initial_state(), **settings
+        )
         found[name] = as_found(gradient, gradient.objective_state)
     return found
 
@@ -162,18 +152,19 @@ def together(params, batch, rng, *, network, mesh, micro_batches, one_pass, name
     chosen = {name: OBJECTIVES[name] for name in names}
     alone = {n: o for n, o in chosen.items() if one_pass and o.is_additive}
     looped = {n: o for n, o in chosen.items() if n not in alone}
+    settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
+    settings |= {"micro_batches": micro_batches}
     found = {}
     for name, each in alone.items():
-        loss = of_batch(network, each, (), rng, mesh)
-        gradient = loss.gradient(
-            params, batch, micro_batches=micro_batches, one_pass=True
-        )
+        gradient = loss_and_gradient(params, batch, each, one_pass=True, **settings)
         found[name] = as_found(gradient, ())
     one_of = OneOf(parts=tuple(looped.values()))
 
     def numbered(number):
-        loss = of_batch(network, one_of, (number, one_of.initial_state()), rng, mesh)
-        gradient = loss.gradient(params, batch, micro_batches=micro_batches)
+        state = number, one_of.initial_state()
+        gradient = loss_and_gradient(
+            params, batch, one_of, objective_state=state, **settings
+        )
         return (gradient.loss, gradient.gradients), gradient.objective_state[1]
 
     every, states = jax.lax.map(numbered, jnp.arange(len(looped)))

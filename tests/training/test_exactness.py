@@ -11,8 +11,6 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.training.accumulation import LossOfBatch
-
 from . import exact_worker
 from .ports import environment, free_port
 
@@ -165,15 +163,11 @@ def test_the_mean_of_micro_batches_is_wrong(objectives):
         found = {}
         for name in objectives:
             objective = exact_worker.OBJECTIVES[name]
-            loss = LossOfBatch(
-                network=network,
-                task=None,
-                objective=objective,
-                objective_state=objective.initial_state(),
-                progress=exact_worker.PROGRESS,
-            )
+            state, progress = objective.initial_state(), exact_worker.PROGRESS
             found[name] = [
-                loss.of_outputs(*jax.tree.map(lambda x, r=rows: x[r], both))
+                objective(*jax.tree.map(lambda x, r=rows: x[r], both), state, progress)[
+                    0
+                ]
                 for rows in (slice(None, half), slice(half, None), slice(None))
             ]
         return found

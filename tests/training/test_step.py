@@ -19,7 +19,7 @@ from dicejax.objectives import (
 )
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging
-from dicejax.training.accumulation import weighted
+from dicejax.training.accumulation import scale_gradients
 from dicejax.training.state import TrainState
 from dicejax.training.step import predict_step, train_step
 
@@ -167,11 +167,11 @@ def test_weights_of_examples_scale_their_gradients_and_no_value(network, batch):
             return -(picked.sum(-1) * where)
 
         def ours(values, name=name, loss=loss):
-            return loss(weighted({name: values}, batch | weights)[name]).sum()
+            return loss(scale_gradients({name: values}, batch | weights)[name]).sum()
 
         own = of_tokens if name == "tags" else of_sequences
         value, gradient = jax.value_and_grad(ours)(logits[name])
         np.testing.assert_allclose(value, loss(logits[name]).sum(), rtol=1e-6)
         wanted = jax.grad(lambda v, f=loss, w=own: (w * f(v)).sum())(logits[name])
         np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-7)
-    assert weighted(logits, batch) is logits
+    assert scale_gradients(logits, batch) is logits

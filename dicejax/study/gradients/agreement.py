@@ -17,7 +17,7 @@ from dicejax.errors import InputError
 from dicejax.io.terminal import literal
 from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.accumulation import logits_of
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of
 from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, kinds_of, look
@@ -99,20 +99,11 @@ def agreements(
     pieces = replicate(kinds_of(setup.data.tokenizer), mesh)
     progress = step / run.result()["steps"]
 
-    def loss_of(objective: Objective) -> LossOfBatch:
-        return LossOfBatch(
-            network=setup.network,
-            task=task,
-            objective=objective,
-            objective_state=objective.initial_state(),
-            progress=progress,
-            mesh=mesh,
-        )
+    settings = {"network": setup.network, "micro_batches": micro_batches, "mesh": mesh}
 
     @functools.partial(jax.jit, static_argnums=0)
     def count(outputs: tuple[Output, ...], params: Any, batch: Batch) -> Counts:
-        loss = loss_of(experiment.objective)
-        logits = loss.outputs(params, batch, micro_batches=micro_batches)
+        logits = logits_of(params, batch, **settings)
         logits, labels = task.loss_inputs(logits, batch)
         return {
             output.name: counts_of(
@@ -123,10 +114,18 @@ def agreements(
 
     @functools.partial(jax.jit, static_argnums=0)
     def measure(outputs, params, batch, former, objective, pieces):
-        loss = loss_of(objective)
-        options = {"keep_head_gradients": True}
         return look(
-            loss, params, batch, former, pieces, outputs, micro_batches, **options
+            params,
+            batch,
+            objective,
+            former,
+            pieces,
+            outputs,
+            task=task,
+            objective_state=objective.initial_state(),
+            progress=progress,
+            keep_head_gradients=True,
+            **settings,
         )
 
     arrays, results = _batches(setup, mesh, batches), []

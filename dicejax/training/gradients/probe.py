@@ -23,7 +23,7 @@ from dicejax.losses import OverlapCounts
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Task
-from dicejax.training.accumulation import LossOfBatch, weighted
+from dicejax.training.accumulation import logits_of, scale_gradients
 from dicejax.training.gradients.measures import (
     GradientElements,
     Groups,
@@ -155,9 +155,21 @@ def look_at_step(
     Returns:
       Measurements by output, on every process.
     """
-    loss = LossOfBatch.of_step(state, objective, network=network, task=task, mesh=mesh)
-    former = jax.tree.map(lambda x: FADING * x, counts)
-    measured = look(loss, state.params, batch, former, pieces, outputs, micro_batches)
+    measured = look(
+        state.params,
+        batch,
+        objective,
+        jax.tree.map(lambda x: FADING * x, counts),
+        pieces,
+        outputs,
+        network=network,
+        task=task,
+        objective_state=state.objective_state,
+        progress=state.progress,
+        rng=state.dropout_key,
+        mesh=mesh,
+        micro_batches=micro_batches,
+    )
     if mesh is not None:
         everywhere = NamedSharding(mesh, P())
         measured = jax.lax.with_sharding_constraint(measured, everywhere)
@@ -165,40 +177,45 @@ def look_at_step(
 
 
 def look(
-    loss: LossOfBatch,
     params: Params,
     batch: Batch,
+    objective: Objective,
     former: Counts,
     pieces: Array,
     outputs: tuple[Output, ...],
-    micro_batches: int = 1,
     *,
+    task: Task,
+    objective_state: Any = (),
+    progress: float | Array = 0.0,
     keep_head_gradients: bool = False,
+    **forward: Any,
 ) -> dict[str, Seen]:
     """Analyse the gradient of a loss at a batch.
 
     Args:
-      loss: loss of a task.
-      params: parameters of its network.
+      params: network parameters.
       batch: arrays whose first axis is that of the rows.
+      objective: loss of a task.
       former: soft counts of other batches, by output.
       pieces: int `[V]`, kind of each piece of the vocabulary.
       outputs: outputs to analyse.
-      micro_batches: number of micro-batches of the forward pass.
+      task: turns outputs and batch into the inputs of the objective.
+      objective_state: state of the objective.
+      progress: share of training that is done.
       keep_head_gradients: return the gradients of the heads too.
+      **forward: network, dropout key, mesh and micro-batches for `logits_of`.
     """
 
-    def logits_of(heads: Params) -> tuple[dict[str, Array], Any]:
-        whole = params | {"heads": heads}
-        raw = loss.outputs(whole, batch, micro_batches=micro_batches)
-        logits, labels = loss.task.loss_inputs(raw, batch)
+    def of_heads(heads: Params) -> tuple[dict[str, Array], Any]:
+        raw = logits_of(params | {"heads": heads}, batch, **forward)
+        logits, labels = task.loss_inputs(raw, batch)
         return dict(logits), dict(labels)
 
     def value(logits: dict[str, Array]) -> Array:
-        state, progress = loss.objective_state, loss.progress
-        return loss.objective(weighted(logits, batch), labels, state, progress)[0]
+        inputs = scale_gradients(logits, batch), labels
+        return objective(*inputs, objective_state, progress)[0]
 
-    logits, backward, labels = jax.vjp(logits_of, params["heads"], has_aux=True)
+    logits, backward, labels = jax.vjp(of_heads, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
     nothing = jax.tree.map(lambda x: 0 * x, gradients)
     seen = {}

@@ -12,7 +12,7 @@ import pytest
 
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.tasks import Tagging
-from dicejax.training.accumulation import LossOfBatch
+from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.gradients.probe import look, look_at_step
 from dicejax.training.gradients.soft_f1 import counts_of, no_counts
 from dicejax.training.step import train_step
@@ -25,24 +25,30 @@ HEADLINE = SoftF1(output="tags", average="micro", exclude_class=0, smooth=0.0)
 
 def looked_at(objective, rng=None, batch=None, **options):
     of = looked.network()
-    loss = LossOfBatch(network=of, task=Tagging(), objective=objective, rng=rng)
+    settings = {"network": of, "task": Tagging(), "rng": rng}
     batch = looked.batch() if batch is None else batch
     params, outputs = jax.jit(of.init)(jax.random.key(0)), (looked.OUTPUT,)
 
     @jax.jit
     def seen(params, batch, pieces):
-        return look(loss, params, batch, NOTHING, pieces, outputs, **options)["tags"]
+        former = NOTHING, pieces, outputs
+        return look(params, batch, objective, *former, **settings, **options)["tags"]
 
-    return seen(params, batch, looked.PIECES), loss, params, batch
+    return seen(params, batch, looked.PIECES), settings, params, batch
 
 
 @pytest.mark.parametrize("parts", [1, 4])
 def test_the_heads_get_what_the_step_gives_them(parts):
     rng, objective = jax.random.key(5), looked.OBJECTIVE
-    found, loss, params, batch = looked_at(
+    found, settings, params, batch = looked_at(
         objective, rng, micro_batches=parts, keep_head_gradients=True
     )
-    wanted = jax.jit(lambda p: loss.gradient(p, batch).gradients["heads"])(params)
+
+    @jax.jit
+    def step(params):
+        return loss_and_gradient(params, batch, objective, **settings).gradients
+
+    wanted = step(params)["heads"]
     given = found.head_gradients["loss"]
     for ours, theirs in zip(*map(jax.tree.leaves, (given, wanted)), strict=True):
         assert jnp.abs(theirs).max() > 1e-4
@@ -76,8 +82,8 @@ def test_soft_f1_agrees_with_itself_and_its_opposite_does_not():
 
 
 def test_numbers_are_those_of_the_logits_that_were_computed():
-    found, loss, params, batch = looked_at(CrossEntropy(output="tags"))
-    logits = loss.network.apply(params, batch)["tags"]
+    found, settings, params, batch = looked_at(CrossEntropy(output="tags"))
+    logits = settings["network"].apply(params, batch)["tags"]
     seen = batch["tags"] >= 0
     p = jax.nn.softmax(logits)[seen]
     norm = jnp.linalg.norm(p - jnp.eye(4)[batch["tags"][seen]], axis=-1)
