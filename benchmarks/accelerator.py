@@ -135,7 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if left < LEAST:
             print(f"{name}: not begun, the queue's {settings.seconds:.0f} s are over")
             continue
-        states[name] = run(name, settings, min(SECTIONS[name].seconds, left))
+        # A smoke test is to end the same on a slow or busy machine.
+        limit = left if settings.smallest else min(SECTIONS[name].seconds, left)
+        states[name] = run(name, settings, limit)
         print(f"{name}: {states[name]}", flush=True)
     print(f"all sections: {time.monotonic() - started:.0f} s, see {settings.out}")
     return int(any(state != "finished" for state in states.values()))

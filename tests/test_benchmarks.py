@@ -29,7 +29,10 @@ SMALL = [QUICKSTART, *(str(word) for pair in SIZES.items() for word in pair)]
 SECTIONS = ("right", "fast-bert-base", "attention", "planned", "training")
 # The other arguments of each program, and what its output must contain.
 PROGRAMS = {
-    "accelerator": (["--sections", *SECTIONS, "--out", "OUT"], "training: finished"),
+    "accelerator": (
+        ["--sections", *SECTIONS, "--seconds", "3600", "--out", "OUT"],
+        "training: finished",
+    ),
     "accumulation": ([], "one pass"),
     "analysis": (SMALL, "an analysis is"),
     "encoders": ([], "BERT"),
