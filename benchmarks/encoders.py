@@ -167,7 +167,6 @@ def torch_steps(
 ) -> Callable[[int], None]:
     """Return PyTorch's; "bfloat16" is autocast, "pure bfloat16" all weights too."""
     import torch
-    from torch.nn.utils import clip_grad_norm_
     from transformers import AutoModelForTokenClassification
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -198,18 +197,27 @@ def torch_steps(
 
     def take(steps: int) -> None:
         for _ in range(steps):
-            with torch.autocast(
-                device, torch.bfloat16, enabled=precision == "bfloat16"
-            ):
-                loss = call(**inputs).loss
-            loss.backward()
-            clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            torch_update(model, call, optimizer, inputs, precision == "bfloat16")
         if device == "cuda":
             torch.cuda.synchronize()
 
     return take
+
+
+def torch_update(
+    model: Any, call: Any, optimizer: Any, inputs: dict[str, Any], autocast: bool
+) -> None:
+    """Take PyTorch's step on a batch, clipped; `call` is the model, compiled or not."""
+    import torch
+    from torch.nn.utils import clip_grad_norm_
+
+    device = inputs["input_ids"].device.type
+    with torch.autocast(device, torch.bfloat16, enabled=autocast):
+        loss = call(**inputs).loss
+    loss.backward()
+    clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
 
 
 def milliseconds(take: Callable[[int], None], steps: int) -> float:

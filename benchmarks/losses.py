@@ -88,6 +88,23 @@ def loss_of(declaration: Declaration, counts: np.ndarray) -> Callable:
     return loss
 
 
+def labels_of(
+    rng: np.random.Generator, tokens: tuple[int, ...]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw labels of which 80% are the first class.
+
+    Returns:
+      Classes `[...]`, outcomes of each class `[..., C]`, and the counts of both that
+      losses take: `[C]` and `[C, 2]`.
+    """
+    shares = np.array([0.8, *[0.2 / (CLASSES - 1)] * (CLASSES - 1)])
+    classes = rng.choice(CLASSES, tokens, p=shares).astype(np.int32)
+    outcomes = (rng.random((*tokens, CLASSES)) < shares).astype(np.int32)
+    positives = shares * classes.size
+    negatives = classes.size - positives
+    return classes, outcomes, positives, np.stack([negatives, positives], axis=-1)
+
+
 def compiled(loss: Callable, logits: Any, labels: Any) -> tuple[float, Callable]:
     """Return temporary memory, in arrays of the logits' size, and a call."""
     logits, labels = jax.device_put((logits, labels))
@@ -114,12 +131,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     step = 1e3 * step_seconds(settings)
     rng = np.random.default_rng(0)
     tokens = (settings.rows, settings.max_length)
-    shares = np.array([0.8, *[0.2 / (CLASSES - 1)] * (CLASSES - 1)])
     logits = rng.normal(size=(*tokens, CLASSES)).astype(np.float32)
-    classes = rng.choice(CLASSES, tokens, p=shares).astype(np.int32)
-    outcomes = (rng.random(logits.shape) < shares).astype(np.int32)
-    positives = shares * classes.size
-    of_outcomes = np.stack([classes.size - positives, positives], axis=-1)
+    classes, outcomes, positives, of_outcomes = labels_of(rng, tokens)
 
     rival = optax.softmax_cross_entropy_with_integer_labels
     programs = {"optax's cross-entropy": compiled(rival, logits, classes)}

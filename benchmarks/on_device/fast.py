@@ -8,13 +8,12 @@ from collections.abc import Callable
 from typing import Any
 
 import accumulation
+import encoders
 import jax
 import numpy as np
 import planned_steps
 
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.heads import TokenHead
-from dicejax.models.network import Network
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.training.hardware import peak_flops
 from dicejax.training.throughput import attended_length, flops_per_token
@@ -153,11 +152,7 @@ def of_dicejax(
     smallest: bool,
 ) -> Timed:
     """Compile a step on packed rows, and time it."""
-    network = Network(
-        encoder=config,
-        heads=(("tags", TokenHead(classes=sentences.CLASSES)),),
-        precision="bfloat16",
-    )
+    network = encoders.network_of(config, "bfloat16")
     batch = sentences.packed(drawn, length, rows)
     started = time.perf_counter()
     step = accumulation.Step(network, batch, SelfAdjustingDice(), 1)
@@ -205,7 +200,6 @@ def of_pytorch(
       compiled: compile the model with torch.compile, for all widths at once.
     """
     import torch
-    from torch.nn.utils import clip_grad_norm_
     from transformers import AutoConfig, AutoModelForTokenClassification
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -239,12 +233,7 @@ def of_pytorch(
 
     def take() -> None:
         for inputs in on_device:
-            with torch.autocast(device, torch.bfloat16):
-                loss = call(**inputs).loss
-            loss.backward()
-            clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+            encoders.torch_update(model, call, optimizer, inputs, autocast=True)
         if device == "cuda":
             torch.cuda.synchronize()
 

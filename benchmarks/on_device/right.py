@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import losses
 import numpy as np
 import optax
+from encoders import CLASSES
 
 from dicejax.losses.declaration import REGISTRY
 from dicejax.models.dropout import DropoutKeys, dropout
@@ -30,7 +31,7 @@ from on_device.report import Report
 Value = tuple[str, str, Any]
 """Kind, name and array of what is compared."""
 REFERENCE = Path(__file__).with_name("reference.npz")
-ROWS, LENGTH, CLASSES = 4, 384, 9  # ModernBERT computes windows block by block here
+ROWS, LENGTH = 4, 384  # ModernBERT computes windows block by block here
 SAMPLED = 256
 """Entries of each gradient that are compared, evenly spaced."""
 # Largest difference from the CPU's values as a share of their largest, by kind.
@@ -136,11 +137,7 @@ def values_of_losses(smallest: bool) -> Iterator[Value]:
     """Yield the value and the gradient of each registered loss at its defaults."""
     rng = np.random.default_rng(0)
     arrays = rng.normal(scale=3, size=(8, 16, CLASSES)).astype(np.float32)
-    shares = np.array([0.8, *[0.2 / (CLASSES - 1)] * (CLASSES - 1)])
-    classes = rng.choice(CLASSES, arrays.shape[:2], p=shares).astype(np.int32)
-    outcomes = (rng.random(arrays.shape) < shares).astype(np.int32)
-    positives = shares * classes.size
-    counts = np.stack([classes.size - positives, positives], axis=-1)
+    classes, outcomes, positives, counts = losses.labels_of(rng, arrays.shape[:2])
     for name, declaration in list(REGISTRY.items())[: 5 if smallest else None]:
         several = declaration.multi_label
         loss = losses.loss_of(declaration, counts if several else positives)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from encoders import CLASSES
 
 from dicejax.data.pack import BatchLayout, fill, pack
 
-CLASSES = 9
 # Word pieces of the 14,041 training sentences with BERT's uncased vocabulary, [CLS] and
 # [SEP] included: length at each of these shares of the sentences. The mean is 20.0.
 SHARES = (*np.arange(0, 1, 0.05), 0.975, 0.99, 0.995, 1)

@@ -142,7 +142,7 @@ def _drawn(key: str, title: str, drawn: Iterable[Picture]) -> Section:
 
 
 def _content(facts: Facts, document: Document) -> dict[str, Any]:
-    """Return what a report adds to comparison.json."""
+    """Return the fields that a report adds to comparison.json."""
     return {
         "baseline": facts.rows[0].loss,
         "primary_metric": facts.metric,
