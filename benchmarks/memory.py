@@ -20,7 +20,7 @@ import tyro
 
 from dicejax import config
 from dicejax.planning.memory import plan, simulate
-from dicejax.training.setup import describe, prepare
+from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch
 from dicejax.training.step import train_step
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str]) -> None:
         args=overrides,
     )
     simulate(experiment.mesh)
-    setup = describe(experiment, warn=print_note)
+    setup = prepare(experiment, print_note, weights=False)
     planned = plan(setup, warn=print_note)
     bytes_planned = planned.peak * jax.device_count()
     added = really_added(experiment, 1 if smallest else STEPS)

@@ -320,11 +320,11 @@ class Plan:
         if self.find:
             raise InputError("plan: --find wants --topology, the devices to plan for")
         from dicejax.planning.memory import plan, shown, simulate
-        from dicejax.training.setup import describe
+        from dicejax.training.setup import prepare
 
         note = noting(console)
         simulate(self.settings.mesh)
-        found = plan(describe(self.settings, note), note)
+        found = plan(prepare(self.settings, note, weights=False), note)
         if self.json:
             show(json.dumps(dataclasses.asdict(found)))
             return
@@ -334,14 +334,14 @@ class Plan:
     def _for_topology(self, name: str, note: Callable[[str], None]) -> None:
         """Compile for devices that are not there."""
         from dicejax.planning import search, step, topologies
-        from dicejax.training.setup import describe
+        from dicejax.training.setup import prepare
 
         topology = topologies.named(name)
         topologies.need_compiler(topology.device.platform)
         topologies.without_devices()
         if not self.find:  # an error of the mesh needs no data
             self.settings.mesh.make(topology.devices())
-        setup = describe(self.settings, note)
+        setup = prepare(self.settings, note, weights=False)
         if self.find:
             found = search.find(setup, topology, note)
             show(search.to_json(found) if self.json else search.table(found))

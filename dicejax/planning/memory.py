@@ -17,7 +17,7 @@ from dicejax.models.network import Network
 from dicejax.objectives import Objective
 from dicejax.optimizers import AdamW
 from dicejax.training.setup import Setup
-from dicejax.training.sharding import by_rows, placed
+from dicejax.training.sharding import by_rows, with_shardings
 from dicejax.training.state import TrainState, abstract_state
 from dicejax.training.step import train_step
 
@@ -103,7 +103,7 @@ class Step:
             name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
             for name, array in setup.batches(mesh)[0].arrays.items()
         }
-        state = placed(setup.abstract_state(), mesh)
+        state = with_shardings(setup.abstract_state(), mesh)
         return cls(state, batch, setup.objective, setup.step_settings(mesh))
 
     @classmethod
@@ -136,7 +136,7 @@ class Step:
             "micro_batches": micro_batches,
             "mesh": mesh,
         }
-        state = placed(abstract_state(network, optimizer, objective), mesh)
+        state = with_shardings(abstract_state(network, optimizer, objective), mesh)
         return cls(state, dict.fromkeys(names, ids), objective, settings)
 
     def lower(self) -> jax.stages.Lowered:

@@ -75,7 +75,7 @@ def plan_step(setup: Setup, topology: Topology) -> StepPlan:
     """Compile a run's step for the experiment's mesh of a topology's devices.
 
     Args:
-      setup: as `training.setup.describe` has it.
+      setup: as `training.setup.prepare` has it.
       topology: the devices.
 
     Raises:

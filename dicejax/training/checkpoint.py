@@ -32,7 +32,7 @@ from dicejax.training.checkpoint_folder import (
     steps,
 )
 from dicejax.training.processes import barrier, is_main_process
-from dicejax.training.sharding import path_name, placed
+from dicejax.training.sharding import path_name, with_shardings
 from dicejax.training.state import TrainState
 
 Which = Literal["best", "last"]
@@ -250,7 +250,9 @@ def restore_params(
     if mesh is None:
         mesh = MeshShape().make(jax.local_devices()[:1])
     with path_for_orbax(folder) as path:
-        return step, _arrays(path / str(step) / "params", placed(target, mesh), place)
+        return step, _arrays(
+            path / str(step) / "params", with_shardings(target, mesh), place
+        )
 
 
 def _chosen(folder: epath.Path, which: Which) -> int:

@@ -23,9 +23,9 @@ from dicejax.tasks import Item, Task
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.offline import offline
-from dicejax.training.predict import Predictor
+from dicejax.training.predict import search
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import load, longest
+from dicejax.training.setup import load_corpus, longest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ def evaluate(
     """
     run = Run.open(folder)
     experiment = offline(run, data=data)
-    examples = getattr(load(experiment, warn), split)
+    examples = getattr(load_corpus(experiment, warn), split)
     task, labels = experiment.task, run.labels()
 
     step, items, found = _find(run, examples, which)
@@ -273,16 +273,19 @@ def _find(
     length = longest(experiment, network.encoder)
     items = experiment.task.encode(examples, tokenizer, labels, length)
     step, params = restore_params(run.checkpoints, network, which, mesh)
-    predictor = Predictor(
+    result = search(
+        params,
+        examples,
+        items,
         task=experiment.task,
         network=network,
         labels=labels,
         tokenizer=tokenizer,
         max_length=experiment.training.max_length,
         mesh=mesh,
+        decoded=decoded,
     )
-    search = predictor.search(params, examples, items, decoded=decoded)
-    return step, items, search.found[0]
+    return step, items, result.found[0]
 
 
 def export(

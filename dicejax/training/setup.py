@@ -32,9 +32,14 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target, Task
 from dicejax.training import hardware
-from dicejax.training.predict import Predictor, Search
+from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
-from dicejax.training.state import TrainState, abstract_state, creating, drawing
+from dicejax.training.state import (
+    TrainState,
+    abstract_state,
+    init_params_fn,
+    init_state_fn,
+)
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
@@ -45,16 +50,20 @@ class Encoded:
     """An encoded data set.
 
     Attributes:
-      corpus: its examples, as the task reads them.
-      labels: that the network chooses from.
-      tokenizer: that encoded the examples.
-      items: the items of each split.
+      corpus: examples in the form of the task.
+      labels: output classes.
+      tokenizer: tokenizer that encoded the examples.
+      encoder: architecture, for this tokenizer.
+      folder: folder of a pretrained encoder; None: its weights are drawn.
+      items: encoded examples of each split.
       cut: warnings of what is cut off.
     """
 
     corpus: Corpus
     labels: tuple[str, ...]
     tokenizer: Tokenizer
+    encoder: EncoderConfig
+    folder: Path | None
     items: dict[str, list[Item]]
     cut: tuple[Cut, ...] = ()
 
@@ -75,8 +84,8 @@ class Setup:
         """
         weights = self.weights
         if weights is None:
-            return drawing(self.network, mesh)(key)
-        drawn = drawing(self.network, mesh, tuple(weights.new_heads))(key)
+            return init_params_fn(self.network, mesh)(key)
+        drawn = init_params_fn(self.network, mesh, tuple(weights.new_heads))(key)
         read = dataclasses.replace(weights, params=put(weights.params, mesh))
         return read.over(drawn)
 
@@ -85,7 +94,7 @@ class Setup:
         keys = jax.random.split(jax.random.key(self.experiment.training.seed))
         params = self.initial_params(keys[0], mesh)
         optimizer = self.experiment.optimizer
-        return creating(self.network, optimizer, self.objective, mesh)(
+        return init_state_fn(self.network, optimizer, self.objective, mesh)(
             params, keys[1], steps
         )
 
@@ -132,11 +141,8 @@ class Setup:
             negative = [n for n, target in targets.items() if target.has_negative]
             objective = objective.bind_classes(classes, negative)
             objective = objective.with_class_counts(self._class_counts)
-            # Inside a step values are traced and cannot be checked: so once outside.
-            shaped = {name: _example_of(target) for name, target in targets.items()}
-            logits = {name: pair[0] for name, pair in shaped.items()}
-            gold = {name: pair[1] for name, pair in shaped.items()}
-            objective(logits, gold, objective.initial_state())
+            # Inside a step, as under `eval_shape`, values are traced and not checked.
+            objective(*_inputs_of(targets), objective.initial_state())
         except ValueError as error:
             said = str(error)
             known = said.startswith("objective ")
@@ -200,19 +206,18 @@ class Setup:
         }
 
     def search(self, params: Params, split: str, mesh: Mesh, **options: Any) -> Search:
-        """Search a split, as `Predictor.search` does."""
-        examples, items = getattr(self.data.corpus, split), self.data.items[split]
-        return self.predictor(mesh).search(params, examples, items, **options)
-
-    def predictor(self, mesh: Mesh) -> Predictor:
-        """Return the predictor of this network."""
-        return Predictor(
+        """Search a split, as `predict.search` does."""
+        return search(
+            params,
+            getattr(self.data.corpus, split),
+            self.data.items[split],
             task=self.experiment.task,
             network=self.network,
             labels=self.data.labels,
             tokenizer=self.data.tokenizer,
             max_length=self.experiment.training.max_length,
             mesh=mesh,
+            **options,
         )
 
     def score(self, found: Sequence[Any], split: str, threshold: Any = None) -> Scores:
@@ -277,66 +282,89 @@ def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> Uni
     return UnitCounts(units)
 
 
-def encode(experiment: Experiment, warn: Warn) -> Encoded:
+def prepare(
+    experiment: Experiment, warn: Warn, *, weights: bool = True, fetch: bool = True
+) -> Setup:
+    """Load the data, build the network, load its weights and bind the objective.
+
+    Args:
+      experiment: experiment to train.
+      warn: called with warnings, such as on labels without training examples.
+      weights: whether training follows: load weights, and check objective and hardware.
+      fetch: whether an encoder may be fetched from the hub.
+
+    Raises:
+      InputError: data, weights or objective cannot be used.
+    """
+    data = load_data(experiment, warn, fetch=fetch)
+    setup = Setup(experiment, data, build_network(experiment, data))
+    if not weights:
+        return setup
+    loaded = load_weights(data, setup.network, warn)
+    setup = dataclasses.replace(setup, weights=loaded)
+    _ = setup.objective  # its errors are raised before anything is written
+    if remark := hardware.remark(experiment.training.precision):
+        warn(remark)
+    return setup
+
+
+def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Encoded:
     """Read the data and the tokenizer, and encode all splits.
 
     Args:
       experiment: experiment to train.
       warn: called with warnings, such as on labels without training examples.
+      fetch: whether an encoder may be fetched from the hub.
 
     Raises:
       InputError: data or tokenizer cannot be used.
     """
-    return _encode(experiment, warn, *_encoder(experiment))[0]
-
-
-def prepare(experiment: Experiment, warn: Warn) -> Setup:
-    """Read the data and the encoder, encode all splits, and bind the objective.
-
-    Raises:
-      InputError: data, weights or objective cannot be used.
-    """
-    folder, setup = _described(experiment, warn)
-    if folder is not None:
-        weights = huggingface.read_weights(folder, setup.network, setup.data.labels)
-        for note in weights.notes:
-            warn(note)
-        setup = dataclasses.replace(setup, weights=weights)
+    task, folder = experiment.task, None
+    if isinstance(experiment.encoder, PretrainedEncoder):
+        folder, encoder = _read_encoder(experiment.encoder, fetch=fetch)
+    corpus = load_corpus(experiment, warn)
+    labels = task.label_names(corpus.train)
+    if folder is None:
+        tokenizer, encoder = _learn_tokenizer(experiment, corpus)
     else:
-        setup.network.check_memory("encoder")
-    _ = setup.objective  # its errors are raised before anything is written
-    if said := hardware.remark(experiment.training.precision):
-        warn(said)
-    return setup
+        tokenizer = tokenize.read(folder, words=task.reads_words)
+        for text in tokenize.check_fits(tokenizer, encoder.vocab_size, folder):
+            warn(text)
+    max_length = longest(experiment, encoder)
+    items: dict[str, list[Item]] = {}
+    notes: list[str] = []
+    for split in SPLITS:
+        examples = getattr(corpus, split)
+        items[split] = task.encode(examples, tokenizer, labels, max_length)
+        notes += task.warnings(split, examples, items[split], labels)
+    for text in notes:
+        warn(text)
+    return Encoded(corpus, labels, tokenizer, encoder, folder, items, cuts(notes))
 
 
-def describe(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Setup:
-    """Do as `prepare` does, but read no weights.
-
-    Args:
-      experiment: experiment to train.
-      warn: called with warnings.
-      fetch: whether an encoder may be fetched from the hub.
-
-    Raises:
-      InputError: data cannot be used.
-    """
-    return _described(experiment, warn, fetch=fetch)[1]
-
-
-def _described(
-    experiment: Experiment, warn: Warn, *, fetch: bool = True
-) -> tuple[Path | None, Setup]:
-    """Return the folder of a pretrained encoder, and the setup without weights."""
-    folder, config = _encoder(experiment, fetch=fetch)
-    data, config = _encode(experiment, warn, folder, config)
-    network = Network(
-        encoder=config,
+def build_network(experiment: Experiment, data: Encoded) -> Network:
+    """Return the encoder with the heads of the task."""
+    return Network(
+        encoder=data.encoder,
         heads=experiment.task.heads(data.labels),
         precision=experiment.training.precision,
         remat=experiment.training.remat,
     )
-    return folder, Setup(experiment, data, network)
+
+
+def load_weights(data: Encoded, network: Network, warn: Warn) -> Weights | None:
+    """Read the weights of a pretrained encoder; None where all are drawn.
+
+    Raises:
+      InputError: they cannot be used, or memory is short.
+    """
+    if data.folder is None:
+        network.check_memory("encoder")
+        return None
+    weights = huggingface.read_weights(data.folder, network, data.labels)
+    for note in weights.notes:
+        warn(note)
+    return weights
 
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
@@ -345,7 +373,7 @@ def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
     return min(limit for limit in limits if limit is not None)
 
 
-def load(experiment: Experiment, warn: Warn) -> Corpus:
+def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:
     """Load the splits of an experiment in the form of its task.
 
     Raises:
@@ -363,87 +391,51 @@ def load(experiment: Experiment, warn: Warn) -> Corpus:
     return Corpus(*adapted, corpus.notes)
 
 
-def _encode(
-    experiment: Experiment,
-    warn: Warn,
-    folder: Path | None,
-    config: EncoderConfig | None,
-) -> tuple[Encoded, EncoderConfig]:
-    task, corpus = experiment.task, load(experiment, warn)
-    labels = task.label_names(corpus.train)
-    tokenizer, config = _tokenizer(experiment, corpus, folder, config, warn)
-    max_length = longest(experiment, config)
-    items: dict[str, list[Item]] = {}
-    said: list[str] = []
-    for split in SPLITS:
-        examples = getattr(corpus, split)
-        items[split] = task.encode(examples, tokenizer, labels, max_length)
-        said += task.warnings(split, examples, items[split], labels)
-    for text in said:
-        warn(text)
-    return Encoded(corpus, labels, tokenizer, items, cuts(said)), config
+def _read_encoder(
+    encoder: PretrainedEncoder, *, fetch: bool
+) -> tuple[Path, EncoderConfig]:
+    """Return folder and architecture of a pretrained encoder."""
+    folder = huggingface.locate(encoder.path, encoder.revision, fetch=fetch)
+    config = huggingface.read_config(folder)
+    try:
+        return folder, config.with_dropout(
+            encoder.hidden_dropout_prob, encoder.attention_probs_dropout_prob
+        )
+    except ValueError as error:
+        raise InputError(f"encoder: {error}") from error
 
 
-def _encoder(
-    experiment: Experiment, *, fetch: bool = True
-) -> tuple[Path | None, EncoderConfig | None]:
-    """Return folder and architecture of a pretrained encoder, or None."""
-    match experiment.encoder:
-        case PretrainedEncoder() as wanted:
-            folder = huggingface.locate(wanted.path, wanted.revision, fetch=fetch)
-            config = huggingface.read_config(folder)
-            try:
-                config = config.with_dropout(
-                    wanted.hidden_dropout_prob, wanted.attention_probs_dropout_prob
-                )
-            except ValueError as error:
-                raise InputError(f"encoder: {error}") from error
-            return folder, config
-        case _:
-            return None, None
-
-
-def _tokenizer(
-    experiment: Experiment,
-    corpus: Corpus,
-    folder: Path | None,
-    config: EncoderConfig | None,
-    warn: Warn,
+def _learn_tokenizer(
+    experiment: Experiment, corpus: Corpus
 ) -> tuple[Tokenizer, EncoderConfig]:
-    """Return the tokenizer, read or learned, and its architecture."""
-    wanted = experiment.encoder
-    if folder is not None:
-        tokenizer = tokenize.read(folder, words=experiment.task.reads_words)
-        for text in tokenize.check_fits(tokenizer, config.vocab_size, folder):
-            warn(text)
-        return tokenizer, config
+    """Return a tokenizer of the training texts, and an architecture for it."""
+    encoder = experiment.encoder
     texts = experiment.task.texts(corpus.train)
-    tokenizer = tokenize.learn_wordpiece(texts, wanted.vocab_size)
-    if isinstance(wanted, EncoderConfig):
-        vocab_size = tokenizer.get_vocab_size()
-        return tokenizer, dataclasses.replace(wanted, vocab_size=vocab_size)
+    tokenizer = tokenize.learn_wordpiece(texts, encoder.vocab_size)
+    vocab_size = tokenizer.get_vocab_size()
+    if isinstance(encoder, EncoderConfig):
+        return tokenizer, dataclasses.replace(encoder, vocab_size=vocab_size)
     config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=wanted.hidden_size,
-        num_hidden_layers=wanted.num_hidden_layers,
-        num_attention_heads=wanted.num_attention_heads,
-        intermediate_size=wanted.intermediate_size,
-        hidden_dropout_prob=wanted.dropout,
-        attention_probs_dropout_prob=wanted.dropout,
+        vocab_size=vocab_size,
+        hidden_size=encoder.hidden_size,
+        num_hidden_layers=encoder.num_hidden_layers,
+        num_attention_heads=encoder.num_attention_heads,
+        intermediate_size=encoder.intermediate_size,
+        hidden_dropout_prob=encoder.dropout,
+        attention_probs_dropout_prob=encoder.dropout,
         max_position_embeddings=max(512, experiment.training.max_length),
         # BERT's 0.02 is meant for a width of 768; at 128 it learns nothing.
-        initializer_range=wanted.hidden_size**-0.5,
+        initializer_range=encoder.hidden_size**-0.5,
     )
     return tokenizer, config
 
 
-def _example_of(target: Target) -> tuple[jax.Array, Any]:
-    """Return logits and labels of one element, as an output with this target has."""
-    classes = len(target.classes)
-    match target.kind:
-        case "classes":
-            return jnp.zeros((1, classes)), jnp.zeros(1, jnp.int32)
-        case "multi_label":
-            return jnp.zeros((1, classes)), jnp.zeros((1, classes), jnp.int32)
-        case "positions":
-            return jnp.zeros((1, 2)), jnp.zeros(1, jnp.int32)
+def _inputs_of(targets: Mapping[str, Target]) -> tuple[dict, dict]:
+    """Return logits and labels of one element, for outputs with these targets."""
+    logits, labels = {}, {}
+    for name, target in targets.items():
+        classes = 2 if target.kind == "positions" else len(target.classes)
+        logits[name] = jnp.zeros((1, classes))
+        shape = (1, classes) if target.kind == "multi_label" else (1,)
+        labels[name] = jnp.zeros(shape, jnp.int32)
+    return logits, labels

@@ -61,7 +61,7 @@ def shardings(tree: Any, mesh: Mesh) -> Any:
     )
 
 
-def placed(shapes: Any, mesh: Mesh) -> Any:
+def with_shardings(shapes: Any, mesh: Mesh) -> Any:
     """Attach the sharding to each shape of a tree."""
     return jax.tree.map(
         lambda x, place: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=place),

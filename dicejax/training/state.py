@@ -159,7 +159,7 @@ class TrainState:
 
 
 @functools.lru_cache(maxsize=8)
-def drawing(
+def init_params_fn(
     network: Network, mesh: Mesh, heads: tuple[str, ...] | None = None
 ) -> Callable[[jax.Array], Params]:
     """Return a function from a key to parameters, drawn on their own devices.
@@ -181,7 +181,7 @@ def drawing(
 
 
 @functools.lru_cache(maxsize=8)
-def creating(
+def init_state_fn(
     network: Network, optimizer: Optimizer, objective: Objective, mesh: Mesh
 ) -> Callable[[Params, jax.Array, int], TrainState]:
     """Return a function from parameters, a key and a number of steps to a state."""

@@ -21,7 +21,7 @@ from dicejax.training.recorder import LoopState, Recorder
 from dicejax.training.result import Result, score_test_split, versions
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup, checksum, prepare
-from dicejax.training.sharding import global_batch, placed, replicate, rows_here
+from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
 from dicejax.training.signals import StopRequest
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
@@ -208,7 +208,7 @@ def restore_or_initialize(
     """
     data = checksum(item.arrays for item in setup.data.items["train"])
     if run.continues:
-        like = placed(setup.abstract_state(), mesh)
+        like = with_shardings(setup.abstract_state(), mesh)
         found = checkpoints.restore(like, progress.note)
         if found is not None:
             state, loop = found[0], _loop_state(run, found[1])

@@ -33,7 +33,7 @@ from dicejax.study.compare.jobs import (
     require_one_test_set,
 )
 from dicejax.study.compare.statistics import Row, learnt_nothing, rows_of
-from dicejax.training.setup import describe
+from dicejax.training.setup import prepare
 
 SCORES = Path(__file__).parent / "scores"
 LOOKS = (5, 10)
@@ -251,7 +251,7 @@ def _positives(job: Job) -> int:
 
     Of outputs of its task the first: the starts of answers in machine reading.
     """
-    setup = describe(job.experiment, warn=lambda text: None)
+    setup = prepare(job.experiment, lambda text: None, weights=False)
     task, labels = job.experiment.task, setup.data.labels
     counts = task.class_counts(setup.data.items["train"], labels)
     number = next(iter(counts.values()))

@@ -19,7 +19,7 @@ from dicejax.models.network import Network
 from dicejax.optimizers import AdamW
 from dicejax.training import checkpoint
 from dicejax.training.checkpoint import Checkpoints, restore_params
-from dicejax.training.sharding import placed
+from dicejax.training.sharding import with_shardings
 from dicejax.training.state import TrainState
 
 from .commands import limited, tiny
@@ -67,7 +67,7 @@ def saved(folder, state_at, scores, **keep):
 
 def shapes(state_at):
     mesh = MeshShape().make(jax.local_devices()[:1])
-    return placed(jax.eval_shape(lambda: state_at(0)), mesh)
+    return with_shardings(jax.eval_shape(lambda: state_at(0)), mesh)
 
 
 def restored(folder, state_at):

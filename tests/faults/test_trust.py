@@ -16,7 +16,7 @@ from dicejax.models import huggingface
 from dicejax.training import inference
 from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import describe
+from dicejax.training.setup import prepare
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +204,7 @@ def test_the_encoder_of_a_run_folder_is_not_fetched(hub):
     encoder = PretrainedEncoder(path="owner/name", revision="v1")
     experiment = Experiment(name="x", data=SyntheticNER(), encoder=encoder)
     with pytest.raises(InputError, match=r"config\.json: no such file"):
-        describe(experiment, print, fetch=False)
+        prepare(experiment, print, fetch=False)
     assert hub == [("owner/name", "v1", True)]
 
 

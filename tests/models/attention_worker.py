@@ -72,18 +72,11 @@ def batch():
 def gradient(params, arrays, objective, mesh=None, micro_batches=1):
     """Return the gradient with dropout, on the host."""
     objective = objective.bind_outputs(("tags",))
+    options = {"objective_state": objective.initial_state(), "network": network()}
+    options |= {"rng": jax.random.key(7), "mesh": mesh, "micro_batches": micro_batches}
     found = jax.jit(
         lambda params, arrays: (
-            loss_and_gradient(
-                params,
-                arrays,
-                objective,
-                network=network(),
-                objective_state=objective.initial_state(),
-                rng=jax.random.key(7),
-                mesh=mesh,
-                micro_batches=micro_batches,
-            ).gradients
+            loss_and_gradient(params, arrays, objective, **options).gradients
         )
     )(params, arrays)
     return jax.device_get(found)

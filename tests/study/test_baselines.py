@@ -13,7 +13,7 @@ from dicejax.study.compare.jobs import jobs_of
 from dicejax.tasks import QuestionAnswering, Tagging, Target
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import describe
+from dicejax.training.setup import prepare
 
 from ..small_project import EXPERIMENT
 
@@ -62,7 +62,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
     words = ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
     assert run(["compare", str(file), "--out", str(out), *words]) == 0
     experiment = Run(epath.Path(out) / "ce" / "seed-0").experiment()
-    setup = describe(experiment, warn=lambda text: None)
+    setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
     task, data = experiment.task, setup.data
     for seed in (0,):
@@ -71,9 +71,7 @@ def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
         _, params = restore_params(kept.checkpoints, setup.network, "best", mesh)
 
         def score(split, shift, params=params):
-            search = setup.predictor(mesh).search(
-                params, getattr(data.corpus, split), data.items[split], shifts=[shift]
-            )
+            search = setup.search(params, split, mesh, shifts=[shift])
             examples = getattr(data.corpus, split)
             return task.score_found(examples, search.found[0], data.labels).values
 

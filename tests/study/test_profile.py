@@ -34,7 +34,7 @@ from dicejax.study.profile.measure import measure_lengths, measure_padding
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.training.setup import encode
+from dicejax.training.setup import load_data
 
 
 def told(experiment, **options):
@@ -241,7 +241,7 @@ def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
     found, _ = told(experiment)
     start, end = found.splits["train"].outputs
     assert start.positives == end.positives == 1
-    items = encode(experiment, lambda text: None).items["train"]
+    items = load_data(experiment, lambda text: None).items["train"]
     assert len(items) == 1 + unanswerable
     if form == "positions":
         wanted = sum(map(len, items)) - 1

@@ -20,7 +20,7 @@ from dicejax.tasks import (
     two_pointers,
 )
 from dicejax.tasks.task import IGNORED
-from dicejax.training.predict import Predictor
+from dicejax.training.predict import search
 
 from .perfect import class_outputs
 
@@ -44,15 +44,10 @@ def document(words: int, seed: int = 0) -> Sentence:
 def searched(task, network, params, tokenizer, examples, labels, max_length):
     """Return the decoded examples of a network."""
     items = task.encode(examples, tokenizer, labels, max_length)
-    predictor = Predictor(
-        task=task,
-        network=network,
-        labels=labels,
-        tokenizer=tokenizer,
-        max_length=max_length,
-        mesh=MeshShape().make(jax.local_devices()[:1]),
-    )
-    return predictor.search(params, examples, items).found[0]
+    options = {"labels": labels, "tokenizer": tokenizer, "max_length": max_length}
+    options |= {"task": task, "network": network}
+    mesh = MeshShape().make(jax.local_devices()[:1])
+    return search(params, examples, items, mesh=mesh, **options).found[0]
 
 
 def random_network(small_bert, task, labels):

@@ -27,7 +27,7 @@ from dicejax.training.checkpoint import restore_params
 from dicejax.training.lock import locked
 from dicejax.training.predict import Shift
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import Setup, describe
+from dicejax.training.setup import Setup, prepare
 
 ADJUSTED = "logit adjustment"
 THRESHOLD = "tuned threshold"
@@ -107,7 +107,7 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
         with locked(run.path):
             # Data that is the same for all seeds is read once.
             if setup is None or setup.experiment.data != job.experiment.data:
-                setup = describe(job.experiment, warn=lambda text: None)
+                setup = prepare(job.experiment, lambda text: None, weights=False)
             mesh = job.experiment.mesh.make()
             _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
             controls = _Controls(setup, mesh, params).scored()
@@ -162,8 +162,7 @@ class _Controls:
     """Baselines of one run's best weights."""
 
     def __init__(self, setup: Setup, mesh: Mesh, params: Any):
-        self._setup, self._params = setup, params
-        self._predict = setup.predictor(mesh)
+        self._setup, self._mesh, self._params = setup, mesh, params
 
     def scored(self) -> dict[str, Any]:
         """Choose on dev, and score on test."""
@@ -217,11 +216,10 @@ class _Controls:
         }
 
     def _search(self, split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
-        data = self._setup.data
-        examples, items = getattr(data.corpus, split), data.items[split]
         if not shifts:
             return []
-        return self._predict.search(self._params, examples, items, shifts=shifts).found
+        search = self._setup.search
+        return search(self._params, split, self._mesh, shifts=shifts).found
 
     def _score(self, split: str, predictions: Any, threshold: Any = None) -> float:
         task, data = self._setup.experiment.task, self._setup.data

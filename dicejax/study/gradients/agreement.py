@@ -24,7 +24,7 @@ from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, kinds_
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
 from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import Setup, describe
+from dicejax.training.setup import Setup, prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
 
@@ -90,7 +90,7 @@ def agreements(
     """
     run = Run.open(folder)
     experiment = offline(run)
-    setup = describe(experiment, warn, fetch=False)
+    setup = prepare(experiment, warn, weights=False, fetch=False)
     if setup.data.labels != run.labels():
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())

@@ -22,7 +22,7 @@ from dicejax.study.profile.imbalance import (
     support,
 )
 from dicejax.tasks import Item
-from dicejax.training.setup import SPLITS, Encoded, Warn, encode, epochs_drawn
+from dicejax.training.setup import SPLITS, Encoded, Warn, epochs_drawn, load_data
 
 BINS = 10
 
@@ -168,7 +168,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         warn(text)
 
     task, training = experiment.task, experiment.training
-    data = encode(experiment, note)
+    data = load_data(experiment, note)
     chosen = rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     epoch = _epoch(experiment, data)
