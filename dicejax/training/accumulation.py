@@ -99,11 +99,6 @@ def loss_and_gradient(
         value, state = objective(*inputs(outputs, batch), objective_state, progress)
         return scale * value, (value, state)
 
-    def whole() -> Gradient:
-        gradient = jax.grad(lambda params: loss(apply(params, *rows)), has_aux=True)
-        gradients, (value, state) = gradient(params)
-        return Gradient(value, gradients, state)
-
     def cut_at_logits() -> Gradient:
         outputs = lax.map(lambda part: apply(params, *part), parts)
         cotangents, (value, state) = jax.grad(loss, has_aux=True)(_joined(outputs))
@@ -133,7 +128,9 @@ def loss_and_gradient(
     rows = dict(batch), _row_numbers(batch)
     with in_use(mesh):
         if micro_batches == 1:
-            return whole()
+            whole = jax.grad(lambda params: loss(apply(params, *rows)), has_aux=True)
+            gradients, (value, state) = whole(params)
+            return Gradient(value, gradients, state)
         parts = _cut(rows, micro_batches)
         if is_additive if one_pass is None else one_pass:
             return in_one_pass()

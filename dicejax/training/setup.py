@@ -30,7 +30,7 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.tasks import Item, Target, Task
+from dicejax.tasks import Item, Target
 from dicejax.training import hardware
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
@@ -117,7 +117,8 @@ class Setup:
         Raises:
           InputError: it does not fit the task, or a hyper-parameter is out of range.
         """
-        task, targets = self.experiment.task, self._targets
+        task = self.experiment.task
+        targets = task.targets(self.data.labels)
         name = objective.short_name
         try:
             objective = objective.bind_outputs(tuple(targets), task.loss_weights)
@@ -226,10 +227,6 @@ class Setup:
         task, labels = self.experiment.task, self.data.labels
         return task.score_found(examples, found, labels, threshold)
 
-    @property
-    def _targets(self) -> dict[str, Target]:
-        return self.experiment.task.targets(self.data.labels)
-
     @functools.cached_property
     def _class_counts(self) -> dict[str, np.ndarray]:
         task, data = self.experiment.task, self.data
@@ -250,36 +247,32 @@ def epochs_drawn(
 ) -> Callable[[int], Epoch] | None:
     """Return a function that draws the training items of an epoch; None: all.
 
+    It counts, for each item, the labels of each class of the task's first output.
+
     Raises:
       InputError: the sampling does not fit the labels.
     """
     sampling = experiment.sampling
     if sampling is None:
         return None
+    name, target = next(iter(experiment.task.targets(data.labels).items()))
+    if target.kind == "positions":
+        raise InputError(
+            f"sampling: labels of output {name!r} are positions and have no classes"
+        )
+    classes = 2 if target.kind == "multi_label" else max(2, len(target.classes))
+    items = data.items["train"]
+    units = np.zeros((len(items), classes), np.int64)
+    for row, item in zip(units, items, strict=True):
+        values = np.atleast_1d(item.arrays[name])
+        row += np.bincount(values[values >= 0], minlength=classes)
     try:
-        counts = label_units(experiment.task, data.items["train"], data.labels)
+        counts = UnitCounts(units)
         draw = functools.partial(sampling.epoch, counts, experiment.training.seed)
         draw(0)
     except ValueError as error:
         raise InputError(f"sampling: {error}") from error
     return draw
-
-
-def label_units(task: Task, items: Sequence[Item], labels: Sequence[str]) -> UnitCounts:
-    """Count, for each item, the labels of each class of the task's first output.
-
-    Raises:
-      ValueError: the labels are positions, which are of no class.
-    """
-    name, target = next(iter(task.targets(labels).items()))
-    if target.kind == "positions":
-        raise ValueError(f"labels of output {name!r} are positions and have no classes")
-    classes = 2 if target.kind == "multi_label" else max(2, len(target.classes))
-    units = np.zeros((len(items), classes), np.int64)
-    for row, item in zip(units, items, strict=True):
-        values = np.atleast_1d(item.arrays[name])
-        row += np.bincount(values[values >= 0], minlength=classes)
-    return UnitCounts(units)
 
 
 def prepare(
