@@ -74,12 +74,12 @@ def main(argv: Sequence[str]) -> None:
         middle, least = statistics.median(rest), min(rest)
         print(f"{name:10} {first:14.1f} {1e3 * middle:10.1f} {1e3 * least:8.1f}")
     pairs = zip(times["analysis"][1:], times["step"][1:], strict=True)
-    ratio = statistics.median(one / step for one, step in pairs)
+    ratio = statistics.median(analysis / step for analysis, step in pairs)
     least = min(times["analysis"][1:]) / min(times["step"][1:])
-    for name, one in (("by pairs", ratio), ("by minima", least)):
-        cost = one / EVERY
+    for name, x in (("by pairs", ratio), ("by minima", least)):
+        cost = x / EVERY
         print(
-            f"{name}: an analysis is {one:.2f} of a step; every {EVERY}: {cost:.2%} of "
+            f"{name}: an analysis is {x:.2f} of a step; every {EVERY}: {cost:.2%} of "
             f"the time, limit {LIMIT:.0%}"
         )
 

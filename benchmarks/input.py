@@ -202,7 +202,7 @@ def tokens_per_s(case: Case, data: Path, rounds: int) -> dict[str, Filled]:
     folder = data / "vocab" / VOCABULARY
     tokenizer = tokenize.read(folder, words=case.task.reads_words)
     items = case.task.encode(examples, tokenizer, labels, ROW_LENGTH)
-    found = {}
+    filled = {}
     for name, make in plans().items():
         start = time.perf_counter()
         plan = make([len(item) for item in items])
@@ -215,8 +215,8 @@ def tokens_per_s(case: Case, data: Path, rounds: int) -> dict[str, Filled]:
             tokens = sum(batch.tokens for batch in batches.iterate(threads=1))
             rates.append(tokens / (time.perf_counter() - start))
         rate, shapes = statistics.median(rates), len(set(plan.widths.tolist()))
-        found[name] = Filled(tokens, batches.share_filled, shapes, plan_ms, rate)
-    return found
+        filled[name] = Filled(tokens, batches.share_filled, shapes, plan_ms, rate)
+    return filled
 
 
 def peak_of_reading(path: Path) -> tuple[int, float]:
@@ -261,7 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         out.add_column(heading)
     for heading in ("tokens", "filled", "shapes", "plan, ms", "per second"):
         out.add_column(heading, justify="right")
-    for case in (one for one in measured if one.name in IN_BATCHES):
+    for case in (x for x in measured if x.name in IN_BATCHES):
         for name, way in tokens_per_s(case, settings.data, settings.rounds).items():
             broken |= way.rate < BATCHES_LIMIT
             out.add_row(

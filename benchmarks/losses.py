@@ -136,11 +136,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     rival = optax.softmax_cross_entropy_with_integer_labels
     programs = {"optax's cross-entropy": compiled(rival, logits, classes)}
-    for name, one in REGISTRY.items():
+    for name, declaration in REGISTRY.items():
         if not settings.only or any(part in name for part in settings.only):
-            labels = outcomes if one.multi_label else classes
-            counts = of_outcomes if one.multi_label else positives
-            programs[name] = compiled(loss_of(one, counts), logits, labels)
+            labels = outcomes if declaration.multi_label else classes
+            counts = of_outcomes if declaration.multi_label else positives
+            programs[name] = compiled(loss_of(declaration, counts), logits, labels)
     times = {name: [] for name in programs}
     for _ in range(settings.rounds):
         for name, (_, call) in programs.items():

@@ -115,7 +115,7 @@ def plan(name: str) -> StepPlan:
         encoder=MODELS[model],
         heads=(("tags", TokenHead(classes=9)),),
         precision="bfloat16",
-        remat=next((one for one in get_args(Remat) if one in options), "none"),
+        remat=next((name for name in get_args(Remat) if name in options), "none"),
     )
     counts = {word[0]: int(word[1:]) for word in options if word[1:].isdigit()}
     step = Step.of_network(
@@ -129,22 +129,22 @@ def plan(name: str) -> StepPlan:
     return planned(step, topology)
 
 
-def row(name: str, found: StepPlan) -> str:
+def row(name: str, plan: StepPlan) -> str:
     """Format a plan as a row of a Markdown table."""
-    cells = [name, f"{found.peak / 2**30:.2f}" + ("" if found.fits else ", too much")]
-    if found.collectives is None or found.bytes_moved is None:
+    cells = [name, f"{plan.peak / 2**30:.2f}" + ("" if plan.fits else ", too much")]
+    if plan.collectives is None or plan.bytes_moved is None:
         cells += [""] * 5
     else:
-        kinds = found.collectives.items()
+        kinds = plan.collectives.items()
         arrays = ", ".join(f"{x['bytes'] / 1e9:.2f} {kind}" for kind, x in kinds)
         cells += [
-            f"{found.bytes_moved / 1e9:.1f}",
+            f"{plan.bytes_moved / 1e9:.1f}",
             arrays,
             f"{sum(x['wire'] for _, x in kinds) / 1e9:.2f}",
-            f"{found.cycles / 1e6:.1f}" if found.cycles else "",
-            f"{found.utilisation['cycles']:.1%}" if found.cycles else "",
+            f"{plan.cycles / 1e6:.1f}" if plan.cycles else "",
+            f"{plan.utilisation['cycles']:.1%}" if plan.cycles else "",
         ]
-    return "| " + " | ".join([*cells, f"{found.compile_seconds:.0f}"]) + " |"
+    return "| " + " | ".join([*cells, f"{plan.compile_seconds:.0f}"]) + " |"
 
 
 def main(argv: Sequence[str]) -> int:

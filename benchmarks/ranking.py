@@ -137,10 +137,10 @@ def scores(weights: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[float, fl
 
 def measured(settings: Settings) -> dict[str, list[tuple[float, float]]]:
     """Return the test scores of each loss, by seed."""
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in LOSSES}
+    by_loss: dict[str, list[tuple[float, float]]] = {name: [] for name in LOSSES}
     for seed in range(settings.seeds):
         sets = data_of(settings, seed)
-        for name, rows in found.items():
+        for name, rows in by_loss.items():
             models = [
                 np.asarray(
                     trained(
@@ -152,9 +152,9 @@ def measured(settings: Settings) -> dict[str, list[tuple[float, float]]]:
                 )
                 for rate in settings.rates
             ]
-            best = max(models, key=lambda one: scores(one, *sets["dev"])[0])
+            best = max(models, key=lambda model: scores(model, *sets["dev"])[0])
             rows.append(scores(best, *sets["test"]))
-    return found
+    return by_loss
 
 
 def mebibytes(name: str, elements: int) -> float:
@@ -177,11 +177,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     settings = tyro.cli(Settings, description=__doc__, args=argv)
     if settings.smallest:
         settings = dataclasses.replace(settings, **SMALLEST)
-    found = measured(settings)
-    base = [ap for ap, _ in found["cross-entropy"]]
+    by_loss = measured(settings)
+    base = [ap for ap, _ in by_loss["cross-entropy"]]
     print(f"{'':32}{'test AP':>14}{'vs. cross-entropy':>20}{'test AUC':>17}{'MiB':>8}")
-    for name, rows in found.items():
-        precisions, areas = ([*one] for one in zip(*rows, strict=True))
+    for name, rows in by_loss.items():
+        precisions, areas = ([*column] for column in zip(*rows, strict=True))
         gains = [ours - theirs for ours, theirs in zip(precisions, base, strict=True)]
         memory = mebibytes(name, settings.elements)
         print(

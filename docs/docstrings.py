@@ -30,12 +30,12 @@ class Docstrings(griffe.Extension):
 def as_markdown(docstring: str) -> str:
     """Return a docstring whose examples and formulas are Markdown's."""
     text = _FORMULA.sub(
-        lambda found: f"$$\n{' '.join(found[1].split())}\n$$\n", docstring
+        lambda match: f"$$\n{' '.join(match[1].split())}\n$$\n", docstring
     )
     text = _INLINE.sub(r"$\1$", text)
     return _DOCTEST.sub(_fenced, _EXAMPLE.sub("", text))
 
 
-def _fenced(found: re.Match[str]) -> str:
-    lines = [line.removeprefix(found[1]) for line in found[0].splitlines()]
+def _fenced(match: re.Match[str]) -> str:
+    lines = [line.removeprefix(match[1]) for line in match[0].splitlines()]
     return "\n".join(["```pycon", *lines, "```", ""])

@@ -23,9 +23,9 @@ class Formulas(Postprocessor):
         return _FORMULA.sub(_mathml, text)
 
 
-def _mathml(found: re.Match[str]) -> str:
-    display = "block" if found["tag"] == "div" else "inline"
-    tex = unescape(found["tex"])
+def _mathml(match: re.Match[str]) -> str:
+    display = "block" if match["tag"] == "div" else "inline"
+    tex = unescape(match["tex"])
     if "&" in tex and r"\begin" not in tex:  # lines that are aligned
         tex = rf"\begin{{align*}}{tex}\end{{align*}}"
     return convert(tex, display=display)

@@ -44,7 +44,9 @@ _BESIDE = (
 def contents() -> Iterator[str]:
     """Yield a list of the losses of each kind, with links to their sections."""
     for kind, meaning in KINDS.items():
-        names = [one.function.__name__ for one in REGISTRY.values() if one.kind == kind]
+        names = [
+            loss.function.__name__ for loss in REGISTRY.values() if loss.kind == kind
+        ]
         linked = ", ".join(f"[`{name}`](#{name})" for name in names)
         yield f"- **{kind.capitalize()}**, {meaning}: {linked}"
 
@@ -52,10 +54,10 @@ def contents() -> Iterator[str]:
 def sections() -> Iterator[str]:
     """Yield a section per loss: use, formula, pitfalls and source of its docstring."""
     for kind in KINDS:
-        for one in REGISTRY.values():
-            if one.kind == kind:
-                meaning = f"{kind.capitalize()}, `--losses {one.short_name}`"
-                yield from _section(one.function, meaning)
+        for loss in REGISTRY.values():
+            if loss.kind == kind:
+                meaning = f"{kind.capitalize()}, `--losses {loss.short_name}`"
+                yield from _section(loss.function, meaning)
 
 
 def beside() -> Iterator[str]:
@@ -82,21 +84,21 @@ def described(function: Callable[..., Any]) -> tuple[str, str, str, str]:
     formula = re.search(r"\.\. math::(.*?)\n\n", text, re.DOTALL)
     tex = " ".join(formula[1].split()) if formula else ""
     use, pitfalls, source = (
-        _paragraph(text, one) for one in ("Use it ", "Pitfalls: ", "Source: ")
+        _paragraph(text, heading) for heading in ("Use it ", "Pitfalls: ", "Source: ")
     )
     return use, tex, pitfalls, re.sub(r"\((https?://\S+)\)", _named_link, source)
 
 
 def _paragraph(text: str, start: str) -> str:
-    found = re.search(rf"^{start}(.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
-    words = " ".join(found[1].split()) if found else ""
+    match = re.search(rf"^{start}(.*?)(?:\n\n|\Z)", text, re.DOTALL | re.MULTILINE)
+    words = " ".join(match[1].split()) if match else ""
     return re.sub(r":math:`([^`]+)`", r"$\1$", words)
 
 
-def _named_link(found: re.Match[str]) -> str:
-    host, _, path = found[1].partition("://")[2].partition("/")
+def _named_link(match: re.Match[str]) -> str:
+    host, _, path = match[1].partition("://")[2].partition("/")
     number = path.removeprefix("abs/")
-    return f"([{f'arXiv {number}' if host == 'arxiv.org' else host}]({found[1]}))"
+    return f"([{f'arXiv {number}' if host == 'arxiv.org' else host}]({match[1]}))"
 
 
 def objectives() -> Iterator[str]:
@@ -105,22 +107,30 @@ def objectives() -> Iterator[str]:
     for name, cls in by_short_name().items():
         default = cls()
         values = [
-            f"`{one.name}={getattr(default, one.name)!r}`"
-            for one in dataclasses.fields(cls)
-            if one.name != "output"
+            f"`{field.name}={getattr(default, field.name)!r}`"
+            for field in dataclasses.fields(cls)
+            if field.name != "output"
         ]
         anchor = f'<a id="dicejax.objectives.{cls.__name__}"></a>'
-        shown = f"{anchor}`{cls.__name__}`"
-        yield _cells(shown, f"`{name}`", ", ".join(values))
+        name_cell = f"{anchor}`{cls.__name__}`"
+        yield _cells(name_cell, f"`{name}`", ", ".join(values))
 
 
 def presets() -> Iterator[str]:
     """Yield the table of the paper's losses and how they are set."""
     yield from _row("`--losses`", "source", "loss", "settings", "what it is")
-    for one in PRESETS.values():
-        settings = [f"`{name}={_plain(given)}`" for name, given in one.settings.items()]
-        shown = ", ".join(settings) or "its defaults"
-        yield _cells(f"`{one.name}`", one.source, f"`{one.loss}`", shown, one.line)
+    for preset in PRESETS.values():
+        settings = [
+            f"`{name}={_plain(value)}`" for name, value in preset.settings.items()
+        ]
+        settings_cell = ", ".join(settings) or "its defaults"
+        yield _cells(
+            f"`{preset.name}`",
+            preset.source,
+            f"`{preset.loss}`",
+            settings_cell,
+            preset.line,
+        )
 
 
 def _plain(value: Any) -> str:
@@ -134,22 +144,27 @@ def ranges() -> Iterator[str]:
     """Yield the table of what tuning varies."""
     yield from _row("loss", "hyper-parameter", "range", "why")
     for name, cls in by_short_name().items():
-        found = declared_ranges(cls)
-        for field, one in found.items():
-            yield _cells(f"`{name}`", _varied(field, one), _values(one), one.why)
-        if not found:
+        searched = declared_ranges(cls)
+        for field, range_ in searched.items():
+            yield _cells(
+                f"`{name}`",
+                _varied(field, range_),
+                _values(range_),
+                range_.why,
+            )
+        if not searched:
             yield _cells(f"`{name}`", "-", "-", "its learning rate alone")
 
 
-def _varied(field: str, one: Range) -> str:
-    only = f" with `{one.only[0]}={one.only[1]}`" if one.only else ""
-    rest = f", `{one.rest}` = 1 - `{field}`" if one.rest else ""
+def _varied(field: str, range_: Range) -> str:
+    only = f" with `{range_.only[0]}={range_.only[1]}`" if range_.only else ""
+    rest = f", `{range_.rest}` = 1 - `{field}`" if range_.rest else ""
     return f"`{field}`{only}{rest}"
 
 
-def _values(one: Range) -> str:
-    whole = ", whole" if one.whole else ""
-    return f"{one.low:g} to {one.high:g}{_DRAWN[one.scale]}{whole}"
+def _values(range_: Range) -> str:
+    whole = ", whole" if range_.whole else ""
+    return f"{range_.low:g} to {range_.high:g}{_DRAWN[range_.scale]}{whole}"
 
 
 def functions(*kinds: str) -> Callable[[], Iterator[str]]:

@@ -27,8 +27,8 @@ PAGES = {
     "experiments/README.md": "experiments.md",
     "notebooks/README.md": "notebooks/index.md",
     **{
-        f"notebooks/{one.name}": f"notebooks/{one.stem}.md"
-        for one in sorted((ROOT / "notebooks").glob("*.ipynb"))
+        f"notebooks/{notebook.name}": f"notebooks/{notebook.stem}.md"
+        for notebook in sorted((ROOT / "notebooks").glob("*.ipynb"))
     },
 }
 
@@ -47,16 +47,16 @@ class Files(Preprocessor):
         return [new for line in lines for new in self._replaced(line)]
 
     def _replaced(self, line: str) -> list[str]:
-        found = MARKER.fullmatch(line)
-        if not found:
+        match = MARKER.fullmatch(line)
+        if not match:
             return [line]
-        file = found["file"]
+        file = match["file"]
         text = (ROOT / file).read_text(encoding="utf-8")
         if file.endswith(".ipynb"):
             return "\n\n".join(self._cells(json.loads(text), file)).split("\n")
-        if found["heading"]:
-            text, ended, _ = text.partition(f"\n## {found['heading']}\n")
-            assert ended, f"{file} has no heading {found['heading']!r}"
+        if match["heading"]:
+            text, ended, _ = text.partition(f"\n## {match['heading']}\n")
+            assert ended, f"{file} has no heading {match['heading']!r}"
         return with_links(text, file).split("\n")
 
     def _cells(self, notebook: dict[str, Any], file: str) -> Iterator[str]:
@@ -89,18 +89,18 @@ class Files(Preprocessor):
 def with_links(text: str, file: str) -> str:
     """Return the text of a file with links that are right on its page."""
 
-    def linked(found: re.Match[str]) -> str:
-        path, hash_, anchor = found["target"].partition("#")
+    def linked(match: re.Match[str]) -> str:
+        path, hash_, anchor = match["target"].partition("#")
         if not path or "://" in path:
-            return found[0]
+            return match[0]
         named = posixpath.normpath(posixpath.join(posixpath.dirname(file), path))
         page = PAGES.get(named)
         if page is None and named.startswith("docs/"):
             page = named.removeprefix("docs/")
         if page is None:
-            return f"{found['text']} (`{named}`)"
-        here = posixpath.dirname(PAGES[file]) or "."
-        return f"[{found['text']}]({posixpath.relpath(page, here)}{hash_}{anchor})"
+            return f"{match['text']} (`{named}`)"
+        folder = posixpath.dirname(PAGES[file]) or "."
+        return f"[{match['text']}]({posixpath.relpath(page, folder)}{hash_}{anchor})"
 
     parts = _FENCED.split(text)
     for place in range(0, len(parts), 2):  # between the fences

@@ -99,9 +99,9 @@ def rows(**fields: Any) -> tuple[PaperRow, ...]:
     Raises:
       TypeError: a row has no such field.
     """
-    known = {field.name for field in dataclasses.fields(PaperRow)}
-    if unknown := fields.keys() - known:
-        raise TypeError(f"rows have no {sorted(unknown)}; they have {sorted(known)}")
+    names = {field.name for field in dataclasses.fields(PaperRow)}
+    if unknown := fields.keys() - names:
+        raise TypeError(f"rows have no {sorted(unknown)}; they have {sorted(names)}")
     return tuple(
         row
         for row in ROWS
@@ -120,10 +120,10 @@ def best(dataset: str, metric: str = "f1", **fields: Any) -> PaperRow:
     Raises:
       LookupError: no row has that metric.
     """
-    found = [r for r in rows(dataset=dataset, **fields) if r[metric] is not None]
-    if not found:
+    matches = [r for r in rows(dataset=dataset, **fields) if r[metric] is not None]
+    if not matches:
         raise LookupError(f"no row of {dataset} has {metric} with {fields}")
-    return max(found, key=lambda row: row[metric])
+    return max(matches, key=lambda row: row[metric])
 
 
 def _rows(table: str, text: str) -> Iterator[PaperRow]:
@@ -158,13 +158,13 @@ def _score(metric: str, cell: str) -> PaperScore:
 
 _TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 SOURCES = {
-    name: PaperSource(**{key: value for key, value in one.items() if key != "rows"})
-    for name, one in _TABLES.items()
+    name: PaperSource(**{key: value for key, value in table.items() if key != "rows"})
+    for name, table in _TABLES.items()
 }
 ROWS = tuple(
     row
-    for name, one in _TABLES.items()
-    for text in one["rows"]
+    for name, table in _TABLES.items()
+    for text in table["rows"]
     for row in _rows(name, text)
 )
 

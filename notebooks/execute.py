@@ -39,8 +39,8 @@ def settings_of(notebook: NotebookNode) -> NotebookNode:
     Raises:
       ValueError: there is none, or more than one.
     """
-    (found,) = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]
-    return found
+    (cell,) = [c for c in notebook.cells if "settings" in c.metadata.get("tags", ())]
+    return cell
 
 
 def make_small(notebook: NotebookNode) -> None:
@@ -51,9 +51,9 @@ def make_small(notebook: NotebookNode) -> None:
 
 def project_url() -> str:
     """Return the address of the project in setup.cfg, or an empty string."""
-    found = configparser.ConfigParser()
-    found.read(HERE.parent / "setup.cfg", encoding="utf-8")
-    return found["metadata"].get("url", "")
+    parser = configparser.ConfigParser()
+    parser.read(HERE.parent / "setup.cfg", encoding="utf-8")
+    return parser["metadata"].get("url", "")
 
 
 def badge(path: Path, url: str) -> str:

@@ -124,10 +124,10 @@ def values_of_encoder(
         suffix = "" if precision == "float32" else f", {precision}"
         network = network_of(config, precision)
         for micro_batches in (1,) if smallest else (1, 4):
-            of = f"{name}, micro-batches {micro_batches}"
+            case = f"{name}, micro-batches {micro_batches}"
             loss, gradient = step(network, micro_batches)
-            yield f"loss of a step{suffix}", of, loss
-            yield f"gradient of a step{suffix}", of, gradient
+            yield f"loss of a step{suffix}", case, loss
+            yield f"gradient of a step{suffix}", case, gradient
     packed, alone = logits(network_of(config, "float32"))
     yield "logits", f"{name}, packed", packed
     yield "logits", f"{name}, alone", alone

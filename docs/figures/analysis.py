@@ -54,12 +54,12 @@ def draw(folder: Path, runs: Path) -> None:
         draw_figure_one(axes)
         axes.legend()
         (folder / "figure_1.svg").write_bytes(compact(figures.rendered(figure, "svg")))
-    for name, shown in SHOWN.items():
+    for name, figure_names in SHOWN.items():
         drawn = plot.figures_of_run(str(runs / name))
         with figures.look(settings=plot.SETTINGS):
-            for one in shown:
-                file = folder / f"{name}_{one}.svg"
-                file.write_bytes(compact(figures.rendered(drawn[one], "svg")))
+            for figure_name in figure_names:
+                file = folder / f"{name}_{figure_name}.svg"
+                file.write_bytes(compact(figures.rendered(drawn[figure_name], "svg")))
     drawn = runs / "drawn"
     done(["plot", str(runs / "ce"), "--out", str(drawn), "--losses", *COMPARED])
     (folder / "losses.svg").write_bytes(compact((drawn / "losses.svg").read_bytes()))
@@ -68,8 +68,8 @@ def draw(folder: Path, runs: Path) -> None:
 def main() -> None:
     """Reads the command line, trains and draws."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    here = Path(__file__).parent / "analysis"
-    parser.add_argument("--folder", type=Path, default=here)
+    default = Path(__file__).parent / "analysis"
+    parser.add_argument("--folder", type=Path, default=default)
     parser.add_argument("--runs", type=Path, default=Path("runs/analysis"))
     arguments, more = parser.parse_known_args()
     arguments.folder.mkdir(parents=True, exist_ok=True)

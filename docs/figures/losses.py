@@ -158,11 +158,11 @@ def dice(points: int) -> tuple[Figure, set[str]]:
 
 def dice_semimetric(points: int) -> tuple[Figure, set[str]]:
     """A set of one element of a soft label, then the same among wrong ones."""
-    of = functools.partial(of_loss, setting=_of_soft_set)
+    curve = functools.partial(of_loss, setting=_of_soft_set)
     curves = [
-        of("dice"),
-        of("dice_semimetric", label="dml1", variant="dml1"),
-        of("dice_semimetric", label="dml2", variant="dml2"),
+        curve("dice"),
+        curve("dice_semimetric", label="dml1", variant="dml1"),
+        curve("dice_semimetric", label="dml2", variant="dml2"),
     ]
     figure, panels = figures.panels(2, 2)
     titles = {0: "the others are right", 1: "each other has p = 0.1"}
@@ -212,8 +212,8 @@ def self_adjusting_dice(points: int) -> tuple[Figure, set[str]]:
     figure, (loss, figure_1, slope, negative) = figures.panels(2, 2)
     for index, alpha in enumerate((0.0, 0.01, 0.1, 0.5, 1.0)):
         look = figures.style(index)
-        of = functools.partial(of_loss, name, alpha=alpha, **written)
-        values, slopes = evaluate(of(setting=one_element), p, [0, 1])
+        curve = functools.partial(of_loss, name, alpha=alpha, **written)
+        values, slopes = evaluate(curve(setting=one_element), p, [0, 1])
         best = crossing(p, slopes[1])
         text = f"alpha={alpha:g}"
         if best is not None:
@@ -225,7 +225,7 @@ def self_adjusting_dice(points: int) -> tuple[Figure, set[str]]:
         negative.plot(1 - p, values[0], **look)
 
     draw_figure_one(figure_1, {0.0: 0, 1.0: 4}, 2 * points)
-    stopped = of(setting=one_element, stop_gradient_weight=True)
+    stopped = curve(setting=one_element, stop_gradient_weight=True)
     text = "alpha=1, stop_gradient_weight"
     slope.plot(p, evaluate(stopped, p, [1])[1][0], **figures.style(5), label=text)
 
@@ -245,16 +245,16 @@ def self_adjusting_dice(points: int) -> tuple[Figure, set[str]]:
 
 def multi_label(points: int) -> tuple[Figure, set[str]]:
     """One element with one label of 20: its entry varies, then one of the others."""
-    of = functools.partial(of_loss, setting=_of_labels)
+    curve = functools.partial(of_loss, setting=_of_labels)
     frequencies = {
         "class_counts": jnp.tile(COUNTS[1] * jnp.array([99.0, 1.0]), (SIZE, 1)),
     }
     curves = [
-        of("cross_entropy", multi_label=True, reference=True),
-        of("asymmetric", label="margin=0.05"),
-        of("asymmetric", label="margin=0", margin=0.0),
-        of("zlpr"),
-        of("distribution_balanced", **frequencies),
+        curve("cross_entropy", multi_label=True, reference=True),
+        curve("asymmetric", label="margin=0.05"),
+        curve("asymmetric", label="margin=0", margin=0.0),
+        curve("zlpr"),
+        curve("distribution_balanced", **frequencies),
     ]
     figure, panels = figures.panels(2, 2)
     titles = {0: "a label that it has", 1: "a label that it lacks"}
@@ -297,7 +297,8 @@ def ghm(points: int) -> tuple[Figure, set[str]]:
             text = "one bin: nothing harmonised" if bins == 1 else "ten bins"
             for axes, line in ((left, values), (right, slopes)):
                 x_of_line, line = (
-                    np.insert(np.asarray(one, float), gaps, np.nan) for one in (x, line)
+                    np.insert(np.asarray(axis, float), gaps, np.nan)
+                    for axis in (x, line)
                 )
                 axes.plot(x_of_line, line, **look, label=text)
         left.set_title(f"{function.__name__}: loss")
@@ -353,13 +354,15 @@ def weights_and_masks(points: int) -> tuple[Figure, set[str]]:
     z = logit((jnp.arange(size) + 0.5) / size)
     labels = (jnp.arange(size) % 8 == 3).astype(int)
     scores = losses.cross_entropy(z, labels, class_axis=None)
-    kept = losses.hard_negative_mask(scores, labels == 1, negatives_per_positive=2.0)
-    for shown, marker, color, text in (
+    selected = losses.hard_negative_mask(
+        scores, labels == 1, negatives_per_positive=2.0
+    )
+    for mask, marker, color, text in (
         (labels == 1, "D", COLORS[0], "positive"),
-        (kept & (labels == 0), "o", COLORS[1], "negative, kept"),
-        (~kept, "x", COLORS[6], "negative, left out"),
+        (selected & (labels == 0), "o", COLORS[1], "negative, kept"),
+        (~selected, "x", COLORS[6], "negative, left out"),
     ):
-        place = np.flatnonzero(shown)
+        place = np.flatnonzero(mask)
         mining.plot(
             jax.nn.sigmoid(z)[place],
             scores[place],
@@ -374,8 +377,8 @@ def weights_and_masks(points: int) -> tuple[Figure, set[str]]:
         ylabel="score: cross-entropy (nats)",
     )
     mining.legend(loc="upper center")
-    shown = {f"class_weights.{name}" for name in names}
-    return figure, shown | {"adjust_logits", "hard_negative_mask"}
+    functions = {f"class_weights.{name}" for name in names}
+    return figure, functions | {"adjust_logits", "hard_negative_mask"}
 
 
 FAMILIES = (
@@ -437,7 +440,7 @@ def _set_figure(points: int, curves: Sequence[LossCurve]) -> tuple[Figure, set[s
 
 
 def _names(curves: Sequence[LossCurve]) -> set[str]:
-    return {one.name for one in curves}
+    return {curve.name for curve in curves}
 
 
 def main() -> None:
@@ -448,8 +451,8 @@ def main() -> None:
     parser.add_argument("--format", choices=("svg", "png"), default="svg")
     arguments = parser.parse_args()
     drawn = draw(arguments.folder, arguments.points, arguments.format)
-    for name, shown in drawn.items():
-        print(f"{name}: {', '.join(sorted(shown))}")
+    for name, functions in drawn.items():
+        print(f"{name}: {', '.join(sorted(functions))}")
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ class WordNet:
             return ()
         # wn finds the base form of an inflected word too: such senses lack the word.
         senses = (synset.lemmas() for synset in words.synsets(word))
-        own = [lemmas for lemmas in senses if word in lemmas][: self.senses]
-        lemmas = dict.fromkeys(lemma for sense in own for lemma in sense)
+        senses_of_word = [lemmas for lemmas in senses if word in lemmas][: self.senses]
+        lemmas = dict.fromkeys(lemma for sense in senses_of_word for lemma in sense)
         return tuple(lemma for lemma in lemmas if lemma != word and _is_plain(lemma))
 
 
@@ -133,7 +133,7 @@ class SynonymPairs:
         Raises:
           InputError: it is missing, empty or not text, or a line is not a pair.
         """
-        found: dict[str, dict[str, None]] = {}
+        synonyms: dict[str, dict[str, None]] = {}
         for number, line in lines(self.path):
             if not line.strip():
                 continue
@@ -142,8 +142,8 @@ class SynonymPairs:
                 do = "write two words with a tab between them"
                 raise InputError.at(self.path, number, "is not a pair of synonyms", do)
             for word, other in (pair, pair[::-1]):
-                found.setdefault(_key(word), {})[other] = None
-        return lambda word: tuple(found.get(word, ()))
+                synonyms.setdefault(_key(word), {})[other] = None
+        return lambda word: tuple(synonyms.get(word, ()))
 
 
 Synonyms = WordNet | SynonymPairs
@@ -204,9 +204,11 @@ class Replacer:
         for number, text in enumerate(texts):
             for match in _WORD.finditer(text):
                 words += 1
-                found = self._lookup(_key(match[0])) or ()
-                cased = (_in_case_of(match[0], synonym) for synonym in found)
-                synonyms = [one for one in cased if one and one != match[0]]
+                synonyms_of_word = self._lookup(_key(match[0])) or ()
+                cased = (_in_case_of(match[0], synonym) for synonym in synonyms_of_word)
+                synonyms = [
+                    synonym for synonym in cased if synonym and synonym != match[0]
+                ]
                 if synonyms:
                     slots.append(_Slot(number, *match.span(), synonyms))
         return slots, words
@@ -243,20 +245,20 @@ class Added:
     """The examples added to a class.
 
     Attributes:
-      wanted: number of examples to add.
+      requested: number of examples to add.
       made: number of examples added.
       unreplaceable: number of the class's examples in which nothing can be replaced.
       exhausted: number of its others that gave nothing new any more.
     """
 
-    wanted: int = 0
+    requested: int = 0
     made: int = 0
     unreplaceable: int = 0
     exhausted: int = 0
 
     def __str__(self) -> str:
         """Format as one line."""
-        short = f" of {self.wanted} wanted" if self.made < self.wanted else ""
+        short = f" of {self.requested} wanted" if self.made < self.requested else ""
         return (
             f"{self.made} added{short}; nothing to replace in {self.unreplaceable}, "
             f"nothing new left in {self.exhausted}"
@@ -288,7 +290,7 @@ class Augmented:
         if self.removed:
             lines.append(f"  negative: {self.removed} left out")
         for name, added in (("positive", self.positive), ("negative", self.negative)):
-            if added.wanted:
+            if added.requested:
                 lines.append(f"  {name}: {added}")
         return "\n".join(lines)
 
@@ -329,8 +331,10 @@ class ImbalanceAblation(Augmentation):
 
     def __post_init__(self):
         if self.variant not in get_args(Variant):
-            known = ", ".join(map(repr, get_args(Variant)))
-            raise ValueError(f"variant is {shown(self.variant)}; want one of {known}")
+            variants = ", ".join(map(repr, get_args(Variant)))
+            raise ValueError(
+                f"variant is {shown(self.variant)}; want one of {variants}"
+            )
         free = {"original": 0, "+positive & +negative": 2}.get(self.variant, 1)
         if (self.size is not None) + (self.positive_share is not None) > free:
             takes = "one of size and positive_share" if free else "neither"
@@ -367,18 +371,18 @@ class ImbalanceAblation(Augmentation):
             positives if self.variant == "-negative" else negatives
         )
         if self.variant == "original":
-            wanted = positives, negatives
+            targets = positives, negatives
         elif self.variant == "+positive & +negative":
             part = round(total * (share or positives / (positives + negatives)))
-            wanted = part, total - part
+            targets = part, total - part
         elif self.variant == "+positive":
             total = round(negatives / (1 - share)) if share else total
-            wanted = total - negatives, negatives
+            targets = total - negatives, negatives
         else:
             total = round(positives / share) if share else total
-            wanted = positives, total - positives
-        self._check(wanted, (positives, negatives))
-        return wanted
+            targets = positives, total - positives
+        self._check(targets, (positives, negatives))
+        return targets
 
     def augment(self, examples: Sequence[Any]) -> tuple[tuple[Any, ...], str]:
         """Return the data set and its counts, see `make`."""
@@ -400,23 +404,23 @@ class ImbalanceAblation(Augmentation):
         """
         classes = self._classes(examples)
         present = len(classes[0]), len(classes[1])
-        wanted = self.targets(*present)
+        targets = self.targets(*present)
         order = np.random.default_rng((self.seed, 3)).permutation(present[1])
-        out = {classes[1][place] for place in order[wanted[1] :]}
-        kept = [example for i, example in enumerate(examples) if i not in out]
+        out = {classes[1][place] for place in order[targets[1] :]}
+        remaining = [example for i, example in enumerate(examples) if i not in out]
         added, reports = [], [Added(), Added()]
-        if wanted[0] > present[0] or wanted[1] > present[1]:
+        if targets[0] > present[0] or targets[1] > present[1]:
             replacer = Replacer(self.synonyms.load(), self.replaced_share)
-            growth = _Growth(kept, replacer)
+            growth = _Growth(remaining, replacer)
             for place, members in enumerate(classes):
                 reports[place] = growth.add(
                     [examples[member] for member in members],
-                    max(0, wanted[place] - present[place]),
+                    max(0, targets[place] - present[place]),
                     np.random.default_rng((self.seed, place + 1)),
                 )
             added = growth.made
         positives = present[0] + reports[0].made
-        return Augmented((*kept, *added), positives, len(out), *reports)
+        return Augmented((*remaining, *added), positives, len(out), *reports)
 
     def _classes(self, examples: Sequence[LabelledText]) -> tuple[list[int], list[int]]:
         """Return the indices of positive and of negative examples."""
@@ -433,22 +437,22 @@ class ImbalanceAblation(Augmentation):
                 )
             classes[example.label != self.positive].append(place)
         if not all(classes):
-            known = sorted({example.label for example in examples})
+            labels = sorted({example.label for example in examples})
             raise InputError(
                 f"positive is label {shown(self.positive)}, but the examples have "
-                f"{', '.join(map(shown, known)) or 'none'}; want it and another"
+                f"{', '.join(map(shown, labels)) or 'none'}; want it and another"
             )
         return classes
 
-    def _check(self, wanted: tuple[int, int], present: tuple[int, int]) -> None:
+    def _check(self, targets: tuple[int, int], present: tuple[int, int]) -> None:
         if self.variant == "-negative":
-            fits = 0 < wanted[1] <= present[1]
+            fits = 0 < targets[1] <= present[1]
         else:
-            fits = wanted[0] >= present[0] and wanted[1] >= present[1]
+            fits = targets[0] >= present[0] and targets[1] >= present[1]
         if not fits:
             raise InputError(
                 f"{self.variant}: {present[0]} positive and {present[1]} negative "
-                f"examples cannot become {wanted[0]} and {wanted[1]}; name the rarer "
+                f"examples cannot become {targets[0]} and {targets[1]}; name the rarer "
                 "label as positive, or set another size or positive_share"
             )
 
@@ -463,25 +467,25 @@ class _Growth:
         self._replacer = replacer
 
     def add(
-        self, templates: list[LabelledText], wanted: int, random: np.random.Generator
+        self, templates: list[LabelledText], requested: int, random: np.random.Generator
     ) -> Added:
-        """Add as many as wanted, or as there are."""
-        if wanted == 0:
+        """Add as many as requested, or as there are."""
+        if requested == 0:
             return Added()
         useful = [t for t in templates if self._replacer.finds(_texts(t))]
         unreplaceable = len(templates) - len(useful)
         exhausted, before = 0, len(self.made)
-        while useful and len(self.made) - before < wanted:
+        while useful and len(self.made) - before < requested:
             again = []
             for place in random.permutation(len(useful)):
-                if len(self.made) - before == wanted:
+                if len(self.made) - before == requested:
                     break
                 if self._add_one(useful[place], random):
                     again.append(useful[place])
                 else:
                     exhausted += 1
             useful = again
-        return Added(wanted, len(self.made) - before, unreplaceable, exhausted)
+        return Added(requested, len(self.made) - before, unreplaceable, exhausted)
 
     def _add_one(self, template: LabelledText, random: np.random.Generator) -> bool:
         for _ in range(_DRAWS):

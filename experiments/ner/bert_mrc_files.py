@@ -134,7 +134,7 @@ def read(
     document = json_text.read(path)
     if not isinstance(document, list):
         raise InputError.at(path, None, "is not a JSON list", "put the items in one")
-    found: list[SpanQuery] = []
+    queries: list[SpanQuery] = []
     ids: set[str] = set()
     for place, record in enumerate(document):
         try:
@@ -145,10 +145,10 @@ def read(
             report(flaw.at(path, None, _where(place, record)), on_error)
             continue
         ids.add(example.id)
-        found.append(example)
-    if not found:
+        queries.append(example)
+    if not queries:
         raise InputError.at(path, None, "holds no items", "name a file that has some")
-    return found
+    return queries
 
 
 def _where(place: int, record: object) -> str:

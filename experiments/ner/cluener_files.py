@@ -62,18 +62,18 @@ def read(
     Raises:
       InputError: a malformed line, an unknown type, or a string not at its place.
     """
-    found = []
+    sentences = []
     for number, line in files.lines(path, on_error):
         if not line.strip():
             continue
         try:
-            found.append(_sentence(line, number))
+            sentences.append(_sentence(line, number))
         except Flaw as flaw:
             report(flaw.at(path, number), on_error)
-    if not found:
+    if not sentences:
         do = "put one JSON object on each line"
         raise InputError.at(path, None, "holds no sentences", do)
-    return found
+    return sentences
 
 
 def _sentence(line: str, number: int) -> Sentence:
