@@ -1,13 +1,12 @@
 """Losses: pure functions of logits and labels, masked, jitted and never reduced.
 
 `loss(logits, labels, *, where=None, axis=None, class_axis=-1, ...)`: pointwise losses
-return one value per element, set losses one per class and set.
+return one value per element, set losses one per class and set. A label out of range is
+refused where its value is known, and masked where it is traced.
 """
 
 from dicejax.losses import class_weights
 from dicejax.losses.anyloss import anyloss
-from dicejax.losses.auc import pairwise_auc
-from dicejax.losses.average_precision import average_precision
 from dicejax.losses.cross_entropy import (
     cross_entropy,
     majority_or_minority,
@@ -28,53 +27,21 @@ from dicejax.losses.lovasz import lovasz_softmax
 from dicejax.losses.mining import hard_negative_mask, hard_negatives
 from dicejax.losses.multi_label import asymmetric, distribution_balanced, zlpr
 from dicejax.losses.overlap import OverlapCounts, overlap_counts
+from dicejax.losses.pairs import average_precision, pairwise_auc
 from dicejax.losses.priors import adjust_logits, ldam, logit_adjusted, vs
 from dicejax.losses.self_adjusting import self_adjusting_dice
-from dicejax.losses.tversky import (
-    focal_tversky,
-    jaccard,
-    tversky,
-    tversky_from_counts,
-)
+from dicejax.losses.tversky import focal_tversky, jaccard, tversky, tversky_from_counts
 from dicejax.losses.unified_focal import unified_focal
 
+# fmt: off
 __all__ = [
-    "GHMState",
-    "OverlapCounts",
-    "adjust_logits",
-    "anyloss",
-    "asymmetric",
-    "average_precision",
-    "class_weights",
-    "cross_entropy",
-    "dice",
-    "dice_from_counts",
-    "dice_semimetric",
-    "distribution_balanced",
-    "focal",
-    "focal_tversky",
-    "generalized_dice",
-    "ghm",
-    "ghm_regression",
-    "ghm_state",
-    "hard_negative_mask",
-    "hard_negatives",
-    "jaccard",
-    "ldam",
-    "log_cosh_dice",
-    "logit_adjusted",
-    "lovasz_softmax",
-    "majority_or_minority",
-    "overlap_counts",
-    "pairwise_auc",
-    "poly",
-    "self_adjusting_dice",
-    "sigmoid_f1",
-    "soft_f1",
-    "tversky",
-    "tversky_from_counts",
-    "unified_focal",
-    "vs",
-    "weighted_cross_entropy",
-    "zlpr",
+    "GHMState", "OverlapCounts", "adjust_logits", "anyloss", "asymmetric",
+    "average_precision", "class_weights", "cross_entropy", "dice", "dice_from_counts",
+    "dice_semimetric", "distribution_balanced", "focal", "focal_tversky",
+    "generalized_dice", "ghm", "ghm_regression", "ghm_state", "hard_negative_mask",
+    "hard_negatives", "jaccard", "ldam", "log_cosh_dice", "logit_adjusted",
+    "lovasz_softmax", "majority_or_minority", "overlap_counts", "pairwise_auc", "poly",
+    "self_adjusting_dice", "sigmoid_f1", "soft_f1", "tversky", "tversky_from_counts",
+    "unified_focal", "vs", "weighted_cross_entropy", "zlpr",
 ]
+# fmt: on

@@ -8,7 +8,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import prepare, set_axes
+from dicejax.losses.elements import prepare
 from dicejax.losses.probabilities import log_probabilities
 
 
@@ -59,18 +59,15 @@ def anyloss(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       metric: "f_beta", "accuracy", "balanced_accuracy", "g_mean" or "mcc".
       beta: weight of recall against precision in "f_beta".
       amplification: the L of A; the larger, the nearer to decisions.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
@@ -78,8 +75,7 @@ def anyloss(
       (all but "accuracy") or without negatives (all but "accuracy" and "f_beta").
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Han et al., KDD 2024 (https://arxiv.org/abs/2405.14745), for the binary
     form, in the form of its authors' code (https://github.com/doheonhan/anyloss), which
@@ -95,18 +91,15 @@ def anyloss(
       0.269
       0.292
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    axes = set_axes(axis, elements.label_axes)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     p, y = jnp.exp(log_probabilities(elements)[0]), elements.targets
     called, not_called = (
         elements.mask(jax.nn.sigmoid(sign * amplification * (p - 0.5)))
         for sign in (1, -1)
     )
-    products = (called * y, called * (1 - y), not_called * y, not_called * (1 - y))
-    counts = tuple(jnp.sum(one, axis=axes) for one in products)
-    if axis_name is not None:
-        counts = jax.lax.psum(counts, axis_name)
-    tp, fp, fn, tn = counts
+    tp, fp, fn, tn = elements.total(
+        called * y, called * (1 - y), not_called * y, not_called * (1 - y)
+    )
     positives, negatives = tp + fn, fp + tn
     if metric == "accuracy":
         return _share(fp + fn, positives + negatives)

@@ -42,7 +42,7 @@ def log_ratio(counts: Array, *, k: float | Array = 1.0) -> Array:
       >>> [round(x, 4) for x in class_weights.log_ratio([900, 90, 10]).tolist()]
       [0.0458, 1.0458, 2.0]
     """
-    counts = _checked(counts)
+    counts = _positive(counts)
     check_bounds("k", k, AT_LEAST_ONE)
     total = jnp.sum(counts, axis=-1, keepdims=True)
     return jnp.log10((total - counts) / counts + k)
@@ -72,7 +72,7 @@ def inverse(counts: Array) -> Array:
       >>> [round(x, 4) for x in class_weights.inverse([6, 3, 1]).tolist()]
       [0.5556, 1.1111, 3.3333]
     """
-    counts = _checked(counts)
+    counts = _positive(counts)
     return _mean_one(1 / counts, counts)
 
 
@@ -100,7 +100,7 @@ def inverse_square_root(counts: Array) -> Array:
       >>> [round(x, 4) for x in weights.tolist()]
       [0.8333, 1.6667]
     """
-    counts = _checked(counts)
+    counts = _positive(counts)
     return _mean_one(1 / jnp.sqrt(counts), counts)
 
 
@@ -132,7 +132,7 @@ def effective_number(counts: Array, *, beta: float | Array = 0.999) -> Array:
       >>> [round(x, 4) for x in weights.tolist()]
       [0.5663, 1.4337]
     """
-    counts = _checked(counts)
+    counts = _positive(counts)
     check_bounds("beta", beta, BELOW_ONE)  # traced values pass
     # 1 - beta^n without the cancellation of a beta close to 1.
     weights = 1 / -jnp.expm1(counts * jnp.log(beta))
@@ -150,18 +150,14 @@ def from_counts(
       k: K of `log_ratio`, at least 1.
       beta: beta of `effective_number`, in [0, 1).
     """
-    match scheme:
-        case "log_ratio":
-            return log_ratio(counts, k=k)
-        case "inverse":
-            return inverse(counts)
-        case "inverse_square_root":
-            return inverse_square_root(counts)
-        case "effective_number":
-            return effective_number(counts, beta=beta)
+    if scheme == "log_ratio":
+        return log_ratio(counts, k=k)
+    if scheme == "effective_number":
+        return effective_number(counts, beta=beta)
+    return (inverse if scheme == "inverse" else inverse_square_root)(counts)
 
 
-def _checked(counts: Array) -> Array:
+def _positive(counts: Array) -> Array:
     counts = jnp.asarray(counts, float)
     if counts.ndim == 0 or counts.shape[-1] == 0:
         raise ValueError(f"counts has shape {counts.shape}: no classes")

@@ -58,7 +58,7 @@ def loss(
     """
 
     def decorate(formula: Callable) -> Callable:
-        function = checked(multi_label=multi_label, **bounds)(formula)
+        function = public_loss(multi_label=multi_label, **bounds)(formula)
         name = formula.__name__
         declaration = Declaration(
             short_name=short_name or name,
@@ -76,7 +76,7 @@ def loss(
     return decorate
 
 
-def checked(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
+def public_loss(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
     """Make a public function of a formula `(logits, labels, *, ...)`; see `loss`."""
 
     def check(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
@@ -89,7 +89,7 @@ def checked(*, multi_label: bool = False, **bounds: Bounds) -> Callable:
         classes = 2 if class_axis is None else shape[class_axis]
         check_hyperparameters(arguments, bounds, dtype, classes, form)
 
-    return _public(check, bounds)
+    return jit_checked(check, **bounds)
 
 
 def counts_loss(**bounds: Bounds) -> Callable:
@@ -107,21 +107,25 @@ def counts_loss(**bounds: Bounds) -> Callable:
         )
         check_hyperparameters(arguments, bounds, dtype)
 
-    return _public(check, bounds)
+    return jit_checked(check, **bounds)
 
 
-def _public(check: Callable[[dict, dict], None], given: dict[str, Bounds]) -> Callable:
+def jit_checked(
+    check: Callable[[dict[str, Any], dict[str, Bounds]], None], **declared: Bounds
+) -> Callable:
+    """Compile a formula behind a check, which gets its arguments and their bounds."""
+
     def decorate(formula: Callable) -> Callable:
         signature = inspect.signature(formula)
         hints = typing.get_type_hints(formula)
         bounds, static = {}, []
-        for name, one in signature.parameters.items():
-            hint = hints.get(name, type(one.default))
-            if name in given:
-                bounds[name] = given[name]
+        for name, parameter in signature.parameters.items():
+            hint = hints.get(name, type(parameter.default))
+            if name in declared:
+                bounds[name] = declared[name]
             elif float in (hint, *typing.get_args(hint)):
                 bounds[name] = ANY
-            elif one.kind is one.KEYWORD_ONLY and name != "where":
+            elif parameter.kind is parameter.KEYWORD_ONLY and name != "where":
                 static.append(name)
         jitted = jax.jit(formula, static_argnames=static)
         choices = {
@@ -148,15 +152,15 @@ def _public(check: Callable[[dict, dict], None], given: dict[str, Bounds]) -> Ca
 def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise a ValueError unless `value` is one of `choices`."""
     if value not in choices:
-        wanted = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise ValueError(f"{name} is {value!r} but must be {wanted}")
+        names = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
+        raise ValueError(f"{name} is {value!r} but must be {names}")
 
 
 def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
     """Raise a ValueError if a known value, or one in an array, is out of bounds."""
-    known = known_value(value)
-    if known is not None and (bad := bounds.violated(known)).any():
-        raise ValueError(f"{name} is {known[bad][0]} but must be in {bounds}")
+    concrete = concrete_or_none(value)
+    if concrete is not None and (bad := bounds.violated(concrete)).any():
+        raise ValueError(f"{name} is {concrete[bad][0]} but must be in {bounds}")
 
 
 def check_hyperparameters(
@@ -173,9 +177,10 @@ def check_hyperparameters(
         value = arguments.get(name)
         if value is None:
             continue
-        wanted = shapes[limits.shape]
-        if np.shape(value) != wanted:
-            raise ValueError(f"{name} has shape {np.shape(value)}, not {wanted}")
+        if np.shape(value) != shapes[limits.shape]:
+            raise ValueError(
+                f"{name} has shape {np.shape(value)}, not {shapes[limits.shape]}"
+            )
         check_bounds(name, value, limits)
         arguments[name] = jnp.asarray(value, dtype)
 
@@ -197,34 +202,37 @@ def _check_arrays(
         if shape[axis] == 0:
             raise ValueError(f"logits has shape {shape}: no classes on axis {axis}")
         elements_shape = shape[:axis] + shape[axis + 1 :]
-    wanted = elements_shape if form == "softmax" and not soft else shape
+    fitting = elements_shape if form == "softmax" and not soft else shape
 
     integer = jnp.issubdtype(label_dtype, jnp.integer)
     if not (soft or integer or (form != "softmax" and label_dtype == np.bool_)):
         raise ValueError(f"labels has dtype {label_dtype}, not integer or float")
-    if label_shape != wanted:
+    if label_shape != fitting:
         kind = " for float labels" if soft else ""
         kind = " in the multi-label form" if form == "multi_label" else kind
         raise ValueError(
-            f"labels has shape {label_shape} but logits {shape} wants {wanted}{kind}"
+            f"labels has shape {label_shape} but logits {shape} wants {fitting}{kind}"
         )
     check_mask(where, elements_shape, f"logits {shape}")
 
 
-def check_mask(where: Any, wanted: tuple[int, ...], of: str) -> None:
-    """Raise a ValueError unless `where` is None or bool of the shape wanted."""
+def check_mask(where: Any, shape: tuple[int, ...], array: str) -> None:
+    """Raise a ValueError unless `where` is None or bool of a shape, that of `array`."""
     if where is None:
         return
     if jnp.result_type(where) != np.bool_:
         raise ValueError(f"where has dtype {jnp.result_type(where)}, not bool")
-    if jnp.shape(where) != wanted:
-        raise ValueError(f"where has shape {jnp.shape(where)} but {of} wants {wanted}")
+    if jnp.shape(where) != shape:
+        raise ValueError(
+            f"where has shape {jnp.shape(where)} but {array} wants {shape}"
+        )
 
 
 def _check_label_values(
     logits: Any, labels: Any, where: Any, class_axis: int | None, form: str
 ) -> None:
-    labels, where = known_value(labels), known_value(True if where is None else where)
+    labels = concrete_or_none(labels)
+    where = concrete_or_none(True if where is None else where)
     if labels is None or where is None or labels.dtype == bool:
         return
     if class_axis is not None and 0 < where.ndim < labels.ndim:
@@ -234,17 +242,17 @@ def _check_label_values(
         if class_axis is not None and form == "softmax":
             classes = jnp.shape(logits)[class_axis]
         inside = (labels >= 0) & (labels < classes) | (labels == MASKED_LABEL)
-        wanted = f"{classes} classes want 0 to {classes - 1}, or -100 for masked"
+        rule = f"{classes} classes want 0 to {classes - 1}, or -100 for masked"
     else:
         # Written so that a NaN is outside.
         inside = np.abs(labels.astype(np.float32) - 0.5) <= 0.5 + _SOFT_LABEL_SLACK
-        wanted = "probabilities want 0 to 1"
+        rule = "probabilities want 0 to 1"
     outside = where & ~inside
     if outside.any():
-        raise ValueError(f"labels has value {labels[outside][0]} but {wanted}")
+        raise ValueError(f"labels has value {labels[outside][0]} but {rule}")
 
 
-def known_value(value: Any) -> np.ndarray | None:
+def concrete_or_none(value: Any) -> np.ndarray | None:
     """Return `value` on the host, or None if it is traced or on other hosts."""
     if isinstance(value, jax.core.Tracer):
         return None

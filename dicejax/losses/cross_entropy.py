@@ -51,23 +51,20 @@ def cross_entropy(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       label_smoothing: epsilon, in [0, 1]: part of the target spread over all classes.
-      class_weights: w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
-        `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
-        sum of the weights.
+      class_weights: w, floats `[C]`; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in
+        the multi-label form. None weighs all 1. Nothing is divided by their sum.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; float32, or
       float64 for float64 logits.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 1, and eq. 2 with weights
     (https://arxiv.org/abs/1911.02855v1). Label smoothing: Szegedy et al., CVPR
@@ -135,11 +132,9 @@ def weighted_cross_entropy(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
-      class_counts: positive floats `[C]`: how often each class occurs, or anything
-        proportional to it; `[2]` in the binary form (of label 0 and 1); `[C, 2]` in the
-        multi-label form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      class_counts: positive floats `[C]`, counts of the classes or proportional to
+        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
@@ -152,8 +147,7 @@ def weighted_cross_entropy(
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 2 (https://arxiv.org/abs/1911.02855v1).
 
@@ -176,9 +170,7 @@ def weighted_cross_entropy(
 @loss(
     kind="pointwise",
     epsilon=Bounds(-1.0, float("inf")).tuned(
-        -1.0,
-        5.0,
-        why="from the least allowed to a slope near p = 1 six times as steep",
+        -1.0, 5.0, why="from the least allowed to a slope near p = 1 six times as steep"
     ),
 )
 def poly(
@@ -202,20 +194,17 @@ def poly(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      epsilon: in [-1, inf). Positive values keep the slope up near p = 1, negative ones
-        reduce it; 0 is cross-entropy.
+      epsilon: in [-1, inf); above 0 the slope near p = 1 is steeper, below 0 flatter.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Leng et al., ICLR 2022, eq. 6 (https://arxiv.org/abs/2204.12511).
 
@@ -263,20 +252,17 @@ def majority_or_minority(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, in [0, 1]; 1 is cross-entropy.
-      majority_class: label of the majority class, O in tagging. In the multi-label
-        form, 0 makes negatives the majority of each class.
+      majority_class: label of the majority, O in tagging; multi-label, 0 for negatives.
 
     Returns:
       Floats `[...]`, 0 where masked. Labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Nemoto et al., IEEE Access 2025 (https://arxiv.org/abs/2401.11431).
 

@@ -209,35 +209,25 @@ class Declaration:
         These are the keywords of the loss and of `initial_state`, less those of layout
         and less arrays. Class counts come from the training data unless they are given.
         """
-        found: dict[str, tuple[Any, Any]] = {}
+        settings: dict[str, tuple[Any, Any]] = {}
+        arrays = (*LAYOUT, "logits", "labels", "state", "class_counts")
         for function in filter(None, (self.initial_state, self.function)):
             hints = typing.get_type_hints(inspect.unwrap(function))
-            for one in inspect.signature(function).parameters.values():
-                if one.name in LAYOUT or one.name in ("logits", "labels", "state"):
+            for name, parameter in inspect.signature(function).parameters.items():
+                bounds = self.bounds.get(name)
+                if name in arrays or (bounds and bounds.shape == "class"):
                     continue
-                bounds = self.bounds.get(one.name)
-                if one.name == "class_counts":
-                    continue
-                if bounds is None or bounds.shape == "scalar":
-                    if one.default is one.empty:
-                        raise TypeError(f"{one.name} of {self.short_name} has no value")
-                    hint = hints.get(one.name, type(one.default))
-                    found[one.name] = (_without_arrays(hint), one.default)
+                if parameter.default is parameter.empty:
+                    raise TypeError(f"{name} of {self.short_name} has no value")
+                hint = hints.get(name, type(parameter.default))
+                if typing.get_origin(hint) in (typing.Union, types.UnionType):
+                    # Traced as an array, but set as a number.
+                    choices = [x for x in typing.get_args(hint) if x is not jax.Array]
+                    hint = typing.Union[tuple(choices)]  # noqa: UP007
+                settings[name] = (hint, parameter.default)
         if "class_counts" in self.takes:
-            found["class_counts"] = (tuple[float, ...], ())
-        return found
-
-
-def _without_arrays(hint: Any) -> Any:
-    """Return the type of a setting: that of the keyword, but never an array.
-
-    >>> _without_arrays(float | jax.Array | None) == float | None
-    True
-    """
-    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
-        return hint
-    kept = [one for one in typing.get_args(hint) if one is not jax.Array]
-    return typing.Union[tuple(kept)]  # noqa: UP007
+            settings["class_counts"] = (tuple[float, ...], ())
+        return settings
 
 
 REGISTRY: dict[str, Declaration] = {}
@@ -255,15 +245,15 @@ def register(declaration: Declaration) -> None:
         name = declaration.function.__name__
         raise TypeError(f"{name} does not take {sorted(unknown)}")
     room = __name__.partition(".")[0] + "."
-    from_here = declaration.function.__module__.startswith(room)
-    for one in [*REGISTRY.values()]:
-        same = one.short_name == declaration.short_name
-        if not same and one.class_name != declaration.class_name:
+    is_ours = declaration.function.__module__.startswith(room)
+    for earlier in [*REGISTRY.values()]:
+        same = earlier.short_name == declaration.short_name
+        if not same and earlier.class_name != declaration.class_name:
             continue
-        if one.function.__module__.startswith(room) > from_here:
+        if earlier.function.__module__.startswith(room) > is_ours:
             raise ValueError(
                 f"{declaration.short_name}: dicejax has a loss of this name; choose "
                 "another"
             )
-        del REGISTRY[one.short_name]
+        del REGISTRY[earlier.short_name]
     REGISTRY[declaration.short_name] = declaration

@@ -1,16 +1,21 @@
 """Gradient harmonising (GHM): weights from the density of gradient norms."""
 
 import dataclasses
-import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import check_hyperparameters, check_mask, loss
+from dicejax.losses.contract import (
+    check_hyperparameters,
+    check_mask,
+    jit_checked,
+    loss,
+)
 from dicejax.losses.cross_entropy import require_integers
-from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE
-from dicejax.losses.elements import Elements, compute_dtype, prepare
+from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
+from dicejax.losses.elements import compute_dtype, prepare
 from dicejax.losses.probabilities import gold_logit, over_labels
 
 
@@ -95,15 +100,13 @@ def ghm(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       state: state returned by `ghm_state` or the previous call.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       momentum: m, in [0, 1); 0 for no averaging over batches.
-      axis_name: name or names of the `shard_map` axes over which the batch is spread;
-        counts are then of all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the batch is spread over; None under `jit`.
 
     Returns:
       Losses, floats `[...]`, `[..., C]` in the multi-label form, 0 where masked; divide
@@ -111,8 +114,7 @@ def ghm(
       softmax, labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., AAAI 2019, eq. 4 to 9, with the authors' number of bins reached
     for eq. 6's number of bins (https://arxiv.org/abs/1811.05181).
@@ -126,19 +128,29 @@ def ghm(
       [0.0121, 0.0121, 0.0121, 2.6265]
     """
     elements = prepare(logits, labels, where, class_axis, multi_label)
-    weights, state = _harmonised(
-        _gradient_norms(elements), elements.where, state, momentum, axis_name
-    )
+    if elements.form != "softmax" and not elements.hard:
+        norms = jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
+    else:
+        require_integers(elements)
+        norms = jax.nn.sigmoid(-gold_logit(elements))
+    weights, state = _harmonise(norms, elements.where, state, momentum, axis_name)
     return weights * over_labels(elements, lambda log_p, log_q: -log_p), state
 
 
-def _gradient_norms(elements: Elements) -> Array:
-    if elements.form != "softmax" and not elements.hard:
-        return jnp.abs(jax.nn.sigmoid(elements.logits) - elements.labels)
-    require_integers(elements)
-    return jax.nn.sigmoid(-gold_logit(elements))
+def _check_regression(arguments: dict[str, Any], bounds: dict[str, Bounds]) -> None:
+    arrays = {name: arguments[name] for name in ("predictions", "targets")}
+    for name, array in arrays.items():
+        if not jnp.issubdtype(jnp.result_type(array), jnp.floating):
+            raise ValueError(f"{name} has dtype {jnp.result_type(array)}, not a float")
+    shape, other = map(jnp.shape, arrays.values())
+    if other != shape:
+        raise ValueError(f"targets has shape {other} but predictions has {shape}")
+    check_mask(arguments["where"], shape, f"predictions {shape}")
+    dtype = compute_dtype(jnp.result_type(arrays["predictions"]))
+    check_hyperparameters(arguments, bounds, dtype)
 
 
+@jit_checked(_check_regression, mu=POSITIVE, momentum=BELOW_ONE)
 def ghm_regression(
     predictions: Array,
     targets: Array,
@@ -170,15 +182,14 @@ def ghm_regression(
       where: bool `[...]`; False masks an element, whatever it holds.
       mu: width of the smooth part, positive, in units of the targets.
       momentum: m, in [0, 1); 0 for no averaging over batches.
-      axis_name: name or names of the `shard_map` axes over which the batch is spread.
+      axis_name: `shard_map` axes that the batch is spread over; None under `jit`.
 
     Returns:
       Losses, floats `[...]`, 0 where masked; divide their sum by the number of
       elements. And the state for the next call.
 
     Raises:
-      ValueError: if shapes or types do not fit, or a known hyper-parameter is out of
-        its range.
+      ValueError: if shapes or types do not fit, or a hyper-parameter is out of range.
 
     Source: Li et al., AAAI 2019, eq. 10 to 14 (https://arxiv.org/abs/1811.05181).
 
@@ -190,46 +201,17 @@ def ghm_regression(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.0, 0.0, 4.47]
     """
-    shape, dtype = jnp.shape(predictions), jnp.result_type(predictions)
-    for name, array in (("predictions", predictions), ("targets", targets)):
-        if not jnp.issubdtype(jnp.result_type(array), jnp.floating):
-            raise ValueError(f"{name} has dtype {jnp.result_type(array)}, not a float")
-    if jnp.shape(targets) != shape:
-        raise ValueError(
-            f"targets has shape {jnp.shape(targets)} but predictions has {shape}"
-        )
-    check_mask(where, shape, f"predictions {shape}")
-    arguments = {"mu": mu, "momentum": momentum}
-    bounds = {"mu": POSITIVE, "momentum": BELOW_ONE}
-    check_hyperparameters(arguments, bounds, compute_dtype(dtype))
-    return _regression(
-        predictions, targets, state, where, axis_name=axis_name, **arguments
-    )
-
-
-@functools.partial(jax.jit, static_argnames=("axis_name",))
-def _regression(
-    predictions: Array,
-    targets: Array,
-    state: GHMState,
-    where: Array | None,
-    *,
-    mu: float | Array,
-    momentum: float | Array,
-    axis_name: str | tuple[str, ...] | None,
-) -> tuple[Array, GHMState]:
     where = jnp.ones(predictions.shape, bool) if where is None else where
     dtype = compute_dtype(predictions.dtype)
     difference = jnp.where(where, predictions, 0).astype(dtype)
     difference -= jnp.where(where, targets, 0).astype(dtype)
     root = jnp.sqrt(difference**2 + mu**2)
-    weights, state = _harmonised(
-        jnp.abs(difference) / root, where, state, momentum, axis_name
-    )
+    norms = jnp.abs(difference) / root
+    weights, state = _harmonise(norms, where, state, momentum, axis_name)
     return jnp.where(where, weights * (root - mu), 0), state
 
 
-def _harmonised(
+def _harmonise(
     norms: Array,
     where: Array,
     state: GHMState,
@@ -242,7 +224,7 @@ def _harmonised(
     index = jnp.clip(jnp.floor(norms * bins), 0, bins - 1).astype(jnp.int32)
     # One bin at a time: all at once are as many arrays of the logits' size.
     reached = jax.lax.map(
-        lambda one: jnp.sum(where & (index == one), dtype=kind), jnp.arange(bins)
+        lambda b: jnp.sum(where & (index == b), dtype=kind), jnp.arange(bins)
     )
     if axis_name is not None:
         reached = jax.lax.psum(reached, axis_name)
@@ -255,8 +237,8 @@ def _harmonised(
     weights = jnp.where(present, weights, 0).astype(norms.dtype)
 
     def add(total: Array, pair: tuple[Array, Array]) -> tuple[Array, None]:
-        one, weight = pair
-        return total + jnp.where(index == one, weight, 0), None
+        b, weight = pair
+        return total + jnp.where(index == b, weight, 0), None
 
     pairs = (jnp.arange(bins), weights)
     of_elements, _ = jax.lax.scan(add, jnp.zeros_like(norms), pairs)

@@ -1,6 +1,5 @@
 """Dice losses: one minus a soft F1 of each class, over a set."""
 
-import functools
 import math
 from typing import Literal
 
@@ -120,26 +119,22 @@ def dice(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 7 (one element) and footnote 4 (a set), both
     squared, eq. 6 unsquared (https://arxiv.org/abs/1911.02855v1).
@@ -151,9 +146,8 @@ def dice(
       >>> [round(x, 3) for x in dice(logits, jnp.array([0, 1, 2])).tolist()]
       [0.024, 0.258, 0.496]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, squared=squared, axis_name=axis_name)
-    return dice_of(counts, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    return dice_of(count(elements, squared=squared), smooth, absent)
 
 
 @loss(kind="set", smooth=SMOOTH)
@@ -183,25 +177,21 @@ def log_cosh_dice(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       squared: whether to sum squares in the denominator.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `dice`, in [0, 0.434].
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Jadon, CIBCB 2020, section II-L (https://arxiv.org/abs/2006.14822).
 
@@ -212,9 +202,8 @@ def log_cosh_dice(
       >>> [round(x, 4) for x in log_cosh_dice(logits, jnp.array([0, 1, 0])).tolist()]
       [0.0318, 0.0323]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, squared=squared, axis_name=axis_name)
-    x = dice_of(counts, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    x = dice_of(count(elements, squared=squared), smooth, absent)
     # log cosh x = x + log((1 + exp(-2x)) / 2), and x is not negative.
     return x + jnp.log1p(jnp.expm1(-2 * x) / 2)
 
@@ -258,26 +247,22 @@ def generalized_dice(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       weighting: "square": 1 / Y^2; "simple": 1 / Y; "uniform": 1.
       absent: weight of a class without gold in its set. "skip": 0. "smooth": that of
         the rarest class present, so that its false positives count.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A set without gold gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Sudre et al., DLMIA 2017, eq. 3 (https://arxiv.org/abs/1707.03237).
 
@@ -288,12 +273,12 @@ def generalized_dice(
       >>> round(float(generalized_dice(logits, jnp.array([0, 0, 0, 1]))), 3)
       0.271
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, axis_name=axis_name)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    counts = count(elements)
     if class_axis is None:
-        counts = jax.tree.map(lambda one: one[..., None], counts)
+        counts = jax.tree.map(lambda x: x[..., None], counts)
     weights = _class_weights(counts.actual, weighting, absent)
-    total = jax.tree.map(lambda one: jnp.sum(weights * one, axis=-1), counts)
+    total = jax.tree.map(lambda x: jnp.sum(weights * x, axis=-1), counts)
     losses = dice_of(total, smooth)
     return jnp.where(jnp.any(counts.actual > 0, axis=-1), losses, 0)
 
@@ -341,26 +326,22 @@ def dice_semimetric(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       variant: "dml1" or "dml2".
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Wang et al., MICCAI 2023 (https://arxiv.org/abs/2303.16296).
 
@@ -375,14 +356,15 @@ def dice_semimetric(
       >>> print(f"{dice(logits, labels, class_axis=None):.3f}")
       0.250
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counted = functools.partial(count, elements, axis, axis_name=axis_name)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     # |p - y| = p + y - 2 min(p, y), and min(p, y) is p y for labels of 0 and 1.
-    smaller = product = counted(intersection="product" if elements.hard else "minimum")
+    smaller = product = count(
+        elements, intersection="product" if elements.hard else "minimum"
+    )
     if variant == "dml1":
         return dice_of(smaller, smooth, absent)
     if not elements.hard:
-        product = counted()
+        product = count(elements)
     difference = smaller.predicted + smaller.actual - 2 * smaller.intersection
     denominator = 2 * product.intersection + difference + smooth
     return share_of(difference, denominator, smaller.actual, absent)

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal, NamedTuple
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -19,6 +20,8 @@ class Elements(NamedTuple):
       form: "softmax" over the last axis; "binary", a sigmoid without a class axis;
         "multi_label", a sigmoid for each class of the last axis.
       hard: whether labels are integers.
+      axes: label axes that form a set, sorted and not negative.
+      axis_name: axes of a `shard_map` that the set is spread over.
     """
 
     logits: Array
@@ -26,6 +29,8 @@ class Elements(NamedTuple):
     where: Array
     form: Literal["softmax", "binary", "multi_label"]
     hard: bool
+    axes: tuple[int, ...]
+    axis_name: str | tuple[str, ...] | None
 
     @property
     def targets(self) -> Array:
@@ -36,17 +41,17 @@ class Elements(NamedTuple):
         gold = one_hot(self.labels, self.logits.shape[-1]) if softmax else self.labels
         return self.mask(gold).astype(self.logits.dtype)
 
-    @property
-    def label_axes(self) -> int:
-        """Number of label axes, classes not counted."""
-        return self.where.ndim - (self.form == "multi_label")
-
     def mask(self, values: Array) -> Array:
         """Return `values` (`[...]` or `[..., C]`) with exact zeros where masked."""
         where = self.where
         if values.ndim > where.ndim:
             where = where[..., None]
         return jnp.where(where, values, 0)
+
+    def total(self, *values: Array) -> tuple[Array, ...]:
+        """Return the sums of values over the set, on all devices."""
+        sums = tuple(jnp.sum(value, axis=self.axes) for value in values)
+        return sums if self.axis_name is None else jax.lax.psum(sums, self.axis_name)
 
 
 def prepare(
@@ -55,6 +60,8 @@ def prepare(
     where: Array | None,
     class_axis: int | None,
     multi_label: bool = False,
+    axis: int | tuple[int, ...] | None = None,
+    axis_name: str | tuple[str, ...] | None = None,
 ) -> Elements:
     """Mask, upcast and line up inputs that the contract has checked."""
     form = form_of(class_axis, multi_label)
@@ -76,7 +83,8 @@ def prepare(
         where = where & (labels >= 0) & (labels < classes)
     # Masked values are replaced before the maths, not multiplied by 0 after it: a NaN
     # or an infinity would survive the product, and its gradient too.
-    elements = Elements(logits, labels, where, form, hard)
+    axes = set_axes(axis, where.ndim - (form == "multi_label"))
+    elements = Elements(logits, labels, where, form, hard, axes, axis_name)
     return elements._replace(
         logits=elements.mask(logits).astype(dtype),
         labels=elements.mask(labels).astype(labels.dtype if hard else dtype),
@@ -107,9 +115,9 @@ def set_axes(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     axes = axis if isinstance(axis, tuple) else (axis,)
-    if any(not -ndim <= one < ndim for one in axes):
+    if any(not -ndim <= index < ndim for index in axes):
         raise ValueError(f"axis is {axis} but labels has {ndim} axes")
-    axes = tuple(one % ndim for one in axes)
+    axes = tuple(index % ndim for index in axes)
     if len(set(axes)) < len(axes):
         raise ValueError(f"axis is {axis} but names an axis twice")
     return tuple(sorted(axes))

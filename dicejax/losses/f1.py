@@ -9,7 +9,7 @@ from jax import Array
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import ANY, POSITIVE, SMOOTH, Absent
 from dicejax.losses.dice import share_of
-from dicejax.losses.elements import Elements, prepare
+from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
 
 Average = Literal["macro", "micro", "none"]
@@ -18,10 +18,7 @@ Average = Literal["macro", "micro", "none"]
 @loss(
     kind="set",
     beta=POSITIVE.tuned(
-        0.5,
-        2.0,
-        scale="log",
-        why="recall counts half or twice as much as precision",
+        0.5, 2.0, scale="log", why="recall counts half or twice as much as precision"
     ),
     smooth=SMOOTH,
 )
@@ -57,22 +54,17 @@ def soft_f1(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
-      beta: weight of recall against precision; 1 gives F1, and then each class's loss
-        is `dice` of the same smooth.
+      beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
       average: "macro", "micro", or "none" for one loss per class.
-      exclude_class: class left out of the average and of "none", such as O for the
-        micro F1 of tagging.
+      exclude_class: class left out, also of "none": O for the micro F1 of tagging.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name; with "none" then `[C]`, no `[C]`
@@ -80,8 +72,7 @@ def soft_f1(
       have gold in their set. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: van Rijsbergen, Information Retrieval, 1979, chapter 7, with probabilities
     for decisions (Pastor-Pellicer et al., IWANN 2013).
@@ -96,9 +87,18 @@ def soft_f1(
       >>> round(float(soft_f1(logits, labels, average="micro", exclude_class=0)), 3)
       0.407
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, axis_name=axis_name)
-    return _f_beta(elements, counts, beta, smooth, average, exclude_class, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    counts = count(elements)
+    if exclude_class is not None:
+        classes = elements.logits.shape[-1] if elements.form != "binary" else 0
+        if not 0 <= exclude_class < classes or classes == 1:
+            raise ValueError(
+                f"exclude_class is {exclude_class} but there are {classes} classes, of"
+                " which one must be left"
+            )
+        counts = jax.tree.map(lambda x: jnp.delete(x, exclude_class, axis=-1), counts)
+    average = average if class_axis is not None else "none"
+    return _f_beta(counts, beta, smooth, average, absent)
 
 
 @loss(
@@ -143,26 +143,22 @@ def sigmoid_f1(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
-        logits; -100 masks one entry.
+      labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       slope: beta; the gradient fades where slope times the distance is large.
       offset: eta, in units of logits; the decision is at z = -eta.
       average: "macro", "micro", or "none" for one loss per class.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `soft_f1`.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Bénédict et al., TMLR 2022, eq. 8 to 12 (https://arxiv.org/abs/2108.10566).
 
@@ -174,46 +170,29 @@ def sigmoid_f1(
       >>> round(float(sigmoid_f1(logits, labels, slope=4.0)), 3)
       0.246
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label=True)
+    elements = prepare(logits, labels, where, class_axis, True, axis, axis_name)
     elements = elements._replace(logits=slope * (elements.logits + offset))
-    counts = count(elements, axis, axis_name=axis_name)
-    return _f_beta(elements, counts, 1.0, smooth, average, None, absent)
+    average = average if class_axis is not None else "none"
+    return _f_beta(count(elements), 1.0, smooth, average, absent)
 
 
 def _f_beta(
-    elements: Elements,
     counts: OverlapCounts,
     beta: float | Array,
     smooth: float | Array,
     average: Average,
-    exclude_class: int | None,
     absent: Absent,
 ) -> Array:
-    if exclude_class is not None:
-        counts = _without(counts, exclude_class, elements)
-    has_classes = elements.form != "binary"
-    if average == "micro" and has_classes:
-        counts = jax.tree.map(lambda one: jnp.sum(one, axis=-1), counts)
+    if average == "micro":
+        counts = jax.tree.map(lambda x: jnp.sum(x, axis=-1), counts)
     overlap, actual = counts.intersection, counts.actual
     # A difference of sums may round to below 0.
     wrong = (counts.predicted - overlap) + beta**2 * (actual - overlap)
     wrong = jnp.where(wrong < 0, 0, wrong)
     right = (1 + beta**2) * overlap
     losses = share_of(wrong, right + wrong + smooth, actual, absent)
-    if average == "macro" and has_classes:
+    if average == "macro":
         counted = jnp.ones_like(actual) if absent == "smooth" else actual > 0
         number = jnp.maximum(jnp.sum(counted, axis=-1), 1)
         losses = jnp.sum(losses, axis=-1) / number
     return losses
-
-
-def _without(
-    counts: OverlapCounts, exclude_class: int, elements: Elements
-) -> OverlapCounts:
-    classes = elements.logits.shape[-1] if elements.form != "binary" else 0
-    if not 0 <= exclude_class < classes or classes == 1:
-        raise ValueError(
-            f"exclude_class is {exclude_class} but there are {classes} classes, of"
-            " which one must be left"
-        )
-    return jax.tree.map(lambda one: jnp.delete(one, exclude_class, axis=-1), counts)

@@ -56,15 +56,13 @@ def focal(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
-      class_weights: w, floats `[C]`; `[2]` in the binary form (of label 0 and 1);
-        `[C, 2]` in the multi-label form. None weighs all 1. Nothing is divided by the
-        sum of the weights.
+      class_weights: w, floats `[C]`; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in
+        the multi-label form. None weighs all 1. Nothing is divided by their sum.
       scheme: a function of `class_weights`; "none" needs no class counts.
       k: the K of "log_ratio", at least 1.
       beta: the beta of "effective_number", in [0, 1).
@@ -74,8 +72,7 @@ def focal(
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Lin et al., ICCV 2017, eq. 4 and 5 (https://arxiv.org/abs/1708.02002).
 

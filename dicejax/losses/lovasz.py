@@ -6,8 +6,8 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import Absent
-from dicejax.losses.elements import prepare, set_axes
-from dicejax.losses.ranking import over_set, unsorted
+from dicejax.losses.elements import prepare
+from dicejax.losses.ranking import over_set, unsort
 
 
 @loss("lovasz", kind="set")
@@ -39,25 +39,21 @@ def lovasz_softmax(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       absent: loss of a class without gold in its set. "skip": 0, as its authors'
         "present"; "smooth": the formula, which is the largest error.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Berman et al., CVPR 2018, eq. 8 and 9 (https://arxiv.org/abs/1705.08790).
 
@@ -68,8 +64,7 @@ def lovasz_softmax(
       >>> [round(x, 3) for x in lovasz_softmax(logits, jnp.array([0, 1, 1])).tolist()]
       [0.5, 0.5]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    axes = set_axes(axis, elements.label_axes)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     softmax = elements.form == "softmax"
     p = (jax.nn.softmax if softmax else jax.nn.sigmoid)(elements.logits)
     y = elements.targets
@@ -77,9 +72,8 @@ def lovasz_softmax(
     mask = elements.where[..., None] if softmax else elements.where
     # Masked elements, whose error is 0, come last and change nothing.
     keys = jnp.where(mask, -errors, 1)
-    slopes = over_set(_slopes, (keys, y), axes, axis_name)
-    sums = (jnp.sum(errors * slopes, axis=axes), jnp.sum(y, axis=axes))
-    losses, actual = sums if axis_name is None else jax.lax.psum(sums, axis_name)
+    slopes = over_set(_slopes, (keys, y), elements.axes, axis_name)
+    losses, actual = elements.total(errors * slopes, y)
     return jnp.where(actual > 0, losses, 0) if absent == "skip" else losses
 
 
@@ -89,4 +83,4 @@ def _slopes(keys: Array, targets: Array) -> Array:
     keys, y, order = jax.lax.sort((keys, targets, places), num_keys=1)
     left = jnp.sum(y, axis=-1, keepdims=True) - jnp.cumsum(y, axis=-1)
     losses = 1 - left / (left + 1 + places)
-    return unsorted(jnp.diff(losses, axis=-1, prepend=0), order)
+    return unsort(jnp.diff(losses, axis=-1, prepend=0), order)

@@ -10,7 +10,7 @@ from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import prepare, set_axes
 from dicejax.losses.probabilities import over_labels
-from dicejax.losses.ranking import over_set, unsorted
+from dicejax.losses.ranking import over_set, unsort
 
 
 def hard_negative_mask(
@@ -45,7 +45,7 @@ def hard_negative_mask(
       axis: the axes that form a set. None: all, so one set; -1: one set per row.
       negatives_per_positive: the ratio, at least 0.
       minimum: negatives kept in any case, even without positives; at least 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Bool `[...]`: a positive, or one of the k hardest negatives; no gradient passes.
@@ -95,18 +95,18 @@ def _hardest(
     positives &= seen
     negatives = seen & ~positives
 
-    def kept(scores: Array, positives: Array, negatives: Array) -> Array:
+    def hardest(scores: Array, positives: Array, negatives: Array) -> Array:
         number = jnp.sum(positives, axis=-1, keepdims=True)
         # A ratio of k / n, rounded down, times n would give k - 1.
         ratio = negatives_per_positive * (1 + 2**-20)
-        wanted = jnp.maximum(jnp.floor(ratio * number), minimum)
+        limit = jnp.maximum(jnp.floor(ratio * number), minimum)
         # Negatives first, the highest score first; the sort is stable.
         order = jnp.lexsort((-scores, ~negatives), axis=-1)
         ranks = jnp.broadcast_to(jnp.arange(scores.shape[-1]), scores.shape)
-        rank = unsorted(ranks, order)
-        return positives | (negatives & (rank < wanted))
+        rank = unsort(ranks, order)
+        return positives | (negatives & (rank < limit))
 
-    return over_set(kept, (scores, positives, negatives), axes, axis_name)
+    return over_set(hardest, (scores, positives, negatives), axes, axis_name)
 
 
 _mine = jax.jit(_hardest, static_argnames=("axis", "axis_name"))
@@ -149,25 +149,21 @@ def hard_negatives(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
-      negative_class: label of the negatives, O in tagging. In the multi-label form each
-        0 is a negative.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      negative_class: label of the negatives, O in tagging; multi-label, always 0.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked or left out.
       Labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Shrivastava et al., CVPR 2016 (https://arxiv.org/abs/1604.03540).
 
@@ -185,7 +181,7 @@ def hard_negatives(
     require_integers(elements)
     losses = over_labels(elements, lambda log_p, log_q: -log_p)
     negative = negative_class if elements.form == "softmax" else 0
-    kept = _hardest(
+    mask = _hardest(
         losses,
         elements.labels != negative,
         elements.where,
@@ -194,8 +190,8 @@ def hard_negatives(
         minimum=minimum,
         axis_name=axis_name,
     )
-    numbers = jnp.sum(elements.where), jnp.sum(kept)
+    numbers = jnp.sum(elements.where), jnp.sum(mask)
     if axis_name is not None:
         numbers = jax.lax.psum(numbers, axis_name)
-    seen, stay = (one.astype(losses.dtype) for one in numbers)
-    return jnp.where(kept, losses * (seen / jnp.maximum(stay, 1)), 0)
+    seen, stay = (count.astype(losses.dtype) for count in numbers)
+    return jnp.where(mask, losses * (seen / jnp.maximum(stay, 1)), 0)

@@ -48,8 +48,7 @@ def asymmetric(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
-        logits; -100 masks one entry.
+      labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       gamma_positive: exponent for positives.
@@ -60,8 +59,7 @@ def asymmetric(
       Floats `[..., C]`, `[...]` in the binary form, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Ridnik et al., ICCV 2021, eq. 7 (https://arxiv.org/abs/2009.14119).
 
@@ -87,11 +85,7 @@ def asymmetric(
 
 @loss(kind="pointwise", class_name="ZLPR", multi_label=True)
 def zlpr(
-    logits: Array,
-    labels: Array,
-    *,
-    where: Array | None = None,
-    class_axis: int = -1,
+    logits: Array, labels: Array, *, where: Array | None = None, class_axis: int = -1
 ) -> Array:
     r"""Zero-bounded log-sum-exp and pairwise rank-based loss (ZLPR).
 
@@ -111,8 +105,7 @@ def zlpr(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: 0 or 1 as integers or bools, or float probabilities, shaped like the
-        logits; an entry of -100 is left out of both sums.
+      labels: 0 or 1, or float probabilities, like the logits; -100 masks one entry.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
 
@@ -120,8 +113,7 @@ def zlpr(
       Floats `[...]`, one per element, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Su et al., 2022, eq. 13 (https://arxiv.org/abs/2208.02955).
 
@@ -209,8 +201,7 @@ def distribution_balanced(
       Floats `[..., C]`, 0 where masked; the paper divides their sum by C.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Wu et al., ECCV 2020, eq. 4 to 9 (https://arxiv.org/abs/2007.09654).
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from dicejax.losses.contract import checked
+from dicejax.losses.contract import public_loss
 from dicejax.losses.declaration import NON_NEGATIVE
-from dicejax.losses.elements import Elements, prepare, set_axes
+from dicejax.losses.elements import Elements, prepare
 from dicejax.losses.probabilities import log_probabilities, self_adjusted
 
 
@@ -38,7 +38,7 @@ class OverlapCounts:
         return jax.tree.map(jnp.add, self, other)
 
 
-@checked(alpha=NON_NEGATIVE)
+@public_loss(alpha=NON_NEGATIVE)
 def overlap_counts(
     logits: Array,
     labels: Array,
@@ -64,11 +64,9 @@ def overlap_counts(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       squared: whether to sum squares in P and Y.
@@ -76,16 +74,14 @@ def overlap_counts(
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
       intersection: "product": f y; "minimum": the smaller of f and y, which for soft
         labels is largest where f is y. The same for labels of 0 and 1.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Counts whose arrays have the label axes that `axis` does not name, in order, then
       `[C]`; no `[C]` in the binary form. In units of elements.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: the sums of Li et al., ACL 2020, footnote 4, with the factor of eq. 11
     (https://arxiv.org/abs/1911.02855v1).
@@ -98,30 +94,25 @@ def overlap_counts(
       >>> print(counts.intersection, counts.predicted, counts.actual)
       [1. 1.] [2. 1.] [1. 2.]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
     return count(
         elements,
-        axis,
         squared=squared,
         alpha=alpha,
         stop_gradient_weight=stop_gradient_weight,
         intersection=intersection,
-        axis_name=axis_name,
     )
 
 
 def count(
     elements: Elements,
-    axis: int | tuple[int, ...] | None,
     *,
     squared: bool = False,
     alpha: float | Array | None = None,
     stop_gradient_weight: bool = False,
     intersection: Literal["product", "minimum"] = "product",
-    axis_name: str | tuple[str, ...] | None = None,
 ) -> OverlapCounts:
     """Return the counts of prepared elements; for the rest see `overlap_counts`."""
-    axes = set_axes(axis, elements.label_axes)
     log_p, log_q = log_probabilities(elements)
     f = jnp.exp(log_p)
     if alpha is not None:
@@ -130,9 +121,6 @@ def count(
         )
     f, y = elements.mask(f), elements.targets
     overlap = f * y if intersection == "product" else jnp.minimum(f, y)
-    counts = OverlapCounts(
-        intersection=jnp.sum(overlap, axis=axes),
-        predicted=jnp.sum(f * f if squared else f, axis=axes),
-        actual=jnp.sum(y * y if squared else y, axis=axes),
-    )
-    return counts if axis_name is None else jax.lax.psum(counts, axis_name)
+    squares = (f * f, y * y) if squared else (f, y)
+    shared, predicted, actual = elements.total(overlap, *squares)
+    return OverlapCounts(intersection=shared, predicted=predicted, actual=actual)

@@ -1,18 +1,20 @@
-"""Sums over pairs of elements of a set, without an array of all pairs."""
+"""AUC and average precision: sums over pairs of elements, without an array of all."""
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from dicejax.losses.contract import loss
 from dicejax.losses.cross_entropy import require_integers
-from dicejax.losses.elements import Elements
+from dicejax.losses.declaration import POSITIVE
+from dicejax.losses.elements import Elements, prepare
 from dicejax.losses.probabilities import log_probabilities
-from dicejax.losses.ranking import flattened, gathered
+from dicejax.losses.ranking import all_gather, flatten
 
 Surrogate = Literal["squared_hinge", "logistic"]
 Scores = Literal["probability", "log_odds"]
@@ -22,35 +24,190 @@ BLOCK = (64, 1024)
 # Elements, or pairs in the blocks of small sets, that are in memory at once.
 AT_ONCE = 2048
 
+MARGIN = POSITIVE.tuned(
+    0.1,
+    1.0,
+    only=("surrogate", "squared_hinge"),
+    why="what LibAUC's authors suggest for probabilities",
+)
+SCALE = POSITIVE.tuned(
+    0.3,
+    10.0,
+    scale="log",
+    only=("surrogate", "logistic"),
+    why="from a slope for every pair to one for pairs in the wrong order",
+)
 
-class Totals(NamedTuple):
-    """Floats `[...]` of each set and class: a sum over positives, and the counts."""
 
-    summed: Array
-    positives: Array
-    negatives: Array
-
-
-def over_positives(
-    elements: Elements,
-    axes: tuple[int, ...],
-    of_positive: Callable[..., Array],
+@loss("auc", kind="set", class_name="PairwiseAUC", margin=MARGIN, scale=SCALE)
+def pairwise_auc(
+    logits: Array,
+    labels: Array,
     *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    surrogate: Surrogate = "squared_hinge",
+    scores: Scores = "probability",
+    margin: float | Array = 1.0,
+    scale: float | Array = 1.0,
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""AUC loss of each class over a set: positives against negatives, in pairs.
+
+    .. math::
+        L_c = \frac{1}{n_+ n_-} \sum_{i: y_{ic} = 1} \sum_{j: y_{jc} = 0}
+        \ell(s_{ic} - s_{jc}), \qquad
+        \ell(t) = \max(0, m - t)^2 \text{ or } \log(1 + e^{-s t})
+
+    With 1 for t < 0 and 0 otherwise in place of the surrogate it is one minus the area
+    under the ROC curve of class c against all others. The squared hinge is summed after
+    sorting, in :math:`N \log N`; the logistic over :math:`n_+ n_-` pairs, a block of
+    them at a time.
+
+    Use it when the order of the scores counts and not a decision: triage, thresholds
+    that are chosen later.
+
+    Pitfalls: It leaves the threshold open: adding a constant to all log-odds changes
+    nothing in the order. A batch with one positive compares that one alone. Under
+    `axis_name` each device gathers the whole set. The squared hinge of log-odds is
+    ruled by the worst pair.
+
+    Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      surrogate: "squared_hinge" or "logistic".
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+
+    Returns:
+      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
+      binary form. A class without positives or without negatives in its set has loss 0
+      and gradient 0. Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: LibAUC's `PairwiseAUCLoss` (https://arxiv.org/abs/2306.03065); the sums by
+    sorting, Rust and Hocking 2023 (https://arxiv.org/abs/2302.11062).
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import pairwise_auc
+      >>> logits, labels = jnp.array([2.0, 1.0, 0.0, -2.0]), jnp.array([1, 0, 1, 0])
+      >>> print(f"{pairwise_auc(logits, labels, class_axis=None):.3f}")
+      0.670
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    summed, positives, negatives = _over_positives(
+        elements, lambda of_negatives: of_negatives, 1, surrogate, scores, margin, scale
+    )
+    return summed / jnp.maximum(positives, 1) / jnp.maximum(negatives, 1)
+
+
+@loss("ap", kind="set", margin=MARGIN, scale=SCALE)
+def average_precision(
+    logits: Array,
+    labels: Array,
+    *,
+    where: Array | None = None,
+    axis: int | tuple[int, ...] | None = None,
+    class_axis: int | None = -1,
+    multi_label: bool = False,
+    surrogate: Surrogate = "squared_hinge",
+    scores: Scores = "probability",
+    margin: float | Array = 1.0,
+    scale: float | Array = 1.0,
+    axis_name: str | tuple[str, ...] | None = None,
+) -> Array:
+    r"""One minus a soft average precision of each class over a set.
+
+    .. math::
+        L_c = 1 - \frac{1}{n_+} \sum_{i: y_{ic} = 1}
+        \frac{\sum_{j: y_{jc} = 1} \ell(s_{ic} - s_{jc})}
+        {\sum_j \ell(s_{ic} - s_{jc})}, \qquad
+        \ell(t) = \max(0, m - t)^2 \text{ or } \log(1 + e^{-s t})
+
+    With 1 for t <= 0 and 0 otherwise in place of the surrogate it is one minus the
+    average precision, the area under the precision-recall curve. The squared hinge is
+    summed after sorting, in :math:`N \log N`; the logistic over :math:`n_+ N` pairs, a
+    block of them at a time.
+
+    Use it when positives are few and what counts is that the top of the ranking holds
+    them.
+
+    Pitfalls: It leaves the threshold open. Its value depends on the share of positives
+    in the set and is not near the average precision itself: equal scores have the loss
+    :math:`n_- / N`. Small sets are biased: here all of a batch is compared, where SOAP,
+    its published optimizer, keeps a moving average for each training example.
+
+    Args:
+      logits: finite floats `[..., C]`, or `[...]` in the binary form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      where: bool `[...]`; False masks an element, whatever its logits and label.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
+      class_axis: axis of the classes; None for the binary form, logits of class 1.
+      multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
+      surrogate: "squared_hinge" or "logistic".
+      scores: "probability", or "log_odds", which is log p / (1 - p).
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
+
+    Returns:
+      Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
+      in the binary form. A class without positives or without negatives in its set has
+      loss 0 and gradient 0. Labels must be integers.
+
+    Raises:
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
+
+    Source: Qi et al., NeurIPS 2021 (https://arxiv.org/abs/2104.08736), in the form of
+    LibAUC's `APLoss`, plus 1.
+
+    Example:
+      >>> import jax.numpy as jnp
+      >>> from dicejax.losses import average_precision
+      >>> logits, labels = jnp.array([2.0, 1.0, 0.0, -2.0]), jnp.array([1, 0, 1, 0])
+      >>> print(f"{average_precision(logits, labels, class_axis=None):.3f}")
+      0.378
+    """
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+
+    def share_of_negatives(of_negatives: Array, of_positives: Array) -> Array:
+        total = of_negatives + of_positives
+        return jnp.where(total > 0, of_negatives / jnp.where(total > 0, total, 1), 0)
+
+    summed, positives, _ = _over_positives(
+        elements, share_of_negatives, 2, surrogate, scores, margin, scale
+    )
+    return summed / jnp.maximum(positives, 1)
+
+
+def _over_positives(
+    elements: Elements,
+    of_positive: Callable[..., Array],
+    groups: int,
     surrogate: Surrogate,
     scores: Scores,
     margin: float | Array,
     scale: float | Array,
-    groups: int,
-    axis_name: str | tuple[str, ...] | None,
-) -> Totals:
+) -> tuple[Array, ...]:
     """Sum a function of each positive's pairs over the positives of each set.
 
     Each class of a softmax is compared with all others. Under `axis_name` each device
-    compares its own elements with the whole set.
-
-    `of_positive` takes the sums of surrogates of the differences, score of the positive
-    less score of the other: `[R]` over the negatives of the set and, with 2 `groups`,
-    `[R]` over its positives, itself included.
+    compares its local elements with the whole set. `of_positive` takes the sums of
+    surrogates of the differences, score of the positive less score of the other: `[R]`
+    over the negatives of the set and, with 2 `groups`, `[R]` over its positives, itself
+    included. Returns `[...]` of each set and class: the sum, and the numbers of
+    positives and of negatives.
     """
     require_integers(elements)
     softmax = elements.form == "softmax"
@@ -61,10 +218,10 @@ def over_positives(
     # would take more memory than the scores. Shaped like the logits: an element is a
     # positive of one class, or of none.
     label = jnp.where(where, elements.targets, -1).astype(jnp.int8)
-    score, label = flattened(score, axes), flattened(label, axes)
+    score, label = flatten(score, elements.axes), flatten(label, elements.axes)
     arrays = [score, label]
-    if axis_name is not None:
-        arrays += [gathered(one, axis_name) for one in arrays]
+    if elements.axis_name is not None:
+        arrays += [all_gather(array, elements.axis_name) for array in arrays]
     sets, dtype, size = score.shape[:-1], score.dtype, arrays[-1].shape[-1]
     # One for each set, so that its gradient is summed outside of all control flow: of a
     # hyper-parameter used in a branch that only some devices take, it would wait for
@@ -73,39 +230,40 @@ def over_positives(
     settings = jnp.broadcast_to(setting, (math.prod(sets),))
 
     def of_set(arrays: tuple[Array, ...]) -> Array:
-        setting, own, label, *of_others = arrays
-        others, their_label = of_others or (own, label)
-        if surrogate == "logistic":
-            own, others = setting * own, setting * others
-        else:
-            others += setting
+        setting, local, label, *of_others = arrays
+        others, their_label = of_others or (local, label)
         is_positive = label == 1
         weights = jnp.stack([their_label == kind for kind in (0, 1)[:groups]])
-        found = own, is_positive, others, weights.astype(dtype)
-        sums = (_in_blocks if surrogate == "logistic" else _by_sorting)(*found)
+        weights = weights.astype(dtype)
+        if surrogate == "logistic":
+            local, others = setting * local, setting * others
+            sums = _in_blocks(local, is_positive, others, weights)
+        else:
+            sums = _by_sorting(local, others + setting, weights)
         return jnp.sum(jnp.where(is_positive, of_positive(*sums), 0))
 
     # Many small sets at a time, large ones one by one: then the memory is that of one,
     # and blocks of pairs without a positive are skipped.
     at_once = AT_ONCE // max(size**2 if surrogate == "logistic" else size, 1)
-    flat = (one.reshape(math.prod(sets), one.shape[-1]) for one in arrays)
+    flat = (array.reshape(math.prod(sets), array.shape[-1]) for array in arrays)
     summed = jax.lax.map(
         jax.checkpoint(of_set),
         (settings, *flat),
         batch_size=at_once if at_once > 1 else None,
     )
-    count = [jnp.sum(label == kind, axis=-1, dtype=dtype) for kind in (1, 0)]
-    found = (summed.reshape(sets), *count)
-    return Totals(*(found if axis_name is None else jax.lax.psum(found, axis_name)))
+    counts = (jnp.sum(label == kind, axis=-1, dtype=dtype) for kind in (1, 0))
+    totals = (summed.reshape(sets), *counts)
+    if elements.axis_name is None:
+        return totals
+    return jax.lax.psum(totals, elements.axis_name)
 
 
-def _by_sorting(own: Array, is_positive: Array, others: Array, weights: Array) -> Array:
-    """Return sum_j w_j max(0, s_j - s_i)^2 for own i: `[K, R]`."""
-    del is_positive
-    size = own.shape[-1]
-    keys = jnp.concatenate([own, others])
+def _by_sorting(local: Array, others: Array, weights: Array) -> Array:
+    """Return sum_j w_j max(0, s_j - s_i)^2 for local i: `[K, R]`."""
+    size = local.shape[-1]
+    keys = jnp.concatenate([local, others])
     order = jnp.argsort(-jax.lax.stop_gradient(keys))
-    # Own scores are in the order, but weigh nothing.
+    # Local scores are in the order, but weigh nothing.
     weights = jnp.pad(weights, [(0, 0), (size, 0)])
     sums = _from_above(2, keys[order], weights[:, order])
     return _unsorted(sums, order, size)
@@ -146,7 +304,7 @@ def _before(sums: Array) -> Array:
 
 
 def _in_blocks(
-    own: Array,
+    local: Array,
     is_positive: Array,
     others: Array,
     weights: Array,
@@ -158,7 +316,7 @@ def _in_blocks(
     are skipped.
     """
     rows, order = _blocks(
-        jnp.stack([own, is_positive.astype(own.dtype)]), is_positive, block[0]
+        jnp.stack([local, is_positive.astype(local.dtype)]), is_positive, block[0]
     )
     columns = jnp.concatenate([others[None], weights])
     columns, _ = _blocks(columns, jnp.any(weights > 0, axis=0), block[1])
@@ -183,8 +341,8 @@ def _in_blocks(
         return jnp.sum(jax.lax.map(of_columns, columns), axis=0)
 
     sums = jax.lax.map(of_rows, rows)  # [blocks, K, B]
-    sums = jnp.moveaxis(sums, 1, 0).reshape(len(weights), -1)[:, : own.shape[-1]]
-    return _unsorted(sums, order, own.shape[-1])
+    sums = jnp.moveaxis(sums, 1, 0).reshape(len(weights), -1)[:, : local.shape[-1]]
+    return _unsorted(sums, order, local.shape[-1])
 
 
 def _unsorted(sums: Array, order: Array, size: int) -> Array:

@@ -45,11 +45,9 @@ def logit_adjusted(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
-      class_counts: positive floats `[C]`: how often each class occurs, or anything
-        proportional to it; `[2]` in the binary form (of label 0 and 1); `[C, 2]` in the
-        multi-label form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      class_counts: positive floats `[C]`, counts of the classes or proportional to
+        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
@@ -59,8 +57,7 @@ def logit_adjusted(
       Floats `[...]`, `[..., C]` in the multi-label form, 0 where masked.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Menon et al., ICLR 2021, eq. 10 (https://arxiv.org/abs/2007.07314).
 
@@ -183,15 +180,12 @@ def ldam(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
-      class_counts: positive floats `[C]`: how often each class occurs, or anything
-        proportional to it; `[2]` in the binary form (of label 0 and 1); `[C, 2]` in the
-        multi-label form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      class_counts: positive floats `[C]`, counts of the classes or proportional to
+        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
-      max_margin: m, the margin of the rarest class, in units of logits; 0 is
-        cross-entropy.
+      max_margin: m, margin of the rarest class in units of logits; 0: cross-entropy.
       scale: s; its authors use 30 for logits that are cosines, 1 suits a linear head.
       class_weights: w, floats `[C]`; `[2]` in the binary form. None weighs all 1. Its
         authors switch them on late in training (deferred re-weighting).
@@ -200,8 +194,7 @@ def ldam(
       Floats `[...]`, 0 where masked. Labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Cao et al., NeurIPS 2019, eq. 12 and 13 (https://arxiv.org/abs/1906.07413).
 
@@ -265,11 +258,9 @@ def vs(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
-      class_counts: positive floats `[C]`: how often each class occurs, or anything
-        proportional to it; `[2]` in the binary form (of label 0 and 1); `[C, 2]` in the
-        multi-label form.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
+      class_counts: positive floats `[C]`, counts of the classes or proportional to
+        them; `[2]` in the binary form, `[C, 2]` (of 0 and 1) in the multi-label form.
       where: bool `[...]`; False masks an element, whatever its logits and label.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       tau: strength of the shift. With gamma 0 it is `logit_adjusted`.
@@ -280,8 +271,7 @@ def vs(
       Floats `[...]`, 0 where masked. Labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Kini et al., NeurIPS 2021, eq. 2 and 4 (https://arxiv.org/abs/2103.01550).
 

@@ -22,8 +22,8 @@ def over_set(
     """
     back = tuple(range(-len(axes), 0))
     shape = jnp.moveaxis(arrays[0], axes, back).shape
-    flat = [flattened(jax.lax.stop_gradient(one), axes) for one in arrays]
-    result = function(*(gathered(one, axis_name) for one in flat))
+    flat = [flatten(jax.lax.stop_gradient(array), axes) for array in arrays]
+    result = function(*(all_gather(array, axis_name) for array in flat))
     if axis_name is not None:
         size = flat[0].shape[-1]
         start = jax.lax.axis_index(axis_name) * size
@@ -31,29 +31,25 @@ def over_set(
     return jnp.moveaxis(result.reshape(shape), back, axes)
 
 
-def flattened(array: Array, axes: tuple[int, ...]) -> Array:
+def flatten(array: Array, axes: tuple[int, ...]) -> Array:
     """Return the axes of a set as one axis, the last, on every device of a mesh."""
-    moved = jnp.moveaxis(_replicated(array), axes, tuple(range(-len(axes), 0)))
+    sharding = jax.typeof(array).sharding
+    if any(sharding.spec):  # nothing can be sorted along Explicit mesh axes
+        whole = NamedSharding(sharding.mesh, PartitionSpec())
+        array = jax.sharding.reshard(array, whole)
+    moved = jnp.moveaxis(array, axes, tuple(range(-len(axes), 0)))
     rest = moved.shape[: moved.ndim - len(axes)]
     return moved.reshape(*rest, math.prod(moved.shape[len(rest) :]))
 
 
-def gathered(flat: Array, axis_name: str | tuple[str, ...] | None) -> Array:
+def all_gather(flat: Array, axis_name: str | tuple[str, ...] | None) -> Array:
     """Return the last axis of all devices of a `shard_map`."""
     if axis_name is None:
         return flat
     return jax.lax.all_gather(flat, axis_name, axis=-1, tiled=True)
 
 
-def _replicated(array: Array) -> Array:
-    """Replicate an array over Explicit mesh axes, along which nothing can be sorted."""
-    sharding = jax.typeof(array).sharding
-    if not any(sharding.spec):
-        return array
-    return jax.sharding.reshard(array, NamedSharding(sharding.mesh, PartitionSpec()))
-
-
-def unsorted(values: Array, order: Array) -> Array:
+def unsort(values: Array, order: Array) -> Array:
     """Undo the sort of values `[..., S]` by `order`."""
     nothing = jnp.zeros_like(values)
     return jnp.put_along_axis(nothing, order, values, axis=-1, inplace=False)

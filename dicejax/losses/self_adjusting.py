@@ -73,11 +73,9 @@ def self_adjusting_dice(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: exponent of the factor; 0 gives `dice`.
@@ -88,8 +86,7 @@ def self_adjusting_dice(
         the binary and the multi-label form classes are binary problems already, and
         `form` changes nothing.
       stop_gradient_weight: whether :math:`(1-p)^\alpha` is a constant for gradients.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats. "one_versus_rest": the label axes that `axis` does not name, then `[C]`;
@@ -118,12 +115,10 @@ def self_adjusting_dice(
     """
     if form == "one_versus_rest" or class_axis is None or multi_label:
         counts = count(
-            prepare(logits, labels, where, class_axis, multi_label),
-            axis,
+            prepare(logits, labels, where, class_axis, multi_label, axis, axis_name),
             squared=squared,
             alpha=alpha,
             stop_gradient_weight=stop_gradient_weight,
-            axis_name=axis_name,
         )
         return dice_of(counts, smooth)
 
@@ -141,8 +136,6 @@ def self_adjusting_dice(
         stop_gradient_weight=stop_gradient_weight,
     )
     counts = OverlapCounts(
-        intersection=f,
-        predicted=f * f if squared else f,
-        actual=jnp.ones_like(f),
+        intersection=f, predicted=f * f if squared else f, actual=jnp.ones_like(f)
     )
     return elements.mask(dice_of(counts, smooth))

@@ -113,27 +113,23 @@ def tversky(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
       beta: weight of false negatives.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Li et al., ACL 2020, eq. 9, smoothed (https://arxiv.org/abs/1911.02855v1).
 
@@ -145,9 +141,8 @@ def tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.136, 0.261]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, axis_name=axis_name)
-    return tversky_of(counts, alpha, beta, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    return tversky_of(count(elements), alpha, beta, smooth, absent)
 
 
 @loss(
@@ -188,11 +183,9 @@ def focal_tversky(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       alpha: weight of false positives.
@@ -200,15 +193,13 @@ def focal_tversky(
       gamma: in [1, 8]; its authors use 4/3.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats as those of `tversky`.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Abraham and Khan, ISBI 2019, eq. 4 (https://arxiv.org/abs/1810.07842); there
     alpha weighs false negatives.
@@ -221,9 +212,8 @@ def focal_tversky(
       >>> [round(x, 3) for x in losses.tolist()]
       [0.224, 0.365]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, axis_name=axis_name)
-    losses = tversky_of(counts, alpha, beta, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    losses = tversky_of(count(elements), alpha, beta, smooth, absent)
     return power(losses, 1 / gamma)
 
 
@@ -262,25 +252,21 @@ def jaccard(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       multi_label: whether labels are 0 or 1 for each class `[..., C]`, for a sigmoid.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
       binary form. A fully masked set gives 0.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Rahman and Wang, ISVC 2016, eq. 3-5.
 
@@ -291,6 +277,5 @@ def jaccard(
       >>> [round(x, 3) for x in jaccard(logits, jnp.array([0, 1, 1])).tolist()]
       [0.339, 0.337]
     """
-    elements = prepare(logits, labels, where, class_axis, multi_label)
-    counts = count(elements, axis, axis_name=axis_name)
-    return tversky_of(counts, 1.0, 1.0, smooth, absent)
+    elements = prepare(logits, labels, where, class_axis, multi_label, axis, axis_name)
+    return tversky_of(count(elements), 1.0, 1.0, smooth, absent)

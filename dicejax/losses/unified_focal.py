@@ -2,7 +2,6 @@
 
 from typing import Literal
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 from jax.nn import log_sigmoid
@@ -10,7 +9,7 @@ from jax.nn import log_sigmoid
 from dicejax.losses.contract import loss
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
-from dicejax.losses.elements import Elements, prepare, set_axes
+from dicejax.losses.elements import Elements, prepare
 from dicejax.losses.overlap import count
 from dicejax.losses.probabilities import gold_logit
 from dicejax.losses.tversky import power, tversky_of
@@ -64,11 +63,9 @@ def unified_focal(
 
     Args:
       logits: finite floats `[..., C]`, or `[...]` in the binary form.
-      labels: integers `[...]` in 0..C-1 (0 or 1 in the binary and the multi-label form,
-        -100 is masked), or float probabilities shaped like the logits.
+      labels: integers `[...]`, -100 is masked; or float probabilities like the logits.
       where: bool `[...]`; False masks an element, whatever its logits and label.
-      axis: the axes of the labels (classes not counted) that form a set. None: all, so
-        one set; `()`: none, so each element is a set; -1: one set per row.
+      axis: label axes that form a set. None: all; `()`: each element; -1: each row.
       class_axis: axis of the classes; None for the binary form, logits of class 1.
       weight: lambda, the share of F.
       delta: weight of false negatives, and of all but the background in F.
@@ -77,16 +74,14 @@ def unified_focal(
       variant: "asymmetric" or "symmetric".
       background: label of the frequent class, O in tagging.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
-      axis_name: name or names of the `shard_map` axes over which the set is spread;
-        sums then run over all devices. Not needed under plain `jit`.
+      axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
       Floats, the label axes that `axis` does not name. A fully masked set gives 0.
       Labels must be integers.
 
     Raises:
-      ValueError: if shapes or axes do not fit, or if a known label or hyper-parameter
-        is out of its range. Labels that are traced and out of range are masked.
+      ValueError: if a shape, axis, known label or hyper-parameter is out of range.
 
     Source: Yeung et al., Computerized Medical Imaging and Graphics 2022, eq. 11 to 14
     (https://arxiv.org/abs/2102.04525). There gamma and 1 - gamma of the symmetric T
@@ -99,7 +94,7 @@ def unified_focal(
       >>> round(float(unified_focal(logits, jnp.array([0, 1, 1]))), 3)
       0.631
     """
-    elements = prepare(logits, labels, where, class_axis)
+    elements = prepare(logits, labels, where, class_axis, False, axis, axis_name)
     require_integers(elements)
     if elements.form == "binary":  # as a softmax over 0 and z
         z = elements.logits
@@ -109,12 +104,9 @@ def unified_focal(
     if not 0 <= background < classes:
         raise ValueError(f"background is {background} but there are {classes} classes")
 
-    axes = set_axes(axis, elements.label_axes)
     focal = _focal(elements, delta, gamma, variant, background)
-    sums = (jnp.sum(focal, axes), jnp.sum(elements.where.astype(focal.dtype), axes))
-    total, number = sums if axis_name is None else jax.lax.psum(sums, axis_name)
-    counts = count(elements, axis, axis_name=axis_name)
-    tversky = tversky_of(counts, 1 - delta, delta, smooth, absent)
+    total, number = elements.total(focal, elements.where.astype(focal.dtype))
+    tversky = tversky_of(count(elements), 1 - delta, delta, smooth, absent)
     if variant == "symmetric":
         tversky = power(tversky, gamma)
     else:

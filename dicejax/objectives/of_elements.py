@@ -57,8 +57,7 @@ class Poly(LossObjective):
     """Poly-1 loss: cross-entropy with its first polynomial term reweighted.
 
     Args:
-      epsilon: in [-1, inf). Positive values keep the slope up near p = 1, negative ones
-        reduce it; 0 is cross-entropy.
+      epsilon: in [-1, inf); above 0 the slope near p = 1 is steeper, below 0 flatter.
     """
 
     epsilon: float = 1.0
@@ -70,8 +69,7 @@ class MajorityOrMinority(LossObjective):
 
     Args:
       weight: lambda, in [0, 1]; 1 is cross-entropy.
-      majority_class: label of the majority class, O in tagging. In the multi-label
-        form, 0 makes negatives the majority of each class.
+      majority_class: label of the majority, O in tagging; multi-label, 0 for negatives.
     """
 
     weight: float = 0.5
@@ -121,8 +119,7 @@ class HardNegatives(LossObjective):
     Args:
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
-      negative_class: label of the negatives, O in tagging. In the multi-label form each
-        0 is a negative.
+      negative_class: label of the negatives, O in tagging; multi-label, always 0.
     """
 
     negatives_per_positive: float = 3.0
@@ -189,8 +186,7 @@ class LDAM(LossObjective):
     """Label-distribution-aware margin loss (LDAM): larger margins for rare classes.
 
     Args:
-      max_margin: m, the margin of the rarest class, in units of logits; 0 is
-        cross-entropy.
+      max_margin: m, margin of the rarest class in units of logits; 0: cross-entropy.
       scale: s; its authors use 30 for logits that are cosines, 1 suits a linear head.
       class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
     """

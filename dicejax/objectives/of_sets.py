@@ -36,42 +36,6 @@ class AnyLoss(SetObjective):
     amplification: float = 73.0
 
 
-@of_loss(losses.pairwise_auc)
-class PairwiseAUC(SetObjective):
-    r"""AUC loss of each class over a set: positives against negatives, in pairs.
-
-    Args:
-      surrogate: "squared_hinge" or "logistic".
-      scores: scores to compare: "probability", which bounds the loss, or "log_odds",
-        :math:`\log p / (1 - p)`, the logit in the binary form.
-      margin: m of the squared hinge, in units of the scores.
-      scale: s of the logistic.
-    """
-
-    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    scores: Literal["probability", "log_odds"] = "probability"
-    margin: float = 1.0
-    scale: float = 1.0
-
-
-@of_loss(losses.average_precision)
-class AveragePrecision(SetObjective):
-    r"""One minus a soft average precision of each class over a set.
-
-    Args:
-      surrogate: "squared_hinge" or "logistic".
-      scores: scores to compare: "probability" or "log_odds", :math:`\log p / (1 - p)`,
-        the logit in the binary form.
-      margin: m of the squared hinge, in units of the scores.
-      scale: s of the logistic.
-    """
-
-    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
-    scores: Literal["probability", "log_odds"] = "probability"
-    margin: float = 1.0
-    scale: float = 1.0
-
-
 @of_loss(losses.dice)
 class Dice(SetObjective):
     """Dice loss of each class over a set: one minus a soft F1.
@@ -140,11 +104,9 @@ class SoftF1(SetObjective):
     """One minus a soft F-beta score over a set, averaged over classes.
 
     Args:
-      beta: weight of recall against precision; 1 gives F1, and then each class's loss
-        is `dice` of the same smooth.
+      beta: weight of recall against precision; 1 gives F1, per class that of `dice`.
       average: "macro", "micro", or "none" for one loss per class.
-      exclude_class: class left out of the average and of "none", such as O for the
-        micro F1 of tagging.
+      exclude_class: class left out, also of "none": O for the micro F1 of tagging.
       smooth: added to numerator and denominator, in counts: weighs less in large sets.
       absent: loss of a class without gold: "smooth" by its false positives, "skip" 0.
     """
@@ -185,6 +147,40 @@ class LovaszSoftmax(SetObjective):
     """
 
     absent: Literal["smooth", "skip"] = "skip"
+
+
+@of_loss(losses.pairwise_auc)
+class PairwiseAUC(SetObjective):
+    """AUC loss of each class over a set: positives against negatives, in pairs.
+
+    Args:
+      surrogate: "squared_hinge" or "logistic".
+      scores: "probability", which bounds the loss, or "log_odds", log p / (1 - p).
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+    """
+
+    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    scores: Literal["probability", "log_odds"] = "probability"
+    margin: float = 1.0
+    scale: float = 1.0
+
+
+@of_loss(losses.average_precision)
+class AveragePrecision(SetObjective):
+    """One minus a soft average precision of each class over a set.
+
+    Args:
+      surrogate: "squared_hinge" or "logistic".
+      scores: "probability", or "log_odds", which is log p / (1 - p).
+      margin: m of the squared hinge, in units of the scores.
+      scale: s of the logistic.
+    """
+
+    surrogate: Literal["squared_hinge", "logistic"] = "squared_hinge"
+    scores: Literal["probability", "log_odds"] = "probability"
+    margin: float = 1.0
+    scale: float = 1.0
 
 
 @of_loss(losses.self_adjusting_dice)
