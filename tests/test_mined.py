@@ -47,7 +47,7 @@ def places(labels):
 @pytest.mark.parametrize("ties", [False, True])
 def test_k_negatives_stay_for_every_k_from_none_to_all(ties):
     logits, labels = batch(ties)
-    mined = jax.jit(lambda one: one.mined(logits, labels))
+    mined = jax.jit(lambda one: one.mask_easy_negatives(logits, labels))
     for k in range(29 + 3):
         ratio = Mined(negatives_per_positive=k / 11, minimum=0.0)
         least = Mined(negatives_per_positive=0.0, minimum=float(k))
@@ -62,7 +62,9 @@ def test_k_negatives_of_equal_scores_stay():
     nothing = np.zeros((40, CLASSES), np.float32)
     labels = np.repeat([1, 0], [11, 29])
     for k in range(30):
-        got = Mined(negatives_per_positive=k / 11, minimum=0.0).mined(nothing, labels)
+        got = Mined(negatives_per_positive=k / 11, minimum=0.0).mask_easy_negatives(
+            nothing, labels
+        )
         assert places(got) == {*range(11 + k)}
 
 

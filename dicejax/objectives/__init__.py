@@ -8,7 +8,7 @@ floats are leaves, so that a new value runs the program already compiled. Each l
 from dicejax.losses.declaration import NON_NEGATIVE, POSITIVE, UNIT_INTERVAL, Bounds
 from dicejax.objectives import of_elements, of_sets
 from dicejax.objectives.declared import loss
-from dicejax.objectives.loss_objective import LossObjective
+from dicejax.objectives.loss_objective import LossObjective, PositionCrossEntropy
 from dicejax.objectives.mining import Mined
 from dicejax.objectives.naming import is_loss, name_of, names_of
 from dicejax.objectives.objective import (
@@ -21,7 +21,6 @@ from dicejax.objectives.objective import (
 )
 from dicejax.objectives.of_elements import *  # noqa: F403
 from dicejax.objectives.of_sets import *  # noqa: F403
-from dicejax.objectives.positions import PositionCrossEntropy
 from dicejax.objectives.presets import PRESETS, Preset
 from dicejax.objectives.schedules import LinearSchedule, Schedule, StepSchedule
 from dicejax.objectives.sets import SetObjective

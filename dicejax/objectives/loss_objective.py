@@ -14,7 +14,7 @@ import numpy as np
 from jax import Array
 
 from dicejax.losses.contract import MASKED_LABEL
-from dicejax.losses.declaration import Declaration
+from dicejax.losses.declaration import REGISTRY, Declaration
 from dicejax.objectives.objective import LabelCounts, Objective, State, objective
 
 
@@ -25,10 +25,6 @@ class LossObjective(Objective):
     A "pointwise" loss is averaged over the labels of a batch; so is a "batch" or a
     "stateful" one, on the logits of the whole batch. For a "set" loss see
     `SetObjective`.
-
-    Args:
-      output: output whose logits and labels the loss reads; None for all outputs of the
-        task.
     """
 
     declaration: ClassVar[Declaration]
@@ -43,18 +39,19 @@ class LossObjective(Objective):
         make = self.declaration.initial_state
         if make is None:
             return ()
-        return make(**{name: getattr(self, name) for name in _parameters(make)})
+        parameters = inspect.signature(make).parameters
+        return make(**{name: getattr(self, name) for name in parameters})
 
     def loss(self, logits: Array, labels: Array) -> Array:
         """Return the loss of logits `[..., C]` against labels, a scalar."""
         return self.loss_and_state(logits, labels, ())[0]
 
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State
+        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
         values, state = self.values(logits, labels, state)
-        counts = self._counts(labels)
+        counts = self._counts(labels) if counts is None else counts
         return self._mean(values, logits, labels, counts), state
 
     def values(
@@ -89,22 +86,7 @@ class LossObjective(Objective):
         """
         if not self.is_additive:
             return super().elements(targets)
-        return self._counts(targets[self._one_of(targets)])
-
-    def contribution(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        whole: LabelCounts,
-        progress: float | Array = 0.0,
-    ) -> Array:
-        """Return a micro-batch's contribution to the loss of the batch, a scalar."""
-        del progress
-        self.elements(targets)
-        name = self._one_of(outputs)
-        logits, labels = outputs[name], targets[name]
-        values, _ = self.values(logits, labels)
-        return self._mean(values, logits, labels, whole)
+        return self._counts(targets[self._output_among(targets)])
 
     def _counts(self, labels: Array) -> LabelCounts:
         """Return the numbers of labels and of elements that have one, `[2]`."""
@@ -127,7 +109,7 @@ class LossObjective(Objective):
         """Return the objective with the counts of its output, if it takes any."""
         if not self._wants_counts or vars(self)["class_counts"]:
             return self
-        name = self._one_of(class_counts)
+        name = self._output_among(class_counts)
         if name not in class_counts:
             raise ValueError(
                 f"objective {self._name} needs class counts, which output {name!r} has"
@@ -194,5 +176,16 @@ def to_multi_label(logits: Array, labels: Array) -> Array:
     return jnp.where(labels[..., None] == MASKED_LABEL, MASKED_LABEL, one_hot)
 
 
-def _parameters(function: Callable) -> list[str]:
-    return list(inspect.signature(function).parameters)
+@objective
+class PositionCrossEntropy(LossObjective):
+    """Cross-entropy of a softmax over the positions of a start, or of an end.
+
+    The usual loss of question answering, and the baseline of the paper's Table 5. With
+    it a task whose outputs are positive or negative at each token takes their logits
+    for a softmax over the tokens of each window, [CLS] for no answer, and so decodes
+    them; network and initial weights are the same.
+    """
+
+    short_name: ClassVar[str] = "position_ce"
+    declaration: ClassVar[Declaration] = REGISTRY["ce"]
+    reads_positions: ClassVar[bool] = True

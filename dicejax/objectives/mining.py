@@ -18,9 +18,9 @@ from dicejax.objectives.objective import (
     LabelCounts,
     Objective,
     State,
-    named,
+    at_defaults,
     objective,
-    tuned,
+    tunable,
 )
 
 
@@ -39,7 +39,6 @@ class Mined(Combination):
     or 1.
 
     Args:
-      output: without effect: the objective reads its own.
       of: objective of what stays.
       negatives_per_positive: negatives kept per positive.
       minimum: negatives kept in any case.
@@ -49,8 +48,8 @@ class Mined(Combination):
 
     short_name: ClassVar[str] = "mined"
 
-    of: Objective = dataclasses.field(default_factory=lambda: named("dsc"))
-    negatives_per_positive: float = tuned(
+    of: Objective = dataclasses.field(default_factory=lambda: at_defaults("dsc"))
+    negatives_per_positive: float = tunable(
         3.0,
         1.0,
         10.0,
@@ -66,17 +65,18 @@ class Mined(Combination):
         targets: Mapping[str, Array],
         state: State = (),
         progress: float | Array = 0.0,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of what stays of a batch, and the state of the objective."""
         read = {leaf.output for leaf in self.terms()}
         masked = {
-            name: self.mined(logits, targets[name])
+            name: self.mask_easy_negatives(logits, targets[name])
             for name, logits in outputs.items()
             if name in read or None in read
         }
-        return super().__call__(outputs, {**targets, **masked}, state, progress)
+        return super().__call__(outputs, {**targets, **masked}, state, progress, counts)
 
-    def mined(self, logits: Array, labels: Array) -> Array:
+    def mask_easy_negatives(self, logits: Array, labels: Array) -> Array:
         """Return labels of one output with the unchosen negatives masked.
 
         Raises:
@@ -107,7 +107,7 @@ class Mined(Combination):
                 )
         return super().with_class_counts(class_counts)
 
-    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+    def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the loss of what stays."""
         del progress
         return values[0]

@@ -55,16 +55,16 @@ def _is_traced(hint: Any) -> bool:
 
 def by_short_name() -> dict[str, type[Objective]]:
     """Return all objectives by their short names."""
-    named = [cls for cls in CLASSES.values() if "short_name" in vars(cls)]
-    return {cls.short_name: cls for cls in named}
+    classes = [cls for cls in CLASSES.values() if "short_name" in vars(cls)]
+    return {cls.short_name: cls for cls in classes}
 
 
-def named(short_name: str) -> Objective:
+def at_defaults(short_name: str) -> Objective:
     """Return an objective at its defaults."""
     return by_short_name()[short_name]()
 
 
-def tuned(default: Any, low: float, high: float, **how: Any) -> Any:
+def tunable(default: Any, low: float, high: float, **how: Any) -> Any:
     """Return a field of an objective that tuning varies; see `Range`."""
     return dataclasses.field(
         default=default, metadata={"range": Range(low=low, high=high, **how)}
@@ -102,6 +102,7 @@ class Objective:
         targets: Mapping[str, Array],
         state: State = (),
         progress: float | Array = 0.0,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of a batch, a float scalar, and the next state.
 
@@ -111,16 +112,18 @@ class Objective:
             output; -100 is masked.
           state: state returned by `initial_state` or the previous call.
           progress: completed share of training, in [0, 1].
+          counts: the `elements` of the whole batch, where this is a part of it.
 
         Raises:
           ValueError: no output is named and there are several.
         """
         del progress
-        name = self._one_of(outputs)
-        return self.loss_and_state(outputs[name], targets[name], state)
+        name = self._output_among(outputs)
+        part = () if counts is None else (counts,)
+        return self.loss_and_state(outputs[name], targets[name], state, *part)
 
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State
+        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
         return self.loss(logits, labels), state
@@ -199,7 +202,8 @@ class Objective:
           >>> round(float(loss({"tags": logits}, {"tags": labels})[0]), 4)
           0.3778
         """
-        return self.elements(targets)
+        self.elements(targets)
+        return self(outputs, targets, (), progress, whole)[0]
 
     def initial_state(self) -> State:
         """Return the state for the first call, empty for most objectives."""
@@ -252,7 +256,13 @@ class Objective:
         """
         named = () if self.output is None else (self.output,)
         for name in (*named, *weights):
-            _check_known(name, outputs)
+            if name not in outputs:
+                close = difflib.get_close_matches(name, outputs, 1)
+                hint = f"; did you mean {close[0]!r}?" if close else ""
+                choices = ", ".join(map(repr, outputs))
+                raise ValueError(
+                    f"output {name!r} is none of the task's: {choices}{hint}"
+                )
         if named:
             return self
         if not outputs:
@@ -271,7 +281,7 @@ class Objective:
     def _name(self) -> str:
         return getattr(self, "short_name", type(self).__name__)
 
-    def _one_of(self, outputs: Collection[str]) -> str:
+    def _output_among(self, outputs: Collection[str]) -> str:
         if self.output is not None:
             return self.output
         if len(outputs) != 1:
@@ -282,21 +292,12 @@ class Objective:
         return next(iter(outputs))
 
 
-def _check_known(name: str, outputs: Sequence[str]) -> None:
-    if name in outputs:
-        return
-    close = difflib.get_close_matches(name, outputs, 1)
-    hint = f"; did you mean {close[0]!r}?" if close else ""
-    choices = ", ".join(map(repr, outputs))
-    raise ValueError(f"output {name!r} is none of the task's: {choices}{hint}")
-
-
 @objective
 class Combination(Objective):
     """A linear combination of objectives.
 
     Args:
-      output: without effect: each member reads its own.
+      output: without effect: each objective reads its own.
     """
 
     @property
@@ -321,9 +322,9 @@ class Combination(Objective):
 
         return jax.tree.flatten(self, is_leaf=is_member)
 
-    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+    def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the loss from the losses of the members."""
-        raise TypeError(f"{type(self).__name__} does not define `combined`")
+        raise TypeError(f"{type(self).__name__} does not define `combine_losses`")
 
     def __call__(
         self,
@@ -331,16 +332,21 @@ class Combination(Objective):
         targets: Mapping[str, Array],
         state: State = (),
         progress: float | Array = 0.0,
+        counts: LabelCounts = None,
     ) -> tuple[Array, State]:
         """Return the loss of a batch, and the states of the members."""
-        results = [
-            member(outputs, targets, of_member, progress)
-            for member, of_member in zip(
-                self.members, state or self.initial_state(), strict=True
-            )
-        ]
-        values, states = zip(*results, strict=True)
-        return self.combined(values, progress), states
+        members, states = self.members, state or self.initial_state()
+        whole = [None] * len(members) if counts is None else counts
+        values, states = zip(
+            *(
+                member(outputs, targets, member_state, progress, member_counts)
+                for member, member_state, member_counts in zip(
+                    members, states, whole, strict=True
+                )
+            ),
+            strict=True,
+        )
+        return self.combine_losses(values, progress), states
 
     @property
     def is_additive(self) -> bool:
@@ -350,20 +356,6 @@ class Combination(Objective):
     def elements(self, targets: Mapping[str, Array]) -> LabelCounts:
         """Return the counts of the members."""
         return tuple(member.elements(targets) for member in self.members)
-
-    def contribution(
-        self,
-        outputs: Mapping[str, Array],
-        targets: Mapping[str, Array],
-        whole: LabelCounts,
-        progress: float | Array = 0.0,
-    ) -> Array:
-        """Return the combination of the members' contributions."""
-        values = [
-            member.contribution(outputs, targets, counts, progress)
-            for member, counts in zip(self.members, whole, strict=True)
-        ]
-        return self.combined(values, progress)
 
     def initial_state(self) -> State:
         """Return the states of the members."""
@@ -401,7 +393,6 @@ class WeightedSum(Combination):
     """A weighted sum of objectives: cross-entropy plus dice by default.
 
     Args:
-      output: without effect: each part reads its own.
       parts: objectives to add.
       weights: weight of each part.
 
@@ -412,9 +403,9 @@ class WeightedSum(Combination):
     short_name: ClassVar[str] = "sum"
 
     parts: tuple[Objective, ...] = dataclasses.field(
-        default_factory=lambda: (named("ce"), named("dice"))
+        default_factory=lambda: (at_defaults("ce"), at_defaults("dice"))
     )
-    weights: tuple[float, ...] = tuned(
+    weights: tuple[float, ...] = tunable(
         (1.0, 1.0),
         0.1,
         10.0,
@@ -428,7 +419,7 @@ class WeightedSum(Combination):
                 f"weights has {len(self.weights)} numbers for {len(self.parts)} parts"
             )
 
-    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+    def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the weighted sum."""
         del progress
         weighed = zip(self.weights, values, strict=True)

@@ -68,14 +68,7 @@ PRESETS = {
             "footnote 4",
             "Dice loss of the batch as one set, with squares in the denominator.",
         ),
-        Preset(
-            "tl",
-            "TL",
-            "tversky",
-            _EACH,
-            "eq. 9",
-            "Tversky loss of each element.",
-        ),
+        Preset("tl", "TL", "tversky", _EACH, "eq. 9", "Tversky loss of each element."),
         Preset(
             "dsc-eq11",
             "DSCEq11",

@@ -11,9 +11,9 @@ from jax import Array
 from dicejax.objectives.objective import (
     Combination,
     Objective,
-    named,
+    at_defaults,
     objective,
-    tuned,
+    tunable,
 )
 
 
@@ -25,19 +25,18 @@ class Schedule(Combination):
     classes that the network does not predict yet.
 
     Args:
-      output: without effect: each objective reads its own.
       first: objective at the start of training.
       then: objective at the end of training.
     """
 
-    first: Objective = named("ce")
-    then: Objective = named("dice")
+    first: Objective = at_defaults("ce")
+    then: Objective = at_defaults("dice")
 
     def share(self, progress: float | Array) -> Array:
         """Return the weight of `then`, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} does not define `share`")
 
-    def combined(self, values: Sequence[Array], progress: float | Array) -> Array:
+    def combine_losses(self, values: Sequence[Array], progress: float | Array) -> Array:
         """Return the mixture at `progress`."""
         early, late = values
         share = self.share(progress)
@@ -49,17 +48,14 @@ class LinearSchedule(Schedule):
     """A linear change from one objective to another.
 
     Args:
-      output: without effect: each objective reads its own.
-      first: objective at the start of training.
-      then: objective at the end of training.
       begin: the share of training after which the change begins.
       end: the share of training after which it is complete.
     """
 
     short_name: ClassVar[str] = "linear"
 
-    begin: float = tuned(0.2, 0.0, 0.4, why="in the first half of training")
-    end: float = tuned(0.6, 0.5, 1.0, why="in the second half of training")
+    begin: float = tunable(0.2, 0.0, 0.4, why="in the first half of training")
+    end: float = tunable(0.6, 0.5, 1.0, why="in the second half of training")
 
     def share(self, progress: float | Array) -> Array:
         """Return 0 before `begin`, 1 after `end`, and a straight line in between."""
@@ -72,15 +68,12 @@ class StepSchedule(Schedule):
     """A change from one objective to another at one point of training.
 
     Args:
-      output: without effect: each objective reads its own.
-      first: objective at the start of training.
-      then: objective at the end of training.
       at: the share of training after which `then` takes over.
     """
 
     short_name: ClassVar[str] = "step"
 
-    at: float = tuned(0.4, 0.1, 0.9, why="so that both have a part of training")
+    at: float = tunable(0.4, 0.1, 0.9, why="so that both have a part of training")
 
     def share(self, progress: float | Array) -> Array:
         """Return 0 before the change and 1 after it."""

@@ -37,8 +37,6 @@ class SetObjective(LossObjective):
     it has labels.
 
     Args:
-      output: output whose logits and labels the loss reads; None for all outputs of the
-        task.
       over: the elements of a set: "batch" for all; "sequence" for those of a row of the
         batch, which holds several texts if rows are packed; "element" for one; a number
         of rows, in the order of the batch, of which the last set may have
@@ -77,11 +75,11 @@ class SetObjective(LossObjective):
         return self.over in ("element", "sequence", 1)
 
     def loss_and_state(
-        self, logits: Array, labels: Array, state: State
+        self, logits: Array, labels: Array, state: State, counts: LabelCounts = None
     ) -> tuple[Array, State]:
         """Return the loss of one output, and the next state."""
         chosen = self._as_published(logits, labels)
-        return super(SetObjective, chosen).loss_and_state(logits, labels, state)
+        return super(SetObjective, chosen).loss_and_state(logits, labels, state, counts)
 
     def values(
         self, logits: Array, labels: Array, state: State = (), **layout: Any
@@ -104,7 +102,7 @@ class SetObjective(LossObjective):
         """Return the objective with the numbers of its classes."""
         if self.classes in (("all",), ("published",)):
             return self
-        output = self._one_of(names)
+        output = self._output_among(names)
         class_names = list(names[output])
         if self.classes == ("positive",):
             has_negative = output in negative or not class_names
