@@ -161,10 +161,7 @@ def wanted_of_multi_label(classes):
         ),
         (GHM(), mean(oracle_density.ghm(*pairs, nothing, **each)[0])),
         (Dice(squared=True), oracle.dice(*pairs, squared=True, **each).mean()),
-        (
-            SelfAdjustingDice(alpha=0.3, over="element", squared=False),
-            mean(element),
-        ),
+        (SelfAdjustingDice(alpha=0.3, over="element", squared=False), mean(element)),
         (SigmoidF1(), oracle_sets.sigmoid_f1(*pairs)),
     ]
 

@@ -147,10 +147,7 @@ def test_the_positive_classes_are_all_but_the_first():
             for name in names
         }
         return {
-            name: (
-                one.loss(logits, labels),
-                values_of_classes(name, logits, labels),
-            )
+            name: (one.loss(logits, labels), values_of_classes(name, logits, labels))
             for name, one in positive.items()
         }
 

@@ -153,14 +153,7 @@ def ldam(
 
 
 def vs(
-    logits,
-    labels,
-    *,
-    class_counts,
-    tau=1.0,
-    gamma=0.15,
-    class_weights=None,
-    **layout,
+    logits, labels, *, class_counts, tau=1.0, gamma=0.15, class_weights=None, **layout
 ):
     these = elements(logits, labels, **layout)
     n, z = np.asarray(class_counts, np.float64), these.logits

@@ -18,13 +18,7 @@ from .oracle_pointwise import outcomes
 
 
 def generalized_dice(
-    logits,
-    labels,
-    *,
-    smooth=1e-5,
-    weighting="square",
-    absent="skip",
-    **settings,
+    logits, labels, *, smooth=1e-5, weighting="square", absent="skip", **settings
 ):
     counted = counts(logits, labels, **settings)
     if settings.get("class_axis", -1) is None:
@@ -45,14 +39,7 @@ def generalized_dice(
 
 
 def dice_semimetric(
-    logits,
-    labels,
-    *,
-    variant="dml1",
-    axis=None,
-    smooth=1.0,
-    absent="smooth",
-    **layout,
+    logits, labels, *, variant="dml1", axis=None, smooth=1.0, absent="smooth", **layout
 ):
     these = elements(logits, labels, **layout)
     p = probabilities(these.logits, these.form)[0].astype(float)

@@ -66,11 +66,7 @@ def test_inside_another_jit_with_traced_settings():
     def both(logits, labels, alpha, smooth):
         counts = overlap_counts(logits, labels, alpha=alpha)
         whole = self_adjusting_dice(
-            logits,
-            labels,
-            squared=False,
-            alpha=alpha,
-            smooth=smooth,
+            logits, labels, squared=False, alpha=alpha, smooth=smooth
         )
         return dice_from_counts(counts, smooth=smooth), whole
 

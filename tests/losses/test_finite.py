@@ -6,14 +6,7 @@ import numpy as np
 import pytest
 
 from .cases import BINARY, MULTI_LABEL, SOFTMAX
-from .every import (
-    BY_NAME,
-    EVERY,
-    RANGES,
-    one_of_each,
-    parameters,
-    with_static_settings,
-)
+from .every import BY_NAME, EVERY, RANGES, one_of_each, parameters, with_static_settings
 
 pytestmark = pytest.mark.slow  # as a whole
 

@@ -45,11 +45,7 @@ def assert_same(one, other):
     np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
 
 
-ONES = {
-    SOFTMAX: np.ones(3),
-    BINARY: np.ones(2),
-    MULTI_LABEL: np.ones((3, 2)),
-}
+ONES = {SOFTMAX: np.ones(3), BINARY: np.ones(2), MULTI_LABEL: np.ones((3, 2))}
 LOSS = {"class_counts": COUNTS}
 BATCH = {"squared": False, "smooth": 0.5}
 # Forms, a loss with settings, and its equivalent.
@@ -122,13 +118,7 @@ SAME = [
         {"alpha": 0.2, "beta": 0.6},
     ),
     (FORMS, "tversky", {"alpha": 1.0, "beta": 1.0}, "jaccard", {}),
-    (
-        FORMS,
-        "soft_f1",
-        {"average": "none", "smooth": 0.5},
-        "dice",
-        {"smooth": 0.5},
-    ),
+    (FORMS, "soft_f1", {"average": "none", "smooth": 0.5}, "dice", {"smooth": 0.5}),
     (FORMS, "soft_f1", {"average": "none"}, "dice", {}),
     (SIGMOIDS, "sigmoid_f1", {"slope": 1.0, "offset": 0.0}, "soft_f1", {}),
     (FORMS, "dice_semimetric", {"variant": "dml1"}, "dice", {}),

@@ -265,11 +265,7 @@ def found(exhaustive, tmp_path_factory):
         timeout=1500,
         cwd=Path(__file__).parents[2],
         env=os.environ
-        | {
-            "JAX_PLATFORMS": "cpu",
-            "JAX_ENABLE_X64": "1",
-            "JAX_NUM_CPU_DEVICES": "8",
-        },
+        | {"JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1", "JAX_NUM_CPU_DEVICES": "8"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(path.read_text())

@@ -97,9 +97,7 @@ def test_published_softmax_ghm_gives_the_hardest_no_weight_and_all_a_tenth(torch
 # Several labels.
 
 
-def test_asymmetric_is_its_authors_with_the_weights_gradient_that_they_leave_out(
-    torch,
-):
+def test_asymmetric_is_its_authors_with_the_weights_gradient_that_they_leave_out(torch):
     logits, labels = case()[0], outcomes()
 
     def authors(differentiated):

@@ -145,11 +145,7 @@ def test_logit_adjustment_margins_and_scales_are_cross_entropies_of_changed_logi
             {"scale": 30.0, **weighted},
             lambda z, y: entropy(30 * (z - margins), y),
         ),
-        (
-            losses.vs,
-            weighted,
-            lambda z, y: entropy(scales * z + torch.log(priors), y),
-        ),
+        (losses.vs, weighted, lambda z, y: entropy(scales * z + torch.log(priors), y)),
     ):
         mine = ours(loss, logits, labels, class_counts=COUNTS, **settings)
         assert_same(mine, in_torch(torch, theirs, logits, labels))

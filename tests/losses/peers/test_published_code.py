@@ -7,15 +7,7 @@ import pytest
 
 from dicejax import losses
 
-from .beside import (
-    assert_close,
-    assert_same,
-    case,
-    in_torch,
-    one_hot,
-    ours,
-    outcomes,
-)
+from .beside import assert_close, assert_same, case, in_torch, one_hot, ours, outcomes
 
 AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
 
