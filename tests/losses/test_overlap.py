@@ -77,7 +77,10 @@ def test_summed_over_softmax_classes_it_is_an_accuracy_surrogate():
     p = np.take_along_axis(np.asarray(jax.nn.softmax(logits)), labels[..., None], -1)
     counts = overlap_counts(logits, labels, axis=())
     for smooth in (0.0, 1.0):
-        for axis, wrong, size in ((-1, 1 - p[..., 0], 1), (None, (1 - p).sum(), p.size)):
+        for axis, wrong, size in (
+            (-1, 1 - p[..., 0], 1),
+            (None, (1 - p).sum(), p.size),
+        ):
             summed = jax.tree.map(lambda x, axis=axis: x.sum(axis), counts)
             got = dice_from_counts(summed, smooth=smooth)
             want = 2 * wrong / (2 * size + smooth)

@@ -27,51 +27,73 @@ from .every import EVERY, LAYOUTS, RANGES
 
 # Each loss in each form it has.
 CASES = list({(case.function, case.form): case for case in EVERY}.values())
-LOSSES = [case.loss for case in CASES if case.form == SOFTMAX] + [overlap_counts]
 LOGITS = np.random.default_rng(0).normal(size=(8, 6, 3)).astype(np.float32)
 LABELS = np.random.default_rng(1).integers(0, 3, (8, 6))
+YES_OR_NO = np.random.default_rng(2).integers(0, 2, (8, 6, 3))
+NANS = np.full((8, 6, 3), np.nan)
 
+
+def masks(*shape):
+    return {"where": np.ones(shape, bool)}
+
+
+def wants(shape, logits=(8, 6, 3)):
+    return f"but logits {logits} wants {shape}"
+
+
+TWO_CLASSES = "but 2 classes want 0 to 1, or -100 for masked"
+THREE_CLASSES = "but 3 classes want 0 to 2, or -100 for masked"
+# What does not fit each form, and the end of the message.
 BAD_ARRAYS = {
-    "labels has shape (8, 128) but logits (8, 64, 9) wants (8, 64)": {
-        "logits": jnp.zeros((8, 64, 9)),
-        "labels": jnp.zeros((8, 128), int),
+    SOFTMAX: {
+        f"labels has shape (8, 128) {wants((8, 64), (8, 64, 9))}": {
+            "logits": jnp.zeros((8, 64, 9)),
+            "labels": jnp.zeros((8, 128), int),
+        },
+        f"labels has shape (8, 6, 3) {wants((8, 6))}": {"labels": YES_OR_NO},
+        f"labels has shape (8, 6) {wants((8, 6, 3))} for float labels": {
+            "labels": np.zeros((8, 6))
+        },
+        f"labels has shape (8, 6) {wants((8, 6, 3))}": {"class_axis": None},
+        f"labels has shape (8, 6) {wants((6, 3))}": {"class_axis": 0},
+        f"where has shape (8, 1) {wants((8, 6))}": masks(8, 1),
+        f"where has shape (8, 6, 3) {wants((8, 6))}": masks(8, 6, 3),
+        "where has dtype float32, not bool": {"where": np.ones((8, 6), np.float32)},
+        "logits has dtype int32, not a float": {"logits": LOGITS.astype(np.int32)},
+        "labels has dtype bool, not integer or float": {"labels": LABELS > 0},
+        "class_axis is 3 but logits has shape (8, 6, 3)": {"class_axis": 3},
+        "logits has shape (8, 6, 0): no classes on axis 2": {"logits": LOGITS[..., :0]},
+        f"labels has value 3 {THREE_CLASSES}": {"labels": LABELS + (LABELS == 2)},
+        f"labels has value -1 {THREE_CLASSES}": {"labels": LABELS - (LABELS == 0)},
+        f"labels has value 2 {TWO_CLASSES}": {
+            "labels": np.full((8, 6, 3), 2),
+            "class_axis": None,
+        },
+        "labels has value -100.0 but probabilities want 0 to 1": {
+            "labels": np.full((8, 6, 3), -100.0)
+        },
+        "labels has value nan but probabilities want 0 to 1": {"labels": NANS},
     },
-    "labels has shape (8, 6, 3) but logits (8, 6, 3) wants (8, 6)": {
-        "labels": np.zeros((8, 6, 3), int)
+    MULTI_LABEL: {
+        f"labels has shape (8, 6) {wants((8, 6, 3))} in the multi-label form": {
+            "labels": LABELS
+        },
+        f"labels has value 2 {TWO_CLASSES}": {"labels": 2 * YES_OR_NO},
+        "labels has value 1.5 but probabilities want 0 to 1": {
+            "labels": 1.5 * YES_OR_NO
+        },
+        "labels has value nan but probabilities want 0 to 1": {"labels": NANS},
+        f"where has shape (8, 6, 3) {wants((8, 6))}": masks(8, 6, 3),
+        f"where has shape (6, 3) {wants((8, 6))}": masks(6, 3),
+        "where has dtype int64, not bool": {"where": np.ones((8, 6), np.int64)},
     },
-    "labels has shape (8, 6) but logits (8, 6, 3) wants (8, 6, 3) for float labels": {
-        "labels": np.zeros((8, 6))
-    },
-    "labels has shape (8, 6) but logits (8, 6, 3) wants (8, 6, 3)": {
-        "class_axis": None
-    },
-    "labels has shape (8, 6) but logits (8, 6, 3) wants (6, 3)": {"class_axis": 0},
-    "where has shape (8, 1) but logits (8, 6, 3) wants (8, 6)": {
-        "where": np.ones((8, 1), bool)
-    },
-    "where has shape (8, 6, 3) but logits (8, 6, 3) wants (8, 6)": {
-        "where": np.ones((8, 6, 3), bool)
-    },
-    "where has dtype float32, not bool": {"where": np.ones((8, 6), np.float32)},
-    "logits has dtype int32, not a float": {"logits": LOGITS.astype(np.int32)},
-    "labels has dtype bool, not integer or float": {"labels": np.ones((8, 6), bool)},
-    "class_axis is 3 but logits has shape (8, 6, 3)": {"class_axis": 3},
-    "logits has shape (8, 6, 0): no classes on axis 2": {"logits": LOGITS[..., :0]},
-    "labels has value 3 but 3 classes want 0 to 2, or -100 for masked": {
-        "labels": np.where(LABELS == 1, 3, LABELS)
-    },
-    "labels has value -1 but 3 classes want 0 to 2, or -100 for masked": {
-        "labels": np.where(LABELS == 1, -1, LABELS)
-    },
-    "labels has value 2 but 2 classes want 0 to 1, or -100 for masked": {
-        "labels": np.full((8, 6, 3), 2),
-        "class_axis": None,
-    },
-    "labels has value -100.0 but probabilities want 0 to 1": {
-        "labels": np.full((8, 6, 3), -100.0)
-    },
-    "labels has value nan but probabilities want 0 to 1": {
-        "labels": np.full((8, 6, 3), np.nan)
+    BINARY: {
+        f"labels has shape (8, 6, 1) {wants((8, 6, 3))}": {
+            "labels": YES_OR_NO[..., :1]
+        },
+        f"labels has value 2 {TWO_CLASSES}": {"labels": 2 * YES_OR_NO},
+        "labels has value nan but probabilities want 0 to 1": {"labels": NANS},
+        f"where has shape (8, 6, 1) {wants((8, 6, 3))}": masks(8, 6, 1),
     },
 }
 
@@ -84,68 +106,24 @@ def over(cases):
     return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)
 
 
-def refuses(message, loss, logits, labels, **settings):
+def refuses(message, loss, **arguments):
     """Check the error, eagerly and where arrays are known under jit."""
     with raises(message):
-        loss(logits, labels, **settings)
+        loss(**arguments)
     with raises(message):
-        jax.jit(lambda: loss(logits, labels, **settings))()
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("message", BAD_ARRAYS)
-def test_arrays_that_do_not_fit_are_refused(message, loss):
-    refuses(message, loss, **{"logits": LOGITS, "labels": LABELS} | BAD_ARRAYS[message])
-
-
-YES_OR_NO = np.random.default_rng(2).integers(0, 2, (8, 6, 3))
-BAD_MULTI_LABEL = {
-    "labels has shape (8, 6) but logits (8, 6, 3) wants (8, 6, 3) in the multi-label"
-    " form": {"labels": LABELS},
-    "labels has value 2 but 2 classes want 0 to 1, or -100 for masked": {
-        "labels": 2 * YES_OR_NO
-    },
-    "labels has value 1.5 but probabilities want 0 to 1": {"labels": 1.5 * YES_OR_NO},
-    "labels has value nan but probabilities want 0 to 1": {
-        "labels": np.full((8, 6, 3), np.nan)
-    },
-    "where has shape (8, 6, 3) but logits (8, 6, 3) wants (8, 6)": {
-        "where": np.ones((8, 6, 3), bool)
-    },
-    "where has shape (6, 3) but logits (8, 6, 3) wants (8, 6)": {
-        "where": np.ones((6, 3), bool)
-    },
-    "where has dtype int64, not bool": {"where": np.ones((8, 6), np.int64)},
-}
-BAD_BINARY = {
-    "labels has shape (8, 6, 1) but logits (8, 6, 3) wants (8, 6, 3)": {
-        "labels": YES_OR_NO[..., :1]
-    },
-    "labels has value 2 but 2 classes want 0 to 1, or -100 for masked": {
-        "labels": 2 * YES_OR_NO
-    },
-    "labels has value nan but probabilities want 0 to 1": {
-        "labels": np.full((8, 6, 3), np.nan)
-    },
-    "where has shape (8, 6, 1) but logits (8, 6, 3) wants (8, 6, 3)": {
-        "where": np.ones((8, 6, 1), bool)
-    },
-}
+        jax.jit(lambda: loss(**arguments))()
 
 
 @pytest.mark.parametrize(
-    ("form", "bad", "message"),
-    [
-        *((MULTI_LABEL, bad, message) for message, bad in BAD_MULTI_LABEL.items()),
-        *((BINARY, bad, message) for message, bad in BAD_BINARY.items()),
-    ],
+    ("form", "message"), [(form, bad) for form in FORMS for bad in BAD_ARRAYS[form]]
 )
-def test_arrays_that_do_not_fit_a_form_are_refused(form, bad, message):
-    arguments = {"logits": LOGITS, "labels": YES_OR_NO} | bad
+def test_arrays_that_do_not_fit_are_refused(form, message):
+    losses_of_form = [case.loss for case in CASES if case.form == form]
+    labels = LABELS if form == SOFTMAX else YES_OR_NO
+    arguments = {"logits": LOGITS, "labels": labels} | BAD_ARRAYS[form][message]
     with jax.enable_x64(True):
-        for case in CASES:
-            if case.form == form:
-                refuses(message, case.loss, **arguments)
+        for loss in losses_of_form + [overlap_counts] * (form == SOFTMAX):
+            refuses(message, loss, **arguments)
 
 
 @over(CASES)
@@ -196,11 +174,12 @@ def test_hyper_parameters_out_of_their_range_are_refused(case):
     function = case.function.__name__
     for name in RANGES[function]:
         interval, value = OUTSIDE.get((function, name), ("[0, inf)", -0.5))
-        for bad in (value, np.nan, np.inf):
-            message = f"{name} is {bad} but must be in {interval}"
-            refuses(message, case.loss, logits, labels, **{name: bad})
-        message = f"{name} has shape (3,), not ()"
-        refuses(message, case.loss, logits, labels, **{name: np.full(3, 0.5)})
+        refused = {value, np.nan, np.inf}
+        errors = {bad: f"{name} is {bad} but must be in {interval}" for bad in refused}
+        errors[(0.5,) * 3] = f"{name} has shape (3,), not ()"
+        for bad, message in errors.items():
+            setting = {name: np.array(bad) if isinstance(bad, tuple) else bad}
+            refuses(message, case.loss, logits=logits, labels=labels, **setting)
 
 
 PER_CLASS_SHAPES = {SOFTMAX: (3,), BINARY: (2,), MULTI_LABEL: (3, 2)}
@@ -226,12 +205,14 @@ def test_per_class_arrays_want_the_shape_of_the_form(name, argument, forms):
         wanted = PER_CLASS_SHAPES[form]
         for shape in {*PER_CLASS_SHAPES.values(), (), (4,)} - {wanted}:
             message = f"{argument} has shape {shape}, not {wanted}"
-            refuses(message, case.loss, logits, labels, **{argument: np.ones(shape)})
+            arrays = {"logits": logits, "labels": labels, argument: np.ones(shape)}
+            refuses(message, case.loss, **arrays)
         for bad in (-3.0, np.nan) if argument == "class_weights" else (0.0, np.nan):
             values = np.ones(wanted)
             values[-1] = bad
             message = f"{argument} is {bad} but must be in "
-            refuses(message, case.loss, logits, labels, **{argument: values})
+            arrays = {"logits": logits, "labels": labels, argument: values}
+            refuses(message, case.loss, **arrays)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -246,22 +227,6 @@ def test_adjusted_logits_want_counts_of_the_form(form):
         adjust(class_counts=COUNTS[form], tau=-1.0)
 
 
-@pytest.mark.parametrize(
-    ("loss", "settings"),
-    [
-        (soft_f1, {"exclude_class": 3}),
-        (soft_f1, {"exclude_class": -1}),
-        (unified_focal, {"background": 3}),
-        (majority_or_minority, {"majority_class": 3}),
-    ],
-)
-def test_classes_that_do_not_exist_are_refused(loss, settings):
-    ((name, value),) = settings.items()
-    refuses(
-        f"{name} is {value} but there are 3 classes", loss, LOGITS, LABELS, **settings
-    )
-
-
 @over([case for case in CASES if not case.takes_soft])
 def test_losses_of_decisions_refuse_probabilities_or_take_them(case):
     # Lovasz and the distribution-balanced loss are meant for hard labels, but defined.
@@ -271,100 +236,80 @@ def test_losses_of_decisions_refuse_probabilities_or_take_them(case):
         return
     logits = draw(case.form).logits
     soft = np.full(logits.shape, 0.5, np.float32)
-    refuses("labels are floats but this loss wants integers", case.loss, logits, soft)
+    message = "labels are floats but this loss wants integers"
+    refuses(message, case.loss, logits=logits, labels=soft)
 
 
-REGRESSION = {
-    "predictions has dtype int32, not a float": {"predictions": np.ones(4, np.int32)},
-    "targets has dtype int32, not a float": {"targets": np.ones(4, np.int32)},
-    "targets has shape (3,) but predictions has (4,)": {"targets": np.ones(3)},
-    "where has shape (1,) but predictions (4,) wants (4,)": {"where": np.ones(1, bool)},
-    "where has dtype float64, not bool": {"where": np.ones(4)},
-    "mu is 0.0 but must be in (0, inf)": {"mu": 0.0},
-    "mu is nan but must be in (0, inf)": {"mu": np.nan},
-    "momentum is 1.0 but must be in [0, 1)": {"momentum": 1.0},
-}
+FOUR = np.ones(4, np.float32)
+REGRESSION = {"predictions": FOUR, "targets": FOUR, "state": ghm_state()}
+MINING = {"scores": FOUR, "positives": FOUR > 0}
+BAD_ARGUMENTS = [
+    (ghm_regression, {"predictions": np.ones(4, int)}, "has dtype int64, not a float"),
+    (ghm_regression, {"targets": np.ones(4, int)}, "has dtype int64, not a float"),
+    (ghm_regression, {"targets": FOUR[1:]}, "has shape (3,) but predictions has (4,)"),
+    (ghm_regression, masks(1), "has shape (1,) but predictions (4,) wants (4,)"),
+    (ghm_regression, {"where": FOUR}, "has dtype float32, not bool"),
+    (ghm_regression, {"mu": 0.0}, "is 0.0 but must be in (0, inf)"),
+    (ghm_regression, {"mu": np.nan}, "is nan but must be in (0, inf)"),
+    (ghm_regression, {"momentum": 1.0}, "is 1.0 but must be in [0, 1)"),
+    (hard_negative_mask, {"scores": np.ones(4, int)}, "has dtype int64, not a float"),
+    (
+        hard_negative_mask,
+        {"positives": np.ones((4, 1), bool)},
+        "has shape (4, 1) and dtype bool but scores (4,) wants (4,) of bool",
+    ),
+    (hard_negative_mask, masks(4, 1), "has shape (4, 1) but scores (4,) wants (4,)"),
+    (
+        hard_negative_mask,
+        {"negatives_per_positive": -1.0},
+        "is -1.0 but must be in [0, inf)",
+    ),
+    (hard_negative_mask, {"minimum": -1}, "is -1 but must be in [0, inf)"),
+    (hard_negative_mask, {"axis": 1}, "is 1 but labels has 1 axes"),
+]
 
 
-@pytest.mark.parametrize("message", REGRESSION)
-def test_regression_refuses_what_does_not_fit(message):
-    arguments = {"predictions": np.ones(4), "targets": np.zeros(4)}
-    arguments |= {"state": ghm_state()} | REGRESSION[message]
+@pytest.mark.parametrize(("function", "bad", "message"), BAD_ARGUMENTS)
+def test_regression_and_mining_refuse_what_does_not_fit(function, bad, message):
+    arguments = MINING if function is hard_negative_mask else REGRESSION
     with jax.enable_x64(True):
-        with raises(message):
-            ghm_regression(**arguments)
-        with raises(message):
-            jax.jit(lambda: ghm_regression(**arguments))()
+        refuses(f"{next(iter(bad))} {message}", function, **arguments | bad)
 
 
-MINING = {
-    "scores has dtype int32, not a float": {"scores": np.ones(4, np.int32)},
-    "positives has shape (4, 1) and dtype bool but scores (4,) wants (4,) of bool": {
-        "positives": np.ones((4, 1), bool)
-    },
-    "where has shape (4, 1) but scores (4,) wants (4,)": {
-        "where": np.ones((4, 1), bool)
-    },
-    "negatives_per_positive is -1.0 but must be in [0, inf)": {
-        "negatives_per_positive": -1.0
-    },
-    "minimum is -1 but must be in [0, inf)": {"minimum": -1},
-    "axis is 1 but labels has 1 axes": {"axis": 1},
-}
-
-
-@pytest.mark.parametrize("message", MINING)
-def test_mining_refuses_what_does_not_fit(message):
-    arguments = {"scores": np.ones(4, np.float32), "positives": np.ones(4, bool)}
-    with raises(message):
-        hard_negative_mask(**arguments | MINING[message])
-    with raises(message):
-        jax.jit(lambda: hard_negative_mask(**arguments | MINING[message]))()
+BELOW_0 = "but must be in [0, inf)"
 
 
 @pytest.mark.parametrize(
     ("loss", "settings", "message"),
     [
-        (self_adjusting_dice, {"alpha": -1.0}, "alpha is -1.0 but must be in [0, inf)"),
-        (self_adjusting_dice, {"alpha": np.nan}, "alpha is nan but"),
-        (self_adjusting_dice, {"smooth": -2}, "smooth is -2 but must be in [0, inf)"),
-        (self_adjusting_dice, {"alpha": np.ones(3)}, "alpha has shape (3,), not ()"),
-        (overlap_counts, {"alpha": np.inf}, "alpha is inf but must be in [0, inf)"),
-        (dice, {"smooth": -0.5}, "smooth is -0.5 but must be in [0, inf)"),
-        (dice, {"absent": "drop"}, "absent is 'drop' but must be 'smooth' or 'skip'"),
-        (dice, {"axis": 2}, "axis is 2 but labels has 2 axes"),
-        (dice, {"axis": (0, -2)}, "axis is (0, -2) but names an axis twice"),
-        (
-            cross_entropy,
-            {"label_smoothing": 1.5},
-            "label_smoothing is 1.5 but must be in [0, 1]",
-        ),
-        (
-            cross_entropy,
-            {"class_weights": [1.0, -3.0, 1.0]},
-            "class_weights is -3.0 but must be in [0, inf)",
-        ),
-        (
-            cross_entropy,
-            {"class_weights": (1.0, 3.0)},
-            "class_weights has shape (2,), not (3,)",
-        ),
+        (self_adjusting_dice, {"alpha": np.ones(3)}, "has shape (3,), not ()"),
+        (overlap_counts, {"alpha": np.inf}, f"is inf {BELOW_0}"),
+        (dice, {"smooth": -2}, f"is -2 {BELOW_0}"),
+        (dice, {"absent": "drop"}, "is 'drop' but must be 'smooth' or 'skip'"),
+        (dice, {"axis": 2}, "is 2 but labels has 2 axes"),
+        (dice, {"axis": (0, -2)}, "is (0, -2) but names an axis twice"),
+        (soft_f1, {"exclude_class": 3}, "is 3 but there are 3 classes"),
+        (soft_f1, {"exclude_class": -1}, "is -1 but there are 3 classes"),
+        (unified_focal, {"background": 3}, "is 3 but there are 3 classes"),
+        (majority_or_minority, {"majority_class": 3}, "is 3 but there are 3 classes"),
+        (cross_entropy, {"class_weights": [1.0, -3.0, 1.0]}, f"is -3.0 {BELOW_0}"),
+        (cross_entropy, {"class_weights": (1.0, 3.0)}, "has shape (2,), not (3,)"),
         (
             self_adjusting_dice,
             {"form": "silver"},
-            "form is 'silver' but must be 'gold' or 'one_versus_rest'",
+            "is 'silver' but must be 'gold' or 'one_versus_rest'",
         ),
         (
             self_adjusting_dice,
-            {"form": "gold"},
-            "axis is None but form='gold' wants axis=(); use form='one_versus_rest'",
+            {"axis": None, "form": "gold"},
+            "is None but form='gold' wants axis=(); use form='one_versus_rest'",
         ),
     ],
 )
 def test_settings_out_of_bounds_are_refused(loss, settings, message):
-    with raises(message):
-        loss(LOGITS, LABELS, **settings)
-    # Known values are seen inside a jit as well.
+    message = f"{next(iter(settings))} {message}"
+    refuses(message, loss, logits=LOGITS, labels=LABELS, **settings)
+    # Known values are seen inside a jit of traced arrays as well.
     with raises(message):
         jax.jit(functools.partial(loss, **settings))(LOGITS, LABELS)
 

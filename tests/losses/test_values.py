@@ -13,7 +13,7 @@ from dicejax.losses import (
 )
 
 from . import oracle, oracle_pointwise, oracle_sets
-from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, draw
+from .cases import BINARY, CASES, COUNTS, FORMS, draw
 from .every import LAYOUTS, covering, one_of_each, over
 
 pytestmark = pytest.mark.slow  # as a whole
