@@ -101,31 +101,23 @@ def test_aucm_at_its_saddle_point_is_auc_where_no_pair_has_the_margin():
     p, margin = jax.nn.sigmoid(logits), 2.5  # above any difference of probabilities
     f_ps, f_ns = p[labels == 1], p[labels == 0]
 
+    share = labels.mean()
+
     def v2(a, b, alpha):
-        return (
-            ((f_ps - a) ** 2).mean()
-            + ((f_ns - b) ** 2).mean()
-            + 2 * alpha * (margin + f_ns.mean() - f_ps.mean())
-            - alpha**2
-        )
+        gap = margin + f_ns.mean() - f_ps.mean()
+        spread = ((f_ps - a) ** 2).mean() + ((f_ns - b) ** 2).mean()
+        return spread + 2 * alpha * gap - alpha**2
 
     def v1(a, b, alpha):
-        share = labels.mean()
-        return (
-            (1 - share) * ((p - a) ** 2 * labels).mean()
-            + share * ((p - b) ** 2 * (1 - labels)).mean()
-            + 2
-            * alpha
-            * (
-                share * (1 - share) * margin
-                + (share * p * (1 - labels) - (1 - share) * p * labels).mean()
-            )
-            - share * (1 - share) * alpha**2
-        )
+        spread = (1 - share) * ((p - a) ** 2 * labels).mean()
+        spread += share * ((p - b) ** 2 * (1 - labels)).mean()
+        gap = share * (1 - share) * margin
+        gap += (share * p * (1 - labels) - (1 - share) * p * labels).mean()
+        return spread + 2 * alpha * gap - share * (1 - share) * alpha**2
 
     point = f_ps.mean(), f_ns.mean(), margin + f_ns.mean() - f_ps.mean()
     mine = pairwise_auc(logits, labels, class_axis=None, margin=margin)
-    for published, factor in ((v2, 1.0), (v1, labels.mean() * (1 - labels.mean()))):
+    for published, factor in ((v2, 1.0), (v1, share * (1 - share))):
         both = jax.jit(jax.value_and_grad(published, (0, 1, 2)))
         value, slopes = both(*point)
         np.testing.assert_allclose(value, factor * mine, **CLOSE)

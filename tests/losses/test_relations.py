@@ -46,105 +46,59 @@ def assert_same(one, other):
 
 
 ONES = {SOFTMAX: np.ones(3), BINARY: np.ones(2), MULTI_LABEL: np.ones((3, 2))}
-LOSS = {"class_counts": COUNTS}
+COUNTED, WEIGHED = {"class_counts": COUNTS}, {"class_weights": WEIGHTS}
+EVENLY = {"class_weights": ONES}
 BATCH = {"squared": False, "smooth": 0.5}
+SMOOTH, SMOOTHED = {"smooth": 0.5}, {"label_smoothing": 0.3}
+EXPONENTS = {"gamma_positive": 1.5, "gamma_negative": 1.5}
+ERRORS = {"alpha": 0.2, "beta": 0.6}
+NO_SCHEME = COUNTED | {"k": 1e9, "scheme": "effective_number", "beta": 0.0}
+UNIFORM = {"weighting": "uniform", "absent": "smooth", "smooth": 0.5}
+CE = ("cross_entropy", {})
+DSC = "self_adjusting_dice"
 # Forms, a loss with settings, and its equivalent.
 SAME = [
-    (FORMS, "focal", {"gamma": 0.0}, "cross_entropy", {}),
-    (
-        FORMS,
-        "focal",
-        {"gamma": 0.0, "class_weights": WEIGHTS},
-        "cross_entropy",
-        {"class_weights": WEIGHTS},
-    ),
-    (FORMS, "focal", {"class_weights": ONES}, "focal", {}),
-    (FORMS, "poly", {"epsilon": 0.0}, "cross_entropy", {}),
-    (
-        FORMS,
-        "weighted_cross_entropy",
-        LOSS | {"k": 1e9, "scheme": "effective_number", "beta": 0.0},
-        "cross_entropy",
-        {},
-    ),
+    (FORMS, "focal", {"gamma": 0.0}, *CE),
+    (FORMS, "focal", {"gamma": 0.0} | WEIGHED, "cross_entropy", WEIGHED),
+    (FORMS, "focal", EVENLY, "focal", {}),
+    (FORMS, "poly", {"epsilon": 0.0}, *CE),
+    (FORMS, "weighted_cross_entropy", NO_SCHEME, *CE),
     (FORMS, "cross_entropy", {"label_smoothing": 0.0}, "poly", {"epsilon": 0.0}),
-    (FORMS, "cross_entropy", {"class_weights": ONES}, "cross_entropy", {}),
-    (
-        FORMS,
-        "cross_entropy",
-        {"class_weights": ONES, "label_smoothing": 0.3},
-        "cross_entropy",
-        {"label_smoothing": 0.3},
-    ),
-    (FORMS, "logit_adjusted", LOSS | {"tau": 0.0}, "cross_entropy", {}),
-    (EXCLUSIVE, "ldam", LOSS | {"max_margin": 0.0}, "cross_entropy", {}),
-    (
-        EXCLUSIVE,
-        "ldam",
-        LOSS | {"max_margin": 0.0, "class_weights": WEIGHTS},
-        "cross_entropy",
-        {"class_weights": WEIGHTS},
-    ),
-    (EXCLUSIVE, "vs", LOSS | {"tau": 0.0, "gamma": 0.0}, "cross_entropy", {}),
+    (FORMS, "cross_entropy", EVENLY, *CE),
+    (FORMS, "cross_entropy", EVENLY | SMOOTHED, "cross_entropy", SMOOTHED),
+    (FORMS, "logit_adjusted", COUNTED | {"tau": 0.0}, *CE),
+    (EXCLUSIVE, "ldam", COUNTED | {"max_margin": 0.0}, *CE),
+    (EXCLUSIVE, "ldam", COUNTED | {"max_margin": 0.0} | WEIGHED, CE[0], WEIGHED),
+    (EXCLUSIVE, "vs", COUNTED | {"tau": 0.0, "gamma": 0.0}, *CE),
     (
         EXCLUSIVE,
         "vs",
-        LOSS | {"tau": 0.7, "gamma": 0.0},
+        COUNTED | {"tau": 0.7, "gamma": 0.0},
         "logit_adjusted",
-        LOSS | {"tau": 0.7},
+        COUNTED | {"tau": 0.7},
     ),
-    (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, "cross_entropy", {}),
-    (
-        SIGMOIDS,
-        "asymmetric",
-        {"margin": 0.0, "gamma_positive": 1.5, "gamma_negative": 1.5},
-        "focal",
-        {"gamma": 1.5},
-    ),
-    (FORMS, "ghm", {"bins": 1}, "cross_entropy", {}),
+    (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, *CE),
+    (SIGMOIDS, "asymmetric", {"margin": 0.0} | EXPONENTS, "focal", {"gamma": 1.5}),
+    (FORMS, "ghm", {"bins": 1}, *CE),
     (FORMS, "ghm", {"momentum": 0.0}, "ghm", {"momentum": 0.5}),
-    (
-        FORMS,
-        "tversky",
-        {"alpha": 0.5, "beta": 0.5, "smooth": 0.25},
-        "dice",
-        {"smooth": 0.5},
-    ),
-    (
-        FORMS,
-        "focal_tversky",
-        {"gamma": 1.0, "alpha": 0.2, "beta": 0.6},
-        "tversky",
-        {"alpha": 0.2, "beta": 0.6},
-    ),
+    (FORMS, "tversky", {"smooth": 0.25}, "dice", SMOOTH),
+    (FORMS, "focal_tversky", {"gamma": 1.0} | ERRORS, "tversky", ERRORS),
     (FORMS, "tversky", {"alpha": 1.0, "beta": 1.0}, "jaccard", {}),
-    (FORMS, "soft_f1", {"average": "none", "smooth": 0.5}, "dice", {"smooth": 0.5}),
+    (FORMS, "soft_f1", {"average": "none"} | SMOOTH, "dice", SMOOTH),
     (FORMS, "soft_f1", {"average": "none"}, "dice", {}),
     (SIGMOIDS, "sigmoid_f1", {"slope": 1.0, "offset": 0.0}, "soft_f1", {}),
     (FORMS, "dice_semimetric", {"variant": "dml1"}, "dice", {}),
     (FORMS, "dice_semimetric", {"variant": "dml2"}, "dice", {}),
-    (FORMS, "self_adjusting_dice", BATCH | {"alpha": 0.0}, "dice", {"smooth": 0.5}),
+    (FORMS, DSC, BATCH | {"alpha": 0.0}, "dice", SMOOTH),
+    (FORMS, DSC, BATCH | {"alpha": 0.0, "axis": ()}, "dice", SMOOTH | {"axis": ()}),
     (
         FORMS,
-        "self_adjusting_dice",
-        BATCH | {"alpha": 0.0, "axis": ()},
-        "dice",
-        {"smooth": 0.5, "axis": ()},
-    ),
-    (
-        FORMS,
-        "self_adjusting_dice",
+        DSC,
         BATCH | {"alpha": 0.7, "stop_gradient_weight": True},
-        "self_adjusting_dice",
+        DSC,
         BATCH | {"alpha": 0.7},
     ),
-    (
-        FORMS,
-        "generalized_dice",
-        {"weighting": "uniform", "absent": "smooth", "smooth": 0.5},
-        "soft_f1",
-        {"average": "micro", "smooth": 0.5},
-    ),
+    (FORMS, "generalized_dice", UNIFORM, "soft_f1", {"average": "micro"} | SMOOTH),
 ]
 
 
