@@ -196,94 +196,64 @@ INTEGERS_ONLY = (
 )
 ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
 
+COUNTED, WEIGHED = {"class_counts": COUNTS}, {"class_weights": WEIGHTS}
+BALANCED = {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0}
+INVERSE = {"scheme": "inverse", "label_smoothing": 0.2}
 POINTWISE = [
     ("cross_entropy", ALL, {}),
-    ("cross_entropy", ALL, {"label_smoothing": 0.2, "class_weights": WEIGHTS}),
-    ("weighted_cross_entropy", ALL, {"class_counts": COUNTS}),
-    (
-        "weighted_cross_entropy",
-        ALL,
-        {"class_counts": COUNTS, "scheme": "inverse", "label_smoothing": 0.2},
-    ),
+    ("cross_entropy", ALL, {"label_smoothing": 0.2} | WEIGHED),
+    ("weighted_cross_entropy", ALL, COUNTED),
+    ("weighted_cross_entropy", ALL, COUNTED | INVERSE),
     ("poly", ALL, {}),
     ("poly", [SOFTMAX], {"epsilon": -0.75}),
     ("majority_or_minority", EXCLUSIVE, {}),
     ("majority_or_minority", EXCLUSIVE, {"majority_class": 1, "weight": 0.2}),
     ("focal", ALL, {}),
-    ("focal", ALL, {"gamma": 0.5, "class_weights": WEIGHTS}),
+    ("focal", ALL, {"gamma": 0.5} | WEIGHED),
     ("focal", [SOFTMAX], {"gamma": 0.0}),
-    ("focal", ALL, {"class_counts": COUNTS, "scheme": "log_ratio", "k": 2.0}),
-    ("logit_adjusted", ALL, {"class_counts": COUNTS}),
-    ("logit_adjusted", ALL, {"class_counts": COUNTS, "tau": 0.3}),
-    ("ldam", EXCLUSIVE, {"class_counts": COUNTS}),
-    (
-        "ldam",
-        EXCLUSIVE,
-        {
-            "class_counts": COUNTS,
-            "max_margin": 1.5,
-            "scale": 4.0,
-            "class_weights": WEIGHTS,
-        },
-    ),
-    ("vs", EXCLUSIVE, {"class_counts": COUNTS}),
-    (
-        "vs",
-        EXCLUSIVE,
-        {"class_counts": COUNTS, "tau": 0.4, "gamma": 0.6, "class_weights": WEIGHTS},
-    ),
+    ("focal", ALL, COUNTED | {"scheme": "log_ratio", "k": 2.0}),
+    ("logit_adjusted", ALL, COUNTED),
+    ("logit_adjusted", ALL, COUNTED | {"tau": 0.3}),
+    ("ldam", EXCLUSIVE, COUNTED),
+    ("ldam", EXCLUSIVE, COUNTED | {"max_margin": 1.5, "scale": 4.0} | WEIGHED),
+    ("vs", EXCLUSIVE, COUNTED),
+    ("vs", EXCLUSIVE, COUNTED | {"tau": 0.4, "gamma": 0.6} | WEIGHED),
     ("asymmetric", SIGMOIDS, {}),
     ("asymmetric", SIGMOIDS, {"gamma_positive": 0.0, "gamma_negative": 0.5}),
     ("asymmetric", [MULTI_LABEL], {"gamma_negative": 1.5, "margin": 0.0}),
     ("asymmetric", [MULTI_LABEL], {"gamma_negative": 0.0, "margin": 0.4}),
     ("zlpr", [MULTI_LABEL], {}),
-    ("distribution_balanced", [MULTI_LABEL], {"class_counts": COUNTS}),
-    (
-        "distribution_balanced",
-        [MULTI_LABEL],
-        {"class_counts": COUNTS}
-        | {"alpha": 0.3, "beta": 4.0, "mu": 0.5, "kappa": 0.4, "scale": 5.0},
-    ),
+    ("distribution_balanced", [MULTI_LABEL], COUNTED),
+    ("distribution_balanced", [MULTI_LABEL], COUNTED | BALANCED),
 ]
 
+DSC = "self_adjusting_dice"
+STOPPED = {"alpha": 0.7, "stop_gradient_weight": True}
 AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
 GOLD = [
-    ("self_adjusting_dice", ALL, AS_WRITTEN),
-    ("self_adjusting_dice", [SOFTMAX], AS_WRITTEN | {"alpha": 1.5, "smooth": 0.0}),
-    ("self_adjusting_dice", [SOFTMAX], AS_WRITTEN | {"squared": True}),
-    (
-        "self_adjusting_dice",
-        ALL,
-        AS_WRITTEN | {"alpha": 0.7, "stop_gradient_weight": True},
-    ),
+    (DSC, ALL, AS_WRITTEN),
+    (DSC, [SOFTMAX], AS_WRITTEN | {"alpha": 1.5, "smooth": 0.0}),
+    (DSC, [SOFTMAX], AS_WRITTEN | {"squared": True}),
+    (DSC, ALL, AS_WRITTEN | STOPPED),
 ]
 
 REST = {"axis": (), "squared": False}
+SQUARED, SKIP = {"squared": True}, {"absent": "skip"}
 DICE = [
-    ("self_adjusting_dice", ALL, REST),
-    ("self_adjusting_dice", ALL, REST | {"axis": None, "alpha": 0.5}),
-    ("self_adjusting_dice", ALL, REST | {"axis": -1, "alpha": 0.0, "squared": True}),
-    (
-        "self_adjusting_dice",
-        ALL,
-        REST | {"axis": 0, "alpha": 2.0, "squared": True, "smooth": 0.0},
-    ),
-    (
-        "self_adjusting_dice",
-        ALL,
-        REST | {"axis": None, "alpha": 0.7, "stop_gradient_weight": True},
-    ),
+    (DSC, ALL, REST),
+    (DSC, ALL, REST | {"axis": None, "alpha": 0.5}),
+    (DSC, ALL, REST | {"axis": -1, "alpha": 0.0, "squared": True}),
+    (DSC, ALL, REST | {"axis": 0, "alpha": 2.0, "squared": True, "smooth": 0.0}),
+    (DSC, ALL, REST | {"axis": None} | STOPPED),
     ("dice", ALL, {}),
-    ("dice", ALL, {"axis": -1, "smooth": 0.0, "squared": True, "absent": "skip"}),
+    ("dice", ALL, {"axis": -1, "smooth": 0.0} | SQUARED | SKIP),
     ("dice", [SOFTMAX], {"axis": ()}),
     ("log_cosh_dice", ALL, {}),
-    (
-        "log_cosh_dice",
-        ALL,
-        {"axis": 0, "smooth": 0.1, "squared": True, "absent": "skip"},
-    ),
+    ("log_cosh_dice", ALL, {"axis": 0, "smooth": 0.1} | SQUARED | SKIP),
 ]
 
+OTHER = {"gamma": 0.2, "background": 1}
+EVEN = {"variant": "symmetric", "smooth": 0.5}
 SETS = [
     ("generalized_dice", ALL, {}),
     ("generalized_dice", ALL, {"weighting": "simple", "absent": "smooth"}),
@@ -297,11 +267,7 @@ SETS = [
     ("tversky", ALL, {"alpha": 0.2, "beta": 0.8, "axis": -1, "absent": "skip"}),
     ("tversky", [SOFTMAX], {"alpha": 1.5, "beta": 0.5, "smooth": 0.0}),
     ("focal_tversky", ALL, {}),
-    (
-        "focal_tversky",
-        ALL,
-        {"alpha": 0.7, "beta": 0.3, "gamma": 2.0, "axis": 0, "absent": "skip"},
-    ),
+    ("focal_tversky", ALL, {"alpha": 0.7, "beta": 0.3, "gamma": 2.0, "axis": 0} | SKIP),
     ("jaccard", ALL, {}),
     ("jaccard", ALL, {"axis": -1, "smooth": 0.0, "absent": "skip"}),
     ("soft_f1", ALL, {}),
@@ -315,30 +281,12 @@ SETS = [
     ("soft_f1", [SOFTMAX], {"average": "none", "exclude_class": 2}),
     ("sigmoid_f1", SIGMOIDS, {}),
     ("sigmoid_f1", SIGMOIDS, {"average": "none", "axis": -1}),
-    (
-        "sigmoid_f1",
-        SIGMOIDS,
-        {"slope": 3.0, "offset": -0.5, "axis": 0, "average": "macro", "smooth": 0.1},
-    ),
+    ("sigmoid_f1", SIGMOIDS, {"slope": 3.0, "offset": -0.5, "axis": 0, "smooth": 0.1}),
     ("sigmoid_f1", [MULTI_LABEL], {"average": "micro", "absent": "skip"}),
     ("unified_focal", EXCLUSIVE, {}),
     ("unified_focal", EXCLUSIVE, {"variant": "symmetric"}),
-    (
-        "unified_focal",
-        EXCLUSIVE,
-        {"axis": -1, "weight": 0.3, "delta": 0.7, "gamma": 0.2, "background": 1},
-    ),
-    (
-        "unified_focal",
-        EXCLUSIVE,
-        {
-            "axis": 0,
-            "weight": 0.8,
-            "gamma": 0.75,
-            "variant": "symmetric",
-            "smooth": 0.5,
-        },
-    ),
+    ("unified_focal", EXCLUSIVE, {"axis": -1, "weight": 0.3, "delta": 0.7} | OTHER),
+    ("unified_focal", EXCLUSIVE, {"axis": 0, "weight": 0.8, "gamma": 0.75} | EVEN),
     ("unified_focal", [SOFTMAX], {"absent": "skip"}),
     ("lovasz_softmax", ALL, {}),
     ("lovasz_softmax", ALL, {"axis": -1, "absent": "smooth"}),
