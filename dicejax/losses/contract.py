@@ -159,7 +159,7 @@ def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def check_bounds(name: str, value: Any, bounds: Bounds) -> None:
     """Raise a ValueError if a known value, or one in an array, is out of bounds."""
     concrete = concrete_or_none(value)
-    if concrete is not None and (bad := bounds.violated(concrete)).any():
+    if concrete is not None and (bad := bounds.violations(concrete)).any():
         raise ValueError(f"{name} is {concrete[bad][0]} but must be in {bounds}")
 
 

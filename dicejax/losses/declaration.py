@@ -119,7 +119,7 @@ class Bounds(NamedTuple):
         """
         return self._replace(tuning=Range(low=low, high=high, **how))
 
-    def violated(self, value: np.ndarray) -> np.ndarray:
+    def violations(self, value: np.ndarray) -> np.ndarray:
         """Return where `value` is out of bounds, as NaN is."""
         above = self.low <= value if self.low_inside else self.low < value
         below = value <= self.high if self.high_inside else value < self.high
@@ -145,10 +145,7 @@ CLASS_COUNTS = Bounds(0.0, math.inf, "class", low_inside=False)
 
 # Bounds shared by several losses.
 SMOOTH = NON_NEGATIVE.tuned(
-    0.01,
-    10.0,
-    scale="log",
-    why="in counts: from next to none to some elements; Li et al. 2020 have 1",
+    0.01, 10.0, scale="log", why="in counts, from next to none; Li et al. 2020 have 1"
 )
 SHARE_OF_ERRORS = NON_NEGATIVE.tuned(
     0.1, 0.9, rest="beta", why="what Li et al. 2020 try, with beta 1 - alpha"

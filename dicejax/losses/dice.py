@@ -130,8 +130,7 @@ def dice(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-      binary form. A fully masked set gives 0.
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
@@ -211,10 +210,7 @@ def log_cosh_dice(
 @loss(
     kind="set",
     smooth=NON_NEGATIVE.tuned(
-        1e-6,
-        1.0,
-        scale="log",
-        why="in counts of the rarest class: up to one element of it",
+        1e-6, 1.0, scale="log", why="up to one element of the rarest class"
     ),
 )
 def generalized_dice(
@@ -337,8 +333,7 @@ def dice_semimetric(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-      binary form. A fully masked set gives 0.
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.

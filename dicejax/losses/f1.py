@@ -105,10 +105,7 @@ def soft_f1(
     kind="set",
     multi_label=True,
     slope=POSITIVE.tuned(
-        0.5,
-        10.0,
-        scale="log",
-        why="above, an element one logit away has next to no slope",
+        0.5, 10.0, scale="log", why="above, it is flat one logit away"
     ),
     offset=ANY.tuned(-2.0, 2.0, why="in units of logits, to either side"),
     smooth=SMOOTH,

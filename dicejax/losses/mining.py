@@ -115,10 +115,7 @@ _mine = jax.jit(_hardest, static_argnames=("axis", "axis_name"))
 @loss(
     kind="batch",
     negatives_per_positive=NON_NEGATIVE.tuned(
-        1.0,
-        10.0,
-        scale="log",
-        why="from as many negatives as positives to most of them",
+        1.0, 10.0, scale="log", why="from as many as positives to most negatives"
     ),
     minimum=NON_NEGATIVE,
 )

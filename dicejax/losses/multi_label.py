@@ -147,10 +147,7 @@ def zlpr(
         0.005, 0.5, scale="log", why="ten times either way of the usual"
     ),
     scale=POSITIVE.tuned(
-        1.0,
-        10.0,
-        scale="log",
-        why="from no delay of negatives to next to no slope of easy ones",
+        1.0, 10.0, scale="log", why="from no delay of negatives to no easy ones"
     ),
 )
 def distribution_balanced(

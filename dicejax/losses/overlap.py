@@ -10,7 +10,7 @@ from jax import Array
 from dicejax.losses.contract import public_loss
 from dicejax.losses.declaration import NON_NEGATIVE
 from dicejax.losses.elements import Elements, prepare
-from dicejax.losses.probabilities import log_probabilities, self_adjusted
+from dicejax.losses.probabilities import log_probabilities, self_adjust
 
 
 @jax.tree_util.register_dataclass
@@ -116,9 +116,7 @@ def count(
     log_p, log_q = log_probabilities(elements)
     f = jnp.exp(log_p)
     if alpha is not None:
-        f = self_adjusted(
-            log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight
-        )
+        f = self_adjust(log_p, log_q, alpha, stop_gradient_weight=stop_gradient_weight)
     f, y = elements.mask(f), elements.targets
     overlap = f * y if intersection == "product" else jnp.minimum(f, y)
     squares = (f * f, y * y) if squared else (f, y)

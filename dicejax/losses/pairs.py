@@ -88,9 +88,9 @@ def pairwise_auc(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-      binary form. A class without positives or without negatives in its set has loss 0
-      and gradient 0. Labels must be integers.
+      Floats, one per set and class `[..., C]`, per set in the binary form. A class
+      without positives or without negatives in its set has loss 0 and gradient 0.
+      Labels must be integers.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
@@ -162,9 +162,9 @@ def average_precision(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats in [0, 1], the label axes that `axis` does not name, then `[C]`; no `[C]`
-      in the binary form. A class without positives or without negatives in its set has
-      loss 0 and gradient 0. Labels must be integers.
+      Floats in [0, 1], one per set and class, per set in the binary form. A class
+      without positives or without negatives in its set has loss 0 and gradient 0.
+      Labels must be integers.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.

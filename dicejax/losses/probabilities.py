@@ -82,7 +82,7 @@ def over_labels(
     return elements.mask(jnp.sum(values, axis=-1))
 
 
-def self_adjusted(
+def self_adjust(
     log_p: Array, log_q: Array, alpha: Array | float, *, stop_gradient_weight: bool
 ) -> Array:
     """Return `(1-p)^alpha p` from `log p` and `log q = log(1-p)`."""

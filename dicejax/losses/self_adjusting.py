@@ -11,18 +11,14 @@ from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH
 from dicejax.losses.dice import dice_of
 from dicejax.losses.elements import prepare
 from dicejax.losses.overlap import OverlapCounts, count
-from dicejax.losses.probabilities import gold_logit, self_adjusted
+from dicejax.losses.probabilities import gold_logit, self_adjust
 
 
 @loss(
     "dsc",
     kind="set",
     alpha=NON_NEGATIVE.tuned(
-        0.01,
-        1.0,
-        scale="log",
-        why="from the scripts of Li et al. 2020 to their eq. 11 as written; above, "
-        "positives are trained to under 0.5",
+        0.01, 1.0, scale="log", why="from the scripts of Li et al. 2020 to their eq. 11"
     ),
     smooth=SMOOTH,
 )
@@ -129,7 +125,7 @@ def self_adjusting_dice(
         raise ValueError(f"labels are {labels.dtype}, not integers; {rival}")
     elements = prepare(logits, labels, where, class_axis)
     gold = gold_logit(elements)
-    f = self_adjusted(
+    f = self_adjust(
         log_sigmoid(gold),
         log_sigmoid(-gold),
         alpha,

@@ -125,8 +125,7 @@ def tversky(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-      binary form. A fully masked set gives 0.
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.
@@ -262,8 +261,7 @@ def jaccard(
       axis_name: `shard_map` axes that the set is spread over; not needed under `jit`.
 
     Returns:
-      Floats, the label axes that `axis` does not name, then `[C]`; no `[C]` in the
-      binary form. A fully masked set gives 0.
+      Floats, one per set and class `[..., C]`, per set in the binary form; 0 if masked.
 
     Raises:
       ValueError: if a shape, axis, known label or hyper-parameter is out of range.

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from dicejax import losses
 from dicejax.losses import (
     OverlapCounts,
-    cross_entropy,
     dice,
     dice_from_counts,
     overlap_counts,
@@ -369,16 +368,3 @@ def test_masks_of_as_many_elements_as_classes_mask_elements():
     # One set per element, no smoothing, a masked row: 0, not 0/0.
     rows = dice(logits, labels, where=where, axis=(), smooth=0.0)
     assert rows[2].tolist() == [0.0, 0.0, 0.0]
-
-
-@pytest.mark.parametrize("loss", [cross_entropy, dice, losses.self_adjusting_dice])
-def test_query_and_padding_tokens_count_in_no_loss(loss):
-    logits, labels, _ = draw(SOFTMAX, shape=(2, 6))
-    context = np.zeros((2, 6), bool)
-    context[:, 2:5] = True
-    inside = np.asarray(loss(logits[:, 2:5], labels[:, 2:5]))
-    masked = np.asarray(loss(logits, labels, where=context))
-    if masked.shape != inside.shape:
-        assert not masked[~context].any()
-        masked = masked[:, 2:5]
-    np.testing.assert_allclose(masked, inside, rtol=1e-5, atol=1e-6)

@@ -55,24 +55,6 @@ def test_vmap_over_data_and_hyper_parameters_is_a_loop(case):
                 np.testing.assert_allclose(ours[place], theirs, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.exhaustive
-@over({case.function: case for case in EVERY if parameters(case)}.values())
-def test_vmap_over_hyper_parameters_alone_is_a_loop(case):
-    name = next(iter(RANGES[case.function.__name__]))
-    logits, labels, where = draw(case.form)
-    static = with_static_settings(case)
-    own = parameters(case)
-    values = jnp.asarray(RANGES[case.function.__name__][name])
-
-    def loss(value):
-        return static.loss(logits, labels, where=where, **own | {name: value})
-
-    got = jax.jit(jax.vmap(loss), compiler_options=QUICKLY)(values)
-    once = jax.jit(loss, compiler_options=QUICKLY)
-    for one, value in zip(got, values, strict=True):
-        np.testing.assert_allclose(one, once(value), rtol=2e-5, atol=1e-6)
-
-
 def compiled(loss):
     return loss.jitted._cache_size()
 
@@ -139,12 +121,3 @@ def test_results_are_float32_unless_float64(case, dtype):
             for settings in (own, own | numbers):
                 called = functools.partial(loss, labels=y, **settings)
                 assert jax.eval_shape(called, logits).dtype == want
-
-
-@over([case for case in EVERY if case.form == SOFTMAX])
-def test_nested_jits_give_the_eager_value(case):
-    logits, labels, where = draw(case.form)
-    nested = jax.jit(jax.jit(lambda z, y, w: case.loss(z, y, where=w)))
-    got = nested(logits, labels, where)
-    want = case.loss(logits, labels, where=where)
-    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
