@@ -8,14 +8,22 @@ from .oracle import elements, elementwise, probabilities
 from .oracle_sets import _over_sets
 
 
-def _surrogate(difference, surrogate, margin, scale):
-    if surrogate == "squared_hinge":
-        return max(0.0, margin - difference) ** 2
-    return float(np.logaddexp(0.0, -scale * difference))
+def _ranked(
+    of_set,
+    logits,
+    labels,
+    *,
+    axis=None,
+    surrogate="squared_hinge",
+    scores="probability",
+    margin=1.0,
+    scale=1.0,
+    **layout,
+):
+    """Apply of_set to a surrogate and the scores of positives and negatives of a set.
 
-
-def _ranked(of_set, logits, labels, scores, axis, layout):
-    """Apply of_set to the scores of positives and of negatives of each set."""
+    A set without positives or without negatives has loss 0.
+    """
     these = elements(logits, labels, **layout)
     p, q = probabilities(these.logits, these.form)
     if scores == "probability":
@@ -26,56 +34,36 @@ def _ranked(of_set, logits, labels, scores, axis, layout):
     positive = these.where & (these.targets == 1)
     negative = these.where & (these.targets == 0)
 
+    def loss(difference):
+        if surrogate == "squared_hinge":
+            return max(0.0, margin - difference) ** 2
+        return float(np.logaddexp(0.0, -scale * difference))
+
     def split(values, positive, negative):
-        return of_set(values[positive], values[negative])
+        groups = values[positive], values[negative]
+        return of_set(loss, *groups) if all(map(len, groups)) else 0.0
 
     return _over_sets(split, these.element_axes, axis, values, positive, negative)
 
 
-def pairwise_auc(
-    logits,
-    labels,
-    *,
-    axis=None,
-    surrogate="squared_hinge",
-    scores="probability",
-    margin=1.0,
-    scale=1.0,
-    **layout,
-):
-    def of_set(positives, negatives):
-        if not len(positives) or not len(negatives):
-            return 0.0
-        pairs = [(i, j) for i in positives for j in negatives]
-        return np.mean([_surrogate(i - j, surrogate, margin, scale) for i, j in pairs])
+def pairwise_auc(logits, labels, **settings):
+    def of_set(loss, positives, negatives):
+        return np.mean([loss(i - j) for i in positives for j in negatives])
 
-    return _ranked(of_set, logits, labels, scores, axis, layout)
+    return _ranked(of_set, logits, labels, **settings)
 
 
-def average_precision(
-    logits,
-    labels,
-    *,
-    axis=None,
-    surrogate="squared_hinge",
-    scores="probability",
-    margin=1.0,
-    scale=1.0,
-    **layout,
-):
-    def of_set(positives, negatives):
-        if not len(positives) or not len(negatives):
-            return 0.0
+def average_precision(logits, labels, **settings):
+    def of_set(loss, positives, negatives):
         precisions = []
         for i in positives:
             above = [
-                sum(_surrogate(i - j, surrogate, margin, scale) for j in group)
-                for group in (positives, negatives)
+                sum(loss(i - j) for j in group) for group in (positives, negatives)
             ]
             precisions.append(above[0] / sum(above))
         return 1 - np.mean(precisions)
 
-    return _ranked(of_set, logits, labels, scores, axis, layout)
+    return _ranked(of_set, logits, labels, **settings)
 
 
 def anyloss(
