@@ -58,49 +58,52 @@ def test_masks_are_those_of_sorting_each_set(axis, ties):
             np.testing.assert_array_equal(got, want)
 
 
+NONE, TWO = np.zeros(6, bool), np.arange(6) < 2
+SEEN = np.array([True, False, False, True, True, True])
+ENDLESS = np.array([-np.inf, 1e30, np.inf, 0.0])
+
+
 @pytest.mark.parametrize(
-    ("settings", "want"),
+    ("scores", "positives", "settings", "want"),
     [
-        ({}, [1, 1, 1, 0, 1, 0]),
-        ({"negatives_per_positive": 1.9}, [1, 1, 0, 0, 0, 0]),  # of 0.9, the first
-        ({"negatives_per_positive": 2.0}, [1, 1, 0, 0, 1, 0]),
-        ({"negatives_per_positive": 0.5, "minimum": 0}, [1, 0, 0, 0, 0, 0]),
-        ({"negatives_per_positive": 0.0, "minimum": 3}, [1, 1, 1, 0, 1, 0]),
-        ({"negatives_per_positive": 50.0}, [1, 1, 1, 1, 1, 1]),
+        (SCORES, POSITIVES, {}, [1, 1, 1, 0, 1, 0]),
+        # Of 0.9, the first.
+        (SCORES, POSITIVES, {"negatives_per_positive": 1.9}, [1, 1, 0, 0, 0, 0]),
+        (SCORES, POSITIVES, {"negatives_per_positive": 2.0}, [1, 1, 0, 0, 1, 0]),
+        (
+            SCORES,
+            POSITIVES,
+            {"negatives_per_positive": 0.5, "minimum": 0},
+            [1, 0, 0, 0, 0, 0],
+        ),
+        (
+            SCORES,
+            POSITIVES,
+            {"negatives_per_positive": 0.0, "minimum": 3},
+            [1, 1, 1, 0, 1, 0],
+        ),
+        (SCORES, POSITIVES, {"negatives_per_positive": 50.0}, [1, 1, 1, 1, 1, 1]),
+        # Without positives the minimum stays.
+        (SCORES, NONE, {}, [0, 1, 0, 0, 0, 0]),
+        (SCORES, NONE, {"minimum": 0}, [0, 0, 0, 0, 0, 0]),
+        (SCORES, NONE, {"minimum": 2}, [0, 1, 0, 0, 1, 0]),
+        # Masked entries are neither counted nor kept.
+        (
+            np.where(SEEN, SCORES, np.nan),
+            TWO,
+            {"where": SEEN, "negatives_per_positive": 2.0},
+            [1, 0, 0, 1, 1, 0],
+        ),
+        (SCORES, TWO, {"where": NONE}, [0, 0, 0, 0, 0, 0]),
+        # Infinite scores are the hardest.
+        (ENDLESS, NONE[:4], {"minimum": 2}, [0, 1, 1, 0]),
+        (np.zeros((0, 3)), np.zeros((0, 3), bool), {"axis": -1}, []),
     ],
 )
-def test_masks_by_hand(settings, want):
-    got = hard_negative_mask(SCORES, POSITIVES, **settings)
-    assert got.dtype == bool
-    assert got.tolist() == [bool(one) for one in want]
-
-
-def test_without_positives_the_minimum_stays():
-    none = np.zeros(6, bool)
-    assert hard_negative_mask(SCORES, none).tolist() == [False, True] + [False] * 4
-    assert hard_negative_mask(SCORES, none, minimum=0).sum() == 0
-    assert hard_negative_mask(SCORES, none, minimum=2).sum() == 2
-
-
-def test_masked_entries_are_neither_counted_nor_kept():
-    positives = np.array([True, True, False, False, False, False])
-    where = np.array([True, False, False, True, True, True])
-    scores = np.where(where, SCORES, np.nan)
-    got = hard_negative_mask(scores, positives, where=where, negatives_per_positive=2.0)
-    assert got.tolist() == [True, False, False, True, True, False]
-    nothing = hard_negative_mask(scores, positives, where=np.zeros(6, bool))
-    assert not nothing.any()
-
-
-def test_infinite_scores_are_the_hardest():
-    scores = np.array([-np.inf, 1e30, np.inf, 0.0])
-    got = hard_negative_mask(scores, np.zeros(4, bool), minimum=2)
-    assert got.tolist() == [False, True, True, False]
-
-
-def test_nothing_in_nothing_out():
-    got = hard_negative_mask(np.zeros((0, 3)), np.zeros((0, 3), bool), axis=-1)
-    assert got.shape == (0, 3)
+def test_masks_by_hand(scores, positives, settings, want):
+    got = hard_negative_mask(scores, positives, **settings)
+    assert got.dtype == bool and got.shape == scores.shape
+    assert got.tolist() == [bool(x) for x in want]
 
 
 def test_no_gradient_passes_and_the_mask_fits_a_loss():

@@ -4,12 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from dicejax.losses import (
-    OverlapCounts,
-    adjust_logits,
-    dice_from_counts,
-    tversky_from_counts,
-)
+from dicejax import losses
+from dicejax.losses import OverlapCounts, adjust_logits
 
 from . import oracle, oracle_pointwise, oracle_sets
 from .cases import BINARY, CASES, COUNTS, FORMS, draw
@@ -69,34 +65,36 @@ COUNTED = oracle.Counts(
 
 
 @pytest.mark.parametrize(
-    ("settings", "want"),
+    ("name", "settings", "want"),
     [
-        ({}, [4 / 9, 0.5 / 1.5, 4 / 5, 0.0]),
-        ({"smooth": 0.0}, [0.5, 1.0, 1.0, 0.0]),
-        ({"smooth": 0.5, "absent": "skip"}, [4 / 8.5, 0.0, 4 / 4.5, 0.0]),
-    ],
-)
-def test_dice_of_counts_by_hand(settings, want):
-    got = dice_from_counts(OverlapCounts(**COUNTED._asdict()), **settings)
-    np.testing.assert_allclose(got, want, rtol=1e-6)
-    got = oracle.dice_from_counts(COUNTED, **settings)
-    np.testing.assert_allclose(got, want, rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("settings", "want"),
-    [
-        ({}, [2 / 5, 0.25 / 1.25, 2 / 3, 0.0]),
+        ("dice", {}, [4 / 9, 0.5 / 1.5, 4 / 5, 0.0]),
+        ("dice", {"smooth": 0.0}, [0.5, 1.0, 1.0, 0.0]),
+        ("dice", {"smooth": 0.5, "absent": "skip"}, [4 / 8.5, 0.0, 4 / 4.5, 0.0]),
+        ("tversky", {}, [2 / 5, 0.25 / 1.25, 2 / 3, 0.0]),
         # 1 false positive, 3 false negatives.
-        ({"alpha": 0.25, "beta": 1.0, "smooth": 0.0}, [3.25 / 5.25, 1.0, 1.0, 0.0]),
-        ({"alpha": 2.0, "beta": 0.0, "smooth": 0.5}, [2 / 4.5, 1 / 1.5, 0.0, 0.0]),
-        ({"alpha": 1.0, "beta": 1.0, "absent": "skip"}, [4 / 7, 0.0, 4 / 5, 0.0]),
+        (
+            "tversky",
+            {"alpha": 0.25, "beta": 1.0, "smooth": 0.0},
+            [3.25 / 5.25, 1.0, 1.0, 0.0],
+        ),
+        (
+            "tversky",
+            {"alpha": 2.0, "beta": 0.0, "smooth": 0.5},
+            [2 / 4.5, 1 / 1.5, 0.0, 0.0],
+        ),
+        (
+            "tversky",
+            {"alpha": 1.0, "beta": 1.0, "absent": "skip"},
+            [4 / 7, 0.0, 4 / 5, 0.0],
+        ),
     ],
 )
-def test_tversky_of_counts_by_hand(settings, want):
-    got = tversky_from_counts(OverlapCounts(**COUNTED._asdict()), **settings)
+def test_losses_of_counts_by_hand(name, settings, want):
+    ours = getattr(losses, f"{name}_from_counts")
+    got = ours(OverlapCounts(**COUNTED._asdict()), **settings)
     np.testing.assert_allclose(got, want, rtol=1e-6)
-    got = oracle_sets.tversky_from_counts(COUNTED, **settings)
+    theirs = {"dice": oracle, "tversky": oracle_sets}[name]
+    got = getattr(theirs, f"{name}_from_counts")(COUNTED, **settings)
     np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
