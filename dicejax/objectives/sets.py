@@ -109,13 +109,13 @@ class SetObjective(LossObjective):
             return self if has_negative else dataclasses.replace(self, classes=("all",))
         selected: set[int] = set()
         for name in self.classes:
-            numbers = [class_names.index(name)] if name in class_names else []
-            numbers = numbers or _of_type(name, class_names)
-            if (
-                not numbers
-                and name.isdecimal()
-                and int(name) < (len(class_names) or np.inf)
-            ):
+            if name in class_names:
+                numbers = [class_names.index(name)]
+            else:  # a type, whose tags are B-PER and I-PER, or a number
+                types = [tag.partition("-")[2] for tag in class_names]
+                numbers = [n for n, kind in enumerate(types) if kind == name]
+            limit = len(class_names) or np.inf
+            if not numbers and name.isdecimal() and int(name) < limit:
                 numbers = [int(name)]
             if not numbers:
                 raise ValueError(
@@ -221,12 +221,3 @@ def _in_sets(array: Array, rows: int, fill: int | bool) -> Array:
     missing = [(0, -len(array) % rows)] + [(0, 0)] * (array.ndim - 1)
     array = jnp.pad(array, missing, constant_values=fill)
     return array.reshape(-1, rows, *array.shape[1:])
-
-
-def _of_type(name: str, tags: Sequence[str]) -> list[int]:
-    """Return the numbers of the tags of a type.
-
-    >>> _of_type("PER", ["O", "B-LOC", "B-PER", "I-PER"])
-    [2, 3]
-    """
-    return [n for n, tag in enumerate(tags) if tag.partition("-")[2] == name]
