@@ -9,6 +9,7 @@ from dicejax.losses import class_weights
 from dicejax.losses.anyloss import anyloss
 from dicejax.losses.cross_entropy import (
     cross_entropy,
+    focal,
     majority_or_minority,
     poly,
     weighted_cross_entropy,
@@ -22,7 +23,6 @@ from dicejax.losses.dice import (
     log_cosh_dice,
 )
 from dicejax.losses.f1 import sigmoid_f1, soft_f1
-from dicejax.losses.focal import focal
 from dicejax.losses.lovasz import lovasz_softmax
 from dicejax.losses.mining import hard_negative_mask, hard_negatives
 from dicejax.losses.multi_label import asymmetric, distribution_balanced, zlpr

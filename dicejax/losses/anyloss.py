@@ -8,8 +8,7 @@ from jax import Array
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import prepare
-from dicejax.losses.probabilities import log_probabilities
+from dicejax.losses.elements import log_probabilities, prepare
 
 
 @loss(

@@ -15,8 +15,7 @@ from dicejax.losses.contract import (
 )
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import AT_LEAST_ONE, BELOW_ONE, POSITIVE, Bounds
-from dicejax.losses.elements import compute_dtype, prepare
-from dicejax.losses.probabilities import gold_logit, over_labels
+from dicejax.losses.elements import compute_dtype, gold_logit, over_labels, prepare
 
 
 @jax.tree_util.register_dataclass

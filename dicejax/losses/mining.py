@@ -8,8 +8,7 @@ from jax import Array
 from dicejax.losses.contract import check_hyperparameters, check_mask, loss
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import NON_NEGATIVE
-from dicejax.losses.elements import prepare, set_axes
-from dicejax.losses.probabilities import over_labels
+from dicejax.losses.elements import over_labels, prepare, set_axes
 from dicejax.losses.ranking import over_set, unsort
 
 

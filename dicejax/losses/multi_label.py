@@ -7,8 +7,7 @@ from jax.scipy.special import logsumexp
 
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import BELOW_ONE, CLASS_COUNTS, NON_NEGATIVE, POSITIVE
-from dicejax.losses.elements import prepare
-from dicejax.losses.probabilities import LOG_ZERO, log_probabilities
+from dicejax.losses.elements import LOG_ZERO, log_probabilities, prepare
 
 _HUGE = 1e30
 

@@ -9,8 +9,7 @@ from jax import Array
 
 from dicejax.losses.contract import public_loss
 from dicejax.losses.declaration import NON_NEGATIVE
-from dicejax.losses.elements import Elements, prepare
-from dicejax.losses.probabilities import log_probabilities, self_adjust
+from dicejax.losses.elements import Elements, log_probabilities, prepare, self_adjust
 
 
 @jax.tree_util.register_dataclass

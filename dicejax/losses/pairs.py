@@ -12,8 +12,7 @@ from jax import Array
 from dicejax.losses.contract import loss
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import POSITIVE
-from dicejax.losses.elements import Elements, prepare
-from dicejax.losses.probabilities import log_probabilities
+from dicejax.losses.elements import Elements, log_probabilities, prepare
 from dicejax.losses.ranking import all_gather, flatten
 
 Surrogate = Literal["squared_hinge", "logistic"]

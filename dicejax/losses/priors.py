@@ -13,8 +13,15 @@ from dicejax.losses.declaration import (
     POSITIVE,
     TAU,
 )
-from dicejax.losses.elements import Elements, compute_dtype, form_of, prepare
-from dicejax.losses.probabilities import at_label, gold_logit, over_labels
+from dicejax.losses.elements import (
+    Elements,
+    at_label,
+    compute_dtype,
+    form_of,
+    gold_logit,
+    over_labels,
+    prepare,
+)
 
 
 @loss(kind="pointwise", class_counts=CLASS_COUNTS, tau=TAU)

@@ -9,9 +9,8 @@ from jax.nn import log_sigmoid
 from dicejax.losses.contract import loss
 from dicejax.losses.declaration import NON_NEGATIVE, SMOOTH
 from dicejax.losses.dice import dice_of
-from dicejax.losses.elements import prepare
+from dicejax.losses.elements import gold_logit, prepare, self_adjust
 from dicejax.losses.overlap import OverlapCounts, count
-from dicejax.losses.probabilities import gold_logit, self_adjust
 
 
 @loss(

@@ -9,9 +9,8 @@ from jax.nn import log_sigmoid
 from dicejax.losses.contract import loss
 from dicejax.losses.cross_entropy import require_integers
 from dicejax.losses.declaration import BELOW_ONE, NON_NEGATIVE, UNIT_INTERVAL, Absent
-from dicejax.losses.elements import Elements, prepare
+from dicejax.losses.elements import Elements, gold_logit, prepare
 from dicejax.losses.overlap import count
-from dicejax.losses.probabilities import gold_logit
 from dicejax.losses.tversky import power, tversky_of
 
 Variant = Literal["asymmetric", "symmetric"]

@@ -63,6 +63,29 @@ class Poly(LossObjective):
     epsilon: float = 1.0
 
 
+@of_loss(losses.focal)
+class Focal(LossObjective):
+    """Focal loss of each element.
+
+    The preset fl (table 2, FL) at its defaults.
+
+    Args:
+      gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
+      scheme: a function of `class_weights`; "none" needs no class counts.
+      k: the K of "log_ratio", at least 1.
+      beta: the beta of "effective_number", in [0, 1).
+      class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
+    """
+
+    gamma: float = 2.0
+    scheme: Literal[
+        "none", "log_ratio", "inverse", "inverse_square_root", "effective_number"
+    ] = "none"
+    k: float = 1.0
+    beta: float = 0.999
+    class_counts: tuple[float, ...] = ()
+
+
 @of_loss(losses.majority_or_minority)
 class MajorityOrMinority(LossObjective):
     """Majority-or-minority loss: more weight for the majority class, O in tagging.
@@ -87,29 +110,6 @@ class GHM(LossObjective):
 
     bins: int = 10
     momentum: float = 0.75
-
-
-@of_loss(losses.focal)
-class Focal(LossObjective):
-    """Focal loss of each element.
-
-    The preset fl (table 2, FL) at its defaults.
-
-    Args:
-      gamma: focusing exponent: 0 is cross-entropy, more down-weights easy elements.
-      scheme: a function of `class_weights`; "none" needs no class counts.
-      k: the K of "log_ratio", at least 1.
-      beta: the beta of "effective_number", in [0, 1).
-      class_counts: counts per class (multi-label: 0s, 1s); training data's if empty.
-    """
-
-    gamma: float = 2.0
-    scheme: Literal[
-        "none", "log_ratio", "inverse", "inverse_square_root", "effective_number"
-    ] = "none"
-    k: float = 1.0
-    beta: float = 0.999
-    class_counts: tuple[float, ...] = ()
 
 
 @of_loss(losses.hard_negatives)

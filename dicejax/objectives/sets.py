@@ -12,8 +12,7 @@ from jax import Array
 
 from dicejax.errors import hint
 from dicejax.losses.contract import MASKED_LABEL, check_choice
-from dicejax.losses.elements import prepare
-from dicejax.losses.probabilities import log_probabilities
+from dicejax.losses.elements import log_probabilities, prepare
 from dicejax.objectives.loss_objective import (
     LossObjective,
     is_multi_label,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dicejax import losses
-from dicejax.losses import density, ghm_regression, ghm_state, mining
+from dicejax.losses import ghm_regression, ghm_state, mining
 from dicejax.losses import hard_negative_mask as mine
 
 from .cases import BINARY, SOFTMAX, draw
@@ -91,7 +91,7 @@ def test_regression_and_mining_compile_nothing_for_new_values():
     scores, labels, where = draw(BINARY, seed=1)
     _, state = ghm_regression(scores, scores + 1, ghm_state(), where=where)
     mine(scores, labels == 1)
-    sizes = density._regression._cache_size, mining._mine._cache_size
+    sizes = ghm_regression.jitted._cache_size, mining._mine._cache_size
     before = [size() for size in sizes]
     ghm_regression(scores, scores + 1, state, where=where, mu=0.5, momentum=0)
     mine(scores, labels == 1, negatives_per_positive=0.5, minimum=2)
