@@ -26,7 +26,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.optimizers import AdamW
-from dicejax.planning.memory import peak_bytes
+from dicejax.planning.step import peak_bytes
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 

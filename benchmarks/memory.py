@@ -19,7 +19,7 @@ import jax
 import tyro
 
 from dicejax import config
-from dicejax.planning.memory import plan, simulate
+from dicejax.planning.step import plan_memory, simulate
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch
 from dicejax.training.step import train_step
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> None:
     )
     simulate(experiment.mesh)
     setup = prepare(experiment, print_note, weights=False)
-    planned = plan(setup, warn=print_note)
+    planned = plan_memory(setup, warn=print_note)
     bytes_planned = planned.peak * jax.device_count()
     added = really_added(experiment, 1 if smallest else STEPS)
     print(

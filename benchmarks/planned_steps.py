@@ -28,8 +28,7 @@ from dicejax.models.settings import Remat
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.planning import topologies
-from dicejax.planning.memory import Step
-from dicejax.planning.step import StepPlan, planned
+from dicejax.planning.step import Step, StepPlan, plan_step
 
 MODELS: dict[str, EncoderConfig] = {
     "bert-base": BertConfig(vocab_size=28996),
@@ -108,7 +107,7 @@ def plan(name: str) -> StepPlan:
       InputError: the topology is unknown, or its compiler is missing.
     """
     model, topology_name, axes, per_device, *options = name.split("/")
-    topology = topologies.named(topology_name)
+    topology = topologies.parse_topology(topology_name)
     data, fsdp, tensor = map(int, axes.split(","))
     mesh = MeshShape(data=data, fsdp=fsdp, tensor=tensor).make(topology.devices())
     network = Network(
@@ -126,7 +125,7 @@ def plan(name: str) -> StepPlan:
         length=counts.get("t", LENGTH),
         micro_batches=counts.get("x", 1),
     )
-    return planned(step, topology)
+    return plan_step(step, topology)
 
 
 def row(name: str, plan: StepPlan) -> str:

@@ -319,16 +319,16 @@ class Plan:
             return
         if self.find:
             raise InputError("plan: --find wants --topology, the devices to plan for")
-        from dicejax.planning.memory import plan, shown, simulate
+        from dicejax.planning.step import lines, plan_memory, simulate
         from dicejax.training.setup import prepare
 
         note = noting(console)
         simulate(self.settings.mesh)
-        found = plan(prepare(self.settings, note, weights=False), note)
+        plan = plan_memory(prepare(self.settings, note, weights=False), note)
         if self.json:
-            show(json.dumps(dataclasses.asdict(found)))
+            show(json.dumps(dataclasses.asdict(plan)))
             return
-        for name, value in shown(found):
+        for name, value in lines(plan):
             show(f"{name:24} {value}")
 
     def _for_topology(self, name: str, note: Callable[[str], None]) -> None:
@@ -336,21 +336,21 @@ class Plan:
         from dicejax.planning import search, step, topologies
         from dicejax.training.setup import prepare
 
-        topology = topologies.named(name)
+        topology = topologies.parse_topology(name)
         topologies.need_compiler(topology.device.platform)
         topologies.without_devices()
         if not self.find:  # an error of the mesh needs no data
             self.settings.mesh.make(topology.devices())
         setup = prepare(self.settings, note, weights=False)
         if self.find:
-            found = search.find(setup, topology, note)
-            show(search.to_json(found) if self.json else search.table(found))
+            result = search.find(setup, topology, note)
+            show(result.to_json() if self.json else result.table())
             return
-        planned = search.plan(setup, topology, note)
+        plan = search.plan(setup, topology, note)
         if self.json:
-            show(search.to_json(planned))
+            show(plan.to_json())
             return
-        for label, value in step.lines(planned.step):
+        for label, value in step.lines(plan.step):
             show(f"{label:24} {value}")
-        if planned.remedy:
-            show(planned.remedy)
+        if plan.remedy:
+            show(plan.remedy)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 import re
 
-from dicejax.planning.hlo import Computation, Instruction, Module
+from dicejax.planning.hlo import ASYNC_START, Computation, Instruction, Module
 
 KINDS = (
     "all-reduce",
@@ -16,9 +16,6 @@ KINDS = (
     "collective-permute",
     "collective-broadcast",
 )
-# Where a TPU's asynchronous collective begins; later fusions, which repeat the
-# instruction, carry it on.
-_START = "AsyncCollectiveStart"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,62 +50,41 @@ class Collective:
 
 
 def collective(
-    one: Instruction, computation: Computation, module: Module
+    instruction: Instruction, computation: Computation, module: Module
 ) -> Collective | None:
-    """Return the collective that an instruction is or begins, if it is one.
-
-    Args:
-      one: the instruction.
-      computation: that it is in.
-      module: that this is in.
-    """
-    kind = one.op.removesuffix("-start")
+    """Return the collective that an instruction of a computation starts, if any."""
+    kind = instruction.op.removesuffix("-start")
     if kind not in KINDS:
         return None
-    size = sum(operand.size for operand in computation.operands(one))
-    group = group_size(one.attributes, module.devices)
+    size = sum(operand.size for operand in computation.operands(instruction))
+    group = group_size(instruction.attributes, module.devices)
     if kind == "all-gather":
         size *= group
     return Collective(kind, size, group)
 
 
-def fused_collectives(name: str, module: Module, started: set[int]) -> list[Collective]:
-    """Return the collectives that begin in a fused computation.
+def fused_collectives(name: str, module: Module) -> list[Collective]:
+    """Return the collectives that start in the fused computation of this name.
 
-    TPUs fuse them with the work meanwhile, and a reduce-scatter is there an all-reduce
-    whose result is sliced.
-
-    Args:
-      name: of the computation.
-      module: that it is in.
-      started: channels of asynchronous collectives, as `started_channels` has them.
+    TPUs fuse collectives with the work meanwhile: later fusions repeat the instruction
+    of one that has started. A reduce-scatter is an all-reduce whose result is sliced.
     """
     computation = module.computations[name]
-    begins = any(one.target == _START for one in computation.values())
-    found = []
-    for one in computation.values():
-        here = collective(one, computation, module)
-        if here is None or (one.number("channel_id") in started and not begins):
+    starts = any(x.target == ASYNC_START for x in computation.values())
+    collectives = []
+    for instruction in computation.values():
+        item = collective(instruction, computation, module)
+        has_started = instruction.integer("channel_id") in module.started_channels
+        if item is None or (has_started and not starts):
             continue
         if "all-reduce-scatter" in name:
-            here = dataclasses.replace(here, kind="reduce-scatter")
-        found.append(here)
-    return found
-
-
-def started_channels(module: Module) -> set[int]:
-    """Return the channels of the collectives that a fusion starts."""
-    channels = set()
-    for computation in module.computations.values():
-        for one in computation.values():
-            if one.target == _START:
-                for operand in computation.operands(one):
-                    channels.add(operand.number("channel_id"))
-    return {channel for channel in channels if channel is not None}
+            item = dataclasses.replace(item, kind="reduce-scatter")
+        collectives.append(item)
+    return collectives
 
 
 def group_size(attributes: str, devices: int) -> int:
-    """Return how many devices take part in each group of a collective.
+    """Return the number of devices in each group of a collective.
 
     >>> group_size("replica_groups={{0,1},{2,3}}", 4)
     2
@@ -120,8 +96,8 @@ def group_size(attributes: str, devices: int) -> int:
     4
 
     Args:
-      attributes: of the instruction.
-      devices: those of the program.
+      attributes: attributes of the instruction.
+      devices: number of devices of the program.
     """
     lists = re.search(r"replica_groups=\{\{([\d,]*)\}", attributes)
     if lists:

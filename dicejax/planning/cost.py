@@ -16,7 +16,6 @@ from dicejax.planning.collectives import (
     Collective,
     collective,
     fused_collectives,
-    started_channels,
 )
 from dicejax.planning.hlo import Computation, Instruction, Module
 
@@ -50,14 +49,14 @@ _UPDATES = {"dynamic-update-slice": 1, "scatter": 2}  # operand with the new val
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What one device does in a step.
+    """Work of one device per step.
 
     Attributes:
       flops: operations of matrix products, multiplications and additions.
       size: bytes read from and written to the device's main memory.
-      cycles: those that the compiler estimates, where it does; collectives and kernels
-        of Pallas are not in them.
-      collectives: each with how often it happens.
+      cycles: cycles by the compiler's estimate, where it makes one; it leaves out
+        collectives and Pallas kernels.
+      collectives: each collective with its number of executions.
     """
 
     flops: float = 0.0
@@ -74,316 +73,307 @@ class Cost:
         )
 
     def times(self, count: int) -> Cost:
-        """Return the cost of doing it so often."""
+        """Return the cost of `count` executions."""
         return Cost(
             self.flops * count,
             self.size * count,
             self.cycles * count,
-            tuple((one, count * times) for one, times in self.collectives),
+            tuple((item, count * times) for item, times in self.collectives),
         )
 
     @property
     def wire(self) -> float:
         """Bytes that the device sends at least."""
-        return sum(one.wire * count for one, count in self.collectives)
+        return sum(item.wire * count for item, count in self.collectives)
 
     def by_kind(self) -> dict[str, dict[str, float]]:
         """Return the collectives' count, bytes and bytes on the wire, by kind."""
-        found = {}
+        sums = {}
         for kind in KINDS:
-            of = [pair for pair in self.collectives if pair[0].kind == kind]
-            if of:
-                found[kind] = {
-                    "count": sum(count for _, count in of),
-                    "bytes": sum(one.size * count for one, count in of),
-                    "wire": sum(one.wire * count for one, count in of),
+            pairs = [pair for pair in self.collectives if pair[0].kind == kind]
+            if pairs:
+                sums[kind] = {
+                    "count": sum(count for _, count in pairs),
+                    "bytes": sum(item.size * count for item, count in pairs),
+                    "wire": sum(item.wire * count for item, count in pairs),
                 }
-        return found
+        return sums
 
 
 def cost(text: str) -> Cost:
     """Add up the cost of a program.
 
-    A loop's body counts as often as it runs; of the branches of a condition, the one
+    A loop's body counts once per iteration; of the branches of a condition, the one
     that moves most counts. Bytes are those of the arrays without padding. A fusion
     reads its operands once, only the slice of those that it slices, and writes its
-    results once, only the slice where it updates one in place; what lies on the chip
-    costs nothing.
+    results once, only the slice where it updates one in place; arrays on the chip
+    cost nothing.
 
     Args:
       text: optimised HLO, as `jax.stages.Compiled.as_text` returns it.
 
     Raises:
-      ValueError: it is no such text.
+      ValueError: the text is not HLO.
     """
     module = hlo.parse(text)
-    return _Costs(module).of(module.entry)
+    return _computation_cost(module.entry, module)
 
 
-class _Costs:
-    """Costs of the computations of a module, each found once."""
-
-    def __init__(self, module: Module):
-        self._module = module
-        self._started = started_channels(module)
-        self.of = functools.cache(self._of)
-        self._flops = functools.cache(self._flops_of)
-        self._read = functools.cache(self._read_of)
-
-    def _of(self, name: str) -> Cost:
-        computation = self._module.computations[name]
-        total = Cost()
-        for one in computation.values():
-            total += self._one(one, computation)
-        return total
-
-    def _one(self, one: Instruction, computation: Computation) -> Cost:
-        if one.op in _FREE or one.op.endswith(("-done", "-update")):
-            return Cost()
-        cycles = one.number("estimated_cycles") or 0
-        match one.op:
-            case "while":
-                body, condition = one.called("body"), one.called("condition")
-                return self.of(body).times(trip_count(one, condition, self._module))
-            case "conditional":
-                branches = [self.of(name) for name in _branches(one)]
-                return max(branches, key=lambda cost: cost.size, default=Cost())
-            case "call" | "async-start":
-                return self.of(one.called("to_apply") or one.called())
-            case "fusion":
-                name = one.called()
-                inner = fused_collectives(name, self._module, self._started)
-                size = self._fusion_size(one, computation, name)
-                times = tuple((each, 1) for each in inner)
-                return Cost(self._flops(name), size, cycles, times)
-            case "custom-call":
-                return dataclasses.replace(_kernel(one, computation), cycles=cycles)
-        found = collective(one, computation, self._module)
-        return Cost(
-            product_flops(one, computation),
-            _size(one, computation),
-            cycles,
-            ((found, 1),) if found else (),
-        )
-
-    def _flops_of(self, name: str) -> float:
-        """Return the operations of a fused computation."""
-        computation = self._module.computations[name]
-        total = 0.0
-        for one in computation.values():
-            inner = one.called() if one.op == "fusion" else None
-            total += self._flops(inner) if inner else product_flops(one, computation)
-        return total
-
-    def _fusion_size(self, one: Instruction, outer: Computation, name: str) -> float:
-        """Return the bytes that a fusion reads and writes."""
-        read = self._read(name)
-        total = sum(
-            min(read.get(place, 0), operand.size_in_memory)
-            for place, operand in enumerate(outer.operands(one))
-        )
-        inner = self._module.computations[name]
-        root = inner.root
-        results = list(inner.operands(root)) if root.op == "tuple" else [root]
-        if len(results) != len(one.shapes):  # a root that is a tuple of an operation
-            return total + one.size_in_memory
-        for result, shape in zip(results, one.shapes, strict=True):
-            if shape.space == 0:
-                total += self._written(result, inner)
-        return total
-
-    def _written(self, one: Instruction, computation: Computation) -> int:
-        """Return the bytes that a result of a fusion writes."""
-        size = one.size
-        while one.op in (*_VIEWS, "copy", "convert") and one.operands:
-            source = computation.get(one.operands[0])
-            if source is None:
-                break
-            if source.op == "parameter" and one.op in _VIEWS:
-                return 0  # passed through
-            one = source
-        if one.op == "parameter":
-            return 0
-        if one.op in _UPDATES:
-            return computation[one.operands[_UPDATES[one.op]]].size
-        if one.op == "fusion":
-            inner = self._module.computations[one.called()]
-            if inner.root.op in _UPDATES:
-                return self._written(inner.root, inner)
-        return size
-
-    def _read_of(self, name: str) -> dict[int, int]:
-        """Return the bytes read of each operand of a fusion, by its place."""
-        computation = self._module.computations[name]
-        found = {}
-        for place, parameter in computation.parameters().items():
-            found[place] = self._reads(parameter, parameter.size, computation)
-        return found
-
-    def _reads(self, value: Instruction, full: int, computation: Computation) -> int:
-        """Return how many bytes of a value the instructions of a computation read."""
-        total = 0
-        for user, place in computation.users[value.name]:
-            if user.op in _VIEWS or (place == 0 and _ALIASED in user.attributes):
-                total += self._reads(user, full, computation)
-            elif user.op in _SLICES and place == 0:
-                total += user.size
-            elif (
-                (user.op in _UPDATES and place == 0)
-                or user.op == "tuple"
-                or user.op.removesuffix("-start") in KINDS
-                or user.target in _FREE_CALLS
-            ):
-                continue  # in place, passed through, or counted with the collective
-            elif user.op == "fusion":
-                total += self._read(user.called()).get(place, full)
-            else:
-                return full
-        return min(total, full)
+def _computation_cost(name: str, module: Module) -> Cost:
+    computation = module.computations[name]
+    costs = (_cost(x, computation, module) for x in computation.values())
+    return sum(costs, Cost())
 
 
-def trip_count(loop: Instruction, condition: str, module: Module) -> int:
-    """Return how often a loop's body runs, from its counter's limit.
+def _cost(instruction: Instruction, computation: Computation, module: Module) -> Cost:
+    op, callee = instruction.op, instruction.callee
+    if op in _FREE or op.endswith(("-done", "-update")):
+        return Cost()
+    cycles = instruction.integer("estimated_cycles") or 0
+    match op:
+        case "while":
+            count = _trip_count(instruction, module)
+            return _computation_cost(callee("body"), module).times(count)
+        case "conditional":
+            branches = [_computation_cost(x, module) for x in _branches(instruction)]
+            return max(branches, key=lambda cost: cost.size, default=Cost())
+        case "call" | "async-start":
+            return _computation_cost(callee("to_apply") or callee(), module)
+        case "fusion":
+            inner = fused_collectives(callee(), module)
+            return Cost(
+                _fused_flops(callee(), module),
+                _fusion_size(instruction, computation, module),
+                cycles,
+                tuple((item, 1) for item in inner),
+            )
+        case "custom-call":
+            if instruction.target in _FREE_CALLS:
+                return Cost(cycles=cycles)
+            moved = instruction.size_in_memory + _operand_size(instruction, computation)
+            return Cost(  # kernels may declare what they do
+                instruction.integer("flops") or 0.0,
+                instruction.integer("bytes_accessed") or moved,
+                cycles,
+            )
+    item = collective(instruction, computation, module)
+    return Cost(
+        _product_flops(instruction, computation),
+        _size(instruction, computation),
+        cycles,
+        ((item, 1),) if item else (),
+    )
 
-    Args:
-      loop: the `while` instruction.
-      condition: name of the computation that ends it.
-      module: that they are in.
 
-    Returns:
-      The count; 1 where it cannot be told.
-    """
-    known = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
-    if known:
-        return int(known[1])
+def _trip_count(loop: Instruction, module: Module) -> int:
+    """Return a loop's number of iterations by its counter's limit; 1 if unknown."""
+    count = re.search(r'"known_trip_count":\{"n":"(\d+)"', loop.attributes)
+    if count:
+        return int(count[1])
     limits = [
-        int(one.literal)
-        for one in _within(condition, module)
-        if one.op == "constant"
-        and one.shapes[0].dims == ()
-        and re.fullmatch(r"\d+", one.literal)
+        int(x.literal)
+        for x in _with_fused(loop.callee("condition"), module)
+        if x.op == "constant"
+        and x.shapes[0].dims == ()
+        and re.fullmatch(r"\d+", x.literal)
     ]
     return max(limits, default=1)
 
 
-def _within(name: str, module: Module) -> Iterable[Instruction]:
+def _with_fused(name: str, module: Module) -> Iterable[Instruction]:
     """Iterate over the instructions of a computation and of its fusions."""
-    for one in module.computations[name].values():
-        yield one
-        inner = one.called()
-        if inner in module.computations:
-            yield from _within(inner, module)
+    for instruction in module.computations[name].values():
+        yield instruction
+        if instruction.callee() in module.computations:
+            yield from _with_fused(instruction.callee(), module)
 
 
-def _branches(one: Instruction) -> list[str]:
+def _branches(instruction: Instruction) -> list[str]:
     """Return the computations of which a condition runs one."""
-    listed = re.search(r"branch_computations=\{([^}]*)\}", one.attributes)
-    if listed:
-        return re.findall(r"%?([\w.\-]+)", listed[1])
-    found = (one.called(f"{which}_computation") for which in ("true", "false"))
-    return [name for name in found if name]
+    names = re.search(r"branch_computations=\{([^}]*)\}", instruction.attributes)
+    if names:
+        return re.findall(r"%?([\w.\-]+)", names[1])
+    pair = (instruction.callee(f"{word}_computation") for word in ("true", "false"))
+    return [name for name in pair if name]
 
 
-def _kernel(one: Instruction, computation: Computation) -> Cost:
-    """Return the cost of a custom call: what its kernel declares, where it does."""
-    if one.target in _FREE_CALLS:
-        return Cost()
-    moved = one.size_in_memory + _read_whole(one, computation)
-    return Cost(one.number("flops") or 0.0, one.number("bytes_accessed") or moved)
+def _fusion_size(
+    fusion: Instruction, computation: Computation, module: Module
+) -> float:
+    """Return the bytes that a fusion reads and writes."""
+    inner = module.computations[fusion.callee()]
+    total = sum(
+        min(_read_size(inner, index, module), operand.size_in_memory)
+        for index, operand in enumerate(computation.operands(fusion))
+    )
+    root = inner.root
+    results = list(inner.operands(root)) if root.op == "tuple" else [root]
+    if len(results) != len(fusion.shapes):  # a root that is a tuple of an operation
+        return total + fusion.size_in_memory
+    return total + sum(
+        _written_size(result, inner, module)
+        for result, shape in zip(results, fusion.shapes, strict=True)
+        if shape.space == 0
+    )
 
 
-def _size(one: Instruction, computation: Computation) -> int:
+def _written_size(result: Instruction, fused: Computation, module: Module) -> int:
+    """Return the bytes that a fusion writes for one of its results."""
+    size = result.size
+    while result.op in (*_VIEWS, "copy", "convert") and result.operands:
+        source = fused.get(result.operands[0])
+        if source is None:
+            break
+        if source.op == "parameter" and result.op in _VIEWS:
+            return 0  # passed through
+        result = source
+    if result.op == "parameter":
+        return 0
+    if result.op in _UPDATES:
+        return fused[result.operands[_UPDATES[result.op]]].size
+    if result.op == "fusion":
+        inner = module.computations[result.callee()]
+        if inner.root.op in _UPDATES:
+            return _written_size(inner.root, inner, module)
+    return size
+
+
+def _read_size(fused: Computation, index: int, module: Module) -> int:
+    """Return the bytes that a fusion reads of an operand."""
+    parameter = fused.parameters[index]
+    return _uses_size(parameter, parameter.size, fused, module)
+
+
+def _uses_size(
+    value: Instruction, full: int, fused: Computation, module: Module
+) -> int:
+    """Return the bytes, at most `full`, that a fusion reads of a value."""
+    total = 0
+    for user, index in fused.users[value.name]:
+        is_first = index == 0
+        if user.op in _VIEWS or (is_first and _ALIASED in user.attributes):
+            total += _uses_size(user, full, fused, module)
+        elif user.op in _SLICES and is_first:
+            total += user.size
+        elif (
+            (user.op in _UPDATES and is_first)
+            or user.op == "tuple"
+            or user.op.removesuffix("-start") in KINDS
+            or user.target in _FREE_CALLS
+        ):
+            continue  # in place, passed through, or counted with the collective
+        elif user.op == "fusion":
+            inner = module.computations[user.callee()]
+            total += _read_size(inner, index, module)
+        else:
+            return full
+    return min(total, full)
+
+
+def _size(instruction: Instruction, computation: Computation) -> int:
     """Return the bytes that an instruction outside fusions reads and writes."""
-    if one.op in _UPDATES:
-        new = computation.get(one.operands[_UPDATES[one.op]])
+    op = instruction.op
+    if op in _UPDATES:
+        new = computation.get(instruction.operands[_UPDATES[op]])
         return 2 * new.size_in_memory if new else 0
-    if one.op in _SLICES:
-        return 2 * one.size_in_memory
-    if one.op in ("copy-start", "slice-start"):
-        return _copied(one, computation)
-    if one.op.endswith("-start"):  # its type names the operands too
-        return 2 * _read_whole(one, computation)
-    return one.size_in_memory + _read_whole(one, computation)
+    if op in _SLICES:
+        return 2 * instruction.size_in_memory
+    if op in ("copy-start", "slice-start"):
+        return _copy_size(instruction, computation)
+    read = _operand_size(instruction, computation)
+    if op.endswith("-start"):  # its type names the operands too
+        return 2 * read
+    return instruction.size_in_memory + read
 
 
-def _read_whole(one: Instruction, computation: Computation) -> int:
-    return sum(operand.size_in_memory for operand in computation.operands(one))
+def _operand_size(instruction: Instruction, computation: Computation) -> int:
+    return sum(x.size_in_memory for x in computation.operands(instruction))
 
 
-def _copied(one: Instruction, computation: Computation) -> int:
+def _copy_size(instruction: Instruction, computation: Computation) -> int:
     """Return the bytes in main memory of a copy, to the chip or back."""
-    source = next(iter(computation.operands(one)), None)
+    source = next(iter(computation.operands(instruction)), None)
     if source is None or not source.shapes:
         return 0
-    # The type names operands and results, then the copy's own state of a few bytes.
-    arrays = [shape for shape in one.shapes if shape.dims]
+    # The type names operands and results, then the copy's state of a few bytes.
+    arrays = [shape for shape in instruction.shapes if shape.dims]
     size = min((shape.size for shape in arrays), default=0)
-    ends = [source.shapes[0], *(shape for shape in arrays if shape.size == size)]
-    target = next(
-        (shape for shape in ends[1:] if shape.space != ends[0].space), ends[0]
+    start = source.shapes[0].space
+    spaces = [shape.space for shape in arrays if shape.size == size]
+    end = next((space for space in spaces if space != start), start)
+    return size * ((start == 0) + (end == 0))
+
+
+def _product_flops(instruction: Instruction, computation: Computation) -> float:
+    """Return the operations of a matrix product or convolution; 0 for others."""
+    if instruction.op not in ("dot", "convolution"):
+        return 0.0
+    left, right = (computation[x].shapes[0].dims for x in instruction.operands[:2])
+    if instruction.op == "convolution":
+        return _convolution_flops(instruction, left, right)
+    pattern = r"lhs_contracting_dims=\{([\d,]*)\}"
+    contracted = re.search(pattern, instruction.attributes)
+    axes = [int(x) for x in contracted[1].split(",") if x] if contracted else []
+    inner = math.prod(left[axis] for axis in axes)
+    return 2.0 * math.prod(instruction.shapes[0].dims) * inner
+
+
+def _fused_flops(name: str, module: Module) -> float:
+    """Return the operations of a fused computation."""
+    computation = module.computations[name]
+    return sum(
+        _fused_flops(x.callee(), module)
+        if x.op == "fusion" and x.callee()
+        else _product_flops(x, computation)
+        for x in computation.values()
     )
-    return size * ((ends[0].space == 0) + (target.space == 0))
 
 
-def product_flops(one: Instruction, computation: Computation) -> float:
-    """Return the operations of a matrix product or convolution; 0 for others.
+def _convolution_flops(
+    instruction: Instruction, left_dims: tuple[int, ...], right_dims: tuple[int, ...]
+) -> float:
+    """Count the pairs of input and kernel elements that are multiplied.
 
-    Args:
-      one: the instruction.
-      computation: that it is in.
+    TPUs write products as convolutions. Batched products are convolutions over the axes
+    of the batch, padded and dilated so that each position pairs with one other: padding
+    does not count.
     """
-    if one.op == "dot":
-        contracted = re.search(r"lhs_contracting_dims=\{([\d,]*)\}", one.attributes)
-        left = computation[one.operands[0]].shapes[0].dims
-        axes = [int(x) for x in contracted[1].split(",") if x] if contracted else []
-        inner = math.prod(left[axis] for axis in axes)
-        return 2.0 * math.prod(one.shapes[0].dims) * inner
-    if one.op == "convolution":
-        return _convolution_flops(one, computation)
-    return 0.0
-
-
-def _convolution_flops(one: Instruction, computation: Computation) -> float:
-    """Count the pairs of input and kernel that meet, as products on TPUs are written.
-
-    Batched products are convolutions over the axes of the batch there, padded and
-    dilated so that each place meets one other: padding does not count.
-    """
-    [labels] = re.findall(r"dim_labels=(\w+?)_(\w+?)->(\w+)", one.attributes)
-    left = dict(
-        zip(labels[0], computation[one.operands[0]].shapes[0].dims, strict=True)
+    [labels] = re.findall(r"dim_labels=(\w+?)_(\w+?)->(\w+)", instruction.attributes)
+    dims = (left_dims, right_dims, instruction.shapes[0].dims)
+    left, right, out = (
+        dict(zip(names, sizes, strict=True))
+        for names, sizes in zip(labels, dims, strict=True)
     )
-    right = dict(
-        zip(labels[1], computation[one.operands[1]].shapes[0].dims, strict=True)
-    )
-    out = dict(zip(labels[2], one.shapes[0].dims, strict=True))
-    window = re.search(r"window=\{([^}]*)\}", one.attributes)
+    window = re.search(r"window=\{([^}]*)\}", instruction.attributes)
     settings = dict(x.split("=") for x in window[1].split()) if window else {}
     axes = sorted(axis for axis in out if axis.isdigit())
-    met = 1
-    for place, axis in enumerate(axes):
 
-        def part(key: str, default: str, place: int = place) -> str:
-            return settings[key].split("x")[place] if key in settings else default
+    def setting(key: str, default: int) -> list[int]:
+        """Return the integers of each axis; of a padding, the one before the input."""
+        if key not in settings:
+            return [default] * len(axes)
+        return [int(x.split("_")[0]) for x in settings[key].split("x")]
 
-        met *= pairs_met(
-            left[axis],
-            right[axis],
-            out[axis],
-            stride=int(part("stride", "1")),
-            padding=int(part("pad", "0_0").split("_")[0]),
-            left_dilation=int(part("lhs_dilate", "1")),
-            right_dilation=int(part("rhs_dilate", "1")),
-        )
-    return 2.0 * out["b"] * out["f"] * right["i"] * met
+    values = zip(
+        axes,
+        setting("stride", 1),
+        setting("pad", 0),
+        setting("lhs_dilate", 1),
+        setting("rhs_dilate", 1),
+        strict=True,
+    )
+    pairs = math.prod(
+        count_pairs(left[axis], right[axis], out[axis], *of_axis)
+        for axis, *of_axis in values
+    )
+    return 2.0 * out["b"] * out["f"] * right["i"] * pairs
 
 
 @functools.lru_cache(maxsize=4096)
-def pairs_met(
+def count_pairs(
     length: int,
     kernel: int,
     out: int,
-    *,
     stride: int = 1,
     padding: int = 0,
     left_dilation: int = 1,
@@ -391,19 +381,19 @@ def pairs_met(
 ) -> int:
     """Count the products along one axis of a convolution that are not with padding.
 
-    >>> pairs_met(4, 3, 2), pairs_met(4, 3, 4, padding=1)
+    >>> count_pairs(4, 3, 2), count_pairs(4, 3, 4, padding=1)
     (6, 10)
 
     Args:
-      length: of the input.
+      length: length of the input.
       kernel: length of the kernel.
       out: length of the output.
-      stride: places of the input between those of the output.
-      padding: places before the input.
-      left_dilation: distance of the input's entries from one another.
-      right_dilation: distance of the kernel's.
+      stride: distance in the input between neighbouring outputs.
+      padding: positions of padding before the input.
+      left_dilation: distance between neighbouring elements of the input.
+      right_dilation: distance between neighbouring elements of the kernel.
     """
-    places = np.arange(out)[:, None] * stride + np.arange(kernel) * right_dilation
-    places = places - padding
-    inside = (places >= 0) & (places <= (length - 1) * left_dilation)
-    return int((inside & (places % left_dilation == 0)).sum())
+    positions = np.arange(out)[:, None] * stride + np.arange(kernel) * right_dilation
+    positions = positions - padding
+    inside = (positions >= 0) & (positions <= (length - 1) * left_dilation)
+    return int((inside & (positions % left_dilation == 0)).sum())

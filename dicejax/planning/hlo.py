@@ -8,7 +8,7 @@ import math
 import re
 from collections.abc import Iterator
 
-# Bits of a number, by the name of its type; others have as many as the name says.
+# Bits of an element by type; the other types end in their number of bits.
 _BITS = {"pred": 8, "token": 0, "opaque": 0, "bf16": 16, "c64": 64, "c128": 128}
 _COMMENT = re.compile(r"/\*.*?\*/")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{$")
@@ -16,14 +16,16 @@ _INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = ")
 _LEAF = re.compile(r"\b([a-z]\w*)\[([\d,<=]*)\](?:\{([^}]*)\})?")
 _SPACE = re.compile(r"S\((\d+)\)")
 _NAME = re.compile(r"%([\w.\-]+)")
+ASYNC_START = "AsyncCollectiveStart"
+"""Target of the custom call that starts an asynchronous collective on a TPU."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Shape:
-    """Type, dimensions and place of an array.
+    """Type, dimensions and memory space of an array.
 
     Attributes:
-      dtype: as HLO names it, such as `bf16`.
+      dtype: HLO's name of the element type, such as `bf16`.
       dims: length of each dimension.
       space: memory space; 0 is the device's main memory, others are on the chip.
     """
@@ -49,13 +51,13 @@ class Instruction:
     """One line of a computation.
 
     Attributes:
-      name: unique in its computation.
-      shapes: the arrays of its result, those of tuples in order.
-      op: such as `fusion`.
-      operands: names of its operands; for constants and parameters none.
-      literal: the text between its parentheses.
-      attributes: the text after its parentheses.
-      is_root: whether its value is that of the computation.
+      name: name, unique in the computation.
+      shapes: arrays of the result; a tuple has several.
+      op: operation, such as `fusion`.
+      operands: names of the operands; constants and parameters have none.
+      literal: text between the parentheses.
+      attributes: text after the parentheses.
+      is_root: whether the computation returns its value.
     """
 
     name: str
@@ -68,56 +70,57 @@ class Instruction:
 
     @property
     def size(self) -> int:
-        """Bytes of its result."""
+        """Bytes of the result."""
         return sum(shape.size for shape in self.shapes)
 
     @property
     def size_in_memory(self) -> int:
-        """Bytes of its result that lie in the device's main memory."""
+        """Bytes of the result that lie in the device's main memory."""
         return sum(shape.size for shape in self.shapes if shape.space == 0)
 
-    def called(self, key: str = "calls") -> str:
-        """Return the name of the computation that an attribute names; or nothing."""
-        found = re.search(rf"\b{key}=%?([\w.\-]+)", self.attributes)
-        return found[1] if found else ""
+    def callee(self, key: str = "calls") -> str:
+        """Return the computation that an attribute names; empty without one."""
+        match = re.search(rf"\b{key}=%?([\w.\-]+)", self.attributes)
+        return match[1] if match else ""
 
-    def number(self, key: str) -> int | None:
-        """Return an integer of its attributes or its backend's configuration."""
-        found = re.search(rf'\b{key}"?[=:]"?(\d+)', self.attributes)
-        return int(found[1]) if found else None
+    def integer(self, key: str) -> int | None:
+        """Return an integer of the attributes or of the backend's configuration."""
+        match = re.search(rf'\b{key}"?[=:]"?(\d+)', self.attributes)
+        return int(match[1]) if match else None
 
     @property
     def target(self) -> str:
-        """The function of a custom call."""
-        found = re.search(r'custom_call_target="([^"]*)"', self.attributes)
-        return found[1] if found else ""
+        """Target of a custom call; empty for other operations."""
+        match = re.search(r'custom_call_target="([^"]*)"', self.attributes)
+        return match[1] if match else ""
 
 
 class Computation(dict[str, Instruction]):
-    """The instructions of a computation by name, in order."""
+    """Instructions of a computation by name, in order."""
 
-    @functools.cached_property
+    @property
     def root(self) -> Instruction:
-        """The instruction whose value is that of the computation."""
-        marked = [one for one in self.values() if one.is_root]
+        """The instruction whose value the computation returns."""
+        marked = [x for x in self.values() if x.is_root]
         return marked[0] if marked else list(self.values())[-1]
 
     @functools.cached_property
     def users(self) -> dict[str, list[tuple[Instruction, int]]]:
-        """The uses of each value: the instruction and the place among its operands."""
-        found: dict[str, list[tuple[Instruction, int]]] = {name: [] for name in self}
-        for one in self.values():
-            for place, name in enumerate(one.operands):
-                found.setdefault(name, []).append((one, place))
-        return found
+        """The instructions that read each value, with the operand's index."""
+        users: dict[str, list[tuple[Instruction, int]]] = {name: [] for name in self}
+        for instruction in self.values():
+            for index, name in enumerate(instruction.operands):
+                users.setdefault(name, []).append((instruction, index))
+        return users
 
+    @functools.cached_property
     def parameters(self) -> dict[int, Instruction]:
-        """Return the parameters by their number."""
+        """The parameters by index."""
         return {int(x.literal): x for x in self.values() if x.op == "parameter"}
 
-    def operands(self, one: Instruction) -> Iterator[Instruction]:
+    def operands(self, instruction: Instruction) -> Iterator[Instruction]:
         """Iterate over the instructions whose values an instruction reads."""
-        return (self[name] for name in one.operands if name in self)
+        return (self[name] for name in instruction.operands if name in self)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,18 +128,30 @@ class Module:
     """A program.
 
     Attributes:
-      computations: by name.
-      entry: name of the first.
-      devices: number of devices that run it.
+      computations: computations by name.
+      entry: name of the computation that runs first.
+      devices: number of devices that run the program.
     """
 
     computations: dict[str, Computation]
     entry: str
     devices: int
 
+    @functools.cached_property
+    def started_channels(self) -> set[int | None]:
+        """Channels of the collectives that asynchronous fusions of TPUs start."""
+        channels = {
+            operand.integer("channel_id")
+            for computation in self.computations.values()
+            for x in computation.values()
+            if x.target == ASYNC_START
+            for operand in computation.operands(x)
+        }
+        return channels - {None}
+
 
 def parse(text: str) -> Module:
-    r"""Parse optimised HLO text.
+    r"""Parse optimised HLO text with static shapes.
 
     >>> module = parse('''HloModule f, num_partitions=4
     ...
@@ -148,30 +163,25 @@ def parse(text: str) -> Module:
     >>> root.op, root.operands, root.size, module.devices
     ('negate', ('x',), 24, 4)
 
-    Args:
-      text: of a module whose shapes are static.
-
     Raises:
-      ValueError: it has no entry.
+      ValueError: the text has no entry.
     """
     computations: dict[str, Computation] = {}
     entry, current = None, None
     for line in text.splitlines():
-        begun = _COMPUTATION.match(line) if line.endswith("{") else None
-        if begun:
-            current = computations[begun[2]] = Computation()
-            entry = begun[2] if begun[1] else entry
+        start = _COMPUTATION.match(line) if line.endswith("{") else None
+        if start:
+            current = computations[start[2]] = Computation()
+            entry = start[2] if start[1] else entry
         elif current is not None and line.startswith(" "):
-            one = _instruction(_COMMENT.sub("", line))
-            if one is not None:
-                current[one.name] = one
+            instruction = _instruction(_COMMENT.sub("", line))
+            if instruction is not None:
+                current[instruction.name] = instruction
     if entry is None:
         raise ValueError("the HLO text has no ENTRY")
     head = text.partition("\n")[0]
-    counts = (
-        re.search(rf"{key}=(\d+)", head) for key in ("num_partitions", "replica_count")
-    )
-    return Module(computations, entry, math.prod(int(x[1]) for x in counts if x))
+    counts = re.findall(r"\b(?:num_partitions|replica_count)=(\d+)", head)
+    return Module(computations, entry, math.prod(map(int, counts)))
 
 
 def _instruction(line: str) -> Instruction | None:
@@ -206,22 +216,19 @@ def shapes(kind: str) -> tuple[Shape, ...]:
     >>> shapes("(f32[2,3]{1,0:T(8,128)S(1)}, pred[])")
     (Shape(dtype='f32', dims=(2, 3), space=1), Shape(dtype='pred', dims=(), space=0))
     """
-    found = []
+    arrays = []
     for dtype, dims, layout in _LEAF.findall(kind):
         space = _SPACE.search(layout)
         sizes = tuple(int(x.lstrip("<=")) for x in dims.split(",") if x)
-        found.append(Shape(dtype, sizes, int(space[1]) if space else 0))
-    return tuple(found)
+        arrays.append(Shape(dtype, sizes, int(space[1]) if space else 0))
+    return tuple(arrays)
 
 
 def _closing(text: str, start: int) -> int:
-    """Return where the parenthesis that opens at `start` closes."""
+    """Return the index of the parenthesis that closes the one at `start`."""
     depth = 0
-    for place in range(start, len(text)):
-        if text[place] == "(":
-            depth += 1
-        elif text[place] == ")":
-            depth -= 1
-            if depth == 0:
-                return place
+    for index in range(start, len(text)):
+        depth += (text[index] == "(") - (text[index] == ")")
+        if depth == 0:
+            return index
     return len(text)

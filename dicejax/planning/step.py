@@ -1,22 +1,32 @@
-"""A training step compiled for accelerators that are not there."""
+"""Memory, operations and time of a training step, by compiling it."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
 
 from dicejax.errors import InputError, first_line
+from dicejax.mesh import AXES, MeshShape
+from dicejax.models.network import Network
 from dicejax.models.settings import Remat
+from dicejax.objectives import Objective
+from dicejax.optimizers import AdamW
 from dicejax.planning.cost import Cost, cost
-from dicejax.planning.memory import MemoryPlan, Step, analysis, peak_bytes
 from dicejax.planning.topologies import Topology
 from dicejax.training.setup import Setup
+from dicejax.training.sharding import by_rows, with_shardings
+from dicejax.training.state import TrainState, abstract_state
+from dicejax.training.step import train_step
 
-# Of libtpu: "... temporaries (97.21G) exceeds available HBM (15.75G)", or
+# Messages of libtpu: "... temporaries (97.21G) exceeds available HBM (15.75G)", or
 # "Used 97.21G of 15.75G hbm". Amounts below one are in M or K.
 _NEEDS = (
     re.compile(r"\(([\d.]+)([KMGT])\) exceeds available HBM"),
@@ -25,29 +35,52 @@ _NEEDS = (
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
+@dataclasses.dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes per device.
+
+    Attributes:
+      mesh: length of each axis.
+      rows: row count of the global batch.
+      max_length: tokens per row.
+      parameters: parameters that the device holds.
+      optimizer: optimizer state that the device holds, with an average of weights.
+      batch: the device's part of a batch.
+      temporary: activations, gradients and other intermediate values.
+      peak: maximum at one time; the state after a step replaces the one before it.
+    """
+
+    mesh: dict[str, int]
+    rows: int
+    max_length: int
+    parameters: int
+    optimizer: int
+    batch: int
+    temporary: int
+    peak: int
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepPlan(MemoryPlan):
     """Memory, operations and time of a step on each device, in bytes and seconds.
 
-    The attributes of its memory are those of `MemoryPlan`.
-
     Attributes:
-      topology: the devices, such as `v5e:4x4`.
-      devices: their number.
-      device_kind: as `jax.Device.device_kind` has it.
-      micro_batches: of each update.
+      topology: name of the topology, such as `v5e:4x4`.
+      devices: number of devices.
+      device_kind: JAX's name of the device, `jax.Device.device_kind`.
+      micro_batches: number of micro-batches per update.
       remat: what the backward pass recomputes.
-      memory: most that the step may use.
-      fits: whether it does with this.
-      flops: operations of matrix products; those done again with `remat` count.
-      bytes_moved: between chip and memory; None, like the rest but the time of
-        compiling, where a TPU has too little memory.
-      cycles: the compiler's estimate without collectives, of TPUs.
+      memory: maximum that the step may use.
+      fits: whether the peak is within `memory`.
+      flops: operations of matrix products, including those that `remat` repeats.
+      bytes_moved: bytes between chip and memory. This and the following attributes are
+        None where a TPU has too little memory.
+      cycles: the TPU compiler's estimate, without collectives.
       collectives: `count`, `bytes` of the arrays and bytes on the `wire`, by kind.
       seconds: least time of a step by `arithmetic`, `memory`, `wire` and `cycles`.
-      utilisation: share of the peak operations per second that `seconds` allow: the
-        longest of all as `bound`, and that of `cycles`.
-      compile_seconds: the compiler's time here.
+      utilisation: share of the peak operations per second at the longest of `seconds`,
+        as `bound`, and at that of `cycles`.
+      compile_seconds: time of the compilation.
     """
 
     topology: str
@@ -71,75 +104,203 @@ class StepPlan(MemoryPlan):
         return max(self.seconds.values()) if self.seconds else None
 
 
-def plan_step(setup: Setup, topology: Topology) -> StepPlan:
-    """Compile a run's step for the experiment's mesh of a topology's devices.
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A step before compilation.
+
+    Attributes:
+      state: shapes of the training state, with shardings.
+      batch: shapes of a batch's arrays by name, with shardings.
+      objective: objective of the step.
+      settings: static arguments of `train_step`, `mesh` among them.
+    """
+
+    state: TrainState
+    batch: dict[str, jax.ShapeDtypeStruct]
+    objective: Objective
+    settings: dict[str, Any]
+
+    @classmethod
+    def of_setup(cls, setup: Setup, mesh: Mesh) -> Step:
+        """Return a run's first step.
+
+        Raises:
+          InputError: the batch does not divide over the mesh.
+        """
+        rows = by_rows(mesh)
+        batch = {
+            name: jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=rows)
+            for name, array in setup.batches(mesh)[0].arrays.items()
+        }
+        state = with_shardings(setup.abstract_state(), mesh)
+        return cls(state, batch, setup.objective, setup.step_settings(mesh))
+
+    @classmethod
+    def of_network(
+        cls,
+        network: Network,
+        objective: Objective,
+        mesh: Mesh,
+        *,
+        rows: int,
+        length: int,
+        micro_batches: int = 1,
+    ) -> Step:
+        """Return a step with AdamW, without data.
+
+        Args:
+          network: network with one head, `tags`.
+          objective: loss of the head.
+          mesh: devices.
+          rows: row count of the global batch.
+          length: tokens per row.
+          micro_batches: number of micro-batches of the step.
+        """
+        optimizer, objective = AdamW(), objective.bind_outputs(("tags",))
+        ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_rows(mesh))
+        names = ("input_ids", "segment_ids", "position_ids", "token_type_ids", "tags")
+        settings = {
+            "network": network,
+            "optimizer": optimizer,
+            "micro_batches": micro_batches,
+            "mesh": mesh,
+        }
+        state = with_shardings(abstract_state(network, optimizer, objective), mesh)
+        return cls(state, dict.fromkeys(names, ids), objective, settings)
+
+    def lower(self) -> jax.stages.Lowered:
+        """Trace the step."""
+        return train_step.lower(self.state, self.batch, self.objective, **self.settings)
+
+    def input_fields(self) -> dict[str, Any]:
+        """Return the fields of a plan that follow from the inputs."""
+        rows, width = self.batch["input_ids"].shape
+        params = _bytes_per_device(self.state.params)
+        return {
+            "mesh": dict(self.settings["mesh"].shape),
+            "rows": rows,
+            "max_length": width,
+            "parameters": params,
+            "optimizer": _bytes_per_device(self.state) - params,
+            "batch": _bytes_per_device(self.batch),
+        }
+
+
+def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
+    """Estimate the memory of a run's step by compiling it for the experiment's mesh.
+
+    Where there are not enough devices, the step is compiled for as many simulated ones
+    on the CPU: another compiler, whose activations may take more or less than the
+    device's.
 
     Args:
-      setup: as `training.setup.prepare` has it.
-      topology: the devices.
+      setup: the run; weights are not needed.
+      warn: called with remarks.
 
     Raises:
-      InputError: the mesh does not fit the devices, the batch not the mesh, or the
-        compiler refuses the step.
+      InputError: the mesh does not fit.
     """
-    mesh = setup.experiment.mesh.make(topology.devices())
-    return planned(Step.of(setup, mesh), topology)
+    shape, available = setup.experiment.mesh, jax.devices()
+    count = len(available) if shape.data is None else _num_devices(shape)
+    if count > len(available):
+        warn(f"{count} devices are simulated on the CPU: there are {len(available)}")
+        available = jax.devices("cpu")
+    step = Step.of_setup(setup, shape.make(available[:count]))
+    compiled = step.lower().compile()
+    return MemoryPlan(**step.input_fields(), **_memory(compiled))
 
 
-def planned(step: Step, topology: Topology) -> StepPlan:
+def simulate(mesh: MeshShape) -> None:
+    """Create as many CPU devices as a mesh names, before JAX is used.
+
+    Raises:
+      InputError: JAX has been used already.
+    """
+    count = _num_devices(mesh)
+    if count == 1:
+        return
+    try:
+        jax.config.update("jax_num_cpu_devices", count)
+    except RuntimeError as error:
+        raise InputError(f"plan: {error}") from error
+
+
+def _num_devices(shape: MeshShape) -> int:
+    """Return the number of devices that a mesh names; `data` may be left out."""
+    return math.prod((shape.data or 1, shape.fsdp, shape.tensor))
+
+
+def _bytes_per_device(tree: Any) -> int:
+    """Add up the bytes of arrays on one device, without random keys' few bytes."""
+    return sum(
+        math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+        for leaf in jax.tree.leaves(tree)
+        if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+    )
+
+
+def peak_bytes(compiled: jax.stages.Compiled) -> int:
+    """Return the bytes on each device at the peak of a compiled step.
+
+    Raises:
+      InputError: the compiler reports no memory.
+    """
+    return _memory(compiled)["peak"]
+
+
+def _memory(compiled: jax.stages.Compiled) -> dict[str, Any]:
+    sizes = compiled.memory_analysis()
+    if sizes is None:
+        raise InputError(
+            "the compiler reports no memory of the step; name another device"
+        )
+    results = sizes.output_size_in_bytes - sizes.alias_size_in_bytes
+    temporary = sizes.temp_size_in_bytes
+    peak = sizes.argument_size_in_bytes + temporary + results
+    return {"temporary": temporary, "peak": peak}
+
+
+def plan_step(step: Step, topology: Topology) -> StepPlan:
     """Compile a step whose mesh is of a topology's devices.
 
     Raises:
       InputError: the compiler refuses the step.
     """
-    mesh = step.settings["mesh"]
-    rows, width = step.batch["input_ids"].shape
-    started = time.perf_counter()
-    found = _compiled(step)
-    seconds = time.perf_counter() - started
-    held: dict[str, Any] = step.held()
-    usable = topology.device.usable
-    measured: dict[str, Any]
-    if isinstance(found, int):
-        peak, measured = found, {"temporary": found - sum(held.values())}
-    else:
-        peak = peak_bytes(found)
-        temporary = analysis(found).temp_size_in_bytes
-        bounds = _bounds(cost(found.as_text() or ""), topology)
-        measured = {"temporary": temporary, **bounds}
-    return StepPlan(
-        topology=str(topology),
-        devices=mesh.size,
-        device_kind=topology.device.kind,
-        mesh=dict(mesh.shape),
-        micro_batches=step.settings.get("micro_batches", 1),
-        remat=step.settings["network"].remat,
-        rows=rows,
-        max_length=width,
-        peak=peak,
-        memory=usable,
-        fits=not isinstance(found, int) and peak <= usable,
-        compile_seconds=seconds,
-        **held,
-        **measured,
-    )
-
-
-def _compiled(step: Step) -> jax.stages.Compiled | int:
-    """Return the compiled step, or the bytes it needs where a TPU has fewer."""
+    inputs, usable = step.input_fields(), topology.device.usable
+    start = time.perf_counter()
+    needs, bounds = None, dict[str, Any]()
     try:
-        return step.lower().compile()
+        compiled = step.lower().compile()
     except jax.errors.JaxRuntimeError as error:
         needs = bytes_needed(str(error))
         if needs is None:
             raise InputError(
                 f"the compiler refuses the step: {first_line(error)}"
             ) from error
-        return needs
+    seconds = time.perf_counter() - start
+    if needs is None:
+        memory = _memory(compiled)
+        bounds = _bounds(cost(compiled.as_text() or ""), topology)
+    else:
+        held = inputs["parameters"] + inputs["optimizer"] + inputs["batch"]
+        memory = {"temporary": needs - held, "peak": needs}
+    return StepPlan(
+        **inputs,
+        **memory,
+        topology=str(topology),
+        devices=step.settings["mesh"].size,
+        device_kind=topology.device.kind,
+        micro_batches=step.settings.get("micro_batches", 1),
+        remat=step.settings["network"].remat,
+        memory=usable,
+        fits=needs is None and memory["peak"] <= usable,
+        compile_seconds=seconds,
+        **bounds,
+    )
 
 
 def bytes_needed(message: str) -> int | None:
-    """Return the bytes that a program needs, of libtpu's error that it has fewer.
+    """Return the bytes that libtpu's error says that a program needs, if it does.
 
     >>> bytes_needed("Used 2.00G of 15.75G hbm") == 2 * 2**30
     True
@@ -147,9 +308,9 @@ def bytes_needed(message: str) -> int | None:
     True
     """
     for pattern in _NEEDS:
-        found = pattern.search(message)
-        if found:
-            return int(float(found[1]) * _UNITS[found[2]])
+        match = pattern.search(message)
+        if match:
+            return int(float(match[1]) * _UNITS[match[2]])
     return None
 
 
@@ -177,56 +338,57 @@ def _bounds(total: Cost, topology: Topology) -> dict[str, Any]:
     }
 
 
-def lines(found: StepPlan) -> list[tuple[str, str]]:
+def lines(plan: MemoryPlan) -> list[tuple[str, str]]:
     """Format a plan as pairs of names and values."""
-    axes = " x ".join(f"{name} {size}" for name, size in found.mesh.items())
-    settings = f"{axes}, {_count(found.micro_batches, 'micro-batch')}"
-    shown = [
-        ("devices", f"{found.devices} x {found.device_kind}"),
-        (
-            "mesh",
-            settings + (f", remat {found.remat}" if found.remat != "none" else ""),
-        ),
-        ("batch of", f"{found.rows} rows of {found.max_length} tokens"),
-        *(
-            (name, amount(value))
-            for name, value in (
-                ("parameters", found.parameters),
-                ("optimizer", found.optimizer),
-                ("activations, gradients", found.temporary),
-            )
-        ),
-        (
-            "at the peak",
-            f"{amount(found.peak)} of {amount(found.memory)} that a step may use",
-        ),
-    ]
-    for kind, sums in (found.collectives or {}).items():
-        often = f"{sums['count']} in a step"
-        shown.append((kind, f"{sums['bytes'] / 1e6:,.1f} MB, {often}"))
-    shown += _time_lines(found)
-    shown.append(("compiled in", f"{found.compile_seconds:.0f} s"))
-    return shown
-
-
-def _time_lines(found: StepPlan) -> list[tuple[str, str]]:
-    if not found.seconds or not found.utilisation:
-        return []
-    wire = sum(sums["wire"] for sums in (found.collectives or {}).values())
-    amounts = {
-        "arithmetic": f"{(found.flops or 0) / 1e12:,.4f} TFLOP",
-        "memory": f"{(found.bytes_moved or 0) / 1e9:,.3f} GB",
-        "wire": f"{wire / 1e6:,.1f} MB sent",
-        "cycles": f"{(found.cycles or 0) / 1e6:,.1f} M, by the compiler",
+    mesh = " x ".join(f"{axis} {plan.mesh[axis]}" for axis in AXES)
+    rows = ("batch of", f"{plan.rows} rows of {plan.max_length} tokens")
+    sizes = {
+        "parameters": plan.parameters,
+        "optimizer": plan.optimizer,
+        "batch": plan.batch,
+        "activations, gradients": plan.temporary,
+        "at the peak": plan.peak,
     }
-    shown = [
-        (f"time by {name}", f"{1e3 * seconds:,.3f} ms ({amounts[name]})")
-        for name, seconds in found.seconds.items()
+    if not isinstance(plan, StepPlan):
+        mebibytes = ((name, f"{x / 2**20:,.1f} MiB") for name, x in sizes.items())
+        return [("mesh", mesh), rows, *mebibytes]
+    mesh += f", {plan.micro_batches} micro-batch{'es' * (plan.micro_batches != 1)}"
+    mesh += f", remat {plan.remat}" if plan.remat != "none" else ""
+    del sizes["batch"]
+    amounts = {name: amount(size) for name, size in sizes.items()}
+    amounts["at the peak"] += f" of {amount(plan.memory)} that a step may use"
+    for kind, sums in (plan.collectives or {}).items():
+        amounts[kind] = f"{sums['bytes'] / 1e6:,.1f} MB, {sums['count']} in a step"
+    return [
+        ("devices", f"{plan.devices} x {plan.device_kind}"),
+        ("mesh", mesh),
+        rows,
+        *amounts.items(),
+        *_time_lines(plan),
+        ("compiled in", f"{plan.compile_seconds:.0f} s"),
     ]
-    share = f"at most {found.utilisation['bound']:.1%}"
-    if "cycles" in found.utilisation:
-        share += f", by cycles {found.utilisation['cycles']:.1%}"
-    return [*shown, ("utilisation", share)]
+
+
+def _time_lines(plan: StepPlan) -> list[tuple[str, str]]:
+    if not plan.seconds or not plan.utilisation:
+        return []
+    wire = sum(sums["wire"] for sums in (plan.collectives or {}).values())
+    work = {
+        "arithmetic": f"{(plan.flops or 0) / 1e12:,.4f} TFLOP",
+        "memory": f"{(plan.bytes_moved or 0) / 1e9:,.3f} GB",
+        "wire": f"{wire / 1e6:,.1f} MB sent",
+        "cycles": f"{(plan.cycles or 0) / 1e6:,.1f} M, by the compiler",
+    }
+    share = f"at most {plan.utilisation['bound']:.1%}"
+    if "cycles" in plan.utilisation:
+        share += f", by cycles {plan.utilisation['cycles']:.1%}"
+    return [
+        *(
+            (f"time by {name}", f"{1e3 * seconds:,.3f} ms ({work[name]})")
+            for name, seconds in plan.seconds.items()
+        ),
+        ("utilisation", share),
+    ]
 
 
 def amount(size: float) -> str:
@@ -237,7 +399,3 @@ def amount(size: float) -> str:
     """
     name, unit = ("GiB", 2**30) if size >= 2**27 else ("MiB", 2**20)
     return f"{size / unit:,.2f} {name}"
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}{'es' if count != 1 else ''}"

@@ -38,19 +38,17 @@ class Device:
     """A kind of accelerator.
 
     Attributes:
-      name: short, such as `v5e`.
+      name: short name, such as `v5e`.
       platform: `tpu` or `cuda`.
-      kind: as `jax.Device.device_kind` has it.
-      memory: bytes that a program can use: TPUs keep some of theirs, and of a GPU JAX
-        takes all only where told so, see `usable`.
+      kind: JAX's name of the device, `jax.Device.device_kind`.
+      memory: bytes that a program can use; for TPUs the compiler's limit.
       bandwidth: bytes per second between chip and memory.
-      wire: bytes per second that it can send to others: on all links of a TPU, or
-        NVLink's in one direction.
-      clock: cycles per second. A TPU's is its peak by the operations per cycle.
+      wire: bytes per second that it can send, on all links of a TPU or by NVLink.
+      clock: cycles per second; for TPUs the peak divided by the operations per cycle.
       dimensions: numbers in a topology's size: 2 for `4x4`, 1 for a count.
-      chips: largest number of chips connected like this.
-      options: for TPUs what libtpu is given, for GPUs XLA's description of the device.
-      source: of the figures; the memory of TPUs is the compiler's limit.
+      chips: largest number of connected chips.
+      options: libtpu's options, or XLA's description of a GPU.
+      source: page with these figures.
     """
 
     name: str
@@ -100,22 +98,18 @@ class Device:
         return int(share * self.memory)
 
 
-def _devices() -> dict[str, Device]:
-    text = Path(__file__).with_name("topologies.json").read_text()
-    return {name: Device(name=name, **row) for name, row in json.loads(text).items()}
-
-
-DEVICES = _devices()
-"""The known accelerators by name."""
+_ROWS = json.loads(Path(__file__).with_name("topologies.json").read_text())
+DEVICES = {name: Device(name=name, **row) for name, row in _ROWS.items()}
+"""Accelerators by name."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Topology:
-    """Some accelerators, connected.
+    """Connected accelerators.
 
     Attributes:
-      device: their kind.
-      size: length of each dimension; for GPUs their number.
+      device: kind of accelerator.
+      size: length of each dimension; for GPUs the number of devices.
     """
 
     device: Device
@@ -131,40 +125,32 @@ class Topology:
           InputError: the compiler is not installed, or does not know the topology.
         """
         need_compiler(self.device.platform)
-        try:
-            made = topologies.get_topology_desc(**self._description())
-        except (RuntimeError, NotImplementedError) as error:
-            raise InputError(f"topology {self}: {first_line(error)}") from error
-        return list(made.devices)
-
-    def _description(self) -> dict[str, Any]:
-        device = self.device
-        if device.platform == "cuda":
-            [count] = self.size
-            return {
-                "platform": "cuda",
-                "topology_name": "",
-                "target_config": protobuf_text(device.options),
+        name, options = str(self), dict(self.device.options)
+        if self.device.platform == "cuda":
+            name, [count] = "", self.size
+            options = {
+                "target_config": protobuf_text(options),
                 "topology": f"1x1x{count}",  # slices, hosts, devices of a host
             }
-        whole_hosts = not any(length % 2 for length in self.size[:2])
-        bounds = {} if whole_hosts else {"chips_per_host_bounds": [1, 1, 1]}
-        return {
-            "platform": "tpu",
-            "topology_name": str(self),
-            **device.options,
-            **bounds,
-        }
+        elif any(length % 2 for length in self.size[:2]):  # not of whole hosts
+            options["chips_per_host_bounds"] = [1, 1, 1]
+        try:
+            topology = topologies.get_topology_desc(
+                name, self.device.platform, **options
+            )
+        except (RuntimeError, NotImplementedError) as error:
+            raise InputError(f"topology {self}: {first_line(error)}") from error
+        return list(topology.devices)
 
 
-def named(name: str) -> Topology:
+def parse_topology(name: str) -> Topology:
     """Return the topology of a name such as `v5e:4x4` or `h100:8`.
 
-    >>> named("h100:8").size, str(named("v5p:2x2x1"))
+    >>> parse_topology("h100:8").size, str(parse_topology("v5p:2x2x1"))
     ((8,), 'v5p:2x2x1')
 
     Raises:
-      InputError: there is none of this name.
+      InputError: the name is not that of a topology.
     """
     kind, _, size = name.partition(":")
     if kind not in DEVICES:
@@ -198,8 +184,8 @@ def examples() -> list[str]:
 
 def _want(device: Device) -> str:
     words = {1: "a number of devices", 2: "two lengths", 3: "three lengths"}
-    [like] = [one for one in examples() if one.startswith(f"{device.name}:")]
-    return f"want {words[device.dimensions]}, as in {like}"
+    [example] = [name for name in examples() if name.startswith(f"{device.name}:")]
+    return f"want {words[device.dimensions]}, as in {example}"
 
 
 def need_compiler(platform: str) -> None:
@@ -218,7 +204,7 @@ def need_compiler(platform: str) -> None:
 def without_devices() -> None:
     """Let JAX use the CPU alone, before it is used, and quieten the compilers.
 
-    Devices that the machine has are left alone: a run may be using them.
+    The machine's devices are left alone: a run may be using them.
     """
     os.environ.update(_LIBTPU)
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"

@@ -3,66 +3,50 @@
 import pytest
 
 from dicejax.planning.collectives import Collective, group_size
-from dicejax.planning.cost import cost, pairs_met
+from dicejax.planning.cost import cost, count_pairs
 from dicejax.planning.hlo import parse, shapes
 
 
-def program(body, *others, devices=1):
+def cost_of(body, *computations, devices=1):
+    """Return the cost of a program whose entry has this body."""
     head = f"HloModule step, is_scheduled=true, num_partitions={devices}"
     main = f"ENTRY %main (x: f32[]) -> f32[] {{\n{body}\n}}"
-    return "\n\n".join([head, *others, main])
+    return cost("\n\n".join([head, *computations, main]))
 
 
 def test_a_dot_multiplies_and_adds():
-    found = cost(
-        program(
-            """  %a = bf16[4,8,16]{2,1,0} parameter(0)
+    total = cost_of("""  %a = bf16[4,8,16]{2,1,0} parameter(0)
   %b = bf16[4,16,32]{2,1,0} parameter(1)
   ROOT %dot.1 = f32[4,8,32]{2,1,0} dot(%a, %b), lhs_batch_dims={0}, \
-lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}"""
-        )
-    )
-    assert found.flops == 2 * 4 * 8 * 16 * 32
-    assert found.size == 2 * 4 * 8 * 16 + 2 * 4 * 16 * 32 + 4 * 4 * 8 * 32
+lhs_contracting_dims={2}, rhs_batch_dims={0}, rhs_contracting_dims={1}""")
+    assert total.flops == 2 * 4 * 8 * 16 * 32
+    assert total.size == 2 * 4 * 8 * 16 + 2 * 4 * 16 * 32 + 4 * 4 * 8 * 32
 
 
 def test_a_product_written_as_a_convolution_is_the_same():
     # [64, 32] x [32, 128], as TPUs have it, and a batch of [4]: 16 x 8 by 8 x 24,
-    # whose batch is an axis in which each place meets one other.
-    found = cost(
-        program(
-            """  %a = bf16[64,32]{1,0} parameter(0)
+    # whose batch is an axis in which each position pairs with one other.
+    total = cost_of("""  %a = bf16[64,32]{1,0} parameter(0)
   %b = bf16[32,128]{1,0} parameter(1)
   %c = f32[64,128]{1,0} convolution(%a, %b), dim_labels=bf_io->bf
   %d = bf16[4,16,8]{2,1,0} parameter(2)
   %e = bf16[4,8,24]{2,1,0} parameter(3)
   ROOT %f = f32[4,16,24]{2,1,0} convolution(%d, %e), window={size=4 stride=3 pad=3_3 \
-lhs_dilate=4 rhs_reversal=1}, dim_labels=0bf_0io->0bf"""
-        )
-    )
-    assert found.flops == 2 * 64 * 32 * 128 + 2 * 4 * 16 * 8 * 24
+lhs_dilate=4 rhs_reversal=1}, dim_labels=0bf_0io->0bf""")
+    assert total.flops == 2 * 64 * 32 * 128 + 2 * 4 * 16 * 8 * 24
 
 
-def test_pairs_met_is_what_a_loop_counts():
-    def looped(length, kernel, out, stride, padding, left, right):
-        met = 0
-        for place in range(out):
-            for step in range(kernel):
-                at = place * stride + step * right - padding
-                met += at % left == 0 and 0 <= at // left < length
-        return met
-
-    for case in [(5, 3, 3, 1, 0, 1, 1), (4, 2, 7, 1, 1, 2, 1), (6, 3, 2, 3, 2, 1, 2)]:
-        length, kernel, out, stride, padding, left, right = case
-        assert looped(*case) == pairs_met(
-            length,
-            kernel,
-            out,
-            stride=stride,
-            padding=padding,
-            left_dilation=left,
-            right_dilation=right,
-        )
+@pytest.mark.parametrize(
+    "case", [(5, 3, 3, 1, 0, 1, 1), (4, 2, 7, 1, 1, 2, 1), (6, 3, 2, 3, 2, 1, 2)]
+)
+def test_pairs_of_a_convolution_are_what_a_loop_counts(case):
+    length, kernel, out, stride, padding, left, right = case
+    count = 0
+    for position in range(out):
+        for step in range(kernel):
+            x = position * stride + step * right - padding
+            count += x % left == 0 and 0 <= x // left < length
+    assert count_pairs(*case) == count
 
 
 LOOP = """%body (p: (s32[], f32[10])) -> (s32[], f32[10]) {
@@ -81,20 +65,17 @@ CONDITION = """%cond (p: (s32[], f32[10])) -> pred[] {
 }"""
 WHILE = """  %x = (s32[], f32[10]{0}) parameter(0)
   ROOT %w = (s32[], f32[10]{0}) while(%x), condition=%cond, body=%body"""
+COUNT = ', backend_config={"known_trip_count":{"n":"3"}}'  # goes before the condition's
 
 
-def test_a_loop_counts_as_often_as_it_runs():
-    found = cost(program(WHILE, LOOP, CONDITION, devices=4))
-    assert found.cycles == 24 * 7
-    assert found.size == 24 * (80 + 80)
-    assert found.by_kind() == {
-        "all-reduce": {"count": 24, "bytes": 24 * 40, "wire": 24 * 40}
+@pytest.mark.parametrize("body, times", [(WHILE, 24), (WHILE + COUNT, 3)])
+def test_a_loop_counts_as_often_as_it_runs(body, times):
+    total = cost_of(body, LOOP, CONDITION, devices=4)
+    assert total.cycles == times * 7
+    assert total.size == times * (80 + 80)
+    assert total.by_kind() == {
+        "all-reduce": {"count": times, "bytes": times * 40, "wire": times * 40}
     }
-
-
-def test_a_known_trip_count_wins():
-    known = WHILE + ', backend_config={"known_trip_count":{"n":"3"}}'
-    assert cost(program(known, LOOP, CONDITION, devices=4)).cycles == 3 * 7
 
 
 SLICED = """%fused (p.0: f32[24,1000], p.1: s32[], p.2: f32[24,1000]) -> f32[24,1000] {
@@ -110,23 +91,20 @@ SLICED = """%fused (p.0: f32[24,1000], p.1: s32[], p.2: f32[24,1000]) -> f32[24,
 
 @pytest.mark.parametrize("space, moved", [("", 4000 + 4000), ("S(1)", 4000)])
 def test_a_fusion_moves_the_slices_it_reads_and_writes(space, moved):
-    found = cost(
-        program(
-            f"""  %a = f32[24,1000]{{1,0:T(8,128){space}}} parameter(0)
+    body = f"""  %a = f32[24,1000]{{1,0:T(8,128){space}}} parameter(0)
   %i = s32[]{{:S(6)}} parameter(1)
   %b = f32[24,1000]{{1,0}} parameter(2)
-  ROOT %f = f32[24,1000]{{1,0}} fusion(%a, %i, %b), kind=kLoop, calls=%fused""",
-            SLICED,
-        )
-    )
-    assert found.size == moved
+  ROOT %f = f32[24,1000]{{1,0}} fusion(%a, %i, %b), kind=kLoop, calls=%fused"""
+    assert cost_of(body, SLICED).size == moved
 
 
 def test_a_copy_to_the_chip_reads_once():
-    start = """  %a = f32[1000]{0} parameter(0)
+    assert (
+        cost_of("""  %a = f32[1000]{0} parameter(0)
   %s = (f32[1000]{0:S(1)}, f32[1000]{0}, u32[]{:S(2)}) copy-start(%a)
-  ROOT %d = f32[1000]{0:S(1)} copy-done(%s)"""
-    assert cost(program(start)).size == 4000
+  ROOT %d = f32[1000]{0:S(1)} copy-done(%s)""").size
+        == 4000
+    )
 
 
 def test_a_kernel_counts_what_it_declares():
@@ -134,10 +112,9 @@ def test_a_kernel_counts_what_it_declares():
   ROOT %k = bf16[8,128]{1,0} custom-call(%a), custom_call_target="tpu_custom_call"\
 , backend_config={"custom_call_config":{"cost_estimate":{"flops":"640",\
 "bytes_accessed":"999"}}}"""
-    found = cost(program(call))
-    assert (found.flops, found.size) == (640, 999)
-    without = call.partition(", backend_config")[0]
-    assert cost(program(without)).size == 2 * 8 * 128 * 2
+    total = cost_of(call)
+    assert (total.flops, total.size) == (640, 999)
+    assert cost_of(call.partition(", backend_config")[0]).size == 2 * 8 * 128 * 2
 
 
 STARTED = """%begin (p: bf16[8,16]) -> bf16[8,64] {
@@ -152,23 +129,15 @@ SCATTERED = """%all-reduce-scatter.1 (p: f32[64]) -> f32[16] {
   %z = u32[] constant(0)
   ROOT %s = f32[16]{0} dynamic-slice(%r, %z), dynamic_slice_sizes={16}
 }"""
-
-
-def test_fused_collectives_count_once_under_their_name():
-    found = cost(
-        program(
-            """  %a = bf16[8,16]{1,0} parameter(0)
+FUSED = """  %a = bf16[8,16]{1,0} parameter(0)
   %b = f32[64]{0} parameter(1)
   %x = bf16[8,64]{1,0} fusion(%a), kind=kCustom, calls=%begin
   %y = bf16[8,64]{1,0} fusion(%a), kind=kCustom, calls=%end
-  ROOT %s = f32[16]{0} fusion(%b), kind=kCustom, calls=%all-reduce-scatter.1""",
-            STARTED,
-            CARRIED,
-            SCATTERED,
-            devices=8,
-        )
-    )
-    assert found.by_kind() == {
+  ROOT %s = f32[16]{0} fusion(%b), kind=kCustom, calls=%all-reduce-scatter.1"""
+
+
+def test_fused_collectives_count_once_under_their_name():
+    assert cost_of(FUSED, STARTED, CARRIED, SCATTERED, devices=8).by_kind() == {
         "all-gather": {"count": 1, "bytes": 1024, "wire": 768},
         "reduce-scatter": {"count": 1, "bytes": 256, "wire": 192},
     }
@@ -184,7 +153,7 @@ def test_the_branch_that_moves_most_counts():
   %a = f32[10]{0} parameter(1)
   %b = f32[1000]{0} parameter(2)
   ROOT %c = f32[] conditional(%x, %a, %b), branch_computations={%few, %many}"""
-    assert cost(program(body, *branches)).size == 8000
+    assert cost_of(body, *branches).size == 8000
 
 
 def test_axes_of_a_mesh_may_be_split():
@@ -198,9 +167,9 @@ def test_one_device_sends_nothing():
 
 
 def test_types_are_read_with_their_place():
-    found = shapes("(bf16[2,3]{1,0:T(8,128)(2,1)S(1)}, (u4[8]{0}, token[]))")
-    assert [shape.size for shape in found] == [12, 4, 0]
-    assert [shape.space for shape in found] == [1, 0, 0]
+    arrays = shapes("(bf16[2,3]{1,0:T(8,128)(2,1)S(1)}, (u4[8]{0}, token[]))")
+    assert [array.size for array in arrays] == [12, 4, 0]
+    assert [array.space for array in arrays] == [1, 0, 0]
 
 
 def test_a_text_without_an_entry_is_refused():

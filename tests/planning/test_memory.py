@@ -46,8 +46,8 @@ def planned(**flags):
     ids=["plain", "fsdp", "micro-batches"],
 )
 def test_the_plan_is_what_the_kernel_counts(flags):
-    found, _ = printed("benchmarks/memory.py", QUICKSTART, **LARGE, **flags)
-    assert 0.75 < found["planned / added"] < 1.25, found
+    result, _ = printed("benchmarks/memory.py", QUICKSTART, **LARGE, **flags)
+    assert 0.75 < result["planned / added"] < 1.25, result
 
 
 @pytest.mark.exhaustive  # by default test_compiled.py compiles for a mesh of TPUs
@@ -56,7 +56,7 @@ def test_a_mesh_divides_what_it_should():
     sizes["--encoder.num_hidden_layers"] = 2
     alone, _ = planned(**{"--mesh.data": 1}, **sizes)
     mesh = {"--mesh.data": 2, "--mesh.fsdp": 2, "--mesh.tensor": 2}
-    divided, said = planned(**mesh, **sizes)
+    divided, stderr = planned(**mesh, **sizes)
     assert divided["mesh"] == {"data": 2, "fsdp": 2, "tensor": 2}
     # Biases and norms lie on every device, and so do indivisible dimensions.
     share = divided["parameters"] / alone["parameters"]
@@ -66,4 +66,4 @@ def test_a_mesh_divides_what_it_should():
         assert each["optimizer"] == pytest.approx(2 * each["parameters"], rel=0.01)
     assert divided["batch"] < alone["batch"]
     assert divided["temporary"] < alone["temporary"] / 2
-    assert "rematerialization" not in said
+    assert "rematerialization" not in stderr

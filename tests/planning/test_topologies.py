@@ -1,4 +1,4 @@
-"""Names of topologies, their figures, and what is said of those that cannot be."""
+"""Names of topologies, their figures, and messages about wrong names."""
 
 import math
 
@@ -6,12 +6,12 @@ import pytest
 
 from dicejax.errors import InputError
 from dicejax.planning import topologies
-from dicejax.planning.topologies import DEVICES, named, protobuf_text
+from dicejax.planning.topologies import DEVICES, parse_topology, protobuf_text
 
 
 @pytest.mark.parametrize("name", topologies.examples())
 def test_each_example_is_known(name):
-    topology = named(name)
+    topology = parse_topology(name)
     assert str(topology) == name
     device = topology.device
     assert device.flops > device.bandwidth > device.wire > 0
@@ -26,7 +26,7 @@ def test_a_tpu_does_a_power_of_two_of_operations_per_cycle(name):
 
 
 @pytest.mark.parametrize(
-    "name, said",
+    "name, message",
     [
         ("v5:4x4", "topology 'v5:4x4' is unknown; known: v4:2x2x1, v5e:4x4"),
         ("", "is unknown"),
@@ -40,21 +40,14 @@ def test_a_tpu_does_a_power_of_two_of_operations_per_cycle(name):
         ("h100:9", "at most 8 h100"),
     ],
 )
-def test_a_wrong_name_is_refused_in_one_line(name, said):
+def test_a_wrong_name_is_refused_in_one_line(name, message):
     with pytest.raises(InputError) as error:
-        named(name)
-    assert said in str(error.value)
+        parse_topology(name)
+    assert message in str(error.value)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("platform, extra", [("tpu", "plan-tpu"), ("cuda", "plan-gpu")])
-def test_a_missing_compiler_names_its_extra(platform, extra, monkeypatch):
-    monkeypatch.setitem(topologies._COMPILERS, platform, (extra, ["no_such_wheel"]))
-    with pytest.raises(InputError, match=rf"pip install 'dicejax\[{extra}\]'"):
-        topologies.need_compiler(platform)
-
-
-def test_jax_takes_three_quarters_of_a_gpu_unless_told(monkeypatch):
+def test_jax_takes_three_quarters_of_a_gpu_by_default(monkeypatch):
     device = DEVICES["h100"]
     monkeypatch.delenv("XLA_PYTHON_CLIENT_MEM_FRACTION", raising=False)
     assert device.usable == int(0.75 * device.memory)

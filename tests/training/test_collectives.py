@@ -24,7 +24,7 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice
 from dicejax.planning import hlo, topologies
-from dicejax.planning.memory import Step
+from dicejax.planning.step import Step
 
 pytestmark = [
     pytest.mark.slow,
@@ -79,7 +79,7 @@ def network(encoder):
 
 def compiled(encoder, objective, mesh, micro_batches):
     """Return the program of a step."""
-    mesh = MeshShape(**mesh).make(topologies.named("v5e:2x2").devices())
+    mesh = MeshShape(**mesh).make(topologies.parse_topology("v5e:2x2").devices())
     step = Step.of_network(
         network(encoder),
         OBJECTIVES[objective],
