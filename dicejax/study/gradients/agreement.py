@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
+from jax import Array
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
@@ -17,14 +17,22 @@ from dicejax.errors import InputError
 from dicejax.io.terminal import literal
 from dicejax.mesh import MeshShape
 from dicejax.objectives import Objective
+from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.gradients.collector import outputs_of
-from dicejax.training.gradients.probe import Batch, Counts, Output, Seen, kinds_of, look
+from dicejax.training.gradients.probe import (
+    Batch,
+    Counts,
+    Output,
+    OutputMeasures,
+    kinds_of,
+    look,
+)
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
 from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
-from dicejax.training.setup import Setup, prepare
+from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
 
 
@@ -38,7 +46,8 @@ class Agreement:
       average: "micro" or "macro" over classes.
       logits: cosine with respect to the logits, for each batch.
       heads: cosine with respect to the heads' parameters, for each batch.
-      heads_of_all: cosine of the gradients summed over the batches.
+      heads_of_all: cosine with respect to the heads' parameters of the gradients summed
+        over the batches.
       share_of_positives: share of the gradient on positives, where there are negatives.
     """
 
@@ -53,15 +62,22 @@ class Agreement:
 
 @dataclasses.dataclass(frozen=True)
 class Agreements:
-    """The agreement of several losses at one checkpoint."""
+    """Agreement of several losses at one checkpoint.
+
+    Attributes:
+      step: step of the checkpoint.
+      batches: number of training batches.
+      results: one result per loss, output and average.
+    """
 
     step: int
     batches: int
-    found: tuple[Agreement, ...]
+    results: tuple[Agreement, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
-        return dataclasses.asdict(self)
+        results = [dataclasses.asdict(result) for result in self.results]
+        return {"step": self.step, "batches": self.batches, "found": results}
 
 
 def agreements(
@@ -91,64 +107,40 @@ def agreements(
     run = Run.open(folder)
     experiment = offline(run)
     setup = prepare(experiment, warn, weights=False, fetch=False)
-    if setup.data.labels != run.labels():
+    labels, tokenizer = setup.data.labels, setup.data.tokenizer
+    if labels != run.labels():
         raise InputError(f"{folder}: its data has other labels now than it had then")
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.checkpoints, setup.network, which, mesh)
-    task, micro_batches = experiment.task, experiment.training.micro_batches
-    pieces = replicate(kinds_of(setup.data.tokenizer), mesh)
-    progress = step / run.result()["steps"]
-
-    settings = {"network": setup.network, "micro_batches": micro_batches, "mesh": mesh}
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def count(outputs: tuple[Output, ...], params: Any, batch: Batch) -> Counts:
-        logits = logits_of(params, batch, **settings)
-        logits, labels = task.loss_inputs(logits, batch)
-        return {
-            output.name: counts_of(
-                logits[output.name], labels[output.name], output.groups
-            )
-            for output in outputs
-        }
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def measure(outputs, params, batch, former, objective, pieces):
-        return look(
-            params,
-            batch,
-            objective,
-            former,
-            pieces,
-            outputs,
-            task=task,
-            objective_state=objective.initial_state(),
-            progress=progress,
-            keep_head_gradients=True,
-            **settings,
-        )
-
-    arrays, results = _batches(setup, mesh, batches), []
+    task = experiment.task
+    pieces = replicate(kinds_of(tokenizer), mesh)
+    in_layout = task.layout(tokenizer).tokens
+    settings = {
+        "network": setup.network,
+        "task": task,
+        "micro_batches": experiment.training.micro_batches,
+        "mesh": mesh,
+    }
+    packed = setup.batches(mesh)
+    arrays = [
+        global_batch(packed[index].arrays, mesh, packed.rows)
+        for index in range(min(batches, packed.epoch_ends()[0]))
+    ]
+    progress, results = step / run.result()["steps"], []
     for name, loss in losses.items():
         objective = setup.bind(loss)
-        in_layout = task.layout(setup.data.tokenizer).tokens
-        outputs = outputs_of(task, setup.data.labels, objective, in_layout)
+        outputs = outputs_of(task, labels, objective, in_layout)
         objective = replicate(objective, mesh)
-        counts = [count(outputs, params, batch) for batch in arrays]
-        whole = functools.reduce(_plus, counts)
-        seen, gradients = [], None
+        counts = [_count(params, x, outputs=outputs, **settings) for x in arrays]
+        total = functools.reduce(_plus, counts)
+        measured = []
         for batch, batch_counts in zip(arrays, counts, strict=True):
-            former = jax.tree.map(lambda a, b: a - b, whole, batch_counts)
-            of_batch = measure(outputs, params, batch, former, objective, pieces)
-            parts = {key: of_batch[key].head_gradients for key in of_batch}
-            gradients = parts if gradients is None else _plus(gradients, parts)
-            slim = {
-                key: dataclasses.replace(value, head_gradients=None)
-                for key, value in of_batch.items()
-            }
-            seen.append(to_host(slim, mesh))
+            former = jax.tree.map(lambda a, b: a - b, total, batch_counts)
+            inputs = (params, batch, objective, former, pieces)
+            by_output = _look(*inputs, outputs=outputs, progress=progress, **settings)
+            measured.append(to_host(by_output, mesh))
         results += [
-            _agreement(name, output, average, seen, gradients[output.name])
+            _agreement(name, output, average, [x[output.name] for x in measured])
             for output in outputs
             for average in averages(output.groups)
         ]
@@ -157,16 +149,62 @@ def agreements(
     return Agreements(step, len(arrays), tuple(results))
 
 
+_STATIC = ("outputs", "progress", "network", "task", "micro_batches", "mesh")
+
+
+@functools.partial(jax.jit, static_argnames=_STATIC)
+def _count(
+    params: Any, batch: Batch, *, outputs: tuple[Output, ...], task: Task, **forward
+) -> Counts:
+    logits, labels = task.loss_inputs(logits_of(params, batch, **forward), batch)
+    return {
+        x.name: counts_of(logits[x.name], labels[x.name], x.groups) for x in outputs
+    }
+
+
+@functools.partial(jax.jit, static_argnames=_STATIC)
+def _look(
+    params: Any,
+    batch: Batch,
+    objective: Objective,
+    former: Counts,
+    pieces: Array,
+    **settings: Any,
+) -> dict[str, OutputMeasures]:
+    settings |= {"objective_state": objective.initial_state()}
+    inputs = (params, batch, objective, former, pieces)
+    return look(*inputs, keep_head_gradients=True, **settings)
+
+
+def _agreement(
+    loss: str, output: Output, average: str, measured: list[OutputMeasures]
+) -> Agreement:
+    heads = functools.reduce(_plus, (x.head_gradients for x in measured))
+    norm = sum(x.measures.gradient_norm for x in measured)
+    share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
+    return Agreement(
+        loss=loss,
+        output=output.name,
+        average=average,
+        logits=[float(x.cosine[average]) for x in measured],
+        heads=[float(x.cosine_heads[average]) for x in measured],
+        heads_of_all=float(cosine(heads["loss"], heads[average])),
+        share_of_positives=share if output.groups.has_negative else None,
+    )
+
+
+def _plus(first: Any, second: Any) -> Any:
+    return jax.tree.map(jax.numpy.add, first, second)
+
+
 def table(agreements: Agreements) -> Table:
     """Return a table: one row per loss and output, for the primary average."""
-    headlines = {}
-    for agreement in agreements.found:
-        headlines.setdefault((agreement.loss, agreement.output), agreement)
-    averages_of_rows = " and ".join(
-        dict.fromkeys(agreement.average for agreement in headlines.values())
-    )
+    primary: dict[tuple[str, str], Agreement] = {}
+    for result in agreements.results:
+        primary.setdefault((result.loss, result.output), result)
+    names = " and ".join(dict.fromkeys(result.average for result in primary.values()))
     cosines = Table(
-        title=f"cosine of the gradients of loss and soft F1 ({averages_of_rows}), "
+        title=f"cosine of the gradients of loss and soft F1 ({names}), "
         f"step {agreements.step}",
         caption=f"mean ± SD over {agreements.batches} training batches; head: "
         "with respect to the head's parameters, of a batch and of all added; "
@@ -176,54 +214,16 @@ def table(agreements: Agreements) -> Table:
     cosines.add_column("loss", no_wrap=True)
     for heading in ("logits", "head", "all", "positives"):
         cosines.add_column(heading, justify="right", no_wrap=True)
-    several = len({agreement.output for agreement in agreements.found}) > 1
-    for agreement in headlines.values():
-        share = agreement.share_of_positives
+    several = len({output for _, output in primary}) > 1
+    for (loss, output), result in primary.items():
+        share = result.share_of_positives
         cosines.add_row(
-            literal(
-                f"{agreement.loss}, {agreement.output}" if several else agreement.loss
+            literal(f"{loss}, {output}" if several else loss),
+            *(
+                f"{np.mean(x):.3f} ± {np.std(x):.3f}"
+                for x in (result.logits, result.heads)
             ),
-            _spread(agreement.logits),
-            _spread(agreement.heads),
-            f"{agreement.heads_of_all:.3f}",
+            f"{result.heads_of_all:.3f}",
             "" if share is None else f"{share:.1%}",
         )
     return cosines
-
-
-def _batches(setup: Setup, mesh: Mesh, most: int) -> list[Batch]:
-    batches = setup.batches(mesh)
-    number = min(most, batches.epoch_ends()[0])
-    return [
-        global_batch(batches[place].arrays, mesh, batches.rows)
-        for place in range(number)
-    ]
-
-
-def _agreement(
-    loss: str,
-    output: Output,
-    average: str,
-    seen: Sequence[dict[str, Seen]],
-    gradients: dict[str, Any],
-) -> Agreement:
-    parts = [outputs_seen[output.name] for outputs_seen in seen]
-    norm = sum(part.measures.gradient_norm for part in parts)
-    share = float(1 - norm[0] / norm.sum()) if norm.sum() else 0.0
-    return Agreement(
-        loss=loss,
-        output=output.name,
-        average=average,
-        logits=[float(part.cosine[average]) for part in parts],
-        heads=[float(part.cosine_heads[average]) for part in parts],
-        heads_of_all=float(cosine(gradients["loss"], gradients[average])),
-        share_of_positives=share if output.groups.has_negative else None,
-    )
-
-
-def _plus(first: Any, second: Any) -> Any:
-    return jax.tree.map(jax.numpy.add, first, second)
-
-
-def _spread(values: Sequence[float]) -> str:
-    return f"{np.mean(values):.3f} ± {np.std(values):.3f}"

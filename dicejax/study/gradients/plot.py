@@ -226,7 +226,7 @@ def draw_alarms(history: History) -> Figure:
 
 def draw_agreements(agreements: Agreements) -> Figure:
     """Draw the agreement of several losses with soft F1, at one checkpoint."""
-    results = agreements.found
+    results = agreements.results
     several = len({result.output for result in results}) > 1
     height = 0.9 + 0.28 * len(results)
     figure, panels = figures.panels(1, 2, width=8.6, height=height)

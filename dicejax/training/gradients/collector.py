@@ -1,12 +1,13 @@
 """Gradient measurements of a run in analysis.jsonl.
 
 A record has its step and, for each analysed output, the sums of `measures.Measures`,
-those by kind of piece, soft counts and F1, cosines, alarms. Each step occurs once,
-however often the run was interrupted.
+those by kind of piece, soft counts and F1, cosines, alarms. Each step occurs once, also
+in a run that was interrupted.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,7 +27,7 @@ from dicejax.training.gradients.probe import (
     KINDS,
     Counts,
     Output,
-    Seen,
+    OutputMeasures,
     kinds_of,
     look_at_step,
 )
@@ -47,7 +48,7 @@ class Collector:
 
     Args:
       setup: data, network and objective.
-      folder: folder of the run.
+      folder: run folder.
       mesh: devices.
       after_step: step that the run resumes from, or 0; later records are dropped.
       say: called with each alarm, the first time.
@@ -67,9 +68,8 @@ class Collector:
     ):
         self._every = setup.experiment.analysis.every
         self._say = say
-        self._mesh, self._file = mesh, folder / FILE
         self.log = MetricsLog(None)
-        self._pending: list[tuple[int, dict[str, Seen]]] = []
+        self._pending: list[tuple[int, dict[str, OutputMeasures]]] = []
         self._compiled: set[tuple[int, ...]] = set()
         self._alarmed: set[tuple[str, str, str]] = set()
         if not self._every:
@@ -85,7 +85,7 @@ class Collector:
         self._settings = setup.step_settings(mesh) | {"outputs": self._outputs}
         del self._settings["optimizer"]
         self._pieces = replicate(kinds_of(tokenizer), mesh)
-        counts = counts_in(self._file, after_step, self._outputs)
+        counts = counts_in(folder / FILE, after_step, self._outputs)
         self._counts = replicate(counts, mesh)
         if is_main_process():
             self.log = MetricsLog(folder, FILE, after_step=after_step)
@@ -100,12 +100,7 @@ class Collector:
     ) -> None:
         """Analyse the gradient of the next step, if it is due.
 
-        Args:
-          step: its number, from 1.
-          state: state before the step.
-          batch: batch on the devices.
-          objective: objective on the devices.
-          meter: paused during compilation.
+        Steps are numbered from 1. The meter is paused during compilation.
         """
         if not self._every or (step % self._every and step != 1) or not self._outputs:
             return
@@ -114,38 +109,35 @@ class Collector:
         if is_new:
             jax.block_until_ready(state.step)
             meter.pause()
-        seen = look_at_step(
+        measured = look_at_step(
             state, batch, objective, self._counts, self._pieces, **self._settings
         )
-        self._counts = {name: measured.counts for name, measured in seen.items()}
-        self._pending.append((step, seen))
+        self._counts = {name: output.counts for name, output in measured.items()}
+        self._pending.append((step, measured))
         if is_new:
             self._compiled.add(shape)
-            jax.block_until_ready(seen)
+            jax.block_until_ready(measured)
             meter.resume()
 
     def write(self) -> None:
         """Wait for the measurements, and record them."""
         pending, self._pending = self._pending, []
-        for step, seen in pending:
-            record = {
-                name: _record(measured)
-                for name, measured in jax.device_get(seen).items()
+        for step, measured in pending:
+            records = {
+                name: _record(output)
+                for name, output in jax.device_get(measured).items()
             }
             for output in self._outputs:
-                self._look_for_alarms(step, output, record[output.name])
-            self.log.write(step, outputs=record)
-
-    def _look_for_alarms(
-        self, step: int, output: Output, record: dict[str, Any]
-    ) -> None:
-        alarms = alarms_of(record, output.groups)
-        record["alarms"] = [[alarm.kind, alarm.group] for alarm in alarms]
-        for alarm in alarms:
-            key = (output.name, alarm.kind, alarm.group)
-            if key not in self._alarmed:
-                self._alarmed.add(key)
-                self._say(f"step {step}, gradient of {output.name}: {alarm}")
+                record = records[output.name]
+                alarms = alarms_of(record, output.groups)
+                record["alarms"] = [[alarm.kind, alarm.group] for alarm in alarms]
+                for alarm in alarms:
+                    key = (output.name, alarm.kind, alarm.group)
+                    if key not in self._alarmed:
+                        self._alarmed.add(key)
+                        text = f"step {step}, gradient of {output.name}: {alarm.text}"
+                        self._say(text)
+            self.log.write(step, outputs=records)
 
 
 def outputs_of(
@@ -156,11 +148,7 @@ def outputs_of(
 ) -> tuple[Output, ...]:
     """Return the outputs that can be analysed: read by the loss, not positions.
 
-    Args:
-      task: task of the outputs.
-      labels: labels of `label_names`.
-      objective: objective that names its outputs.
-      in_layout: names of the arrays with one number per token.
+    `in_layout` has the names of the arrays with one number per token.
     """
     read = {leaf.output for leaf in objective.terms()}
     return tuple(
@@ -174,49 +162,41 @@ def counts_in(file: epath.Path, step: int, outputs: Sequence[Output]) -> Counts:
     """Return the soft counts of the last record up to a step; zeros without one."""
     content = read_bytes(file) if step and file.exists() else b""
     records = [*filter(None, map(record_of, lines_up_to(step, content)))]
-    last = records[-1] if records else {}
     by_output = {}
     for output in outputs:
-        classes = len(output.groups.names) - output.groups.multi_label
-        counts = no_counts(classes)
+        counts = no_counts(len(output.groups.names) - output.groups.multi_label)
         try:
-            read = last["outputs"][output.name]["counts"] if last else {}
-            arrays = {name: jnp.asarray(x, jnp.float32) for name, x in read.items()}
-            counts = OverlapCounts(**arrays) if arrays else counts
+            arrays = records[-1]["outputs"][output.name]["counts"] if records else {}
+            arrays = {name: jnp.asarray(x, jnp.float32) for name, x in arrays.items()}
+            by_output[output.name] = OverlapCounts(**arrays) if arrays else counts
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(
                 f"{file}: damaged: the record before step {step} has no counts of "
                 f"{output.name}; restore it, or start anew with --overwrite"
             ) from error
-        by_output[output.name] = counts
     return by_output
 
 
-def _record(seen: Seen) -> dict[str, Any]:
+def _record(measured: OutputMeasures) -> dict[str, Any]:
     """Format measurements as JSON; soft counts exact, others rounded."""
-    measures = {
-        name: _rounded(getattr(seen.measures, name))
-        for name in seen.measures.__dataclass_fields__
-    }
-    counts = {
-        name: getattr(seen.counts, name).tolist()
-        for name in seen.counts.__dataclass_fields__
-    }
-    record = measures | {"counts": counts}
-    if seen.kinds is not None:
-        kinds = {name: _rounded(values) for name, values in seen.kinds.items()}
+    values = dataclasses.asdict(measured)
+    del values["head_gradients"]
+    counts = {name: array.tolist() for name, array in values.pop("counts").items()}
+    record = _rounded(values.pop("measures")) | {"counts": counts}
+    kinds = values.pop("kinds")
+    if kinds is not None:
+        sums = _rounded(kinds)
         record["kinds"] = {
-            kind: {name: values[place] for name, values in kinds.items()}
-            for place, kind in enumerate(KINDS)
+            kind: {name: numbers[index] for name, numbers in sums.items()}
+            for index, kind in enumerate(KINDS)
         }
-    for name in ("soft_f1", "cosine", "cosine_heads"):
-        values = getattr(seen, name)
-        record[name] = {key: _rounded(value) for key, value in values.items()}
-    return record
+    return record | _rounded(values)
 
 
-def _rounded(values: np.ndarray) -> Any:
+def _rounded(values: Any) -> Any:
     """Round numbers to few digits, whole ones without a point."""
+    if isinstance(values, Mapping):
+        return {name: _rounded(value) for name, value in values.items()}
     if np.ndim(values):
         return [_rounded(value) for value in values]
     number = float(f"{float(values):.{DIGITS}g}")

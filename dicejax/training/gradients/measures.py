@@ -1,16 +1,16 @@
 """Measurements of the gradient of a loss with respect to its logits: additive sums.
 
 An element has one label: a token or a sequence in single-label classification, an entry
-of it in multi-label classification. Of an element
+of it in multi-label classification. It has
 
-    h = 1 - p_y            how wrong it is, in [0, 1]: the length of the gradient of its
-                           own cross-entropy in the binary form, GHM's gradient norm
-    g = N ||dL/dz||        its gradient norm, N labelled elements in the batch:
+    h = 1 - p_y            hardness in [0, 1]: the gradient norm of the element's
+                           binary cross-entropy, GHM's gradient norm
+    g = N ||dL/dz||        gradient norm, N labelled elements in the batch:
                            for a mean of cross-entropies ||p - y||, on any batch
 
-It is hard for h >= 1/2 (for two classes: decided wrongly) and easy otherwise. Sums are
-kept by group: the classes, or the negatives of all classes and the positives of each.
-Under `jit` they are global, over all devices; elements without a label are left out.
+It is hard for h >= 1/2 (for two classes: decided wrongly) and easy otherwise. There are
+sums for each group: the classes, or the negatives of all classes and the positives of
+each. Under `jit` they are global, over all devices, without unlabelled elements.
 
 Source: Li et al., AAAI 2019 (https://arxiv.org/abs/1811.05181), for h and its density.
 """
@@ -18,6 +18,7 @@ Source: Li et al., AAAI 2019 (https://arxiv.org/abs/1811.05181), for h and its d
 from __future__ import annotations
 
 import dataclasses
+import math
 from typing import Any
 
 import jax
@@ -33,16 +34,16 @@ HARD = 0.5
 DEAD_SHARE = 0.01
 """A hard element is dead if its gradient norm is below this share of its h."""
 SATURATED = 0.999
-"""A hard element is saturated that is at least as wrong as this."""
+"""A hard element is saturated if its h is at least this."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Groups:
-    """The groups that the elements of an output fall into.
+    """Groups of the elements of an output.
 
     Attributes:
-      names: of each.
-      has_negative: whether the first is of negatives.
+      names: one name per group.
+      has_negative: whether the first group is that of the negatives.
       multi_label: whether each class is a binary decision.
 
     >>> Groups.of(Target("multi_label", ("start of PER", "start of LOC"))).names
@@ -64,13 +65,13 @@ class Groups:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class GradientElements:
-    """The elements of a batch, in the shape of their labels.
+    """Elements of a batch, in the shape of their labels.
 
     Attributes:
-      group: int, group of each element; 0 without a label.
+      group: int, index of the group; 0 without a label.
       where: bool, whether there is a label.
-      hardness: h, 0 without a label.
-      gradient_norm: g, also without a label, where it ought to be 0.
+      hardness: h; 0 without a label.
+      gradient_norm: g; without a label it ought to be 0.
     """
 
     group: Array
@@ -84,11 +85,8 @@ def elements_of(
 ) -> GradientElements:
     """Compute group, hardness and gradient norm of each element.
 
-    Args:
-      logits: `[..., C]`.
-      labels: int `[...]`, or 0 and 1 `[..., C]` if multi-label; below 0: left out.
-      gradient: gradient of the loss, like the logits.
-      groups: groups of the output.
+    Logits and gradient are `[..., C]`; labels are int `[...]`, or 0 and 1 `[..., C]` if
+    multi-label, and -100 where there is no label.
     """
     classes = logits.shape[-1]
     where = (labels >= 0) & (labels < (2 if groups.multi_label else classes))
@@ -115,16 +113,16 @@ class Measures:
     """Sums over the elements of a batch; G groups.
 
     Attributes:
-      count: `[G]`, elements.
-      gradient_norm: `[G]`, the sum of g.
-      hardness: `[G, HARDNESS_BINS]`, elements by h, from 0 to 1.
-      hardness_norm: the same of g.
-      norms: `[G, 2, NORM_BINS]`, elements by log10 g over NORM_DECADES, easy ones and
-        hard ones; outliers are in the outer bins.
-      hard: `[G]`, hard elements.
-      dead: `[G]`, of them those with g under DEAD_SHARE times h.
-      saturated: `[G]`, of them those with h of at least SATURATED.
-      not_finite: elements whose gradient norm is not finite; it counts as 0.
+      count: `[G]`, number of elements.
+      gradient_norm: `[G]`, sum of g.
+      hardness: `[G, HARDNESS_BINS]`, number of elements by h, from 0 to 1.
+      hardness_norm: `[G, HARDNESS_BINS]`, sum of g by h.
+      norms: `[G, 2, NORM_BINS]`, number of easy and of hard elements by log10 g over
+        NORM_DECADES; outliers are in the outer bins.
+      hard: `[G]`, number of hard elements.
+      dead: `[G]`, number of hard elements with g under DEAD_SHARE times h.
+      saturated: `[G]`, number of hard elements with h of at least SATURATED.
+      not_finite: number of elements whose gradient norm is not finite; it counts as 0.
     """
 
     count: Array
@@ -140,31 +138,27 @@ class Measures:
 
 def measure(elements: GradientElements, groups: Groups) -> Measures:
     """Sum up the elements of a batch."""
-    number = len(groups.names)
     weight = elements.where.astype(elements.gradient_norm.dtype)
     finite = jnp.isfinite(elements.gradient_norm)
     norm = jnp.where(elements.where & finite, elements.gradient_norm, 0)
     is_hard = elements.where & (elements.hardness >= HARD)
 
-    def by_group(values: Array) -> Array:
-        return _sums(values.astype(weight.dtype), elements.group, number)
-
-    def by(bins: int, bin_of: Array, values: Array) -> Array:
-        cells = elements.group * bins + bin_of
-        return _sums(values, cells, number * bins).reshape(number, bins)
+    def by_group(values: Array, *bins: int, bin_of: Array | int = 0) -> Array:
+        """Return the sums by group and by bin, `[G, *bins]`."""
+        size = math.prod(bins)
+        cells, number = elements.group * size + bin_of, len(groups.names) * size
+        return _sums(values.astype(weight.dtype), cells, number).reshape(-1, *bins)
 
     hardness_bin = _bin(elements.hardness, HARDNESS_BINS)
     low, high = NORM_DECADES
     decades = jnp.log10(jnp.where(norm > 0, norm, 10.0**low))
-    norm_bin = _bin((decades - low) / (high - low), NORM_BINS)
+    norm_bin = is_hard * NORM_BINS + _bin((decades - low) / (high - low), NORM_BINS)
     return Measures(
         count=by_group(weight),
         gradient_norm=by_group(norm),
-        hardness=by(HARDNESS_BINS, hardness_bin, weight),
-        hardness_norm=by(HARDNESS_BINS, hardness_bin, norm),
-        norms=by(2 * NORM_BINS, is_hard * NORM_BINS + norm_bin, weight).reshape(
-            number, 2, NORM_BINS
-        ),
+        hardness=by_group(weight, HARDNESS_BINS, bin_of=hardness_bin),
+        hardness_norm=by_group(norm, HARDNESS_BINS, bin_of=hardness_bin),
+        norms=by_group(weight, 2, NORM_BINS, bin_of=norm_bin),
         hard=by_group(is_hard),
         dead=by_group(is_hard & (norm < DEAD_SHARE * elements.hardness)),
         saturated=by_group(is_hard & (elements.hardness >= SATURATED)),
@@ -173,22 +167,14 @@ def measure(elements: GradientElements, groups: Groups) -> Measures:
 
 
 def by_kind(elements: GradientElements, kinds: Array, number: int) -> dict[str, Array]:
-    """Sum up the places of a batch by kind.
+    """Sum up the places of a batch by kind, int `[B, T]` less than `number`.
 
-    Args:
-      elements: `[B, T]`, or `[B, T, C]` if multi-label.
-      kinds: int `[B, T]`, less than `number`.
-      number: of kinds.
-
-    Returns:
-      `[number]` each: `places`, the `labelled` elements in them, and their
-      `gradient_norm`,
-      with that of elements without a label.
+    Elements are `[B, T]`, or `[B, T, C]` if multi-label. The sums, `[number]` each, are
+    `places`, their `labelled` elements, and the `gradient_norm` of all their elements.
     """
-    beyond = tuple(range(kinds.ndim, elements.where.ndim))
-    norm = jnp.where(
-        jnp.isfinite(elements.gradient_norm), elements.gradient_norm, 0
-    ).sum(axis=beyond)
+    norm = elements.gradient_norm
+    beyond = tuple(range(kinds.ndim, norm.ndim))
+    norm = jnp.where(jnp.isfinite(norm), norm, 0).sum(axis=beyond)
     labelled = elements.where.sum(axis=beyond).astype(norm.dtype)
     sums = {"places": jnp.ones_like(norm), "labelled": labelled, "gradient_norm": norm}
     return {name: _sums(values, kinds, number) for name, values in sums.items()}
@@ -211,11 +197,9 @@ def _sums(values: Array, cells: Array, number: int) -> Array:
 
 
 FEWEST = 5
-"""An alarm takes so many hard elements of a group in a batch."""
-SHARE = 0.5
-"""And at least this share of them dead, or saturated."""
-
-MEANING = {
+"""An alarm needs so many hard elements of a group in a batch."""
+_SHARE = 0.5  # of them that are dead, or saturated
+_MEANING = {
     "dead": f"get less than {DEAD_SHARE:.0%} of cross-entropy's gradient",
     "saturated": f"have less than {1 - SATURATED:.1%} for their own class",
 }
@@ -229,21 +213,13 @@ class Alarm:
       kind: "dead": hard elements have next to no gradient to learn from. "saturated":
         they are so wrong that losses which are flat there never find them. "not
         finite": gradients are infinite or not numbers.
-      group: name of the group; empty where all are meant.
-      number: number of affected elements.
-      of: number of elements.
+      group: name of the group; empty for all groups.
+      text: message to the user.
     """
 
     kind: str
     group: str
-    number: int
-    of: int
-
-    def __str__(self):
-        if self.kind == "not finite":
-            return f"{self.number} of {self.of} elements have no finite gradient"
-        what = f"{self.number} of {self.of} hard elements of {self.group}"
-        return f"{self.kind}: {what} {MEANING[self.kind]}"
+    text: str
 
 
 def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
@@ -253,18 +229,18 @@ def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
     >>> record = {"count": [90, 10], "hard": [4, 8], "dead": [4, 6],
     ...     "saturated": [0, 2], "not_finite": 0}
     >>> for alarm in alarms_of(record, groups):
-    ...     print(alarm)
+    ...     print(alarm.text)
     dead: 6 of 8 hard elements of PER get less than 1% of cross-entropy's gradient
     """
     alarms = []
     if record["not_finite"]:
-        total = int(sum(record["count"]))
-        alarms.append(Alarm("not finite", "", int(record["not_finite"]), total))
-    for kind in MEANING:
-        numbers = zip(groups.names, record[kind], record["hard"], strict=True)
-        alarms += [
-            Alarm(kind, name, int(number), int(hard))
-            for name, number, hard in numbers
-            if hard >= FEWEST and number >= SHARE * hard
-        ]
+        share = f"{int(record['not_finite'])} of {int(sum(record['count']))}"
+        text = f"{share} elements have no finite gradient"
+        alarms.append(Alarm("not finite", "", text))
+    for kind, meaning in _MEANING.items():
+        counts = zip(groups.names, record[kind], record["hard"], strict=True)
+        for name, number, hard in counts:
+            if hard >= FEWEST and number >= _SHARE * hard:
+                share = f"{int(number)} of {int(hard)} hard elements of {name}"
+                alarms.append(Alarm(kind, name, f"{kind}: {share} {meaning}"))
     return alarms

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding
@@ -25,7 +26,6 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of, scale_gradients
 from dicejax.training.gradients.measures import (
-    GradientElements,
     Groups,
     Measures,
     by_kind,
@@ -42,17 +42,17 @@ from dicejax.training.gradients.soft_f1 import (
 from dicejax.training.state import TrainState
 
 KINDS = ("padding", "special", "word start", "continuation")
-"""The kinds of places in a packed row; the first is known by the row."""
+"""Kinds of places in a packed row. Padding follows from the row, the rest from ids."""
 
-_MARKS = ("▁", "Ġ")  # of a word's start, in SentencePiece and in byte-level BPE
+_MARKS = ("▁", "Ġ")  # start of a word in SentencePiece and in byte-level BPE
 
 
 def kinds_of(tokenizer: Tokenizer) -> np.ndarray:
     """Return the kind of each piece of the vocabulary, int32 `[V]` into `KINDS`.
 
     WordPiece marks continuations ("##ing"), SentencePiece and byte-level BPE the starts
-    of words ("▁the", "Ġthe"): the first word of a text without a space before it has no
-    mark there. Vocabularies that mark neither have starts alone.
+    of words ("▁the", "Ġthe"), except that of a text that begins without a space. In
+    vocabularies without marks every piece starts a word.
 
     >>> from dicejax.data.tokenize import learn_wordpiece
     >>> tokenizer = learn_wordpiece(["ab"], 40)
@@ -65,17 +65,15 @@ def kinds_of(tokenizer: Tokenizer) -> np.ndarray:
     prefix = model.get("continuing_subword_prefix")
     marked = [piece.startswith(_MARKS) for piece in vocabulary]
     marks_starts = not prefix and np.mean(marked) > 0.05
-    kinds = np.full(max(vocabulary.values()) + 1, KINDS.index("word start"), np.int32)
-    for piece, number in vocabulary.items():
-        if prefix:
-            continues = piece.startswith(prefix)
-        else:
-            continues = marks_starts and not piece.startswith(_MARKS)
-        if continues:
-            kinds[number] = KINDS.index("continuation")
-    for number, token in tokenizer.get_added_tokens_decoder().items():
+    special, start, continuation = range(1, len(KINDS))
+    kinds = np.full(max(vocabulary.values()) + 1, start, np.int32)
+    for piece, index in vocabulary.items():
+        has_mark = piece.startswith(prefix or _MARKS)
+        if has_mark if prefix else marks_starts and not has_mark:
+            kinds[index] = continuation
+    for index, token in tokenizer.get_added_tokens_decoder().items():
         if token.special:
-            kinds[number] = KINDS.index("special")
+            kinds[index] = special
     return kinds
 
 
@@ -100,22 +98,24 @@ class Output:
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
-class Seen:
+class OutputMeasures:
     """Measurements of one output at one step.
 
     Attributes:
-      measures: sums over its elements.
-      kinds: sums by kind of piece, as in `KINDS`; None if not of tokens.
-      counts: soft counts of this batch, and of former ones as they fade.
-      soft_f1: of these counts, by average.
-      cosine: of the logit gradients of the loss and of 1 - soft F1, by average.
-      cosine_heads: the same with respect to the parameters of the heads.
-      head_gradients: both gradients, if requested: "loss", and the others by average.
+      measures: sums over the elements.
+      counts: soft counts of this batch and, as they fade, of former ones.
+      kinds: sums by kind of piece, in the order of `KINDS`; None if elements are not
+        tokens.
+      soft_f1: soft F1 of the counts, by average.
+      cosine: cosine of the logit gradients of the loss and of 1 - soft F1, by average.
+      cosine_heads: cosine of the gradients with respect to the heads' parameters.
+      head_gradients: gradients with respect to the heads' parameters if requested:
+        that of the loss as "loss", those of 1 - soft F1 by average.
     """
 
     measures: Measures
-    kinds: dict[str, Array] | None
     counts: OverlapCounts
+    kinds: dict[str, Array] | None
     soft_f1: dict[str, Array]
     cosine: dict[str, Array]
     cosine_heads: dict[str, Array]
@@ -137,23 +137,10 @@ def look_at_step(
     outputs: tuple[Output, ...],
     micro_batches: int = 1,
     mesh: Mesh | None = None,
-) -> dict[str, Seen]:
-    """Analyse the gradient of the next training step, of the same batch and dropout.
+) -> dict[str, OutputMeasures]:
+    """Analyse the gradient of the next training step, with its batch and dropout.
 
-    Args:
-      state: state before the step; not donated.
-      batch: int `[B, T]` arrays, inputs and labels by name.
-      objective: a pytree; its hyper-parameters are traced.
-      counts: soft counts so far, by output.
-      pieces: int `[V]`, kind of each piece of the vocabulary.
-      network: architecture.
-      task: turns outputs and batch into the inputs of the objective.
-      outputs: outputs to analyse.
-      micro_batches: number of micro-batches of the forward pass.
-      mesh: devices over which parameters are split.
-
-    Returns:
-      Measurements by output, on every process.
+    The state is not donated; former counts fade. The measurements are on every process.
     """
     measured = look(
         state.params,
@@ -170,10 +157,9 @@ def look_at_step(
         mesh=mesh,
         micro_batches=micro_batches,
     )
-    if mesh is not None:
-        everywhere = NamedSharding(mesh, P())
-        measured = jax.lax.with_sharding_constraint(measured, everywhere)
-    return measured
+    if mesh is None:
+        return measured
+    return jax.lax.with_sharding_constraint(measured, NamedSharding(mesh, P()))
 
 
 def look(
@@ -189,19 +175,19 @@ def look(
     progress: float | Array = 0.0,
     keep_head_gradients: bool = False,
     **forward: Any,
-) -> dict[str, Seen]:
-    """Analyse the gradient of a loss at a batch.
+) -> dict[str, OutputMeasures]:
+    """Analyse the gradient of a loss at a batch, by output.
 
     Args:
       params: network parameters.
-      batch: arrays whose first axis is that of the rows.
-      objective: loss of a task.
+      batch: int `[B, T]` arrays, inputs and labels by name.
+      objective: objective as a pytree; its hyper-parameters are traced.
       former: soft counts of other batches, by output.
       pieces: int `[V]`, kind of each piece of the vocabulary.
       outputs: outputs to analyse.
       task: turns outputs and batch into the inputs of the objective.
       objective_state: state of the objective.
-      progress: share of training that is done.
+      progress: completed share of training.
       keep_head_gradients: return the gradients of the heads too.
       **forward: network, dropout key, mesh and micro-batches for `logits_of`.
     """
@@ -217,36 +203,29 @@ def look(
 
     logits, backward, labels = jax.vjp(of_heads, params["heads"], has_aux=True)
     gradients = jax.grad(value)(logits)
-    nothing = jax.tree.map(lambda x: 0 * x, gradients)
-    seen = {}
+    zeros = jax.tree.map(lambda x: 0 * x, gradients)
+    measured = {}
     for output in outputs:
-        name, groups = output.name, output.groups
-        parts = logits[name], labels[name], gradients[name]
-        elements = elements_of(*parts, groups)
-
-        def to_heads(gradient: Array, name: str = name) -> Params:
-            return backward(nothing | {name: gradient})[0]
-
-        of_loss = to_heads(gradients[name])
-        scores, near, near_heads, by_name = {}, {}, {}, {"loss": of_loss}
-        for average in averages(groups):
-            scores[average], ascent = descent(*parts[:2], former[name], groups, average)
-            near[average] = cosine(gradients[name], ascent)
-            by_name[average] = to_heads(ascent)
-            near_heads[average] = cosine(of_loss, by_name[average])
-        seen[name] = Seen(
+        name, groups, kinds = output.name, output.groups, None
+        z, y, of_logits = logits[name], labels[name], gradients[name]
+        elements = elements_of(z, y, of_logits, groups)
+        if output.of_tokens:
+            is_padding, padding = batch["segment_ids"] <= 0, KINDS.index("padding")
+            of_places = jnp.where(is_padding, padding, pieces[batch["input_ids"]])
+            kinds = by_kind(elements, of_places, len(KINDS))
+        descents = {
+            average: descent(z, y, former[name], groups, average)
+            for average in averages(groups)
+        }
+        slopes = {"loss": of_logits} | {key: pair[1] for key, pair in descents.items()}
+        heads = {key: backward(zeros | {name: x})[0] for key, x in slopes.items()}
+        measured[name] = OutputMeasures(
             measures=measure(elements, groups),
-            kinds=_kinds(elements, batch, pieces) if output.of_tokens else None,
-            counts=former[name] + counts_of(*parts[:2], groups),
-            soft_f1=scores,
-            cosine=near,
-            cosine_heads=near_heads,
-            head_gradients=by_name if keep_head_gradients else None,
+            counts=former[name] + counts_of(z, y, groups),
+            kinds=kinds,
+            soft_f1={average: score for average, (score, _) in descents.items()},
+            cosine={key: cosine(of_logits, slopes[key]) for key in descents},
+            cosine_heads={key: cosine(heads["loss"], heads[key]) for key in descents},
+            head_gradients=heads if keep_head_gradients else None,
         )
-    return seen
-
-
-def _kinds(elements: GradientElements, batch: Batch, pieces: Array) -> dict[str, Array]:
-    real = batch["segment_ids"] > 0
-    kinds = jax.numpy.where(real, pieces[batch["input_ids"]], KINDS.index("padding"))
-    return by_kind(elements, kinds, len(KINDS))
+    return measured

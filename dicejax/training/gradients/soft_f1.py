@@ -1,9 +1,9 @@
 r"""The gradient of the data set's soft F1, and its cosine with another gradient.
 
 The F1 of a data set is of counts over all its batches, so its slope at one batch takes
-the counts of the others as they are. With former batches counted in
-:math:`I', P', Y'` (true positives, predicted, actual: soft counts, sums of
-probabilities) and this one in :math:`I(z), P(z), Y`:
+the counts of the others as constants. With the soft counts of former batches
+:math:`I', P', Y'` (true positives, predicted, actual: sums of probabilities) and those
+of this batch :math:`I(z), P(z), Y`:
 
 .. math::
     F_\mathrm{micro} = \frac{2 \sum_c (I'_c + I_c)}
@@ -11,9 +11,9 @@ probabilities) and this one in :math:`I(z), P(z), Y`:
     \frac{\partial F}{\partial z} = \frac{2}{D} \frac{\partial I}{\partial z}
         - \frac{F}{D} \frac{\partial P}{\partial z}
 
-with D the denominator and c over the positive classes; macro, the mean of the same
-quotient of each class that has gold in any batch. Where no class is negative micro F1
-is accuracy, and macro alone is taken.
+with D the denominator and c over the positive classes; macro is the mean of the same
+quotient over the classes that have gold in any batch. Where no class is negative micro
+F1 is accuracy, and only macro is computed.
 
 During training, the former counts are those of the analysed steps, which fade by
 `FADING` from one to the next: about the last ten count.
@@ -82,18 +82,7 @@ def descent(
     groups: Groups,
     average: Average,
 ) -> tuple[Array, Array]:
-    """Return the soft F1 with this batch, and the gradient of one minus it.
-
-    Args:
-      logits: `[..., C]`.
-      labels: labels as in the groups.
-      former: the counts of other batches.
-      groups: of the output.
-      average: of the classes.
-
-    Returns:
-      A scalar, and the gradient like the logits.
-    """
+    """Return the soft F1 with this batch, and the gradient of one minus it."""
 
     def loss(logits: Array) -> Array:
         counts = former + counts_of(logits, labels, groups)
@@ -109,20 +98,18 @@ def cosine(first: Any, second: Any) -> Array:
     >>> print(cosine({"a": jnp.array([3e-30, 0.0])}, {"a": jnp.array([1.0, 1.0])}))
     0.70710677
     """
-    first, second = _scaled(first), _scaled(second)
-    lengths = jnp.sqrt(_dot(first, first)) * jnp.sqrt(_dot(second, second))
-    return _dot(first, second) / jnp.where(lengths > 0, lengths, 1)
+    a, b = _scaled_leaves(first), _scaled_leaves(second)
+    lengths = jnp.sqrt(_dot(a, a)) * jnp.sqrt(_dot(b, b))
+    return _dot(a, b) / jnp.where(lengths > 0, lengths, 1)
 
 
-def _dot(first: Any, second: Any) -> Array:
-    products = jax.tree.map(lambda a, b: jnp.sum(a * b), first, second)
-    return sum(jax.tree.leaves(products))
+def _dot(a: list[Array], b: list[Array]) -> Array:
+    return jnp.asarray(sum(jnp.sum(x * y) for x, y in zip(a, b, strict=True)))
 
 
-def _scaled(tree: Any) -> Any:
+def _scaled_leaves(tree: Any) -> list[Array]:
     """Scale to a largest entry of 1, against underflow of squares."""
-    tree = jax.tree.map(lambda x: x.astype(jnp.float32), tree)
-    leaves = [jnp.max(jnp.abs(x)) for x in jax.tree.leaves(tree)]
-    largest = jnp.max(jnp.stack(leaves))
+    leaves = [x.astype(jnp.float32) for x in jax.tree.leaves(tree)]
+    largest = jnp.max(jnp.stack([jnp.max(jnp.abs(x)) for x in leaves]))
     scale = jnp.where(largest > 0, largest, 1)
-    return jax.tree.map(lambda x: x / scale, tree)
+    return [x / scale for x in leaves]
