@@ -40,7 +40,6 @@ import numpy as np
 
 from dicejax.losses import class_weights
 from dicejax.objectives import Objective
-from dicejax.study.profile.together import LabelSets, label_sets
 from dicejax.tasks import Item, Target, Task
 
 Rule = Literal["negative class", "most and least", "multi-label", "positions"]
@@ -51,7 +50,8 @@ SCHEMES = {
     "inverse_square_root": class_weights.inverse_square_root,
     "effective_number": class_weights.effective_number,
 }
-"""The weights that are suggested, each with its default hyper-parameters."""
+"""Suggested class weights, each with its default hyper-parameters."""
+MOST_PAIRS = 10
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +77,49 @@ class LabelCount:
 
 
 @dataclasses.dataclass(frozen=True)
+class LabelPair:
+    """Two labels of the same texts.
+
+    Attributes:
+      labels: names of the labels.
+      together: number of texts that have both.
+      expected: number if they occurred independently of each other.
+    """
+
+    labels: tuple[str, str]
+    together: int
+    expected: float
+
+
+@dataclasses.dataclass(frozen=True)
+class LabelSets:
+    """Sets of labels that texts have.
+
+    Attributes:
+      texts: number of texts with known labels.
+      cardinality: mean number of labels per text.
+      most: largest number of labels of a text.
+      without: number of texts with no label.
+      distinct: number of different sets.
+      pairs: the most frequent pairs, at most 10.
+    """
+
+    texts: int
+    cardinality: float
+    most: int
+    without: int
+    distinct: int
+    pairs: tuple[LabelPair, ...]
+
+    def __str__(self) -> str:
+        share = self.without / max(self.texts, 1)
+        return (
+            f"{self.cardinality:.2f} labels per text on average, {self.most} at most; "
+            f"{self.without:,} of {self.texts:,} texts ({share:.0%}) have none"
+        )
+
+
+@dataclasses.dataclass(frozen=True)
 class OutputCounts:
     """Label counts of one output.
 
@@ -89,8 +132,8 @@ class OutputCounts:
       positives: number of positives.
       ratio: negatives for each positive; None without positives.
       labels: counts of each label, in the order of the classes.
-      sequences: number of those with a known label, for positions; None for the others.
-      sets: labels that occur together, where a text may have several; else None.
+      sequences: number of sequences with a known label; None but for positions.
+      sets: labels that occur together; None where a text has one label.
     """
 
     output: str
@@ -108,10 +151,17 @@ class OutputCounts:
 def rules(task: Task, items: Sequence[Item], labels: Sequence[str]) -> dict[str, Rule]:
     """Choose the rule for each output."""
     counts = task.class_counts(items, labels)
-    return {
-        name: _rule(target, counts.get(name))
-        for name, target in task.targets(labels).items()
-    }
+    chosen: dict[str, Rule] = {}
+    for name, target in task.targets(labels).items():
+        if target.kind == "positions":
+            chosen[name] = "positions"
+        elif target.kind == "multi_label":
+            chosen[name] = "multi-label"
+        elif len(counts[name]) == 2 or (target.has_negative and counts[name][0] > 0):
+            chosen[name] = "negative class"
+        else:
+            chosen[name] = "most and least"
+    return chosen
 
 
 def count_outputs(
@@ -123,18 +173,20 @@ def count_outputs(
     weights: bool = False,
 ) -> tuple[OutputCounts, ...]:
     """Count the labels of items, by output."""
-    counts = task.class_counts(items, labels)
-    outputs = []
+    counts, outputs = task.class_counts(items, labels), []
     for name, target in task.targets(labels).items():
-        match chosen[name]:
-            case "positions":
-                outputs.append(_of_positions(name, items))
-            case "multi-label":
-                output = _of_multi_label(name, target, counts[name], weights)
-                sets = label_sets(name, items, target.classes)
-                outputs.append(dataclasses.replace(output, sets=sets))
-            case rule:
-                outputs.append(_of_classes(name, rule, target, counts[name], weights))
+        rule = chosen[name]
+        if rule == "positions":
+            outputs.append(_count_positions(name, items))
+            continue
+        schemes = SCHEMES if weights else {}
+        suggested = {x: np.asarray(f(counts[name])) for x, f in schemes.items()}
+        if rule == "multi-label":
+            output = _count_multi_label(name, target, counts[name], suggested)
+            sets = label_sets(name, items, target.classes)
+            outputs.append(dataclasses.replace(output, sets=sets))
+        else:
+            outputs.append(_count_classes(name, rule, target, counts[name], suggested))
     return tuple(outputs)
 
 
@@ -147,110 +199,129 @@ def ratio(negatives: int, positives: int) -> float | None:
     return negatives / positives if positives else None
 
 
-def _rule(target: Target, counts: np.ndarray | None) -> Rule:
-    if target.kind == "positions":
-        return "positions"
-    if target.kind == "multi_label":
-        return "multi-label"
-    named = target.has_negative and counts[0] > 0
-    return "negative class" if named or len(counts) == 2 else "most and least"
+def _label(label: str, positives: int, negatives: int, **options) -> LabelCount:
+    share = ratio(negatives, positives)
+    return LabelCount(label, positives, negatives, share, **options)
 
 
-def _of_classes(
-    name: str, rule: Rule, target: Target, counts: np.ndarray, weights: bool
+def _output(
+    name: str,
+    rule: Rule,
+    negative: tuple[str, int],
+    positive: tuple[str, int],
+    labels: Sequence[LabelCount],
+    sequences: int | None = None,
 ) -> OutputCounts:
-    total, classes = int(counts.sum()), target.classes
-    suggested = _suggested(counts) if weights else {}
-    labels = tuple(
-        LabelCount(
+    names, counts = zip(negative, positive, strict=True)
+    share = ratio(*counts)
+    return OutputCounts(name, rule, *names, *counts, share, tuple(labels), sequences)
+
+
+def _count_classes(
+    name: str,
+    rule: Rule,
+    target: Target,
+    counts: np.ndarray,
+    weights: Mapping[str, np.ndarray],
+) -> OutputCounts:
+    total = int(counts.sum())
+    labels = [
+        _label(
             label,
-            positives=int(count),
-            negatives=total - int(count),
-            ratio=ratio(total - int(count), int(count)),
-            is_negative=rule == "negative class" and number == 0,
-            weights={scheme: w[number] for scheme, w in suggested.items()},
+            int(count),
+            total - int(count),
+            is_negative=rule == "negative class" and index == 0,
+            weights={scheme: float(w[index]) for scheme, w in weights.items()},
         )
-        for number, (label, count) in enumerate(zip(classes, counts, strict=True))
-    )
+        for index, (label, count) in enumerate(zip(target.classes, counts, strict=True))
+    ]
     if rule == "negative class":
-        negative, negatives = classes[0], int(counts[0])
-        positives = total - negatives
-        positive = classes[1] if len(classes) == 2 else "all others"
+        most, rest = labels[0], labels[0].negatives
+        positive = (labels[1].label if len(labels) == 2 else "all others", rest)
     else:
         occurring = [label for label in labels if label.positives] or labels[:1]
         most = max(occurring, key=lambda label: label.positives)
         least = min(occurring, key=lambda label: label.positives)
-        negative, negatives = most.label, most.positives
-        positive, positives = least.label, least.positives
-    share = ratio(negatives, positives)
-    return OutputCounts(
-        name, rule, negative, positive, negatives, positives, share, labels
-    )
+        positive = (least.label, least.positives)
+    return _output(name, rule, (most.label, most.positives), positive, labels)
 
 
-def _of_multi_label(
-    name: str, target: Target, counts: np.ndarray, weights: bool
+def _count_multi_label(
+    name: str, target: Target, counts: np.ndarray, weights: Mapping[str, np.ndarray]
 ) -> OutputCounts:
-    suggested = _suggested(counts) if weights else {}
-    labels = []
-    for number, (label, pair) in enumerate(zip(target.classes, counts, strict=True)):
-        for column, text in enumerate((f"not {label}", label)):
-            count, other = int(pair[column]), int(pair[1 - column])
-            weighed = {s: w[number][column] for s, w in suggested.items()}
-            labels.append(
-                LabelCount(
-                    text,
-                    positives=count,
-                    negatives=other,
-                    ratio=ratio(other, count),
-                    is_negative=column == 0,
-                    weights=weighed,
-                )
-            )
-    negatives, positives = counts.sum(axis=0).tolist()
-    names = ("negative", "positive")
-    if len(target.classes) == 1:
-        names = (labels[0].label, labels[1].label)
-    share = ratio(negatives, positives)
-    return OutputCounts(
-        name,
-        "multi-label",
-        *names,
-        negatives,
-        positives,
-        share,
-        tuple(labels),
-    )
+    labels = [
+        _label(
+            text,
+            int(pair[column]),
+            int(pair[1 - column]),
+            is_negative=column == 0,
+            weights={scheme: float(w[index][column]) for scheme, w in weights.items()},
+        )
+        for index, (label, pair) in enumerate(zip(target.classes, counts, strict=True))
+        for column, text in enumerate((f"not {label}", label))
+    ]
+    one_class = len(target.classes) == 1
+    names = [label.label for label in labels] if one_class else ["negative", "positive"]
+    negative, positive = zip(names, counts.sum(axis=0).tolist(), strict=True)
+    return _output(name, "multi-label", negative, positive, labels)
 
 
-def _of_positions(name: str, items: Sequence[Item]) -> OutputCounts:
+def _count_positions(name: str, items: Sequence[Item]) -> OutputCounts:
     with_position = [item.arrays for item in items if item.arrays[name] >= 0]
     pieces = sum(len(arrays["input_ids"]) for arrays in with_position)
     answered = sum(
         int(arrays[name] != arrays.get("summary_positions", -1))
         for arrays in with_position
     )
-    rest = pieces - answered
-    share = ratio(rest, answered)
-    labels = (
-        LabelCount(OTHER_PIECES, rest, answered, ratio(answered, rest), True),
-        LabelCount(name, answered, rest, share),
-    )
-    return OutputCounts(
-        name,
-        "positions",
-        OTHER_PIECES,
-        name,
-        rest,
-        answered,
-        share,
-        labels,
-        sequences=len(with_position),
-    )
+    negative, positive = (OTHER_PIECES, pieces - answered), (name, answered)
+    labels = [
+        _label(*negative, answered, is_negative=True),
+        _label(*positive, pieces - answered),
+    ]
+    sequences = len(with_position)
+    return _output(name, "positions", negative, positive, labels, sequences)
 
 
-def _suggested(counts: np.ndarray) -> dict[str, list]:
-    return {name: scheme(counts).tolist() for name, scheme in SCHEMES.items()}
+def label_sets(
+    output: str, items: Sequence[Item], classes: Sequence[str]
+) -> LabelSets | None:
+    """Count labels that occur together; None where items have no sets of labels.
+
+    >>> rows = ([1, 1, 0], [1, 1, 1], [0, 0, 0], [0, 1, 0])
+    >>> items = [Item({"label": np.array(row)}, n) for n, row in enumerate(rows)]
+    >>> sets = label_sets("label", items, ("a", "b", "c"))
+    >>> print(sets)
+    1.50 labels per text on average, 3 at most; 1 of 4 texts (25%) have none
+    >>> sets.pairs[0]
+    LabelPair(labels=('a', 'b'), together=2, expected=1.5)
+    """
+    # The windows of a long text have its labels.
+    of_texts = {item.example: item.arrays[output] for item in items}
+    arrays = [np.asarray(array) for array in of_texts.values()]
+    size = len(classes)
+    if size < 2 or any(array.shape != (size,) for array in arrays):
+        return None
+    rows = np.array(arrays, int).reshape(-1, size)
+    rows = rows[(rows >= 0).all(axis=1)]
+    number, counts, together = rows.sum(axis=1), rows.sum(axis=0), rows.T @ rows
+    first, second = np.triu_indices(size, k=1)
+    frequent = np.argsort(-together[first, second], kind="stable")[:MOST_PAIRS]
+    return LabelSets(
+        texts=len(rows),
+        cardinality=float(number.mean()) if len(rows) else 0.0,
+        most=int(number.max(initial=0)),
+        without=int((number == 0).sum()),
+        distinct=len(np.unique(rows, axis=0)),
+        pairs=tuple(
+            LabelPair(
+                (classes[a], classes[b]),
+                int(together[a, b]),
+                float(counts[a] * counts[b] / len(rows)),
+            )
+            for a, b in zip(first[frequent], second[frequent], strict=True)
+            if together[a, b]
+        ),
+    )
 
 
 Reason = Literal["few", "unseen", "absent", "not in every update", "smooth"]
@@ -277,7 +348,7 @@ def support(
     smooth: Mapping[str, float],
     limit: int,
 ) -> tuple[LabelSupport, ...]:
-    """Judge each label to be learned; for multi-label classes, their positives.
+    """Find the labels too rare to learn; of multi-label classes, the positives.
 
     Args:
       splits: counts of "train", "dev" and "test".
@@ -309,7 +380,7 @@ def support(
 
 
 def smooth_by_output(objective: Objective) -> dict[str, float]:
-    """Find the largest `smooth` in counts of a batch, by the output it is used on.
+    """Return the largest `smooth` in counts of a batch, by output.
 
     Losses whose sets are single tokens have no counts to compare with.
 
@@ -331,6 +402,6 @@ def _by_label(
 ) -> Iterator[tuple[tuple[str, str], int]]:
     for output in outputs:
         for label in output.labels:
-            chosen = output.rule in ("negative class", "most and least")
-            if chosen or not label.is_negative:
+            is_class = output.rule in ("negative class", "most and least")
+            if is_class or not label.is_negative:
                 yield (output.output, label.label), label.positives

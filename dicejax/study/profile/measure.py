@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -21,7 +22,6 @@ from dicejax.study.profile.imbalance import (
     smooth_by_output,
     support,
 )
-from dicejax.tasks import Item
 from dicejax.training.setup import SPLITS, Encoded, Warn, epochs_drawn, load_data
 
 BINS = 10
@@ -54,7 +54,7 @@ class Lengths:
 
 @dataclasses.dataclass(frozen=True)
 class BatchFill:
-    """Share of a batch that one layout of the sequences fills.
+    """Padding of one layout of the sequences.
 
     Attributes:
       places: number of places in one pass over the split.
@@ -73,9 +73,8 @@ class Padding:
 
     Attributes:
       max_length: places per row.
-      to_row: one row per sequence, all rows full width.
-      to_batch: a row for each sequence, as wide as the longest of its batch of
-        `batch_size`.
+      to_row: one row per sequence, of `max_length` places.
+      to_batch: one row per sequence, padded to the longest of its batch.
       packed: several sequences in a row, as in training.
     """
 
@@ -145,8 +144,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
 
     >>> from dicejax.data.sources import SyntheticNER
     >>> data = SyntheticNER(train=50, dev=5, test=5)
-    >>> found = profile(Experiment(name="mine", data=data), warn=print)
-    >>> (tags,) = found.splits["train"].outputs
+    >>> counts = profile(Experiment(name="mine", data=data), warn=print)
+    >>> (tags,) = counts.splits["train"].outputs
     >>> tags.negative, tags.negatives == tags.labels[0].positives
     ('O', True)
 
@@ -171,7 +170,8 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
     data = load_data(experiment, note)
     chosen = rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
-    epoch = _epoch(experiment, data)
+    items, draw = data.items["train"], epochs_drawn(experiment, data)
+    epoch = items if draw is None else [items[index] for index in draw(0).indices]
     smooth = _smooth(experiment, data)
     return DataProfile(
         name=experiment.name,
@@ -208,66 +208,46 @@ def _split(
 ) -> SplitProfile:
     task, training = experiment.task, experiment.training
     examples, items = getattr(data.corpus, split), data.items[split]
-    lengths = [len(item) for item in items]
-    labels = (*data.labels, *_unseen(experiment, data, split))
+    lengths, labels = [len(item) for item in items], tuple(data.labels)
+    if split != "train":
+        # The split's labels may be kept back, or of a type without a query.
+        with contextlib.suppress(InputError):
+            names = task.label_names([*data.corpus.train, *examples])
+            labels += tuple(name for name in names if name not in data.labels)
     counted = items
     if len(labels) > len(data.labels) and items:
         # Items lack labels unknown in training: encode again to count these.
         counted = task.encode(examples, data.tokenizer, labels, max(lengths))
+    layout = (training.max_length, training.batch_size, training.seed)
     return SplitProfile(
         examples=len(examples),
         sequences=len(items),
         pieces=sum(lengths),
         outputs=count_outputs(task, counted, labels, chosen, weights=split == "train"),
         lengths=measure_lengths(lengths) if lengths else None,
-        padding=measure_padding(
-            lengths, training.max_length, training.batch_size, training.seed
-        )
-        if lengths
-        else None,
+        padding=measure_padding(lengths, *layout) if lengths else None,
     )
-
-
-def _unseen(experiment: Experiment, data: Encoded, split: str) -> list[str]:
-    """Return the labels of a split that training lacks."""
-    if split == "train":
-        return []
-    trained = set(data.labels)
-    examples = [*data.corpus.train, *getattr(data.corpus, split)]
-    try:
-        names = experiment.task.label_names(examples)
-    except InputError:  # the split's labels are kept back, or of a type without a query
-        return []
-    return [name for name in names if name not in trained]
-
-
-def _epoch(experiment: Experiment, data: Encoded) -> Sequence[Item]:
-    """Return the training items of an epoch."""
-    items, draw = data.items["train"], epochs_drawn(experiment, data)
-    return items if draw is None else [items[number] for number in draw(0).indices]
 
 
 def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
     """Return the objective's `smooth` by output, where the output has counts."""
-    targets = experiment.task.targets(data.labels)
+    targets, weights = (
+        experiment.task.targets(data.labels),
+        experiment.task.loss_weights,
+    )
     try:
-        objective = experiment.objective.bind_outputs(
-            tuple(targets), experiment.task.loss_weights
-        )
+        objective = experiment.objective.bind_outputs(tuple(targets), weights)
     except ValueError as error:
         raise InputError(str(error)) from error
-    return {
-        output: smooth
-        for output, smooth in smooth_by_output(objective).items()
-        if targets[output].kind != "positions"
-    }
+    smooths = smooth_by_output(objective).items()
+    return {name: x for name, x in smooths if targets[name].kind != "positions"}
 
 
 def measure_lengths(lengths: Sequence[int]) -> Lengths:
     """Summarise lengths.
 
-    >>> found = measure_lengths([3, 4, 4, 5, 30])
-    >>> found.quantiles[50], found.longest, found.bins[:2]
+    >>> lengths = measure_lengths([3, 4, 4, 5, 30])
+    >>> lengths.quantiles[50], lengths.longest, lengths.bins[:2]
     (4, 30, (Bin(first=1, last=3, sequences=1), Bin(first=4, last=6, sequences=3)))
     """
     percents = (50, 90, 95, 99)
@@ -297,13 +277,9 @@ def measure_padding(
     """
     shuffled = np.array(lengths)
     np.random.default_rng((seed, 0)).shuffle(shuffled)
-    to_batch = sum(
-        len(batch) * int(batch.max())
-        for batch in (
-            shuffled[start : start + per_batch]
-            for start in range(0, len(shuffled), per_batch)
-        )
-    )
+    starts = range(0, len(shuffled), per_batch)
+    batches = (shuffled[start : start + per_batch] for start in starts)
+    to_batch = sum(len(batch) * int(batch.max()) for batch in batches)
     pieces = int(shuffled.sum())
     packed = len(pack(shuffled.tolist(), max_length)) * max_length
 

@@ -20,10 +20,10 @@ _SETTINGS = {
     "grid.alpha": 0.3,
     "axes.axisbelow": True,
 }
-# Of more labels than these those that occur are drawn: the most frequent, the rarest.
+# With more labels, the most frequent and the rarest of those that occur are drawn.
 _MOST, _FREQUENT = 60, 20
 _FEWEST = 8  # labels that there is room for: bars of two would be slabs
-_SHORTENED = 18  # characters of a label
+_LONGEST = 18  # characters of a label
 
 
 def write(profile: DataProfile, split: str, folder: str) -> None:
@@ -46,12 +46,12 @@ def draw(profile: DataProfile, split: str) -> Figure:
     from matplotlib.figure import Figure
 
     counts = profile.splits[split]
-    several = len(counts.outputs) > 1
-    bars = [
-        (_name(output.output, label.label) if several else label.label, label)
-        for output in counts.outputs
-        for label in output.labels
-    ]
+    bars = []
+    for output in counts.outputs:
+        for label in output.labels:
+            unique = len(counts.outputs) == 1 or output.output in label.label.split()
+            text = label.label if unique else f"{output.output}: {label.label}"
+            bars.append((text, label))
     height = max(4.4, 1.2 + 0.21 * min(len(bars), _MOST))
     figure = Figure(figsize=(10, height), layout="constrained")
     figure.suptitle(
@@ -86,7 +86,10 @@ def _draw_labels(axes: Axes, bars: list[tuple[str, LabelCount]]) -> None:
     axes.set_xlim(10**first, 10 ** (first + (last - first) / 0.84))
     for place, count in zip(places, counts, strict=True):
         axes.text(max(count, 0.5) * 1.12, place, f"{count:,}", va="center", size=7.5)
-    names = [figures.plain(_short(name)) for name, _ in bars]
+    names = [
+        figures.plain(x if len(x) <= _LONGEST else f"{x[: _LONGEST - 1]}…")
+        for x, _ in bars
+    ]
     axes.set_yticks(places, names, size=8)
     axes.set_ylim(max(len(bars), _FEWEST) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -136,11 +139,3 @@ def _draw_padding(axes: Axes, padding: Padding, per_batch: int) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["bottom"].set_bounds(0, 100)
     axes.set_title("share of a batch that is not padding")
-
-
-def _name(output: str, label: str) -> str:
-    return label if output in label.split() else f"{output}: {label}"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHORTENED else f"{text[: _SHORTENED - 1]}…"

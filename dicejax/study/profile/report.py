@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import RenderableType
 from rich.table import Table
 
 from dicejax.io.terminal import literal
-from dicejax.study.profile.imbalance import LabelSupport, OutputCounts
+from dicejax.study.profile.imbalance import LabelSets, LabelSupport, OutputCounts
 from dicejax.study.profile.measure import DataProfile, Lengths, Padding
-from dicejax.study.profile.together import LabelSets
 
 _BAR = 40  # characters of the longest bar
 
@@ -26,70 +25,74 @@ def report(profile: DataProfile, split: str) -> Iterator[RenderableType]:
         if output.sets is not None:
             yield literal(f"{split}: {output.sets}")
             yield _together(output.sets, split)
-    yield from _support(profile)
+    yield _support(profile)
     if counts.lengths and counts.padding:
         yield _histogram(counts.lengths, split)
         yield _padding(counts.padding, profile.batch_size, split)
 
 
-def _table(title: str, left: Sequence[str], right: Sequence[str], **options) -> Table:
+def _table(
+    title: str,
+    left: Sequence[str],
+    right: Sequence[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    last: str | None = None,
+    caption: str | None = None,
+) -> Table:
+    """Return a table with columns aligned left, right, and a last one."""
     table = Table(
         title=literal(title),
         title_justify="left",
         title_style="bold",
+        caption=caption,
         caption_justify="left",
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 1, 0, 0),
-        **options,
     )
     for name in left:
         table.add_column(literal(name), overflow="fold")
     for name in right:
         table.add_column(literal(name), justify="right")
+    if last is not None:
+        table.add_column(last)
+    for row in rows:
+        table.add_row(*map(literal, row))
     return table
 
 
 def _sizes(profile: DataProfile) -> Table:
-    table = _table(
-        f"{profile.name}: {profile.task}, rows of {profile.max_length} pieces",
-        ["split"],
-        ["examples", "sequences", "pieces", "50%", "90%", "95%", "99%", "longest"],
-        caption="percentiles: so many sequences have at most so many pieces",
-    )
+    rows = []
     for name, split in profile.splits.items():
         lengths = split.lengths
         figures = (*lengths.quantiles.values(), lengths.longest) if lengths else ()
         numbers = (split.examples, split.sequences, split.pieces, *figures)
-        table.add_row(name, *(f"{number:,}" for number in numbers))
-    return table
+        rows.append([name, *(f"{number:,}" for number in numbers)])
+    return _table(
+        f"{profile.name}: {profile.task}, rows of {profile.max_length} pieces",
+        ["split"],
+        ["examples", "sequences", "pieces", "50%", "90%", "95%", "99%", "longest"],
+        rows,
+        caption="percentiles: so many sequences have at most so many pieces",
+    )
 
 
 def _imbalance(profile: DataProfile) -> Table:
-    table = _table(
-        "imbalance",
-        ["output", "split", "negatives : positives"],
-        ["negatives", "positives", "ratio"],
-    )
+    rows = []
     for name, split in profile.splits.items():
         for output in split.outputs:
             classes = f"{output.negative} : {output.positive}"
             if output.rule == "most and least":
                 classes += " (most : least)"
-            table.add_row(
-                literal(output.output),
-                name,
-                literal(classes),
-                f"{output.negatives:,}",
-                f"{output.positives:,}",
-                _ratio(output.ratio),
-            )
-    return table
+            counts = f"{output.negatives:,}", f"{output.positives:,}"
+            rows.append([output.output, name, classes, *counts, _ratio(output.ratio)])
+    left = ["output", "split", "negatives : positives"]
+    return _table("imbalance", left, ["negatives", "positives", "ratio"], rows)
 
 
 def _labels(output: OutputCounts, split: str) -> Table:
     weights = list(output.labels[0].weights) if output.labels else []
-    title = f"output {output.output}, {split}"
     caption = "the last columns are suggested class weights" if weights else None
     if output.sequences is not None:
         pieces = output.negatives + output.positives
@@ -99,54 +102,55 @@ def _labels(output: OutputCounts, split: str) -> Table:
             f"of {average:.1f} pieces on average"
         )
     schemes = [name.replace("_", "\n") for name in weights]
-    heads = ["positives", "negatives", "ratio", *schemes]
-    table = _table(title, ["label"], heads, caption=caption)
-    for label in output.labels:
-        table.add_row(
-            literal(label.label),
+    rows = (
+        [
+            label.label,
             f"{label.positives:,}",
             f"{label.negatives:,}",
             _ratio(label.ratio),
             *(f"{label.weights[name]:.4g}" for name in weights),
-        )
-    return table
+        ]
+        for label in output.labels
+    )
+    title, heads = (
+        f"output {output.output}, {split}",
+        ["positives", "negatives", "ratio"],
+    )
+    return _table(title, ["label"], [*heads, *schemes], rows, caption=caption)
 
 
 def _together(sets: LabelSets, split: str) -> Table:
-    table = _table(
+    return _table(
         f"labels that occur together, {split}",
         ["pair"],
         ["texts", "expected"],
+        (
+            [" + ".join(pair.labels), f"{pair.together:,}", f"{pair.expected:,.1f}"]
+            for pair in sets.pairs
+        ),
         caption=f"of {sets.distinct:,} different sets; expected: if independent",
     )
-    for pair in sets.pairs:
-        names = literal(" + ".join(pair.labels))
-        table.add_row(names, f"{pair.together:,}", f"{pair.expected:,.1f}")
-    return table
 
 
-def _support(profile: DataProfile) -> Iterator[RenderableType]:
+def _support(profile: DataProfile) -> Table:
     several = len({label.output for label in profile.support}) > 1
     rare = len(profile.too_rare)
-    what = f"{rare} of {len(profile.support)} labels are too rare to learn"
-    if not rare:
-        what = "no label is too rare to learn"
-    table = _table(
-        what,
-        [*(["output"] if several else []), "label"],
+    title = f"{rare} of {len(profile.support)} labels are too rare to learn"
+    rows = []
+    for label in profile.support:
+        counts = (f"{n:,}" for n in (label.train, label.dev, label.test))
+        update = label.per_update
+        expected = f"{update:,.0f}" if update >= 100 else f"{update:.3g}"
+        names = [label.output, label.label] if several else [label.label]
+        rows.append([*names, *counts, expected, why(label, profile)])
+    return _table(
+        title if rare else "no label is too rare to learn",
+        ["output", "label"] if several else ["label"],
         ["train", "dev", "test", "per update"],
+        rows,
+        last="too rare because",
         caption=f"an update sees about {profile.batch_size} sequences",
     )
-    table.add_column("too rare because")
-    for label in profile.support:
-        table.add_row(
-            *([literal(label.output)] if several else []),
-            literal(label.label),
-            *(f"{n:,}" for n in (label.train, label.dev, label.test)),
-            _expected(label.per_update),
-            literal(why(label, profile)),
-        )
-    yield table
 
 
 def why(label: LabelSupport, profile: DataProfile) -> str:
@@ -163,42 +167,32 @@ def why(label: LabelSupport, profile: DataProfile) -> str:
 
 
 def _histogram(lengths: Lengths, split: str) -> Table:
-    table = _table(f"sequences by pieces, {split}", [], ["pieces", "sequences"])
-    table.add_column("")
     most = max(interval.sequences for interval in lengths.bins)
+    rows = []
     for interval in lengths.bins:
-        # Every positive count is visible.
-        bar = -(-_BAR * interval.sequences // most)
-        pieces = (
-            f"{interval.first}-{interval.last}"
-            if interval.last > interval.first
-            else str(interval.first)
-        )
-        table.add_row(pieces, f"{interval.sequences:,}", "█" * bar)
-    return table
+        first, last = interval.first, interval.last
+        pieces = f"{first}-{last}" if last > first else str(first)
+        bar = "█" * -(-_BAR * interval.sequences // most)  # every count is visible
+        rows.append([pieces, f"{interval.sequences:,}", bar])
+    title = f"sequences by pieces, {split}"
+    return _table(title, [], ["pieces", "sequences"], rows, last="")
 
 
 def _padding(padding: Padding, per_batch: int, split: str) -> Table:
-    factor = padding.to_row.factor
-    table = _table(
-        f"padding, {split}: packing saves a factor of {factor:.2f}",
-        ["batches"],
-        ["places", "filled", "times packed"],
-    )
-    rows = {
+    layouts = {
         f"a row of {padding.max_length} each": padding.to_row,
         f"padded to the longest of {per_batch}": padding.to_batch,
         "packed": padding.packed,
     }
-    for name, way in rows.items():
-        table.add_row(
-            name, f"{way.places:,}", f"{100 * way.filled:.1f}%", f"{way.factor:.2f}"
-        )
-    return table
-
-
-def _expected(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return _table(
+        f"padding, {split}: packing saves a factor of {padding.to_row.factor:.2f}",
+        ["batches"],
+        ["places", "filled", "times packed"],
+        (
+            [name, f"{x.places:,}", f"{100 * x.filled:.1f}%", f"{x.factor:.2f}"]
+            for name, x in layouts.items()
+        ),
+    )
 
 
 def _ratio(value: float | None) -> str:
