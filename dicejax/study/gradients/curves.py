@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The set shown for set losses: one positive among negatives.
+# Set losses are drawn for a set of one positive among negatives.
 SIZE = 20
 NEGATIVE_P = 0.1
 POSITIVE_P = 0.5
@@ -29,11 +29,7 @@ P = "p of the gold class"
 OF_POSITIVE = "p, that it is a positive"
 SLOPE = "dL/dz, z the gold logit"
 OWN_SLOPE = "dL/dz, z its logit"
-OF_ELEMENT: Mapping[int, str] = {1: ""}
-OF_SET: Mapping[int, str] = {
-    0: "the positive varies",
-    1: "one of the negatives varies",
-}
+OF_SET = {0: "the positive varies", 1: "one of the negatives varies"}
 
 Value = Callable[[Array, Array], Array]
 
@@ -44,7 +40,7 @@ class LossCurve:
 
     Attributes:
       name: name of the loss.
-      value: loss as a function of a logit and of what varies, an integer.
+      value: loss as a function of a logit and of the index of the element that varies.
       label: text of the legend.
       reference: whether it is drawn thin and grey, for comparison only.
     """
@@ -63,11 +59,9 @@ def of_loss(
     **hyperparameters,
 ) -> LossCurve:
     """Return the curve of a loss of `dicejax.losses`."""
-    function = functools.partial(getattr(losses, name), **hyperparameters)
+    value = setting(functools.partial(getattr(losses, name), **hyperparameters))
     text = f"{name}, {label}" if label else name
-    return LossCurve(
-        name=name, value=setting(function), label=text, reference=reference
-    )
+    return LossCurve(name=name, value=value, label=text, reference=reference)
 
 
 def of_objective(
@@ -80,7 +74,7 @@ def of_objective(
     """
     labels = jnp.zeros(size, int).at[0].set(1)
     others = _others(size)
-    outputs = {leaf.output for leaf in objective.terms()} - {None} or {"shown"}
+    outputs = {leaf.output for leaf in objective.terms()} - {None} or {"output"}
     fitted = objective.bind_outputs(sorted(outputs)).with_class_counts(
         dict.fromkeys(outputs, np.array([size - 1, 1]))
     )
@@ -148,8 +142,8 @@ class FigureOne:
       alpha: exponent of the factor.
       p: probabilities, `[n]`.
       derivative: derivative at p, `[n]`.
-      best_p: p*, where the derivative changes its sign and to which positives are
-        trained; None where it does not.
+      best_p: p*, to which positives are trained: the derivative changes its sign there;
+        None where it does not.
 
     >>> figure = figure_one(1.0)
     >>> round(figure.best_p, 3)
@@ -166,10 +160,8 @@ def figure_one(alpha: float, points: int = 256) -> FigureOne:
     """Return the line of the paper's Figure 1 for an alpha."""
     # As the loss sees them: near 1 the rounding to float32 would be that of 1 - p.
     p = probabilities(points).astype(np.float32).astype(float)
-    written = {"axis": (), "squared": False}
-    curve = of_loss(
-        "self_adjusting_dice", one_element, alpha=alpha, smooth=0.0, **written
-    )
+    settings = {"alpha": alpha, "smooth": 0.0, "axis": (), "squared": False}
+    curve = of_loss("self_adjusting_dice", one_element, **settings)
     # L = 1 - 2f / (f + 1), so -dL/dp / 2 is the derivative of f / (1 + f).
     derivative = -evaluate(curve, p, [1])[1][0] / (p * (1 - p)) / 2
     return FigureOne(alpha, p, derivative, crossing(p, derivative))
@@ -187,10 +179,10 @@ def logit(p: Array) -> Array:
 
 def crossing(x: np.ndarray, y: np.ndarray) -> float | None:
     """Return where a line first changes its sign, between two of its points."""
-    places = np.flatnonzero(y[:-1] * y[1:] < 0)
-    if not places.size:
+    changes = np.flatnonzero(y[:-1] * y[1:] < 0)
+    if not changes.size:
         return None
-    left = places[0]
+    left = changes[0]
     share = y[left] / (y[left] - y[left + 1])
     return float(x[left] + share * (x[left + 1] - x[left]))
 
@@ -204,10 +196,10 @@ def lowest(x: np.ndarray, slopes: np.ndarray) -> float | None:
     0.25
     """
     noise = 1e-6 * np.abs(slopes).max()
-    places = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))
-    if not places.size:
+    minima = np.flatnonzero((slopes[:-1] < -noise) & (slopes[1:] > noise))
+    if not minima.size:
         return None
-    around = slice(places[0], places[0] + 2)
+    around = slice(minima[0], minima[0] + 2)
     return crossing(x[around], slopes[around])
 
 
@@ -230,7 +222,7 @@ def draw_losses(
 
     Args:
       curves: curves from `of_loss` and `of_objective`.
-      varied: values of `varied`, one per row, and titles of the rows.
+      varied: index of the element that varies in each row, and title of the row.
       x: label of the x axes.
       slope: label of the y axes of slopes.
       top: upper end of the losses' axes; None to show all.

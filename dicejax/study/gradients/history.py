@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,21 +10,11 @@ import numpy as np
 from dicejax.errors import InputError
 from dicejax.io import files
 from dicejax.training.gradients.collector import FILE
-from dicejax.training.gradients.measures import Groups
+from dicejax.training.gradients.measures import Groups, Measures
 from dicejax.training.gradients.soft_f1 import averages
 from dicejax.training.run_folder import Run
 
-_SUMS = (
-    "count",
-    "gradient_norm",
-    "hardness",
-    "hardness_norm",
-    "norms",
-    "hard",
-    "dead",
-    "saturated",
-    "not_finite",
-)
+SUMS = tuple(field.name for field in dataclasses.fields(Measures))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +23,7 @@ class History:
 
     Attributes:
       output: name of the output.
-      groups: names of the groups of its elements.
+      groups: groups of its elements.
       steps: int `[S]`.
       sums: sums of `measures.Measures` by name, `[S, G, ...]`.
       kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`; empty
@@ -104,35 +93,27 @@ def share(values: np.ndarray) -> np.ndarray:
 
 def _history(name: str, groups: Groups, records: list[dict[str, Any]]) -> History:
     parts = [record["outputs"][name] for record in records]
-    steps = np.array([record["step"] for record in records])
-
-    def series(get: Callable[[dict[str, Any]], Any]) -> np.ndarray:
-        return np.array([get(part) for part in parts], float)  # None becomes NaN
-
-    def by_average(key: str) -> dict[str, np.ndarray]:
-        return {
-            average: series(lambda part, average=average: part[key][average])
-            for average in averages(groups)
-        }
-
+    steps = [record["step"] for record in records]
     return History(
         output=name,
         groups=groups,
-        steps=steps,
-        sums={key: series(lambda part, key=key: part[key]) for key in _SUMS},
-        kinds={
-            kind: {
-                n: series(lambda part, kind=kind, n=n: part["kinds"][kind][n])
-                for n in values
-            }
-            for kind, values in parts[0].get("kinds", {}).items()
+        steps=np.array(steps),
+        sums={key: _stack([part[key] for part in parts]) for key in SUMS},
+        kinds=_stack([part.get("kinds", {}) for part in parts]),
+        **{
+            key: {x: _stack([part[key][x] for part in parts]) for x in averages(groups)}
+            for key in ("soft_f1", "cosine", "cosine_heads")
         },
-        soft_f1=by_average("soft_f1"),
-        cosine=by_average("cosine"),
-        cosine_heads=by_average("cosine_heads"),
         alarms=[
             (int(step), kind, group)
             for step, part in zip(steps, parts, strict=True)
             for kind, group in part["alarms"]
         ],
     )
+
+
+def _stack(values: list[Any]) -> Any:
+    """Return the numbers of all steps as an array, in dictionaries by key."""
+    if isinstance(values[0], dict):
+        return {key: _stack([value[key] for value in values]) for key in values[0]}
+    return np.array(values, float)  # None becomes NaN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,10 +40,11 @@ SETTINGS = {
     "legend.frameon": False,
     "lines.linewidth": 1.5,
 }
-_TIMES = 4  # parts of the training that a density is drawn for
-_POINTS = 24  # parts of the training that a line has points for
-_MOST = 6  # groups that have a line of their own
+_TIMES = 4  # parts of the training that have a density
+_POINTS = 24  # parts of the training that are points of a line
+_MOST = 6  # groups that have a line
 _MOST_LISTED = 16
+_GREY = "#9A9A9A"
 
 
 def figures_of_run(folder: str) -> dict[str, Figure]:
@@ -61,7 +62,7 @@ def figures_of_run(folder: str) -> dict[str, Figure]:
     """
     histories = read(Run.at(folder))
     with look(histories):
-        return dict(drawn(histories))
+        return dict(draw(histories))
 
 
 def write(
@@ -77,7 +78,7 @@ def write(
     """
     path = figures.make_folder(folder)
     with look(histories):
-        content = files_of(drawn(histories))
+        content = files_of(draw(histories))
         content |= files_of([("loss", draw_losses([of_objective(objective)]))])
         if agreements is not None:
             content |= files_of([("losses", draw_agreements(agreements))])
@@ -87,11 +88,11 @@ def write(
     return list(content)
 
 
-def files_of(named: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
+def files_of(drawings: Iterable[tuple[str, Figure]]) -> dict[str, bytes]:
     """Return the files of figures by name; call it within `look`."""
     return {
         f"{name}.{kind}": figures.rendered(figure, kind)
-        for name, figure in named
+        for name, figure in drawings
         for kind in KINDS
     }
 
@@ -102,12 +103,12 @@ def look(histories: Iterable[History]) -> AbstractContextManager[None]:
     return figures.look(texts, SETTINGS)
 
 
-def drawn(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
+def draw(histories: tuple[History, ...]) -> Iterator[tuple[str, Figure]]:
     """Yield each figure with its name."""
     for history in histories:
         before = f"{history.output}-" if len(histories) > 1 else ""
-        for name, draw in FIGURES.items():
-            yield before + name, draw(history)
+        for name, draw_figure in FIGURES.items():
+            yield before + name, draw_figure(history)
 
 
 def draw_density(history: History) -> Figure:
@@ -115,20 +116,22 @@ def draw_density(history: History) -> Figure:
 
     Negatives left, positives right; elements above, gradient below.
     """
-    sides = _sides(history)
+    sides = {"all classes": slice(None)}
+    if history.groups.has_negative:
+        sides = {"negatives": slice(0, 1), "positives": slice(1, None)}
     figure, panels = figures.panels(2, len(sides))
-    for column, (name, groups) in enumerate(sides):
-        above, below = panels[column], panels[column + len(sides)]
-        for label, color, when in _times(history):
-            for axes, key in ((above, "hardness"), (below, "hardness_norm")):
+    for column, (side, groups) in enumerate(sides.items()):
+        for axes, key, name in (
+            (panels[column], "hardness", "elements"),
+            (panels[column + len(sides)], "hardness_norm", "gradient"),
+        ):
+            for label, color, when in _times(history):
                 values = history.sums[key][when].sum(axis=0)
                 shares = values[groups].sum(axis=0) / max(values.sum(), 1e-30)
-                places = (np.arange(len(shares)) + 0.5) / len(shares)
+                x = (np.arange(len(shares)) + 0.5) / len(shares)
                 shares = np.where(shares > 0, shares, np.nan)
-                axes.plot(places, shares, color=color, marker=".", label=label)
-        above.set(title=f"{name}: share of the elements", yscale="log")
-        below.set(title=f"{name}: share of the gradient", yscale="log")
-        for axes in (above, below):
+                axes.plot(x, shares, color=color, marker=".", label=label)
+            axes.set(title=f"{side}: share of the {name}", yscale="log")
             axes.set(xlabel="how wrong: 1 - p of the own class", xlim=(0, 1))
     figures.legend(figure, panels[0], columns=_TIMES)
     return figure
@@ -140,18 +143,13 @@ def draw_norms(history: History) -> Figure:
     times = [times[0], times[-1]] if len(times) > 1 else times
     figure, panels = figures.panels(2, len(times))
     low, high = NORM_DECADES
-    places = low + (high - low) * (np.arange(NORM_BINS) + 0.5) / NORM_BINS
+    x = low + (high - low) * (np.arange(NORM_BINS) + 0.5) / NORM_BINS
     for column, (label, _, when) in enumerate(times):
         for row, kind in enumerate(("easy", "hard")):
             axes = panels[column + row * len(times)]
             counts = history.sums["norms"][when].sum(axis=0)[:, row]
-            for index, group in enumerate(_largest(history)):
-                axes.plot(
-                    places,
-                    share(counts[group]),
-                    **figures.style(index),
-                    label=figures.plain(history.groups.names[group]),
-                )
+            for group, look in _looks(history):
+                axes.plot(x, share(counts[group]), **look)
             axes.set(
                 title=f"{kind}, {label}",
                 xlabel="log10 of N ||dL/dz||",
@@ -166,7 +164,16 @@ def draw_shares(history: History) -> Figure:
     """Draw the share of the gradient that each class has vs. its frequency."""
     columns = 3 if history.kinds else 2
     figure, panels = figures.panels(1, columns, width=3.8 * columns, height=3.2)
-    _draw_gradient_per_element(panels[0], history)
+    axes = panels[0]
+    steps, parts = _parts(history)
+    norm, count = (
+        share(np.array([history.sums[key][part].sum(axis=0) for part in parts]))
+        for key in ("gradient_norm", "count")
+    )
+    for group, look in _looks(history):
+        axes.plot(steps, _ratio(norm[:, group], count[:, group]), **look)
+    axes.axhline(1, **figures.REFERENCE)
+    axes.set(title="gradient share / frequency", xlabel="step", yscale="log")
     _draw_frequency(panels[1], history)
     if history.kinds:
         _draw_kinds(panels[2], history)
@@ -174,20 +181,52 @@ def draw_shares(history: History) -> Figure:
     return figure
 
 
+def _draw_frequency(axes: Axes, history: History) -> None:
+    frequency, norm = history.share_of_elements(), history.share_of_gradient()
+    order = np.argsort(-frequency, kind="stable")
+    listed = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
+    y = range(len(listed))
+    for values, color, label in (
+        (frequency, _GREY, "of the elements"),
+        (norm, figures.COLORS[0], "of the gradient"),
+    ):
+        dots = np.where(values[listed] > 0, values[listed], np.nan)
+        axes.plot(dots, y, "o", color=color, label=label)
+    axes.hlines(y, frequency[listed], norm[listed], color=_GREY, linewidth=0.8)
+    names = [figures.plain(history.groups.names[group]) for group in listed]
+    axes.set_yticks(y, names, size=8)
+    axes.invert_yaxis()
+    axes.set(title="whole training", xlabel="share", xscale="log")
+    axes.legend(loc="lower right")
+
+
+def _draw_kinds(axes: Axes, history: History) -> None:
+    kinds = list(history.kinds)
+    for offset, key, color, label in (
+        (-0.2, "places", _GREY, "of the places"),
+        (0.2, "gradient_norm", figures.COLORS[0], "of the gradient"),
+    ):
+        sums = np.array([history.kinds[kind][key].sum() for kind in kinds])
+        y = np.arange(len(kinds)) + offset
+        axes.barh(y, share(sums), 0.38, color=color, label=label)
+    axes.set_yticks(range(len(kinds)), kinds)
+    axes.invert_yaxis()
+    axes.set(title="kinds of pieces", xlabel="share", xlim=(0, 1))
+    axes.legend(loc="lower right")
+
+
 def draw_agreement(history: History) -> Figure:
     """Draw the cosine between the gradients of loss and soft F1, and soft F1 itself."""
     figure, (near, scores) = figures.panels(1, 2, height=3.0)
     for index, average in enumerate(history.cosine):
-        color = figures.COLORS[index]
-        near.plot(
-            history.steps, history.cosine[average], color=color, label=f"{average} F1"
-        )
+        color, label = figures.COLORS[index], f"{average} F1"
+        near.plot(history.steps, history.cosine[average], color=color, label=label)
         near.plot(
             history.steps,
             history.cosine_heads[average],
             color=color,
             linestyle="--",
-            label=f"{average} F1, of the head's parameters",
+            label=f"{label}, of the head's parameters",
         )
         scores.plot(history.steps, history.soft_f1[average], color=color)
     near.axhline(0, **figures.REFERENCE)
@@ -203,9 +242,7 @@ def draw_alarms(history: History) -> Figure:
     """Draw the share of each group's hard elements that is dead or saturated."""
     figure, panels = figures.panels(1, 3, width=11, height=3.0)
     steps, parts = _parts(history)
-    names = history.groups.names
-    for index, group in enumerate(_largest(history)):
-        look = figures.style(index) | {"label": figures.plain(names[group])}
+    for group, look in _looks(history):
         sums = {
             key: np.array([history.sums[key][part, group].sum() for part in parts])
             for key in ("count", "hard", "dead", "saturated")
@@ -230,24 +267,24 @@ def draw_agreements(agreements: Agreements) -> Figure:
     several = len({result.output for result in results}) > 1
     height = 0.9 + 0.28 * len(results)
     figure, panels = figures.panels(1, 2, width=8.6, height=height)
-    places = np.arange(len(results))
+    y = np.arange(len(results))
     for axes, key in zip(panels, ("logits", "heads"), strict=True):
         values = [getattr(result, key) for result in results]
         means, spreads = np.mean(values, axis=1), np.std(values, axis=1)
         color = figures.COLORS[0]
-        axes.barh(places, means, 0.6, xerr=spreads, color=color, label="one batch")
+        axes.barh(y, means, 0.6, xerr=spreads, color=color, label="one batch")
         axes.axvline(0, **figures.REFERENCE)
         axes.set(ylim=(len(results) - 0.4, -0.6), xlabel="cosine with soft F1")
     marks = [result.heads_of_all for result in results]
-    panels[1].plot(marks, places, "D", color=figures.COLORS[1], label="all batches")
+    panels[1].plot(marks, y, "D", color=figures.COLORS[1], label="all batches")
     panels[0].set_title("gradient of the logits")
     panels[1].set_title("gradient of the head's parameters")
     names = [
         f"{result.loss}: {result.output + ', ' if several else ''}{result.average}"
         for result in results
     ]
-    panels[0].set_yticks(places, map(figures.plain, names))
-    panels[1].set_yticks(places, [""] * len(results))
+    panels[0].set_yticks(y, map(figures.plain, names))
+    panels[1].set_yticks(y, [""] * len(results))
     figures.legend(figure, panels[1])
     return figure
 
@@ -261,69 +298,14 @@ FIGURES = {
 }
 
 
-def _draw_gradient_per_element(axes: Axes, history: History) -> None:
-    steps, parts = _parts(history)
-    for index, group in enumerate(_largest(history)):
-        norm, count = (
-            share(np.array([history.sums[key][part].sum(axis=0) for part in parts]))
-            for key in ("gradient_norm", "count")
-        )
-        axes.plot(
-            steps,
-            _ratio(norm[:, group], count[:, group]),
-            **figures.style(index),
-            label=figures.plain(history.groups.names[group]),
-        )
-    axes.axhline(1, **figures.REFERENCE)
-    axes.set(title="gradient share / frequency", xlabel="step", yscale="log")
-
-
-def _draw_frequency(axes: Axes, history: History) -> None:
-    frequency, norm = history.share_of_elements(), history.share_of_gradient()
-    order = np.argsort(-frequency, kind="stable")
-    listed = [int(group) for group in order if frequency[group] > 0][:_MOST_LISTED]
-    places = range(len(listed))
-    for values, color, label in (
-        (frequency, "#9A9A9A", "of the elements"),
-        (norm, figures.COLORS[0], "of the gradient"),
-    ):
-        dots = np.where(values[listed] > 0, values[listed], np.nan)
-        axes.plot(dots, places, "o", color=color, label=label)
-    axes.hlines(places, frequency[listed], norm[listed], color="#9A9A9A", linewidth=0.8)
-    names = [figures.plain(history.groups.names[group]) for group in listed]
-    axes.set_yticks(places, names, size=8)
-    axes.invert_yaxis()
-    axes.set(title="whole training", xlabel="share", xscale="log")
-    axes.legend(loc="lower right")
-
-
-def _draw_kinds(axes: Axes, history: History) -> None:
-    kinds = list(history.kinds)
-    for offset, key, color, label in (
-        (-0.2, "places", "#9A9A9A", "of the places"),
-        (0.2, "gradient_norm", figures.COLORS[0], "of the gradient"),
-    ):
-        sums = np.array([history.kinds[kind][key].sum() for kind in kinds])
-        places = np.arange(len(kinds)) + offset
-        axes.barh(places, share(sums), 0.38, color=color, label=label)
-    axes.set_yticks(range(len(kinds)), kinds)
-    axes.invert_yaxis()
-    axes.set(title="kinds of pieces", xlabel="share", xlim=(0, 1))
-    axes.legend(loc="lower right")
-
-
-def _sides(history: History) -> list[tuple[str, slice]]:
-    if history.groups.has_negative:
-        return [("negatives", slice(0, 1)), ("positives", slice(1, None))]
-    return [("all classes", slice(None))]
-
-
-def _largest(history: History) -> list[int]:
-    """Return the negative group, and the most frequent ones."""
+def _looks(history: History) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the negative group and the most frequent others, with style and label."""
     order = np.argsort(-history.sums["count"].sum(axis=0), kind="stable")
     first = [0] if history.groups.has_negative else []
     rest = [int(group) for group in order if int(group) not in first]
-    return (first + rest)[:_MOST]
+    for index, group in enumerate((first + rest)[:_MOST]):
+        label = figures.plain(history.groups.names[group])
+        yield group, figures.style(index) | {"label": label}
 
 
 def _times(history: History) -> Iterator[tuple[str, tuple[float, ...], np.ndarray]]:
