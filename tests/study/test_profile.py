@@ -30,39 +30,45 @@ from dicejax.objectives import (
 )
 from dicejax.study.profile import from_json, profile, to_json
 from dicejax.study.profile.imbalance import smooth_by_output
-from dicejax.study.profile.measure import measure_lengths, measure_padding
+from dicejax.study.profile.measure import Bin, measure_lengths, measure_padding
 from dicejax.tasks import Classification, Tagging, WordTagging
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.training.setup import load_data
+from dicejax.training.setup import load_data, prepare
 
 
-def told(experiment, **options):
-    """Return the profile and its warnings."""
-    said = []
-    return profile(experiment, said.append, **options), said
+def profile_of(data, warn=lambda text: None, rare=20, **settings):
+    return profile(Experiment(name="small", data=data, **settings), warn, rare=rare)
 
 
-def tagging(folder, **settings):
-    training = Training(max_length=32, batch_size=4)
-    settings = {"training": training} | settings
-    return Experiment(name="small", data=ConllFiles(dir=str(folder)), **settings)
+def tagging(folder, batch_size=4, **settings):
+    """Return the experiment of three CoNLL files."""
+    training = Training(max_length=32, batch_size=batch_size, epochs=1, seed=3)
+    return {"data": ConllFiles(dir=str(folder)), "training": training} | settings
+
+
+def written(folder, text):
+    """Write the same text as all three splits."""
+    for name in ("train", "dev", "test"):
+        (folder / f"{name}.txt").write_text(text)
+    return str(folder)
 
 
 def by_label(output):
     return {label.label: label.positives for label in output.labels}
 
 
-def supported(found):
-    return {(one.output, one.label): one for one in found.support}
+def supported(result):
+    return {(label.output, label.label): label for label in result.support}
 
 
 def test_tags_are_those_of_a_plain_count(conll):
-    found, said = told(tagging(conll))
+    warnings = []
+    result = profile_of(**tagging(conll), warn=warnings.append)
     for split in ("train", "dev", "test"):
         text = (conll / f"{split}.txt").read_text()
         gold = collections.Counter(line.split()[1] for line in text.split("\n") if line)
-        (tags,) = found.splits[split].outputs
+        (tags,) = result.splits[split].outputs
         counts = {name: n for name, n in by_label(tags).items() if n}
         assert counts == gold
         assert (tags.negative, tags.rule) == ("O", "negative class")
@@ -72,44 +78,36 @@ def test_tags_are_those_of_a_plain_count(conll):
         for label in tags.labels:
             assert label.negatives == gold.total() - label.positives
             assert label.is_negative == (label.label == "O")
-        assert found.splits[split].examples == len(text.strip().split("\n\n"))
-    assert found.warnings == tuple(said) and "'ORG'" in said[0]
+        assert result.splits[split].examples == len(text.strip().split("\n\n"))
+    assert result.warnings == tuple(warnings) and "'ORG'" in warnings[0]
 
 
-def test_labels_too_rare_are_found_and_each_rule_says_so(conll):
-    found, _ = told(tagging(conll, objective=Dice(smooth=2.0)), rare=9)
-    support = supported(found)
+def test_labels_too_rare_are_reported_by_each_rule(conll):
+    result = profile_of(**tagging(conll, objective=Dice(smooth=2.0)), rare=9)
+    support = supported(result)
     # 24 sentences in train, 4 of which an update sees.
     assert support["tags", "B-PER"].per_update == pytest.approx(16 * 4 / 24)
-    assert support["tags", "B-PER"].reasons == ()
     assert support["tags", "B-LOC"].per_update == pytest.approx(8 * 4 / 24)
-    assert support["tags", "B-LOC"].reasons == ("few", "smooth")
-    assert support["tags", "B-ORG"].reasons == ("unseen",)
-    assert support["tags", "I-ORG"].reasons == ("absent",)
-    assert support["tags", "I-PER"].reasons == ("absent",)
     assert support["tags", "B-ORG"].dev == 1
-    assert {one.label for one in found.too_rare} == {
-        "B-LOC",
-        "I-LOC",
-        "I-PER",
-        "B-ORG",
-        "I-ORG",
+    reasons = {
+        "B-PER": (),
+        "B-LOC": ("few", "smooth"),
+        "B-ORG": ("unseen",),
+        "I-ORG": ("absent",),
+        "I-PER": ("absent",),
     }
-    small = Training(max_length=32, batch_size=2)
-    found, _ = told(tagging(conll, training=small), rare=8)
-    assert supported(found)["tags", "B-LOC"].reasons == ("not in every update",)
-    large = Training(max_length=32, batch_size=999)
-    found, _ = told(tagging(conll, training=large), rare=0)
-    assert supported(found)["tags", "B-LOC"].per_update == 8
-
-
-def test_resampling_changes_what_an_update_expects(conll):
-    sampling = DownSampling(ratio=0.1)
-    experiment = tagging(conll, sampling=sampling)
-    found, _ = told(experiment)
+    for label, expected in reasons.items():
+        assert support["tags", label].reasons == expected
+    rare = {label.label for label in result.too_rare}
+    assert rare == {"B-LOC", "I-LOC", "I-PER", "B-ORG", "I-ORG"}
+    result = profile_of(**tagging(conll, batch_size=2), rare=8)
+    assert supported(result)["tags", "B-LOC"].reasons == ("not in every update",)
+    result = profile_of(**tagging(conll, batch_size=999), rare=0)
+    assert supported(result)["tags", "B-LOC"].per_update == 8
     # Sentences without an entity, a third, are left out.
-    assert supported(found)["tags", "B-LOC"].per_update == pytest.approx(8 * 4 / 16)
-    assert found.splits["train"].examples == 24
+    result = profile_of(**tagging(conll, sampling=DownSampling(ratio=0.1)))
+    assert supported(result)["tags", "B-LOC"].per_update == pytest.approx(8 * 4 / 16)
+    assert result.splits["train"].examples == 24
 
 
 def test_smooth_is_that_of_the_parts_that_count():
@@ -125,96 +123,94 @@ def test_smooth_is_that_of_the_parts_that_count():
 
 def test_the_synthetic_corpus_is_counted_as_it_is():
     data = SyntheticNER(train=300, dev=20, test=20)
-    found, _ = told(Experiment(name="made", data=data))
+    result = profile_of(data)
     words = inside = 0
     for sentence in data.load().train:
         words += len(sentence.words)
         inside += sum(span.end - span.start for span in sentence.spans)
-    (tags,) = found.splits["train"].outputs
+    (tags,) = result.splits["train"].outputs
     assert (tags.negatives, tags.positives) == (words - inside, inside)
-    assert not any(label.weights for label in found.splits["dev"].outputs[0].labels)
-    assert found.too_rare == tuple(one for one in found.support if one.reasons)
+    assert not any(label.weights for label in result.splits["dev"].outputs[0].labels)
+    assert result.too_rare == tuple(label for label in result.support if label.reasons)
 
 
 def test_weights_are_the_formulas(conll):
-    found, _ = told(tagging(conll))
-    labels = found.splits["train"].outputs[0].labels
+    labels = profile_of(**tagging(conll)).splits["train"].outputs[0].labels
     counts = np.array([max(label.positives, 1) for label in labels], float)
     total = counts.sum()
     roots = counts**-0.5
     effective = (1 - 0.999) / (1 - 0.999**counts)
-    wanted = {
+    expected = {
         "log_ratio": np.log10((total - counts) / counts + 1),
         "inverse": total / (len(counts) * counts),
         "inverse_square_root": roots * total / (counts * roots).sum(),
         "effective_number": effective * len(counts) / effective.sum(),
     }
-    for scheme, values in wanted.items():
-        given = [label.weights[scheme] for label in labels]
-        np.testing.assert_allclose(given, values, rtol=1e-4)
+    for scheme, values in expected.items():
+        weights = [label.weights[scheme] for label in labels]
+        np.testing.assert_allclose(weights, values, rtol=1e-4)
 
 
-@pytest.mark.parametrize("extra", ["", "maybe both of them\n"])
-def test_two_classes_have_a_negative_one_and_three_have_not(tmp_path, extra):
-    lines = "no a b c\n" * 6 + "yes d e\n" * 2 + extra
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.txt").write_text(lines)
-    data = LabelFirstFiles(dir=str(tmp_path))
-    found, _ = told(Experiment(name="texts", data=data, task=Classification()))
-    (label,) = found.splits["train"].outputs
-    assert by_label(label)["no"] == 6 and by_label(label)["yes"] == 2
-    if extra:
-        assert (label.rule, label.ratio) == ("most and least", 6.0)
-        assert (label.negative, label.positive) == ("no", "maybe")
-        assert not any(one.is_negative for one in label.labels)
-    else:
-        assert (label.rule, label.ratio) == ("negative class", 3.0)
-        assert (label.negative, label.positive) == ("no", "yes")
+TEXTS = "no a b c\n" * 6 + "yes d e\n" * 2
+ONE, SEVERAL = "negative class", "most and least"
 
 
-def test_tab_separated_pairs_are_counted(tmp_path):
-    rows = [("1", "a b", "b a"), ("0", "a", "c d"), ("1", "e", "e f")]
-    lines = ["\t".join(("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"))]
-    lines += ["\t".join((c, "1", "2", first, second)) for c, first, second in rows]
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.tsv").write_text("\n".join(lines) + "\n")
-    data = TabSeparatedFiles(
-        dir=str(tmp_path), first="#1 String", second="#2 String", label="Quality"
-    )
-    found, _ = told(Experiment(name="pairs", data=data, task=Classification()))
-    (label,) = found.splits["train"].outputs
-    assert by_label(label) == {"0": 1, "1": 2} and label.ratio == 0.5
-
-
-def test_o_is_a_label_like_others_where_it_is_not_the_first(tmp_path):
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.txt").write_text("a\tD\nb\tN\nc\tO\nd\tN\n\n")
-    data = WordLabelFiles(dir=str(tmp_path))
-    found, _ = told(Experiment(name="words", data=data, task=WordTagging()))
-    (tags,) = found.splits["train"].outputs
-    assert (tags.rule, tags.negative, tags.ratio) == ("most and least", "N", 2.0)
-
-
-def test_an_o_that_never_occurs_is_no_negative_class(tmp_path):
-    for name in ("train", "dev", "test"):
-        (tmp_path / f"{name}.txt").write_text("a B-X\nb I-X\nc I-X\n")
-    found, _ = told(tagging(tmp_path))
-    (tags,) = found.splits["train"].outputs
-    assert (tags.rule, tags.negative, tags.positive) == (
-        "most and least",
-        "I-X",
-        "B-X",
-    )
-    assert supported(found)["tags", "O"].reasons == ("absent",)
+@pytest.mark.parametrize(
+    "source, task, text, rule, pair, ratio, is_negative",
+    [
+        # Two classes have a negative one, three have not.
+        (LabelFirstFiles, Classification(), TEXTS, ONE, ("no", "yes"), 3.0, True),
+        (
+            LabelFirstFiles,
+            Classification(),
+            f"{TEXTS}maybe both of them\n",
+            SEVERAL,
+            ("no", "maybe"),
+            6.0,
+            False,
+        ),
+        # O is a label like others where it is not the first.
+        (
+            WordLabelFiles,
+            WordTagging(),
+            "a\tD\nb\tN\nc\tO\nd\tN\n\n",
+            SEVERAL,
+            ("N", "D"),
+            2.0,
+            False,
+        ),
+        # An O that never occurs is no negative class.
+        (
+            ConllFiles,
+            Tagging(),
+            "a B-X\nb I-X\nc I-X\n",
+            SEVERAL,
+            ("I-X", "B-X"),
+            2.0,
+            False,
+        ),
+    ],
+)
+def test_the_summary_of_single_labels(
+    tmp_path, source, task, text, rule, pair, ratio, is_negative
+):
+    result = profile_of(source(dir=written(tmp_path, text)), task=task)
+    (output,) = result.splits["train"].outputs
+    assert (output.rule, output.ratio) == (rule, ratio)
+    assert (output.negative, output.positive) == pair
+    assert output.labels[0].is_negative == is_negative
+    if source is ConllFiles:
+        assert supported(result)["tags", "O"].reasons == ("absent",)
 
 
 def test_two_pointers_have_two_outputs(conll):
-    found, _ = told(tagging(conll, task=TwoPointerNER(), objective=Dice()))
-    start, end = found.splits["train"].outputs
+    settings = tagging(conll, task=TwoPointerNER(), objective=Dice())
+    result = profile_of(**settings)
+    start, end = result.splits["train"].outputs
     assert (start.output, end.output) == ("start", "end")
     assert by_label(start) == by_label(end) == {"O": 56, "LOC": 8, "PER": 16}
-    assert found.smooth == {"start": 1.0, "end": 1.0}
-    assert supported(found)["end", "ORG"].reasons == ("unseen",)
+    assert result.smooth == {"start": 1.0, "end": 1.0}
+    assert supported(result)["end", "ORG"].reasons == ("unseen",)
 
 
 def squad(folder, unanswerable):
@@ -238,21 +234,21 @@ def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
     task = QuestionAnswering(form=form, unanswerable=unanswerable)
     data = squad(tmp_path, unanswerable)
     experiment = Experiment(name="reading", data=data, task=task)
-    found, _ = told(experiment)
-    start, end = found.splits["train"].outputs
+    result = profile(experiment, lambda text: None)
+    start, end = result.splits["train"].outputs
     assert start.positives == end.positives == 1
     items = load_data(experiment, lambda text: None).items["train"]
     assert len(items) == 1 + unanswerable
     if form == "positions":
-        wanted = sum(map(len, items)) - 1
+        negatives = sum(map(len, items)) - 1
         assert (start.rule, start.sequences) == ("positions", len(items))
         assert not any(label.weights for label in start.labels)
     else:
-        wanted = sum(int(item.detail.candidates.sum()) for item in items) - 1
+        negatives = sum(int(item.detail.candidates.sum()) for item in items) - 1
         assert start.rule == "multi-label" and start.sequences is None
-    assert start.negatives == wanted and start.ratio == wanted
-    assert [one.positives for one in start.labels] == [wanted, 1]
-    assert set(supported(found)) == {
+    assert start.negatives == start.ratio == negatives
+    assert [label.positives for label in start.labels] == [negatives, 1]
+    assert set(supported(result)) == {
         ("start", start.labels[1].label),
         ("end", end.labels[1].label),
     }
@@ -260,55 +256,47 @@ def test_pieces_that_are_no_start_are_counted(tmp_path, form, unanswerable):
 
 def test_quantiles_and_bins_are_plain_counts():
     lengths = np.random.default_rng(0).integers(1, 97, 1000).tolist()
-    found = measure_lengths(lengths)
-    assert found.longest == max(lengths)
-    for percent, length in found.quantiles.items():
+    result = measure_lengths(lengths)
+    assert result.longest == max(lengths)
+    for percent, length in result.quantiles.items():
         assert sum(n <= length for n in lengths) >= percent * 10
         assert sum(n < length for n in lengths) < percent * 10
-    assert len(found.bins) == 10 and found.bins[-1].last == found.longest
-    for one in found.bins:
-        wanted = sum(one.first <= n <= one.last for n in lengths)
-        assert one.sequences == wanted
-    assert sum(one.sequences for one in found.bins) == 1000
-    assert measure_lengths([7]).bins[-1] == measure_lengths([7, 7]).bins[-1].__class__(
-        7, 7, 1
-    )
+    assert len(result.bins) == 10 and result.bins[-1].last == result.longest
+    for x in result.bins:
+        assert x.sequences == sum(x.first <= n <= x.last for n in lengths)
+    assert sum(x.sequences for x in result.bins) == 1000
+    assert measure_lengths([7]).bins[-1] == Bin(7, 7, 1)
 
 
 def test_padding_is_what_numpy_says():
     lengths = np.random.default_rng(1).integers(3, 40, 203)
-    found = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
+    result = measure_padding(lengths.tolist(), max_length=48, per_batch=20, seed=5)
     order = np.arange(203)
     np.random.default_rng((5, 0)).shuffle(order)
     padded = np.append(lengths[order], np.zeros(17, int)).reshape(11, 20)
-    to_batch = int((padded.max(1) * (padded > 0).sum(1)).sum())
-    assert found.to_row.places == 203 * 48
-    assert found.to_batch.places == to_batch
-    assert found.packed.places % 48 == 0
+    assert result.to_row.places == 203 * 48
+    assert result.to_batch.places == (padded.max(1) * (padded > 0).sum(1)).sum()
+    assert result.packed.places % 48 == 0
     least = math.ceil(lengths.sum() / 48) * 48
-    assert least <= found.packed.places < 1.1 * least
-    for way in (found.to_row, found.to_batch, found.packed):
-        assert way.filled == lengths.sum() / way.places
-        assert way.factor == way.places / found.packed.places
+    assert least <= result.packed.places < 1.1 * least
+    for fill in (result.to_row, result.to_batch, result.packed):
+        assert fill.filled == lengths.sum() / fill.places
+        assert fill.factor == fill.places / result.packed.places
 
 
 def test_the_padding_of_training_is_that_of_its_batches(conll):
-    from dicejax.training.setup import prepare
-
-    experiment = tagging(conll, training=Training(max_length=32, epochs=1, seed=3))
-    found, _ = told(experiment)
-    batches = prepare(experiment, lambda text: None).batches(
-        MeshShape().make(jax.devices()[:1])
-    )
-    rows = sum(len(batches[step].rows) for step in range(len(batches)))
-    empty = sum(not row for step in range(len(batches)) for row in batches[step].rows)
-    assert found.splits["train"].padding.packed.places == (rows - empty) * 32
+    experiment = Experiment(name="small", **tagging(conll))
+    packed = profile_of(**tagging(conll)).splits["train"].padding.packed
+    mesh = MeshShape().make(jax.devices()[:1])
+    batches = prepare(experiment, lambda text: None).batches(mesh)
+    rows = [row for step in range(len(batches)) for row in batches[step].rows]
+    assert packed.places == sum(bool(row) for row in rows) * 32
 
 
 def test_json_brings_every_number_back(conll):
-    found, _ = told(tagging(conll, objective=Dice()))
-    assert from_json(to_json(found)) == found
-    content = json.loads(to_json(found))
+    result = profile_of(**tagging(conll, objective=Dice()))
+    assert from_json(to_json(result)) == result
+    content = json.loads(to_json(result))
     assert content["splits"]["train"]["outputs"][0]["negatives"] == 48
     assert content["splits"]["dev"]["lengths"]["quantiles"]["50"] >= 3
 
@@ -317,31 +305,29 @@ def test_a_folder_without_weights_is_enough(conll, model_folder):
     (model_folder / "model.safetensors").unlink()
     tokenizer = tokenize.learn_wordpiece(["a"], vocab_size=7)
     tokenizer.save(str(model_folder / tokenize.FILE))
-    found, _ = told(tagging(conll, encoder=PretrainedEncoder(path=str(model_folder))))
-    assert found.splits["train"].examples == 24
+    encoder = PretrainedEncoder(path=str(model_folder))
+    result = profile_of(**tagging(conll, encoder=encoder))
+    assert result.splits["train"].examples == 24
 
 
 # Real data
 
 
 def test_conll_2003_has_the_published_counts(data_folder):
-    folder = data_folder / "conll2003"
-    encoder = ScratchEncoder(vocab_size=2000)
-    training = Training(max_length=512)
-    data = ConllFiles(dir=str(folder))
-    found, _ = told(
-        Experiment(
-            name="conll", data=data, task=Tagging(), encoder=encoder, training=training
-        )
+    result = profile_of(
+        ConllFiles(dir=str(data_folder / "conll2003")),
+        task=Tagging(),
+        encoder=ScratchEncoder(vocab_size=2000),
+        training=Training(max_length=512),
     )
     sizes = {"train": (14_041, 203_621), "dev": (3250, 51_362), "test": (3453, 46_435)}
     ratios = {"train": 4.98, "dev": 4.97, "test": 4.72}
     for split, (sentences, words) in sizes.items():
-        (tags,) = found.splits[split].outputs
-        assert found.splits[split].examples == sentences
+        (tags,) = result.splits[split].outputs
+        assert result.splits[split].examples == sentences
         assert tags.negatives + tags.positives == words
         assert round(tags.ratio, 2) == ratios[split]
-    spans = by_label(found.splits["train"].outputs[0])
+    spans = by_label(result.splits["train"].outputs[0])
     entities = {name: spans[f"B-{name}"] for name in ("LOC", "MISC", "ORG", "PER")}
     assert entities == {"LOC": 7140, "MISC": 3438, "ORG": 6321, "PER": 6600}
 
@@ -353,10 +339,7 @@ def test_mrpc_has_the_published_counts(data_folder):
         second="#2 String",
         label="Quality",
     )
-    found, _ = told(Experiment(name="mrpc", data=data, task=Classification()))
-    ratios = {"train": 0.48, "dev": 0.46, "test": 0.50}
-    for split, wanted in ratios.items():
-        (label,) = found.splits[split].outputs
-        assert round(label.ratio, 2) == wanted
-    (label,) = found.splits["train"].outputs
-    assert by_label(label) == {"0": 3668 - 2474, "1": 2474}
+    splits = profile_of(data, task=Classification()).splits
+    ratios = {name: round(split.outputs[0].ratio, 2) for name, split in splits.items()}
+    assert ratios == {"train": 0.48, "dev": 0.46, "test": 0.50}
+    assert by_label(splits["train"].outputs[0]) == {"0": 3668 - 2474, "1": 2474}

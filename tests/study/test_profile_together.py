@@ -25,8 +25,8 @@ def texts(tmp_path_factory):
         sets[split] = [list(itertools.compress(names, row)) for row in chosen.tolist()]
         # One text is several windows long, and still one text.
         lines = [
-            {"text": "a b c " * (30 if n == 7 else 1), "labels": one}
-            for n, one in enumerate(sets[split])
+            {"text": "a b c " * (30 if n == 7 else 1), "labels": labels}
+            for n, labels in enumerate(sets[split])
         ]
         text = "".join(f"{json.dumps(line)}\n" for line in lines)
         (folder / f"{split}.jsonl").write_text(text)
@@ -34,7 +34,7 @@ def texts(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def found(texts):
+def result(texts):
     experiment = Experiment(
         name="several",
         data=JsonMultiLabelTexts(dir=str(texts[0])),
@@ -45,37 +45,34 @@ def found(texts):
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_sets_and_pairs_are_those_of_a_direct_count(texts, found, split):
+def test_sets_and_pairs_are_those_of_a_direct_count(texts, result, split):
     golds = texts[1][split]
-    (output,) = found.splits[split].outputs
+    (output,) = result.splits[split].outputs
     sets = output.sets
     assert sets.texts == len(golds) == 40
-    assert found.splits[split].sequences > 40
+    assert result.splits[split].sequences > 40
     assert sets.cardinality == pytest.approx(sum(map(len, golds)) / 40)
     assert sets.most == max(map(len, golds))
-    assert sets.without == sum(not one for one in golds) > 0
+    assert sets.without == sum(not labels for labels in golds) > 0
     assert sets.distinct == len(set(map(tuple, golds)))
-    known = {pair.labels: pair for pair in sets.pairs}
+    counted = {pair.labels: pair for pair in sets.pairs}
     for pair in itertools.combinations("abcdx", 2):
-        together = sum(set(pair) <= set(one) for one in golds)
-        assert (pair in known) == bool(together)
+        together = sum(set(pair) <= set(labels) for labels in golds)
+        assert (pair in counted) == bool(together)
         if together:
-            counts = [sum(name in one for one in golds) for name in pair]
-            assert known[pair].together == together
-            assert known[pair].expected == pytest.approx(counts[0] * counts[1] / 40)
+            counts = [sum(name in labels for labels in golds) for name in pair]
+            assert counted[pair].together == together
+            assert counted[pair].expected == pytest.approx(counts[0] * counts[1] / 40)
     numbers = [pair.together for pair in sets.pairs]
     assert numbers == sorted(numbers, reverse=True)
 
 
-def test_rare_and_unseen_labels_are_named(found):
-    reasons = {one.label: one.reasons for one in found.support}
+def test_it_survives_its_json_and_is_printed(result):
+    reasons = {label.label: label.reasons for label in result.support}
     assert "unseen" in reasons["x"] and "few" in reasons["a"]
-    assert found.splits["train"].outputs[0].rule == "multi-label"
-
-
-def test_it_survives_its_json_and_is_shown(found):
-    assert from_json(to_json(found)) == found
+    assert result.splits["train"].outputs[0].rule == "multi-label"
+    assert from_json(to_json(result)) == result
     console = Console(width=100, file=io.StringIO())
-    console.print(*report(found, "train"))
+    console.print(*report(result, "train"))
     text = console.file.getvalue()
     assert "labels per text on average" in text and "a + b" in text
