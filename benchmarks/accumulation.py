@@ -26,7 +26,7 @@ from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy, Dice
 from dicejax.optimizers import AdamW
-from dicejax.planning.step import peak_bytes
+from dicejax.planning.step import memory_of
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
@@ -101,7 +101,7 @@ class Step:
         )
         self._compiled = lowered.compile()
         self.temporary = self._compiled.memory_analysis().temp_size_in_bytes
-        self.peak = peak_bytes(self._compiled)
+        self.peak = memory_of(self._compiled)["peak"]
 
     def take(self, steps: int = 1) -> None:
         """Take steps, and wait for the last."""

@@ -384,14 +384,8 @@ def count_pairs(
     >>> count_pairs(4, 3, 2), count_pairs(4, 3, 4, padding=1)
     (6, 10)
 
-    Args:
-      length: length of the input.
-      kernel: length of the kernel.
-      out: length of the output.
-      stride: distance in the input between neighbouring outputs.
-      padding: positions of padding before the input.
-      left_dilation: distance between neighbouring elements of the input.
-      right_dilation: distance between neighbouring elements of the kernel.
+    The first three are lengths, a dilation is the distance between neighbouring
+    elements of the input or the kernel, and the padding is that before the input.
     """
     positions = np.arange(out)[:, None] * stride + np.arange(kernel) * right_dilation
     positions = positions - padding

@@ -171,14 +171,8 @@ def fitting_remedies(
 ) -> dict[str, int]:
     """Try remat, fsdp and micro-batches, and where none is enough all of them.
 
-    Args:
-      now: settings that do not fit.
-      rows: row count of a batch on each device.
-      compile_settings: plans the step with settings.
-      note: called with each setting before it is tried.
-
-    Returns:
-      The peak in bytes of the settings that fit, by their flags.
+    Return the peak in bytes of the settings that fit, by their flags. `rows` is the row
+    count of a batch on each device.
     """
     fitting: dict[str, int] = {}
     single, together = remedies(now, rows)
@@ -204,10 +198,6 @@ def remedies(now: Settings, rows: int) -> tuple[list[list[Settings]], list[Setti
     ['--mesh.data 1 --mesh.fsdp 4']
     ['--mesh.data 4 --training.micro_batches 2']
     ['--mesh.data 1 --mesh.fsdp 4 --training.micro_batches 2 --training.remat layer']
-
-    Args:
-      now: settings that do not fit.
-      rows: row count of a batch on each device, all micro-batches together.
     """
     sharded = dataclasses.replace(now, data=1, fsdp=now.data * now.fsdp)
     micro = with_micro_batches(now, rows)
@@ -296,11 +286,7 @@ def try_all(
 ) -> SearchResult:
     """Try meshes, and those that do not fit with remat and with micro-batches.
 
-    Args:
-      candidates: meshes, each with the row count on a device.
-      compile_settings: plans the step with settings.
-      note: called with each result.
-      most: maximum number of settings to try.
+    Each mesh comes with the row count of a batch on each device.
     """
     fitting: list[tuple[Settings, StepPlan]] = []
     failing: list[tuple[Settings, StepPlan]] = []

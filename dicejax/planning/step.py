@@ -207,7 +207,7 @@ def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
         available = jax.devices("cpu")
     step = Step.of_setup(setup, shape.make(available[:count]))
     compiled = step.lower().compile()
-    return MemoryPlan(**step.input_fields(), **_memory(compiled))
+    return MemoryPlan(**step.input_fields(), **memory_of(compiled))
 
 
 def simulate(mesh: MeshShape) -> None:
@@ -239,16 +239,12 @@ def _bytes_per_device(tree: Any) -> int:
     )
 
 
-def peak_bytes(compiled: jax.stages.Compiled) -> int:
-    """Return the bytes on each device at the peak of a compiled step.
+def memory_of(compiled: jax.stages.Compiled) -> dict[str, Any]:
+    """Return the `temporary` bytes of a compiled step on each device, and the `peak`.
 
     Raises:
       InputError: the compiler reports no memory.
     """
-    return _memory(compiled)["peak"]
-
-
-def _memory(compiled: jax.stages.Compiled) -> dict[str, Any]:
     sizes = compiled.memory_analysis()
     if sizes is None:
         raise InputError(
@@ -279,7 +275,7 @@ def plan_step(step: Step, topology: Topology) -> StepPlan:
             ) from error
     seconds = time.perf_counter() - start
     if needs is None:
-        memory = _memory(compiled)
+        memory = memory_of(compiled)
         bounds = _bounds(cost(compiled.as_text() or ""), topology)
     else:
         held = inputs["parameters"] + inputs["optimizer"] + inputs["batch"]

@@ -27,36 +27,29 @@ from dicejax.study.gradients.curves import (
 from ..kinds import NAMES
 
 
-def f(p, alpha):
-    return (1 - p) ** alpha * p
-
-
-def test_the_first_curve_of_figure_1_is_that_of_the_paper():
-    found = figure_one(0.0)
-    np.testing.assert_allclose(found.derivative, 1 / (1 + found.p) ** 2, rtol=1e-6)
-    assert found.best_p is None  # it never crosses zero
-
-
-def test_the_second_curve_of_figure_1_is_that_of_the_paper():
-    found = figure_one(1.0)
-    p = found.p
-    wanted = (1 - 2 * p) / (1 + p - p**2) ** 2
-    np.testing.assert_allclose(found.derivative, wanted, rtol=1e-6, atol=1e-6)
-    assert found.best_p == pytest.approx(0.5, abs=1e-6)
+def test_the_curves_of_figure_1_are_those_of_the_paper():
+    line = figure_one(0.0)
+    np.testing.assert_allclose(line.derivative, 1 / (1 + line.p) ** 2, rtol=1e-6)
+    assert line.best_p is None  # it never crosses zero
+    line = figure_one(1.0)
+    p = line.p
+    expected = (1 - 2 * p) / (1 + p - p**2) ** 2
+    np.testing.assert_allclose(line.derivative, expected, rtol=1e-6, atol=1e-6)
+    assert line.best_p == pytest.approx(0.5, abs=1e-6)
     # "approaches 0 immediately": it starts at 1 and is at a fifth where p is 0.35.
-    assert found.derivative[0] == pytest.approx(1, abs=1e-3)
-    assert np.interp(0.35, p, found.derivative) < 0.21
+    assert line.derivative[0] == pytest.approx(1, abs=1e-3)
+    assert np.interp(0.35, p, line.derivative) < 0.21
 
 
 @pytest.mark.parametrize("alpha", [0.1, 0.5, 1.0, 2.0, 4.0])
 def test_both_sides_of_figure_1_by_differences(alpha):
-    found, step = figure_one(alpha), 1e-6
-    inside = (found.p > 1e-3) & (found.p < 1 - 1e-3)
-    p = found.p[inside]
-    above, below = (f(p + sign * step, alpha) for sign in (1, -1))
-    wanted = (above / (1 + above) - below / (1 + below)) / (2 * step)
-    np.testing.assert_allclose(found.derivative[inside], wanted, rtol=1e-5, atol=2e-6)
-    assert found.best_p == pytest.approx(1 / (1 + alpha), abs=2e-4)
+    line, step = figure_one(alpha), 1e-6
+    inside = (line.p > 1e-3) & (line.p < 1 - 1e-3)
+    p = line.p[inside]
+    above, below = ((1 - x) ** alpha * x for x in (p + step, p - step))
+    expected = (above / (1 + above) - below / (1 + below)) / (2 * step)
+    np.testing.assert_allclose(line.derivative[inside], expected, rtol=1e-5, atol=2e-6)
+    assert line.best_p == pytest.approx(1 / (1 + alpha), abs=2e-4)
 
 
 def test_figure_1_is_one_call_with_its_optimum_marked():
@@ -76,14 +69,13 @@ def test_slopes_are_those_of_the_loss():
     p = probabilities(7)
     curve = of_loss("focal", one_element, label="gamma=3", gamma=3.0)
     values, slopes = evaluate(curve, p, [1, 0])
-    wanted = -((1 - p) ** 3) * np.log(p)
-    np.testing.assert_allclose(values, [wanted, wanted], rtol=1e-4, atol=1e-6)
-    z, step = np.log(p / (1 - p)), 1e-5
 
     def loss(z):
         p = 1 / (1 + np.exp(-z))
         return -((1 - p) ** 3) * np.log(p)
 
+    z, step = np.log(p / (1 - p)), 1e-5
+    np.testing.assert_allclose(values, [loss(z), loss(z)], rtol=1e-4, atol=1e-6)
     differences = (loss(z + step) - loss(z - step)) / (2 * step)
     np.testing.assert_allclose(slopes[0], differences, rtol=1e-3, atol=1e-6)
 
@@ -92,15 +84,14 @@ def test_a_set_is_one_positive_among_negatives():
     curve = of_loss("dice", one_of_a_set, smooth=0.0)
     values, _ = evaluate(curve, np.array([0.5, 0.9]), [0])
     # I = p, P = p + 19 x 0.1, Y = 1.
-    wanted = [1 - 2 * p / (p + 1.9 + 1) for p in (0.5, 0.9)]
-    np.testing.assert_allclose(values[0], wanted, rtol=1e-5)
+    expected = [1 - 2 * p / (p + 1.9 + 1) for p in (0.5, 0.9)]
+    np.testing.assert_allclose(values[0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_objective_has_a_curve(name):
-    values, slopes = evaluate(
-        of_objective(by_short_name()[name]()), probabilities(5), [0]
-    )
+    curve = of_objective(by_short_name()[name]())
+    values, slopes = evaluate(curve, probabilities(5), [0])
     assert np.isfinite(values).all() and np.isfinite(slopes).all()
     assert np.ptp(values) > 0 and np.abs(slopes).max() > 0
 

@@ -76,7 +76,7 @@ def read(run: Run) -> tuple[History, ...]:
         targets = run.experiment().task.targets(run.labels())
         names = records[0]["outputs"] if records else {}
         histories = tuple(
-            _history(name, Groups.of(targets[name]), records) for name in names
+            _history(name, Groups.of_target(targets[name]), records) for name in names
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InputError(f"{file}: damaged: {error!r}") from error

@@ -152,7 +152,7 @@ def outputs_of(
     """
     read = {leaf.output for leaf in objective.terms()}
     return tuple(
-        Output(name, Groups.of(target), name in in_layout)
+        Output(name, Groups.of_target(target), name in in_layout)
         for name, target in task.targets(labels).items()
         if name in read and target.kind != "positions"
     )

@@ -46,7 +46,7 @@ class Groups:
       has_negative: whether the first group is that of the negatives.
       multi_label: whether each class is a binary decision.
 
-    >>> Groups.of(Target("multi_label", ("start of PER", "start of LOC"))).names
+    >>> Groups.of_target(Target("multi_label", ("start of PER", "start of LOC"))).names
     ('no', 'start of PER', 'start of LOC')
     """
 
@@ -55,7 +55,7 @@ class Groups:
     multi_label: bool
 
     @classmethod
-    def of(cls, target: Target) -> Groups:
+    def of_target(cls, target: Target) -> Groups:
         """Return the groups of an output whose labels are not positions."""
         if target.kind == "multi_label":
             return cls(("no", *(target.classes or ("yes",))), True, True)

@@ -23,17 +23,14 @@ from dicejax.tasks import Tagging, Target
 from dicejax.training.gradients.measures import Groups
 from dicejax.training.gradients.probe import Output, look_at_step
 from dicejax.training.gradients.soft_f1 import no_counts
-from dicejax.training.sharding import (
-    global_batch,
-    replicate,
-    shardings,
-    to_host,
-)
+from dicejax.training.sharding import global_batch, replicate, shardings, to_host
 from dicejax.training.state import TrainState
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")
 OUTPUT = Output(
-    "tags", Groups.of(Target("classes", LABELS, has_negative=True)), of_tokens=True
+    "tags",
+    Groups.of_target(Target("classes", LABELS, has_negative=True)),
+    of_tokens=True,
 )
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0, "tags": -100})
 OBJECTIVE = SelfAdjustingDice(output="tags", alpha=0.5)
@@ -77,40 +74,37 @@ def batch():
     return fill([*rows, []], 16, LAYOUT)
 
 
-def state(of):
-    created = TrainState.create(
-        of.init(jax.random.key(0)), AdamW(), total_steps=9, rng=jax.random.key(1)
-    )
+def state():
+    params = network().init(jax.random.key(0))
+    created = TrainState.create(params, AdamW(), total_steps=9, rng=jax.random.key(1))
     return dataclasses.replace(created, step=jnp.asarray(3, jnp.int32))
 
 
-def seen(shape, micro_batches):
+def measured(shape, micro_batches):
     """Return the measurements of the batch on a mesh."""
     used = int(np.prod(list(shape.values())))
     mesh = MeshShape(**shape).make(jax.devices()[:used])
-    of = network()
-    begun = state(of)
-    places = shardings(begun, mesh)
-    found = look_at_step(
-        jax.device_put(begun, places),
+    begun = state()
+    result = look_at_step(
+        jax.device_put(begun, shardings(begun, mesh)),
         global_batch(batch(), mesh),
         replicate(OBJECTIVE, mesh),
         replicate({"tags": no_counts(len(LABELS))}, mesh),
         replicate(PIECES, mesh),
-        network=of,
+        network=network(),
         task=Tagging(),
         outputs=(OUTPUT,),
         micro_batches=micro_batches,
         mesh=mesh,
     )
-    return to_host(found, mesh)
+    return to_host(result, mesh)
 
 
 def main():
     """Analyse in all ways, and write every number."""
     content = {}
     for way, settings in WAYS.items():
-        leaves = jax.tree_util.tree_leaves_with_path(seen(*settings))
+        leaves = jax.tree_util.tree_leaves_with_path(measured(*settings))
         for path, leaf in leaves:
             content[f"{way}:{jax.tree_util.keystr(path)}"] = leaf
     np.savez(sys.argv[1], **content)

@@ -11,20 +11,21 @@ import pytest
 import dicejax.training.train as training
 from dicejax.cli import run
 from dicejax.config import Analysis
-from dicejax.training.gradients.collector import FILE
+from dicejax.objectives import CrossEntropy
+from dicejax.tasks import QuestionAnswering, Tagging
+from dicejax.training.gradients.collector import FILE, outputs_of
 
 TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
-
-
 TIMES = ("tokens_per_s", "wait_share", "memory_gib")
 
 
 def lines(out, file=FILE):
-    return [json.loads(line) for line in (out / file).read_text().splitlines()]
+    records = [json.loads(line) for line in (out / file).read_text().splitlines()]
+    return [{k: x for k, x in record.items() if k not in TIMES} for record in records]
 
 
-def timeless(record):
-    return {name: value for name, value in record.items() if name not in TIMES}
+def steps(out):
+    return [record["step"] for record in lines(out)]
 
 
 @pytest.fixture
@@ -50,22 +51,19 @@ def test_the_step_is_the_same_program_and_gives_the_same_bits(project, programs)
     assert run([*TRAIN, "--out", "with", "--analysis.every", "3"]) == 0
     assert programs == without and len(without) == 1
 
-    ours, theirs = (
-        lines(project / name, "metrics.jsonl") for name in ("with", "without")
-    )
-    assert [timeless(one) for one in ours] == [timeless(one) for one in theirs]
+    metrics = lines(project / "with", "metrics.jsonl")
+    assert metrics == lines(project / "without", "metrics.jsonl")
     records = lines(project / "with")
-    steps = ours[-1]["step"]
-    assert [one["step"] for one in records] == [1, *range(3, steps + 1, 3)]
+    assert steps(project / "with") == [1, *range(3, metrics[-1]["step"] + 1, 3)]
     for record in records:
         for leaf in jax.tree.leaves(record):  # numbers that JSON has
             assert isinstance(leaf, str) or np.isfinite(leaf)
-        seen = record["outputs"]["tags"]
-        assert sum(map(sum, seen["hardness"])) == sum(seen["count"]) > 0
-        assert seen["kinds"]["padding"]["gradient_norm"] == 0
-        assert -1 <= seen["cosine"]["micro"] <= 1
+        tags = record["outputs"]["tags"]
+        assert sum(map(sum, tags["hardness"])) == sum(tags["count"]) > 0
+        assert tags["kinds"]["padding"]["gradient_norm"] == 0
+        assert -1 <= tags["cosine"]["micro"] <= 1
     # It learns its corpus: soft F1 rises, elements become easy.
-    first, last = (records[place]["outputs"]["tags"] for place in (0, -1))
+    first, last = (records[index]["outputs"]["tags"] for index in (0, -1))
     assert sum(first["hard"]) > 0.4 * sum(first["count"])
     assert sum(last["hard"]) < 0.1 * sum(last["count"])
     assert last["soft_f1"]["micro"] > first["soft_f1"]["micro"]
@@ -77,8 +75,7 @@ def test_a_run_that_was_cut_off_has_each_step_once(project):
     assert run(flags) == 0
     folder = project / "run"
     whole = (folder / FILE).read_bytes()
-    steps = [one["step"] for one in lines(folder)]
-    assert steps == [1, *range(2, steps[-1] + 1, 2)]
+    assert steps(folder) == [1, *range(2, steps(folder)[-1] + 1, 2)]
     # As a kill leaves it: the last checkpoint is an early one, later steps are there.
     (folder / "result.json").unlink()
     for saved in (folder / "checkpoints").iterdir():
@@ -90,7 +87,7 @@ def test_a_run_that_was_cut_off_has_each_step_once(project):
     assert (folder / FILE).read_bytes() == whole
 
 
-def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
+def test_it_may_be_switched_on_when_a_run_resumes(project, monkeypatch):
     real, calls = training.train_step, []
 
     def stopping(*inputs, **fixed):
@@ -103,42 +100,34 @@ def test_it_may_be_switched_on_when_a_run_goes_on(project, monkeypatch):
     monkeypatch.setattr(training, "train_step", stopping)
     assert run(flags) == 128 + signal.SIGTERM
     assert run([*flags, "--analysis.every", "4"]) == 0
-    assert lines(project / "run")[0]["step"] == 8
+    assert steps(project / "run")[0] == 8
 
 
 @pytest.mark.slow
-def test_alarms_are_told_once_and_kept(project, capsys):
+def test_alarms_are_printed_once_and_recorded(project, capsys):
     # Dice of one class is flat where nothing is right yet: far from the border.
     flags = ["--loss", "dsc", "--optimizer.learning_rate", "0.1"]
     assert run([*TRAIN, *flags, "--out", "run", "--analysis.every", "1"]) == 0
-    said = capsys.readouterr().err
-    records = lines(project / "run")
-    kept = {
-        tuple(alarm) for one in records for alarm in one["outputs"]["tags"]["alarms"]
-    }
-    assert kept
-    for kind, group in kept:
-        told = [
+    stderr = capsys.readouterr().err
+    tags = [record["outputs"]["tags"] for record in lines(project / "run")]
+    alarms = {tuple(alarm) for record in tags for alarm in record["alarms"]}
+    assert alarms
+    for kind, group in alarms:
+        printed = [
             line
-            for line in said.splitlines()
+            for line in stderr.splitlines()
             if f"{kind}: " in line and f"hard elements of {group} " in line
         ]
-        assert len(told) == 1, (kind, group, said)
+        assert len(printed) == 1, (kind, group, stderr)
 
 
-def test_positions_are_left_out_with_a_note(project, tmp_path, capsys):
-    from dicejax.objectives import CrossEntropy
-    from dicejax.tasks import QuestionAnswering, Tagging
-    from dicejax.training.gradients.collector import outputs_of
-
-    task = QuestionAnswering(form="positions")
+def test_positions_and_unread_outputs_are_left_out():
+    task, labels = QuestionAnswering(form="positions"), ("O", "B-PER")
     loss = CrossEntropy().bind_outputs(tuple(task.targets(())), task.loss_weights)
     assert outputs_of(task, (), loss, {}) == ()
-    labels = ("O", "B-PER")
-    (found,) = outputs_of(
-        Tagging(), labels, CrossEntropy(output="tags"), {"tags": -100}
-    )
-    assert found.of_tokens and found.groups.names == labels
+    tokens = {"tags": -100}
+    (output,) = outputs_of(Tagging(), labels, CrossEntropy(output="tags"), tokens)
+    assert output.of_tokens and output.groups.names == labels
     assert outputs_of(Tagging(), labels, CrossEntropy(output="other"), {}) == ()
 
 

@@ -22,8 +22,8 @@ from dicejax.training.gradients.measures import (
     measure,
 )
 
-TAGS = Groups.of(Target("classes", ("O", "PER", "LOC"), has_negative=True))
-POINTERS = Groups.of(Target("multi_label", ("start", "end")))
+TAGS = Groups.of_target(Target("classes", ("O", "PER", "LOC"), has_negative=True))
+POINTERS = Groups.of_target(Target("multi_label", ("start", "end")))
 
 
 @functools.partial(jax.jit, static_argnums=3)
@@ -60,95 +60,92 @@ def in_numpy(kind, logits, labels):
     return lengths[seen], lengths[seen], group[seen]
 
 
-@pytest.mark.parametrize(("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)])
+BOTH = pytest.mark.parametrize(
+    ("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)]
+)
+
+
+@BOTH
 def test_sums_are_those_of_numpy(kind, groups):
     logits, labels, gradient = batch(kind)
-    found = measured(logits, labels, gradient, groups)
+    sums = measured(logits, labels, gradient, groups)
     hardness, norm, group = in_numpy(kind, logits, labels)
     assert len(hardness) > 20
     for number in range(3):
-        here = group == number
-        hard = hardness[here] >= 0.5
-        assert found.count[number] == here.sum()
-        assert found.hard[number] == hard.sum()
-        np.testing.assert_allclose(
-            found.gradient_norm[number], norm[here].sum(), rtol=1e-5
-        )
-        for values, weights in (("hardness", None), ("hardness_norm", norm[here])):
-            wanted, _ = np.histogram(
-                hardness[here], HARDNESS_BINS, (0, 1), weights=weights
-            )
-            np.testing.assert_allclose(
-                getattr(found, values)[number], wanted, rtol=1e-5, atol=1e-6
-            )
-        for side, chosen in enumerate((~hard, hard)):
-            decades = np.log10(norm[here][chosen])
-            wanted, _ = np.histogram(decades, NORM_BINS, NORM_DECADES)
-            np.testing.assert_array_equal(found.norms[number, side], wanted)
-    assert found.not_finite == 0 and not found.dead.any()
+        h, g = hardness[group == number], norm[group == number]
+        assert sums.count[number] == len(h)
+        assert sums.hard[number] == (h >= 0.5).sum()
+        np.testing.assert_allclose(sums.gradient_norm[number], g.sum(), rtol=1e-5)
+        for values, weights in ((sums.hardness, None), (sums.hardness_norm, g)):
+            expected, _ = np.histogram(h, HARDNESS_BINS, (0, 1), weights=weights)
+            np.testing.assert_allclose(values[number], expected, rtol=1e-5, atol=1e-6)
+        for side, mask in enumerate((h < 0.5, h >= 0.5)):
+            expected, _ = np.histogram(np.log10(g[mask]), NORM_BINS, NORM_DECADES)
+            np.testing.assert_array_equal(sums.norms[number, side], expected)
+    assert sums.not_finite == 0 and not sums.dead.any()
 
 
 def test_the_norm_of_a_mean_of_cross_entropies_is_alike_on_any_batch():
     # N in the definition: twice the elements, the same mean of norms.
     logits, labels, gradient = batch("tags")
     once = measured(logits, labels, gradient, TAGS)
-    twice = [np.concatenate([x, x]) for x in (logits, labels)]
-    gradient = GRADIENT(jnp.asarray(twice[0], jnp.float32), twice[1])
-    found = measured(*twice, gradient, TAGS)
-    np.testing.assert_allclose(found.gradient_norm, 2 * once.gradient_norm, rtol=1e-5)
+    logits, labels = (np.concatenate([x, x]) for x in (logits, labels))
+    gradient = GRADIENT(jnp.asarray(logits, jnp.float32), labels)
+    twice = measured(logits, labels, gradient, TAGS).gradient_norm
+    np.testing.assert_allclose(twice, 2 * once.gradient_norm, rtol=1e-5)
 
 
-def test_what_has_no_label_takes_no_part_whatever_is_there():
+def test_elements_without_a_label_take_no_part_whatever_their_gradient():
     logits, labels, gradient = batch("tags")
     spoilt = np.where((labels < 0)[..., None], np.nan, np.asarray(gradient))
     for wrong in (spoilt, gradient):
-        found = measured(logits, labels, wrong, TAGS)
-        assert found.count.sum() == (labels >= 0).sum()
-        assert jnp.isfinite(found.gradient_norm).all() and found.not_finite == 0
+        sums = measured(logits, labels, wrong, TAGS)
+        assert sums.count.sum() == (labels >= 0).sum()
+        assert jnp.isfinite(sums.gradient_norm).all() and sums.not_finite == 0
 
 
 def test_lengths_whose_squares_are_too_small_are_right():
     gradient = jnp.array([[3e-30, 4e-30, 0.0]])
-    found = elements_of(jnp.zeros((1, 3)), jnp.array([1]), gradient, TAGS)
-    np.testing.assert_allclose(found.gradient_norm, [5e-30], rtol=1e-6)
+    elements = elements_of(jnp.zeros((1, 3)), jnp.array([1]), gradient, TAGS)
+    np.testing.assert_allclose(elements.gradient_norm, [5e-30], rtol=1e-6)
 
 
-def test_dead_saturated_and_infinite_elements_are_counted_and_told():
+def test_dead_saturated_and_infinite_elements_are_counted_and_reported():
     # Five of PER: all saturated, four of them nearly without gradient.
     norm = jnp.array([0.9, 1e-4, 1e-4, 9e-3, 0.0, 0.4, jnp.inf])
     hardness = jnp.array([0.9995] * 5 + [0.4, 0.6])
     group = jnp.array([1, 1, 1, 1, 1, 0, 0])
     elements = GradientElements(group, jnp.ones(7, bool), hardness, norm)
-    found = jax.jit(measure, static_argnums=1)(elements, TAGS)
-    assert found.hard.tolist() == [1, 5, 0]
-    assert found.dead.tolist() == [1, 4, 0]  # non-finite values count as 0
-    assert found.saturated.tolist() == [0, 5, 0]
-    assert found.not_finite == 1
-    record = jax.tree.map(np.asarray, vars(found))
-    told = [(alarm.kind, alarm.group) for alarm in alarms_of(record, TAGS)]
-    assert told == [("not finite", ""), ("dead", "PER"), ("saturated", "PER")]
+    sums = jax.jit(measure, static_argnums=1)(elements, TAGS)
+    assert sums.hard.tolist() == [1, 5, 0]
+    assert sums.dead.tolist() == [1, 4, 0]  # non-finite values count as 0
+    assert sums.saturated.tolist() == [0, 5, 0]
+    assert sums.not_finite == 1
+    record = jax.tree.map(np.asarray, vars(sums))
+    alarms = [(alarm.kind, alarm.group) for alarm in alarms_of(record, TAGS)]
+    assert alarms == [("not finite", ""), ("dead", "PER"), ("saturated", "PER")]
     # Less than five hard elements, or less than half of them: no alarm.
-    few = record | {"hard": [0, 4, 9], "dead": [0, 4, 4], "saturated": [0, 4, 4]}
-    assert [a.kind for a in alarms_of(few | {"not_finite": 0}, TAGS)] == []
+    few = {"hard": [0, 4, 9], "dead": [0, 4, 4], "saturated": [0, 4, 4]}
+    assert alarms_of(record | few | {"not_finite": 0}, TAGS) == []
 
 
-@pytest.mark.parametrize(("kind", "groups"), [("tags", TAGS), ("pointers", POINTERS)])
+@BOTH
 def test_kinds_of_pieces_share_the_whole_gradient(kind, groups):
     logits, labels, gradient = batch(kind)
     elements = elements_of(jnp.asarray(logits), labels, gradient, groups)
     kinds = np.random.default_rng(1).integers(0, 4, (4, 9))
-    found = by_kind(elements, jnp.asarray(kinds), 4)
+    sums = by_kind(elements, jnp.asarray(kinds), 4)
     norm = np.asarray(elements.gradient_norm).reshape(4, 9, -1).sum(axis=-1)
     seen = (labels >= 0).reshape(4, 9, -1).sum(axis=-1)
     for number in range(4):
-        assert found["places"][number] == (kinds == number).sum()
-        assert found["labelled"][number] == seen[kinds == number].sum()
-        np.testing.assert_allclose(
-            found["gradient_norm"][number], norm[kinds == number].sum(), rtol=1e-5
-        )
+        mask = kinds == number
+        assert sums["places"][number] == mask.sum()
+        assert sums["labelled"][number] == seen[mask].sum()
+        total = norm[mask].sum()
+        np.testing.assert_allclose(sums["gradient_norm"][number], total, rtol=1e-5)
 
 
 def test_groups_have_the_negative_first():
     assert TAGS.has_negative and POINTERS.names == ("no", "start", "end")
-    parts_of_speech = Groups.of(Target("classes", ("ADJ", "NOUN", "VERB")))
+    parts_of_speech = Groups.of_target(Target("classes", ("ADJ", "NOUN", "VERB")))
     assert not parts_of_speech.has_negative

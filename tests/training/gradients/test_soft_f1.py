@@ -19,9 +19,11 @@ from dicejax.training.gradients.soft_f1 import (
     soft_f1,
 )
 
-TAGS = Groups.of(Target("classes", ("O", "PER", "LOC", "ORG"), has_negative=True))
-POS = Groups.of(Target("classes", ("ADJ", "NOUN", "VERB", "X")))
-YES = Groups.of(Target("multi_label", ("start", "end", "both", "none")))
+TAGS = Groups.of_target(
+    Target("classes", ("O", "PER", "LOC", "ORG"), has_negative=True)
+)
+POS = Groups.of_target(Target("classes", ("ADJ", "NOUN", "VERB", "X")))
+YES = Groups.of_target(Target("multi_label", ("start", "end", "both", "none")))
 
 
 def made(groups, seed, rows=12):
@@ -49,9 +51,8 @@ def sums(groups, logits, labels):
 
 def by_hand(groups, former, logits, labels, average):
     """Return F1, and the gradient of one minus it, by the quotient rule."""
-    own = sums(groups, logits, labels)
-    right, predicted, actual = (a + b for a, b in zip(former, own[:3], strict=True))
-    p, y = own[3:]
+    *batch, p, y = sums(groups, logits, labels)
+    right, predicted, actual = (a + b for a, b in zip(former, batch, strict=True))
     positive = np.arange(4) >= (groups.has_negative and not groups.multi_label)
     if average == "micro":
         size = (predicted + actual)[positive].sum()
@@ -68,27 +69,22 @@ def by_hand(groups, former, logits, labels, average):
     return value, -p * (of_p - (p * of_p).sum(-1, keepdims=True))
 
 
-CASES = [
-    (TAGS, "micro"),
-    (TAGS, "macro"),
-    (POS, "macro"),
-    (YES, "micro"),
-    (YES, "macro"),
-]
+CASES = pytest.mark.parametrize(
+    ("groups", "average"),
+    [(TAGS, "micro"), (TAGS, "macro"), (POS, "macro"), (YES, "micro"), (YES, "macro")],
+)
 
 
-@pytest.mark.parametrize(("groups", "average"), CASES)
+@CASES
 def test_the_slope_is_that_of_the_quotient_rule(groups, average):
     logits, labels = made(groups, 0)
     former = sums(groups, *made(groups, 1, rows=40))[:3]
-    counts = OverlapCounts(
-        **dict(zip(("intersection", "predicted", "actual"), former, strict=True))
-    )
+    names = ("intersection", "predicted", "actual")
+    counts = OverlapCounts(**dict(zip(names, former, strict=True)))
     value, gradient = by_hand(groups, former, logits, labels, average)
-    found, slope = descent(
-        jnp.asarray(logits, jnp.float32), labels, counts, groups, average
-    )
-    np.testing.assert_allclose(found, value, rtol=1e-5)
+    z = jnp.asarray(logits, jnp.float32)
+    score, slope = descent(z, labels, counts, groups, average)
+    np.testing.assert_allclose(score, value, rtol=1e-5)
     np.testing.assert_allclose(slope, gradient, rtol=1e-4, atol=1e-8)
     assert np.abs(gradient).max() > 1e-4
     # By differences of the value by hand, which shares nothing with the slope by hand.
@@ -98,39 +94,34 @@ def test_the_slope_is_that_of_the_quotient_rule(groups, average):
         by_hand(groups, former, logits + sign * step, labels, average)[0]
         for sign in (1, -1)
     )
-    np.testing.assert_allclose(
-        slope[3, 1], -(above - below) / 2e-5, rtol=1e-4, atol=1e-9
-    )
+    difference = -(above - below) / 2e-5
+    np.testing.assert_allclose(slope[3, 1], difference, rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize(("groups", "average"), CASES)
+@CASES
 def test_batches_with_each_others_counts_make_the_loss_of_the_data_set(groups, average):
     parts = [made(groups, seed) for seed in (0, 1, 2)]
+    parts = [(jnp.asarray(z, jnp.float32), y) for z, y in parts]
     logits, labels = map(np.concatenate, zip(*parts, strict=True))
-    first = 0 if groups.multi_label or not groups.has_negative else 1
-    settings = {
-        "multi_label": groups.multi_label,
-        "average": average,
-        "absent": "skip",
-        "smooth": 0.0,
-        "exclude_class": 0 if first else None,
-    }
+    has_negative_class = groups.has_negative and not groups.multi_label
     whole = jax.grad(losses.soft_f1)(
-        jnp.asarray(logits, jnp.float32), labels, **settings
+        jnp.asarray(logits, jnp.float32),
+        labels,
+        multi_label=groups.multi_label,
+        average=average,
+        absent="skip",
+        smooth=0.0,
+        exclude_class=0 if has_negative_class else None,
     )
-    counts = [counts_of(jnp.asarray(z, jnp.float32), y, groups) for z, y in parts]
+    counts = [counts_of(z, y, groups) for z, y in parts]
     slopes = []
-    for place, (z, y) in enumerate(parts):
-        former = no_counts(4)
-        for other, one in enumerate(counts):
-            former = former if other == place else former + one
-        slopes.append(
-            descent(jnp.asarray(z, jnp.float32), y, former, groups, average)[1]
-        )
+    for index, (z, y) in enumerate(parts):
+        former = sum(counts[:index] + counts[index + 1 :], no_counts(4))
+        slopes.append(descent(z, y, former, groups, average)[1])
     np.testing.assert_allclose(np.concatenate(slopes), whole, rtol=2e-4, atol=1e-8)
 
 
-def test_without_a_negative_class_micro_f1_says_nothing():
+def test_without_a_negative_class_micro_f1_is_accuracy():
     assert averages(POS) == ("macro",) and averages(TAGS)[0] == "micro"
     logits, labels = made(POS, 0)
     counts = counts_of(jnp.asarray(logits, jnp.float32), labels, POS)
@@ -140,20 +131,18 @@ def test_without_a_negative_class_micro_f1_says_nothing():
     np.testing.assert_allclose(micro, p.mean(), rtol=1e-5)
 
 
-def test_nothing_counted_gives_no_gradient():
-    for average in ("micro", "macro"):
-        value, slope = descent(
-            jnp.zeros((2, 4)), jnp.full(2, -100), no_counts(4), TAGS, average
-        )
-        assert value == 0 and not slope.any()
+@pytest.mark.parametrize("average", ["micro", "macro"])
+def test_no_labels_give_no_gradient(average):
+    labels, counts = jnp.full(2, -100), no_counts(4)
+    value, slope = descent(jnp.zeros((2, 4)), labels, counts, TAGS, average)
+    assert value == 0 and not slope.any()
 
 
 def test_cosines_are_those_of_numpy_for_numbers_of_any_size():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 30))
-    wanted = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
+    a, b = np.random.default_rng(0).normal(size=(2, 30))
+    expected = a @ b / np.linalg.norm(a) / np.linalg.norm(b)
     for size in (1e-30, 1.0, 1e30):
-        one = {"x": jnp.asarray(size * a[:10]), "y": jnp.asarray(size * a[10:])}
-        other = {"x": jnp.asarray(b[:10]), "y": jnp.asarray(b[10:])}
-        np.testing.assert_allclose(cosine(one, other), wanted, rtol=1e-5)
+        first = {"x": jnp.asarray(size * a[:10]), "y": jnp.asarray(size * a[10:])}
+        second = {"x": jnp.asarray(b[:10]), "y": jnp.asarray(b[10:])}
+        np.testing.assert_allclose(cosine(first, second), expected, rtol=1e-5)
     assert cosine(jnp.zeros(3), jnp.ones(3)) == 0

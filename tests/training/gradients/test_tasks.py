@@ -26,20 +26,19 @@ KINDS = {
     "qa/squad1 positions": ({"form": "positions"}, {}),
     "paraphrase/mrpc": ({}, {"label": 2}),
 }
-
-CHOSEN = ("ner/conll03", "paraphrase/mrpc")
+DEFAULT = ("ner/conll03", "paraphrase/mrpc")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[] if name in CHOSEN else [pytest.mark.exhaustive])
+        pytest.param(name, marks=[] if name in DEFAULT else [pytest.mark.exhaustive])
         for name in KINDS
     ],
 )
-def test_what_is_counted_are_the_labels(name, tmp_path):
-    changes, wanted = KINDS[name]
+def test_counts_are_those_of_the_labels(name, tmp_path):
+    changes, groups = KINDS[name]
     experiment = config.load(ROOT / f"{name.split()[0]}.py")
     task = dataclasses.replace(experiment.task, **changes)
     experiment = dataclasses.replace(experiment, task=task, objective=CrossEntropy())
@@ -48,31 +47,28 @@ def test_what_is_counted_are_the_labels(name, tmp_path):
     )
     setup = prepare(experiment, warn=lambda text: None)
     mesh = MeshShape().make(jax.devices()[:1])
-    batches, said = setup.batches(mesh), []
+    batches, notes = setup.batches(mesh), []
     state = setup.initial_state(mesh, len(batches))
     objective = replicate(setup.objective, mesh)
-    collector = Collector(setup, tmp_path, mesh, after_step=0, say=said.append)
+    collector = Collector(setup, tmp_path, mesh, after_step=0, say=notes.append)
     batch = global_batch(batches[0].arrays, mesh)
     collector.look(1, state, batch, objective, Throughput([]))
     collector.log.close()
-    if not wanted and wanted is not None:
-        assert not collector._pending and any("positions" in text for text in said)
+    if groups == {}:
+        assert not collector._pending and any("positions" in text for text in notes)
         return
-    ((_, seen),) = jax.device_get(collector._pending)
-    if wanted is not None:
-        found = {name: len(one.measures.count) for name, one in seen.items()}
-        assert found == wanted
-    for output, one in seen.items():
-        measures = one.measures
+    ((_, measured),) = jax.device_get(collector._pending)
+    if groups is not None:
+        assert groups == {key: len(x.measures.count) for key, x in measured.items()}
+    for output, result in measured.items():
+        measures = result.measures
         if output in batches[0].arrays:
             labels = batches[0].arrays[output]
             assert measures.count.sum() == (labels >= 0).sum() > 0
             assert measures.count[0] == (labels == 0).sum()
-        assert 0 < measures.gradient_norm.sum() < np.inf and not measures.not_finite
-        assert all(-1 <= value <= 1 for value in one.cosine.values())
-        if one.kinds is not None:
-            np.testing.assert_allclose(
-                one.kinds["gradient_norm"].sum(),
-                measures.gradient_norm.sum(),
-                rtol=1e-4,
-            )
+        norm = measures.gradient_norm.sum()
+        assert 0 < norm < np.inf and not measures.not_finite
+        assert all(-1 <= value <= 1 for value in result.cosine.values())
+        if result.kinds is not None:
+            total = result.kinds["gradient_norm"].sum()
+            np.testing.assert_allclose(total, norm, rtol=1e-4)
