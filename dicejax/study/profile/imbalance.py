@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -175,18 +175,34 @@ def count_outputs(
     """Count the labels of items, by output."""
     counts, outputs = task.class_counts(items, labels), []
     for name, target in task.targets(labels).items():
-        rule = chosen[name]
+        rule, suggested, sequences, sets = chosen[name], {}, None, None
         if rule == "positions":
-            outputs.append(_count_positions(name, items))
-            continue
-        schemes = SCHEMES if weights else {}
-        suggested = {x: np.asarray(f(counts[name])) for x, f in schemes.items()}
-        if rule == "multi-label":
-            output = _count_multi_label(name, target, counts[name], suggested)
-            sets = label_sets(name, items, target.classes)
-            outputs.append(dataclasses.replace(output, sets=sets))
+            answers = [item.arrays for item in items if item.arrays[name] >= 0]
+            rows, sequences = _position_rows(name, answers), len(answers)
         else:
-            outputs.append(_count_classes(name, rule, target, counts[name], suggested))
+            rows = _class_rows(rule, target, counts[name])
+            if rule == "multi-label":
+                sets = label_sets(name, items, target.classes)
+            if weights:
+                suggested = {x: np.asarray(f(counts[name])) for x, f in SCHEMES.items()}
+        label_counts = tuple(
+            LabelCount(
+                label,
+                positives,
+                negatives,
+                ratio(negatives, positives),
+                is_negative,
+                {scheme: float(w[index]) for scheme, w in suggested.items()},
+            )
+            for label, positives, negatives, is_negative, index in rows
+        )
+        names, sizes = _summary(rule, label_counts)
+        share = ratio(*sizes)
+        outputs.append(
+            OutputCounts(
+                name, rule, *names, *sizes, share, label_counts, sequences, sets
+            )
+        )
     return tuple(outputs)
 
 
@@ -199,87 +215,51 @@ def ratio(negatives: int, positives: int) -> float | None:
     return negatives / positives if positives else None
 
 
-def _label(label: str, positives: int, negatives: int, **options) -> LabelCount:
-    share = ratio(negatives, positives)
-    return LabelCount(label, positives, negatives, share, **options)
+# Label, positives, negatives, whether it is the negative class, index of its weight.
+CountRow = tuple[str, int, int, bool, Any]
 
 
-def _output(
-    name: str,
-    rule: Rule,
-    negative: tuple[str, int],
-    positive: tuple[str, int],
-    labels: Sequence[LabelCount],
-    sequences: int | None = None,
-) -> OutputCounts:
-    names, counts = zip(negative, positive, strict=True)
-    share = ratio(*counts)
-    return OutputCounts(name, rule, *names, *counts, share, tuple(labels), sequences)
+def _position_rows(name: str, answers: Sequence[Mapping[str, Any]]) -> list[CountRow]:
+    answered = sum(int(x[name] != x.get("summary_positions", -1)) for x in answers)
+    rest = sum(len(arrays["input_ids"]) for arrays in answers) - answered
+    return [(OTHER_PIECES, rest, answered, True, 0), (name, answered, rest, False, 1)]
 
 
-def _count_classes(
-    name: str,
-    rule: Rule,
-    target: Target,
-    counts: np.ndarray,
-    weights: Mapping[str, np.ndarray],
-) -> OutputCounts:
-    total = int(counts.sum())
-    labels = [
-        _label(
-            label,
-            int(count),
-            total - int(count),
-            is_negative=rule == "negative class" and index == 0,
-            weights={scheme: float(w[index]) for scheme, w in weights.items()},
+def _class_rows(rule: Rule, target: Target, counts: np.ndarray) -> list[CountRow]:
+    numbers = counts.tolist()
+    if rule == "multi-label":
+        return [
+            (text, pair[column], pair[1 - column], column == 0, (index, column))
+            for index, (label, pair) in enumerate(
+                zip(target.classes, numbers, strict=True)
+            )
+            for column, text in enumerate((f"not {label}", label))
+        ]
+    total, has_negative = sum(numbers), rule == "negative class"
+    return [
+        (label, count, total - count, has_negative and index == 0, index)
+        for index, (label, count) in enumerate(
+            zip(target.classes, numbers, strict=True)
         )
-        for index, (label, count) in enumerate(zip(target.classes, counts, strict=True))
     ]
-    if rule == "negative class":
-        most, rest = labels[0], labels[0].negatives
-        positive = (labels[1].label if len(labels) == 2 else "all others", rest)
-    else:
+
+
+def _summary(
+    rule: Rule, labels: Sequence[LabelCount]
+) -> tuple[tuple[str, str], tuple[int, int]]:
+    """Return names and counts of an output's negatives and positives."""
+    pair = len(labels) == 2
+    if rule == "multi-label" and not pair:
+        sums = (sum(x.positives for x in side) for side in (labels[::2], labels[1::2]))
+        return ("negative", "positive"), tuple(sums)
+    first, last = labels[0], labels[-1]
+    if rule == "negative class" and not pair:
+        return (first.label, "all others"), (first.positives, first.negatives)
+    if rule == "most and least":
         occurring = [label for label in labels if label.positives] or labels[:1]
-        most = max(occurring, key=lambda label: label.positives)
-        least = min(occurring, key=lambda label: label.positives)
-        positive = (least.label, least.positives)
-    return _output(name, rule, (most.label, most.positives), positive, labels)
-
-
-def _count_multi_label(
-    name: str, target: Target, counts: np.ndarray, weights: Mapping[str, np.ndarray]
-) -> OutputCounts:
-    labels = [
-        _label(
-            text,
-            int(pair[column]),
-            int(pair[1 - column]),
-            is_negative=column == 0,
-            weights={scheme: float(w[index][column]) for scheme, w in weights.items()},
-        )
-        for index, (label, pair) in enumerate(zip(target.classes, counts, strict=True))
-        for column, text in enumerate((f"not {label}", label))
-    ]
-    one_class = len(target.classes) == 1
-    names = [label.label for label in labels] if one_class else ["negative", "positive"]
-    negative, positive = zip(names, counts.sum(axis=0).tolist(), strict=True)
-    return _output(name, "multi-label", negative, positive, labels)
-
-
-def _count_positions(name: str, items: Sequence[Item]) -> OutputCounts:
-    with_position = [item.arrays for item in items if item.arrays[name] >= 0]
-    pieces = sum(len(arrays["input_ids"]) for arrays in with_position)
-    answered = sum(
-        int(arrays[name] != arrays.get("summary_positions", -1))
-        for arrays in with_position
-    )
-    negative, positive = (OTHER_PIECES, pieces - answered), (name, answered)
-    labels = [
-        _label(*negative, answered, is_negative=True),
-        _label(*positive, pieces - answered),
-    ]
-    sequences = len(with_position)
-    return _output(name, "positions", negative, positive, labels, sequences)
+        first = max(occurring, key=lambda label: label.positives)
+        last = min(occurring, key=lambda label: label.positives)
+    return (first.label, last.label), (first.positives, last.positives)
 
 
 def label_sets(
