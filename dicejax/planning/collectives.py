@@ -84,7 +84,7 @@ def fused_collectives(name: str, module: Module) -> list[Collective]:
 
 
 def group_size(attributes: str, devices: int) -> int:
-    """Return the number of devices in each group of a collective.
+    """Return the number of devices in each group of a collective, of all `devices`.
 
     >>> group_size("replica_groups={{0,1},{2,3}}", 4)
     2
@@ -94,10 +94,6 @@ def group_size(attributes: str, devices: int) -> int:
     2
     >>> group_size("replica_groups={}, to_apply=%add", 4)
     4
-
-    Args:
-      attributes: attributes of the instruction.
-      devices: number of devices of the program.
     """
     lists = re.search(r"replica_groups=\{\{([\d,]*)\}", attributes)
     if lists:

@@ -147,10 +147,7 @@ def _compiler(setup: Setup, topology: Topology) -> Compile:
 def plan(setup: Setup, topology: Topology, note: Note) -> StepWithRemedy:
     """Plan a run's step; where it does not fit, try settings that reduce memory.
 
-    Args:
-      setup: the run; weights are not needed.
-      topology: the devices.
-      note: called with each setting before it is tried.
+    `note` is called with each setting before it is tried.
 
     Raises:
       InputError: the mesh does not fit the devices, the batch does not divide over the
@@ -251,11 +248,8 @@ def find(
 ) -> SearchResult:
     """Try meshes; where one does not fit, with remat or more micro-batches.
 
-    Args:
-      setup: the run, whose mesh, micro-batches and remat are ignored.
-      topology: the devices.
-      note: called with each result.
-      most: maximum number of settings to try.
+    The run's mesh, micro-batches and remat are ignored. `note` is called with each
+    result, and at most `most` settings are tried.
 
     Raises:
       InputError: the batch fits no mesh.

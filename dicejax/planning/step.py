@@ -148,13 +148,8 @@ class Step:
     ) -> Step:
         """Return a step with AdamW, without data.
 
-        Args:
-          network: network with one head, `tags`.
-          objective: loss of the head.
-          mesh: devices.
-          rows: row count of the global batch.
-          length: tokens per row.
-          micro_batches: number of micro-batches of the step.
+        The network has one head, `tags`; `rows` are those of the global batch and
+        `length` is the number of tokens per row.
         """
         optimizer, objective = AdamW(), objective.bind_outputs(("tags",))
         ids = jax.ShapeDtypeStruct((rows, length), jnp.int32, sharding=by_rows(mesh))
@@ -191,11 +186,7 @@ def plan_memory(setup: Setup, warn: Callable[[str], None]) -> MemoryPlan:
 
     Where there are not enough devices, the step is compiled for as many simulated ones
     on the CPU: another compiler, whose activations may take more or less than the
-    device's.
-
-    Args:
-      setup: the run; weights are not needed.
-      warn: called with remarks.
+    device's. `warn` is called with remarks.
 
     Raises:
       InputError: the mesh does not fit.

@@ -1,13 +1,10 @@
 """Losses over probability: the paper's Figure 1, optima, every objective."""
 
-import functools
 import xml.etree.ElementTree as ElementTree
 
-import jax
 import numpy as np
 import pytest
 
-from dicejax import losses
 from dicejax.objectives import CrossEntropy, SelfAdjustingDice, by_short_name
 from dicejax.study import figures
 from dicejax.study.gradients.curves import (
@@ -81,11 +78,14 @@ def test_slopes_are_those_of_the_loss():
 
 
 def test_a_set_is_one_positive_among_negatives():
-    curve = of_loss("dice", one_of_a_set, smooth=0.0)
-    values, _ = evaluate(curve, np.array([0.5, 0.9]), [0])
-    # I = p, P = p + 19 x 0.1, Y = 1.
-    expected = [1 - 2 * p / (p + 1.9 + 1) for p in (0.5, 0.9)]
-    np.testing.assert_allclose(values[0], expected, rtol=1e-5)
+    p = np.array([0.5, 0.9])
+    for smooth in (0.0, 5.0):
+        label = f"smooth={smooth:g}"
+        curve = of_loss("dice", one_of_a_set, label=label, smooth=smooth)
+        assert (curve.name, curve.label) == ("dice", f"dice, {label}")
+        # I = p, P = p + 19 x 0.1, Y = 1.
+        expected = 1 - (2 * p + smooth) / (p + 1.9 + 1 + smooth)
+        np.testing.assert_allclose(evaluate(curve, p, [0])[0][0], expected, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,11 +124,3 @@ def test_a_line_that_does_not_cross_has_no_crossing():
     assert lowest(x, np.array([1.0, -3.0, 3.0])) == 1.5
     assert lowest(x, np.array([1.0, -3.0, -2.0])) is None
     assert lowest(x, np.array([-1e-9, 1e-9, 2.0])) is None
-
-
-def test_settings_reach_the_loss():
-    smooth = of_loss("dice", one_of_a_set, label="smooth=5", smooth=5.0)
-    assert smooth.label == "dice, smooth=5" and smooth.name == "dice"
-    loss = functools.partial(losses.dice, smooth=5.0)
-    z = jax.numpy.asarray(0.3)
-    np.testing.assert_allclose(smooth.value(z, 0), one_of_a_set(loss)(z, 0))

@@ -330,12 +330,8 @@ def support(
 ) -> tuple[LabelSupport, ...]:
     """Find the labels too rare to learn; of multi-label classes, the positives.
 
-    Args:
-      splits: counts of "train", "dev" and "test".
-      epoch: counts of one epoch.
-      share: share of the epoch's sequences in one update.
-      smooth: `smooth` of the loss in counts, by output, where it has one.
-      limit: minimum count in the training split.
+    An update sees `share` of the epoch; `smooth` has that of the loss in counts, by
+    output, and `limit` is the minimum count in the training split.
     """
     counts = {split: dict(_by_label(outputs)) for split, outputs in splits.items()}
     drawn = dict(_by_label(epoch))
