@@ -27,7 +27,7 @@ from dicejax.training.gradients.probe import (
     Output,
     OutputMeasures,
     kinds_of,
-    look,
+    measure_gradients,
 )
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
 from dicejax.training.offline import offline
@@ -137,7 +137,9 @@ def agreements(
         for batch, batch_counts in zip(arrays, counts, strict=True):
             former = jax.tree.map(lambda a, b: a - b, total, batch_counts)
             inputs = (params, batch, objective, former, pieces)
-            by_output = _look(*inputs, outputs=outputs, progress=progress, **settings)
+            by_output = _measure(
+                *inputs, outputs=outputs, progress=progress, **settings
+            )
             measured.append(to_host(by_output, mesh))
         results += [
             _agreement(name, output, average, [x[output.name] for x in measured])
@@ -163,7 +165,7 @@ def _count(
 
 
 @functools.partial(jax.jit, static_argnames=_STATIC)
-def _look(
+def _measure(
     params: Any,
     batch: Batch,
     objective: Objective,
@@ -173,7 +175,7 @@ def _look(
 ) -> dict[str, OutputMeasures]:
     settings |= {"objective_state": objective.initial_state()}
     inputs = (params, batch, objective, former, pieces)
-    return look(*inputs, keep_head_gradients=True, **settings)
+    return measure_gradients(*inputs, keep_head_gradients=True, **settings)
 
 
 def _agreement(

@@ -29,7 +29,7 @@ from dicejax.training.gradients.probe import (
     Output,
     OutputMeasures,
     kinds_of,
-    look_at_step,
+    measure_step_gradients,
 )
 from dicejax.training.gradients.soft_f1 import no_counts
 from dicejax.training.logging import MetricsLog, lines_up_to, record_of
@@ -109,7 +109,7 @@ class Collector:
         if is_new:
             jax.block_until_ready(state.step)
             meter.pause()
-        measured = look_at_step(
+        measured = measure_step_gradients(
             state, batch, objective, self._counts, self._pieces, **self._settings
         )
         self._counts = {name: output.counts for name, output in measured.items()}

@@ -125,7 +125,7 @@ class OutputMeasures:
 @functools.partial(
     jax.jit, static_argnames=("network", "task", "outputs", "micro_batches", "mesh")
 )
-def look_at_step(
+def measure_step_gradients(
     state: TrainState,
     batch: Batch,
     objective: Objective,
@@ -142,7 +142,7 @@ def look_at_step(
 
     The state is not donated; former counts fade. The measurements are on every process.
     """
-    measured = look(
+    measured = measure_gradients(
         state.params,
         batch,
         objective,
@@ -162,7 +162,7 @@ def look_at_step(
     return jax.lax.with_sharding_constraint(measured, NamedSharding(mesh, P()))
 
 
-def look(
+def measure_gradients(
     params: Params,
     batch: Batch,
     objective: Objective,

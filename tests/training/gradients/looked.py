@@ -21,7 +21,7 @@ from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging, Target
 from dicejax.training.gradients.measures import Groups
-from dicejax.training.gradients.probe import Output, look_at_step
+from dicejax.training.gradients.probe import Output, measure_step_gradients
 from dicejax.training.gradients.soft_f1 import no_counts
 from dicejax.training.sharding import global_batch, replicate, shardings, to_host
 from dicejax.training.state import TrainState
@@ -85,7 +85,7 @@ def measured(shape, micro_batches):
     used = int(np.prod(list(shape.values())))
     mesh = MeshShape(**shape).make(jax.devices()[:used])
     begun = state()
-    result = look_at_step(
+    result = measure_step_gradients(
         jax.device_put(begun, shardings(begun, mesh)),
         global_batch(batch(), mesh),
         replicate(OBJECTIVE, mesh),

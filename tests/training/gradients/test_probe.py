@@ -13,7 +13,7 @@ import pytest
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.tasks import Tagging
 from dicejax.training.accumulation import loss_and_gradient
-from dicejax.training.gradients.probe import look, look_at_step
+from dicejax.training.gradients.probe import measure_gradients, measure_step_gradients
 from dicejax.training.gradients.soft_f1 import counts_of, no_counts
 from dicejax.training.step import train_step
 
@@ -33,7 +33,9 @@ def looked_at(objective, rng=None, batch=None, **options):
     @jax.jit
     def measured(params, batch, pieces):
         former = NOTHING, pieces, outputs
-        return look(params, batch, objective, *former, **settings, **options)["tags"]
+        return measure_gradients(
+            params, batch, objective, *former, **settings, **options
+        )["tags"]
 
     return measured(params, batch, looked.PIECES), settings, params, batch
 
@@ -107,9 +109,9 @@ def test_former_batches_fade():
     settings = {"network": looked.network(), "task": Tagging()}
     options = settings | {"outputs": (looked.OUTPUT,)}
     pieces = jnp.asarray(looked.PIECES)
-    first = look_at_step(begun, *inputs, NOTHING, pieces, **options)["tags"]
+    first = measure_step_gradients(begun, *inputs, NOTHING, pieces, **options)["tags"]
     counts = {"tags": first.counts}
-    second = look_at_step(begun, *inputs, counts, pieces, **options)["tags"]
+    second = measure_step_gradients(begun, *inputs, counts, pieces, **options)["tags"]
     for name in ("actual", "intersection"):
         once, twice = getattr(first.counts, name), getattr(second.counts, name)
         np.testing.assert_allclose(twice, 1.9 * once, rtol=1e-6)
