@@ -30,8 +30,8 @@ from dicejax.study.compare.until import FUTILE, LOOKS
 from dicejax.study.significance import (
     CrossedDifference,
     holm,
-    moderated,
-    sequential,
+    sequential_p_value,
+    shrink_variances,
 )
 
 LEVEL = 0.05
@@ -155,13 +155,16 @@ def comparisons(
 def adjusted(p_values: np.ndarray, looks: Sequence[int]) -> np.ndarray:
     """Return p-values over looks and rivals, [look, rival], as at each look."""
     return np.stack(
-        [holm(sequential(p_values[: j + 1], looks[: j + 1])) for j in range(len(looks))]
+        [
+            holm(sequential_p_value(p_values[: j + 1], looks[: j + 1]))
+            for j in range(len(looks))
+        ]
     )
 
 
 def claims(found: list[list[CrossedDifference]], looks: Sequence[int]) -> np.ndarray:
     """Return whether each rival is claimed to differ, [look, rival]."""
-    p_values = [[one.p_value for one in moderated(at_look)] for at_look in found]
+    p_values = [[one.p_value for one in shrink_variances(at_look)] for at_look in found]
     return adjusted(np.array(p_values), looks) <= LEVEL
 
 
@@ -170,7 +173,7 @@ def equalities(
 ) -> np.ndarray:
     """Return whether each rival is claimed to be practically equal, [look, rival]."""
     p_values = [
-        [one.p_equal(margin) for one in moderated(at_look)] for at_look in found
+        [one.p_equal(margin) for one in shrink_variances(at_look)] for at_look in found
     ]
     return adjusted(np.array(p_values), looks) <= LEVEL
 
@@ -196,7 +199,7 @@ def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
             t = [abs(one.mean) / one.seed_error for one in at_look]
             t_tests.append(holm(2 * stats.t.sf(t, at_look[0].seeds - 1))[0])
             plain.append(holm([one.p_value for one in at_look])[0])
-            borrowed.append(holm([one.p_value for one in moderated(at_look)])[0])
+            borrowed.append(holm([one.p_value for one in shrink_variances(at_look)])[0])
         for name, p_values in (
             ("paired t test, fixed seeds", t_tests),
             ("and test examples", plain),
@@ -223,11 +226,11 @@ def spent(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
     places = [settings.looks.index(one) for one in looks]
     found: dict[str, list[tuple[float, float, float]]] = {"ten": [], "until": []}
     for at_all in comparisons(settings, noise, rivals, gains):
-        at_ten = moderated(at_all[settings.looks.index(fixed)])
+        at_ten = shrink_variances(at_all[settings.looks.index(fixed)])
         claimed = holm([one.p_value for one in at_ten]) <= LEVEL
         runs = fixed * (1 + rivals)
         found["ten"].append((runs, claimed[0], (claimed & nothing).any()))
-        at_looks = [moderated(at_all[place]) for place in places]
+        at_looks = [shrink_variances(at_all[place]) for place in places]
         different = adjusted(
             np.array([[one.p_value for one in row] for row in at_looks]), looks
         )

@@ -56,14 +56,14 @@ def pages(tmp_path_factory):
     losses = (CrossEntropy(), Focal(), LONG, WeightedCrossEntropy())
     skill = (0.7, 0.85, 0.5, 0.7)
     jobs = made(many, losses, 3, skill=skill, types=CLASSES)
-    rows = comparison.evaluated(jobs, str(many))
+    rows = comparison.evaluate_runs(jobs, str(many))
     report.write(rows, str(many))
     jobs = made(one, (CrossEntropy(), Tversky()), 1)
     run = Run(epath.Path(jobs[-1].folder))
     result = run.result()
     run.write_result(result | {"test": result["test"] | {"f1": 0.0}})
     run.write_statistics(np.tile([0.0, 2.0], (SENTENCES, 1, 1)))
-    report.write(comparison.evaluated(jobs, str(one)), str(one))
+    report.write(comparison.evaluate_runs(jobs, str(one)), str(one))
     return {"many": many / "report.html", "one": one / "report.html"}
 
 

@@ -91,14 +91,14 @@ def test_shards_divide_the_jobs(tmp_path):
 
 
 def test_rows_say_what_the_statistics_say(runs, tmp_path):
-    rows = by_loss(comparison.evaluated(runs, str(tmp_path)))
+    rows = by_loss(comparison.evaluate_runs(runs, str(tmp_path)))
     assert list(rows) == ["ce", "focal", "dice"]  # the best first
     assert rows["ce"].against is None
     stacked = {
         loss: np.stack([one.example_statistics for one in row.outcomes])
         for loss, row in rows.items()
     }
-    direct = significance.moderated(
+    direct = significance.shrink_variances(
         [
             significance.seeds_and_items(stacked[loss], stacked["ce"])
             for loss in ("dice", "focal")
@@ -110,7 +110,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     for loss, one, p_value in zip(("dice", "focal"), direct, adjusted, strict=True):
         found = rows[loss].against
         assert found.crossed == dataclasses.replace(one, level=pytest.approx(0.03))
-        assert found.p_value == pytest.approx(p_value, rel=1e-3)
+        assert found.test.p_value == pytest.approx(p_value, rel=1e-3)
         assert found.mean == pytest.approx(one.mean, abs=1e-12)
     assert rows["dice"].against.verdict.outcome == "inconclusive"
     assert rows["focal"].against.verdict.outcome == "better"
@@ -118,7 +118,7 @@ def test_rows_say_what_the_statistics_say(runs, tmp_path):
     assert rows["focal"].summary.mean == pytest.approx(mean)
     written = json.loads((tmp_path / "comparison.json").read_text())
     focal = written["losses"]["focal"]["against_baseline"]
-    assert focal["p_value"] == rows["focal"].against.p_value
+    assert focal["p_value"] == rows["focal"].against.test.p_value
     assert written["looks"] == [{"dice": [0, 1, 2, 3, 4], "focal": [0, 1, 2, 3, 4]}]
 
 
@@ -130,7 +130,7 @@ def test_a_diverged_run_counts_as_a_failure_and_a_missing_one_not_at_all(
     for job in (dice_1, ce_2):
         (epath.Path(job.folder) / "result.json").unlink()
     Run(epath.Path(dice_1.folder)).write_diverged("no finite loss")
-    rows = by_loss(comparison.evaluated(runs, str(tmp_path)))
+    rows = by_loss(comparison.evaluate_runs(runs, str(tmp_path)))
     assert rows["dice"].summary.n == 4 and rows["dice"].summary.diverged == 1
     assert rows["ce"].missing == 1 and rows["dice"].missing == 0
     assert comparison.unfinished(runs) == 1  # what diverged is not tried again
@@ -151,7 +151,7 @@ def test_fewer_than_three_seeds_have_differences_and_no_verdict(tmp_path, seeds)
     found = jobs(tmp_path, seeds=seeds)
     for job in found:
         finished(job.folder, example_statistics_of(rng, 0.7))
-    rows = by_loss(comparison.evaluated(found, str(tmp_path)))
+    rows = by_loss(comparison.evaluate_runs(found, str(tmp_path)))
     dice = rows["dice"].against
     apart = np.subtract(rows["dice"].scores("f1"), rows["ce"].scores("f1"))
     assert dice.differences == pytest.approx(apart)
@@ -163,7 +163,7 @@ def test_fewer_than_three_seeds_have_differences_and_no_verdict(tmp_path, seeds)
 
 def evaluated_with(folder, runs, seeds):
     found = [job for job in runs if job.seed < seeds]
-    return by_loss(comparison.evaluated(found, str(folder)))
+    return by_loss(comparison.evaluate_runs(found, str(folder)))
 
 
 def test_adding_seeds_after_a_look_costs_and_the_same_look_again_does_not(
@@ -188,10 +188,14 @@ def test_adding_seeds_after_a_look_costs_and_the_same_look_again_does_not(
 def test_a_loss_left_out_after_a_look_stays_in_the_family(runs, tmp_path):
     both = evaluated_with(tmp_path / "a", runs, 5)["focal"].against
     kept = [job for job in runs if job.loss != "dice"]
-    dropped = by_loss(comparison.evaluated(kept, str(tmp_path / "a")))["focal"].against
-    alone = by_loss(comparison.evaluated(kept, str(tmp_path / "b")))["focal"].against
-    assert both.p_value > alone.p_value
-    assert dropped.p_value == pytest.approx(2 * alone.p_value)
+    dropped = by_loss(comparison.evaluate_runs(kept, str(tmp_path / "a")))[
+        "focal"
+    ].against
+    alone = by_loss(comparison.evaluate_runs(kept, str(tmp_path / "b")))[
+        "focal"
+    ].against
+    assert both.test.p_value > alone.test.p_value
+    assert dropped.test.p_value == pytest.approx(2 * alone.test.p_value)
 
 
 def test_controls_are_a_family_of_their_own(runs, tmp_path):
@@ -201,7 +205,7 @@ def test_controls_are_a_family_of_their_own(runs, tmp_path):
     assert apart["dice"].is_control and not apart["focal"].is_control
     only = by_loss(rows_of([one for one in outcomes if one.loss != "dice"], "ce"))
     assert apart["focal"].against == only["focal"].against
-    assert together["focal"].against.p_value > apart["focal"].against.p_value
+    assert together["focal"].against.test.p_value > apart["focal"].against.test.p_value
 
 
 def test_runs_that_find_nothing_are_named_before_any_verdict(tmp_path):
@@ -211,7 +215,7 @@ def test_runs_that_find_nothing_are_named_before_any_verdict(tmp_path):
         shares = example_statistics_of(rng, 0.7)
         finds = job.loss == "ce" or (job.loss == "focal" and job.seed)
         finished(job.folder, shares if finds else shares * [0, 1])
-    rows = by_loss(comparison.evaluated(found, str(tmp_path)))
+    rows = by_loss(comparison.evaluate_runs(found, str(tmp_path)))
     dice, focal = rows["dice"].against.verdict, rows["focal"].against.verdict
     assert dice.outcome == "nothing learnt"
     assert str(dice).startswith("nothing learnt by dice in 3 of 3 runs; worse: ")
@@ -224,13 +228,13 @@ def test_identical_predictions_are_called_that(tmp_path):
     for job in found:
         rng = np.random.default_rng(job.seed)
         finished(job.folder, example_statistics_of(rng, 0.7))
-    rows = by_loss(comparison.evaluated(found, str(tmp_path)))
+    rows = by_loss(comparison.evaluate_runs(found, str(tmp_path)))
     assert rows["dice"].against.verdict.outcome == "identical predictions"
 
 
 @pytest.mark.parametrize(("margin", "outcome"), [(0.5, "inconclusive"), (9, None)])
 def test_the_margin_decides_on_practical_equality(runs, tmp_path, margin, outcome):
-    rows = comparison.evaluated(runs, str(tmp_path), margin=margin / 100)
+    rows = comparison.evaluate_runs(runs, str(tmp_path), margin=margin / 100)
     found = by_loss(rows)["dice"].against
     assert found.verdict.outcome == (outcome or "practically equal")
     inside = -margin < 100 * found.crossed.low and 100 * found.crossed.high < margin
@@ -241,7 +245,7 @@ def test_the_margin_decides_on_practical_equality(runs, tmp_path, margin, outcom
 def test_a_damaged_record_of_looks_is_one_line(runs, tmp_path, looks):
     (tmp_path / "comparison.json").write_text(f'{{"looks": {looks}}}')
     with pytest.raises(InputError, match=r"comparison\.json: .*; correct it"):
-        comparison.evaluated(runs, str(tmp_path))
+        comparison.evaluate_runs(runs, str(tmp_path))
 
 
 def test_runs_on_other_test_sets_are_refused(runs):

@@ -12,11 +12,11 @@ from scipy import integrate, stats
 from dicejax.study.significance import (
     CrossedDifference,
     detectable,
-    moderated,
     nominal_level,
     power,
     seeds_needed,
-    sequential,
+    sequential_p_value,
+    shrink_variances,
 )
 
 
@@ -152,13 +152,13 @@ def test_the_sequential_p_value_is_the_level_that_just_rejects(looks, level):
     for j in range(len(looks)):
         at_look = [*p_values]
         at_look[j] = nominal_level(looks[: j + 1], level)
-        assert sequential(at_look, looks) == pytest.approx(level, rel=2e-3)
+        assert sequential_p_value(at_look, looks) == pytest.approx(level, rel=2e-3)
 
 
 def test_later_looks_never_raise_a_p_value():
     p_values = np.random.default_rng(0).random((4, 50)) ** 3
     looks = [3, 5, 10, 20]
-    found = [sequential(p_values[: j + 1], looks[: j + 1]) for j in range(4)]
+    found = [sequential_p_value(p_values[: j + 1], looks[: j + 1]) for j in range(4)]
     assert all((b <= a).all() for a, b in itertools.pairwise(found))
     assert found[0] == pytest.approx(np.minimum(3 * p_values[0], 1), rel=2e-3)
 
@@ -168,7 +168,7 @@ def test_later_looks_never_raise_a_p_value():
 
 def test_moderated_variances_by_hand():
     sds = [0.01, 0.02, 0.03, 0.02, 0.022]  # median 0.02, 2 borrowed of 4 + 2
-    got = moderated([observed(0.0, sd, 5) for sd in sds])
+    got = shrink_variances([observed(0.0, sd, 5) for sd in sds])
     wanted = [(2 * 0.02**2 + 4 * 0.01**2) / 6, 0.02**2, 0.03**2, 0.02**2, 0.022**2]
     assert [5 * one.seed_error**2 for one in got] == pytest.approx(wanted)
     assert [one.freedom for one in got] == [6, 6, 4, 6, 4]
@@ -178,7 +178,7 @@ def test_moderated_variances_by_hand():
 def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
     quiet = [observed(0.0, 0.01 + n / 1000, 5) for n in range(losses - 1)]
     wild = observed(0.0, 0.2, 5)
-    *found, last = moderated([*quiet, wild])
+    *found, last = shrink_variances([*quiet, wild])
     assert last == wild
     largest = quiet[-1].seed_error
     assert max(one.seed_error for one in found) <= largest * (1 + 1e-12)
@@ -186,17 +186,17 @@ def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
 
 def test_one_loss_borrows_nothing_and_two_little():
     alone = observed(0.0, 0.01, 5)
-    assert moderated([alone]) == [alone]
-    assert [one.freedom for one in moderated([alone, alone])] == [4.5, 4.5]
-    assert moderated([]) == []
+    assert shrink_variances([alone]) == [alone]
+    assert [one.freedom for one in shrink_variances([alone, alone])] == [4.5, 4.5]
+    assert shrink_variances([]) == []
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: nominal_level([2, 5], 0.05), r"looks are at \[2, 5\] seeds; want 3"),
-        (lambda: sequential([0.1, 0.1], [5, 5]), "which do not grow"),
-        (lambda: sequential([], []), "want 3 or more"),
+        (lambda: sequential_p_value([0.1, 0.1], [5, 5]), "which do not grow"),
+        (lambda: sequential_p_value([], []), "want 3 or more"),
     ],
 )
 def test_other_looks_are_refused(call, message):

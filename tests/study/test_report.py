@@ -32,7 +32,7 @@ HEADLINE = "Test F1 (%): difference to cross-entropy"
 
 
 def written(jobs, folder):
-    rows = comparison.evaluated(jobs, str(folder))
+    rows = comparison.evaluate_runs(jobs, str(folder))
     assert report.write(rows, str(folder)) == str(folder / "report.html")
     return rows
 
@@ -91,7 +91,7 @@ def test_the_table_repeats_the_rows(told):
             (100 * focal.crossed.low, 100 * focal.crossed.high), abs=0.005
         )
         assert cells["focal"]["seeds needed"] == focal.needed
-        assert cells["dice"]["p (Holm)"] == f"{rows['dice'].against.p_value:.3f}"
+        assert cells["dice"]["p (Holm)"] == f"{rows['dice'].against.test.p_value:.3f}"
 
 
 def test_every_loss_has_its_verdict(told):
@@ -114,7 +114,7 @@ def test_the_same_numbers_are_written_for_programs(told):
     content = json.loads((folder / "comparison.json").read_text())
     assert list(content["losses"]) == ["ce", "focal", "dice"]
     focal = content["losses"]["focal"]
-    assert focal["against_baseline"]["p_value"] == rows["focal"].against.p_value
+    assert focal["against_baseline"]["p_value"] == rows["focal"].against.test.p_value
     assert focal["runs"][1]["folder"] == "focal/seed-1"
     by_seed = [
         Run(epath.Path(one.folder)).score_counts()["tags"][1:]
@@ -191,7 +191,7 @@ def test_what_comes_from_data_is_text(tmp_path):
         experiment=dataclasses.replace(EXPERIMENT, name=name),
     )
     elsewhere = tmp_path / "elsewhere"
-    rows = comparison.evaluated(jobs, str(elsewhere))
+    rows = comparison.evaluate_runs(jobs, str(elsewhere))
     report.write(rows, str(elsewhere))
     html, text = texts(elsewhere)
     page = read(html)
@@ -314,7 +314,7 @@ def test_what_tuning_chose_is_told(tmp_path):
     }
     tuning = {"trials": 3, "primary_metric": "f1", "losses": losses}
     jobs = made(tmp_path, LOSSES, 2)
-    rows = comparison.evaluated(jobs, str(tmp_path), tuning)
+    rows = comparison.evaluate_runs(jobs, str(tmp_path), tuning)
     report.write(rows, str(tmp_path))
     html, text = texts(tmp_path)
     for found in (tables(read(html)), markdown_tables(text)):

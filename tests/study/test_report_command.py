@@ -34,7 +34,7 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
     for job in (jobs[1], jobs[8]):
         shutil.rmtree(job.folder)
     folder = tmp_path / "all"
-    report.write(comparison.evaluated(jobs, str(folder)), str(folder))
+    report.write(comparison.evaluate_runs(jobs, str(folder)), str(folder))
     before = {name: (folder / name).read_bytes() for name in FILES}
     for name in FILES:
         (folder / name).unlink()
@@ -50,7 +50,7 @@ def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
 def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     jobs = made(tmp_path, LOSSES, 1)
     texts = [Sentence((f"word-{n}",), (), n) for n in range(SENTENCES)]
-    rows = comparison.evaluated(jobs, str(tmp_path))
+    rows = comparison.evaluate_runs(jobs, str(tmp_path))
     report.write(rows, str(tmp_path), examples=texts)
     before = {name: (tmp_path / name).read_bytes() for name in FILES}
     assert b"word-" in before["report.html"]

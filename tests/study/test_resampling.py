@@ -49,7 +49,7 @@ def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
     assert texts["ce", 0] != texts["ce", 1] != texts["ce", 2]
     assert len({corpus.test for corpus in samples.values()}) == 1
     assert len({corpus.dev for corpus in samples.values()}) == 1
-    require_one_label_set(found)
+    require_one_label_set([job.experiment for job in found])
     # Reported from their folders, they are one comparison.
     for job in found:
         write_checked(
@@ -61,7 +61,8 @@ def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
 def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
     rare = CLASSES + "\nc text c"
     with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
-        require_one_label_set(resampled(tmp_path, rare, seeds=30, max_train=60))
+        jobs = resampled(tmp_path, rare, seeds=30, max_train=60)
+        require_one_label_set([job.experiment for job in jobs])
 
 
 @pytest.mark.parametrize(

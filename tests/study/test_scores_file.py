@@ -40,7 +40,10 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
         assert (ours.loss, ours.summary) == (theirs.loss, theirs.summary)
         if theirs.against is not None:
             mine, other = ours.against, theirs.against
-            assert mine.crossed == other.crossed and mine.p_value == other.p_value
+            assert (
+                mine.crossed == other.crossed
+                and mine.test.p_value == other.test.p_value
+            )
             assert mine.verdict.outcome == other.verdict.outcome
     assert run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
     said = capsys.readouterr().out
@@ -62,7 +65,7 @@ def test_scores_of_runs_are_judged_over_seeds(tmp_path):
 
     wanted = stats.ttest_rel(scores["dice"], scores["ce"])
     against = found.rows[1].against
-    assert against.p_value == pytest.approx(wanted.pvalue / 0.6, rel=1e-3)
+    assert against.test.p_value == pytest.approx(wanted.pvalue / 0.6, rel=1e-3)
     low, high = wanted.confidence_interval(0.97)
     assert (100 * against.crossed.low, 100 * against.crossed.high) == pytest.approx(
         (low, high), rel=1e-3

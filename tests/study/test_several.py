@@ -88,7 +88,7 @@ def test_comparisons_are_combined_on_the_command_line(tmp_path, capsys):
         found = across_sets([x.mean for x in crossed], [x.seed_error for x in crossed])
         assert content[name]["found"]["mean"] == pytest.approx(found.mean)
         one_sided = [
-            row.against.p_alone / 2 if row.against.mean > 0 else 1 for row in rows
+            row.against.test.p_alone / 2 if row.against.mean > 0 else 1 for row in rows
         ]
         assert content[name]["better_on"] == holds_on(one_sided)
     assert content["good"]["better_on"] == 3 and content["good"]["improvement"] == 1

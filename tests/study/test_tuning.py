@@ -129,7 +129,7 @@ def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, trai
         scores = [Training.score(experiment) for experiment in experiments]
         assert [trial.dev for trial in one.trials] == scores
         assert scores[one.chosen] == max(scores) >= scores[0]
-        for job in tuning.applied(jobs(tmp_path), [one]):
+        for job in tuning.apply_settings(jobs(tmp_path), [one]):
             if job.loss == one.loss:
                 best = experiments[one.chosen]
                 assert job.experiment.objective == best.objective
@@ -162,11 +162,11 @@ def test_the_first_trials_spread_over_the_space_alike_for_all_losses(
 
 def test_the_names_of_rows_and_their_folders_stay(tmp_path, training):
     before = jobs(tmp_path)
-    after = tuning.applied(before, tune(tmp_path))
+    after = tuning.apply_settings(before, tune(tmp_path))
     assert [(job.loss, job.folder) for job in before] == [
         (job.loss, job.folder) for job in after
     ]
-    assert tuning.applied(before, []) == before
+    assert tuning.apply_settings(before, []) == before
 
 
 def test_the_same_command_makes_the_same_trials(tmp_path, training):

@@ -8,14 +8,9 @@ from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SoftF1
 from dicejax.study import compare as comparison
-from dicejax.study.compare.jobs import Job, Outcome
+from dicejax.study.compare.jobs import Job, Outcome, jobs_of
 from dicejax.study.compare.statistics import look_of, rows_of
-from dicejax.study.compare.until import (
-    LOOKS,
-    Trainer,
-    seconds_of,
-    train_until_decided,
-)
+from dicejax.study.compare.until import LOOKS, seconds_of, train_until_decided
 
 EXPERIMENT = Experiment(name="x", data=SyntheticNER(), encoder=ScratchEncoder())
 LOSSES = (Dice(), Focal(), SoftF1())
@@ -29,13 +24,11 @@ class Runs:
         self.skill, self.spread = skill, spread
         self.now, self.looks, self.trained = 0.0, [], []
 
-    def trainer(self):
-        return Trainer(
-            jobs=lambda n: comparison.jobs_of(EXPERIMENT, LOSSES, n, "runs"),
-            unfinished=lambda jobs: len(self.new(jobs)),
-            train=self.train,
-            evaluate=self.evaluate,
-        )
+    def jobs(self, seeds):
+        return jobs_of(EXPERIMENT, LOSSES, seeds, "runs")
+
+    def unfinished(self, jobs):
+        return len(self.new(jobs))
 
     def new(self, jobs):
         return [(j.loss, j.seed) for j in jobs if (j.loss, j.seed) not in self.trained]
@@ -61,29 +54,29 @@ class Runs:
 
     def seeds(self):
         return {
-            loss: sum(1 for one, _ in self.trained if one == loss)
+            loss: sum(trained == loss for trained, _ in self.trained)
             for loss in self.skill
         }
 
 
 def decided(runs, budget=None):
-    said = []
+    lines = []
     rows, ended = train_until_decided(
-        runs.trainer(), least=3, budget=budget, say=said.append, clock=lambda: runs.now
+        runs, least=3, budget=budget, say=lines.append, clock=lambda: runs.now
     )
     outcomes = {row.loss: row.against.verdict.outcome for row in rows if row.against}
-    return outcomes, ended, said
+    return outcomes, ended, lines
 
 
 def test_losses_that_are_decided_or_hopeless_get_no_further_seeds():
     runs = Runs({"ce": 0.8, "dice": 0.5, "focal": 0.83, "soft_f1": 0.797})
-    outcomes, ended, said = decided(runs)
+    outcomes, ended, lines = decided(runs)
     assert outcomes["dice"] == "worse" and outcomes["focal"] == "better"
     seeds = runs.seeds()
     assert seeds["dice"] == LOOKS[0] < seeds["ce"]
     assert seeds["ce"] == max(seeds[loss] for loss in ("dice", "focal", "soft_f1"))
     assert "hopeless" in ended or "last look" in ended
-    assert all("dice" not in line for line in said)
+    assert all("dice" not in line for line in lines)
 
 
 def test_the_budget_is_kept_and_the_end_says_how_much_an_hour_tells():

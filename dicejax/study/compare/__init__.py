@@ -32,10 +32,10 @@ from dicejax.study.compare.jobs import (
     unfinished,
     with_baselines,
 )
-from dicejax.study.compare.results import content, evaluated, judged, primary_metric
-from dicejax.study.compare.statistics import MARGIN, Row
+from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
+from dicejax.study.compare.statistics import MARGIN, Row, results_of
 from dicejax.study.compare.table import baseline_name, remarks, table
-from dicejax.study.compare.until import Trainer, seconds_of, train_until_decided
+from dicejax.study.compare.until import seconds_of, train_until_decided
 from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress
@@ -45,7 +45,7 @@ __all__ = [
     "compare",
     "compare_runs",
     "compare_scores",
-    "evaluated",
+    "evaluate_runs",
     "jobs_of",
     "remarks",
     "score_baselines",
@@ -86,7 +86,7 @@ class Comparison:
     @property
     def primary_metric(self) -> str | None:
         """Name of the score that losses are compared by; None without rows."""
-        return primary_metric(self.rows)
+        return results_of(self.rows)[0]["primary_metric"] if self.rows else None
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -99,20 +99,21 @@ class Comparison:
 
     def lines(self) -> list[str]:
         """Return verdicts, failed runs and tuned settings as lines of text."""
-        said = []
+        lines = []
         if self.primary_metric is not None:
-            said += [headline(self.rows, self.margin), ""]
-            said += [f"warning: {one}" for one in warnings_of(self.rows)]
-            versus = f"{heading(self.primary_metric)} vs. "
-            versus += baseline_name(self.rows[0].loss)
-            said.append(f"{versus} (95% CI over seeds and test examples):")
-        said += [f"  {line}" for line in remarks(self.rows)]
-        said += [self.ended] if self.ended else []
-        return said + tuning.remarks(self.tuned)
+            lines += [headline(self.rows, self.margin), ""]
+            lines += [f"warning: {warning}" for warning in warnings_of(self.rows)]
+            lines.append(
+                f"{heading(self.primary_metric)} vs. {baseline_name(self.rows[0].loss)}"
+                " (95% CI over seeds and test examples):"
+            )
+        lines += [f"  {line}" for line in remarks(self.rows)]
+        lines += [self.ended] if self.ended else []
+        return lines + tuning.remarks(self.tuned)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, as `comparison.json` begins."""
-        return content(self.rows, tuning.to_json(self.tuned))
+        return to_json(self.rows, tuning.to_json(self.tuned))
 
 
 def compare(
@@ -173,8 +174,11 @@ def compare(
             "--seeds 0 with --resample: each seed has trials of its own; name the "
             "seeds; with --shard each process tunes those of its runs"
         )
-    out = out or f"runs/{experiment.name}"
-    made = Comparison(name=experiment.name, folder=out, margin=_share(margin))
+    result = Comparison(
+        name=experiment.name,
+        folder=out or f"runs/{experiment.name}",
+        margin=_fraction(margin),
+    )
     limit = None if budget is None else seconds_of(budget)
     objectives = tuple(losses) or experiment.compared
     if baselines:
@@ -184,49 +188,47 @@ def compare(
         steps = _Steps(
             experiment=experiment,
             objectives=objectives,
-            comparison=made,
+            folder=result.folder,
+            margin=result.margin,
             trials=tune,
-            is_part=shard is not None and (resample or not seeds),
-            may_train_trials=shard is None or resample or not seeds,
             baselines=baselines,
             resample=resample,
+            is_shard=shard is not None,
+            tunes_part=shard is not None and (resample or not seeds),
             overwrite=overwrite,
             display=display,
         )
         jobs = steps.jobs(max(seeds, 1))
-        own = shard_of(jobs, shard)  # refuses before anything is trained
+        ours = shard_of(jobs, shard)  # refuses before anything is trained
         if not resample:
-            steps.tune(jobs if seeds else own)
+            steps.tune(jobs if seeds else ours)
         if until is not None:
-            trainer = Trainer(
-                jobs=steps.jobs,
-                unfinished=unfinished,
-                train=steps.train,
-                evaluate=steps.evaluate,
-            )
+            least = max(seeds, MIN_SEEDS)
             rows, ended = train_until_decided(
-                trainer, least=max(seeds, MIN_SEEDS), budget=limit, say=display.say
+                steps, least=least, budget=limit, say=display.say
             )
         else:
             if seeds:
-                steps.train(own)
-            left = unfinished(jobs) if seeds else tuning.unfinished(jobs, tune, out)
+                steps.train(ours)
+            left = unfinished(jobs)
+            if not seeds:
+                left = tuning.unfinished(jobs, tune, result.folder)
             waits = shard is not None and left > 0
-            if steps.is_part and not waits:
+            if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)
             if waits or not seeds:
                 tuned = tuple(steps.tuned)
-                return dataclasses.replace(made, tuned=tuned, unfinished=left)
+                return dataclasses.replace(result, tuned=tuned, unfinished=left)
             rows, ended = steps.evaluate(jobs), None
     texts = None
     with contextlib.suppress(InputError):  # finished runs need no data
         texts = experiment.data.load().test
     return dataclasses.replace(
-        made,
+        result,
         rows=tuple(rows),
         tuned=tuple(steps.tuned),
         ended=ended,
-        report=report.write(rows, out, margin=made.margin, examples=texts),
+        report=report.write(rows, result.folder, margin=result.margin, examples=texts),
     )
 
 
@@ -236,58 +238,62 @@ class _Steps:
 
     experiment: Experiment
     objectives: Sequence[Objective]
-    comparison: Comparison
+    folder: str
+    margin: float
     trials: int
-    is_part: bool
-    may_train_trials: bool
     baselines: bool
     resample: bool
+    is_shard: bool
+    tunes_part: bool  # other shards tune the rest
     overwrite: bool
     display: TrainingProgress
     tuned: Sequence[tuning.Tuned] = ()
 
     def jobs(self, seeds: int) -> list[Job]:
         """Return the runs of all losses with a number of seeds."""
-        out = self.comparison.folder
-        made = jobs_of(
-            self.experiment, self.objectives, seeds, out, resample=self.resample
+        jobs = jobs_of(
+            self.experiment,
+            self.objectives,
+            seeds,
+            self.folder,
+            resample=self.resample,
         )
         if self.resample:
-            trials = [
-                dataclasses.replace(job, experiment=tuning.of_trial(job.experiment))
-                for job in made
-                if self.trials
-            ]
-            require_one_label_set([*made, *trials])
-        return made
+            experiments = [tuning.of_trial(job.experiment) for job in jobs]
+            trials = experiments if self.trials else []
+            require_one_label_set([job.experiment for job in jobs] + trials)
+        return jobs
+
+    def unfinished(self, jobs: Sequence[Job]) -> int:
+        """Return the number of runs that have neither finished nor diverged."""
+        return unfinished(jobs)
 
     def tune(self, jobs: Sequence[Job], *, of_all_shards: bool = False) -> None:
         """Choose the settings of the losses of runs, or read those of all shards."""
         self.tuned = tuning.tune(
             jobs,
             self.trials,
-            self.comparison.folder,
+            self.folder,
             self.display,
             overwrite=self.overwrite and not of_all_shards,
-            may_train=self.may_train_trials,
-            known=self.tuned,
-            is_part=self.is_part and not of_all_shards,
+            may_train=self.tunes_part or not self.is_shard,
+            earlier=self.tuned,
+            is_part=self.tunes_part and not of_all_shards,
         )
 
     def train(self, jobs: Sequence[Job]) -> None:
         """Train runs, tuned first where each seed has trials, and score baselines."""
         if self.resample:
             self.tune(jobs)
-        jobs = tuning.applied(jobs, self.tuned)
+        jobs = tuning.apply_settings(jobs, self.tuned)
         train_all(jobs, self.display, overwrite=self.overwrite)
         if self.baselines:
             score_baselines(jobs, self.display.say)
 
     def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
         """Compare runs, which records a look."""
-        made = self.comparison
         record = tuning.to_json(self.tuned)
-        return evaluated(jobs, made.folder, record, margin=made.margin)
+        return evaluate_runs(jobs, self.folder, record, margin=self.margin)
 
 
 def compare_runs(
@@ -310,7 +316,7 @@ def compare_runs(
       InputError: runs cannot be read or compared, or the directory cannot be written
         to.
     """
-    share = _share(margin)
+    fraction = _fraction(margin)
     if not paths:
         raise InputError("report wants folders of runs: none is named")
     jobs = jobs_from(paths)
@@ -322,11 +328,14 @@ def compare_runs(
             f"takes another: {', '.join(losses)}"
         )
     out = out or common_folder(paths)
-    rows = evaluated(jobs, out, tuning_of(jobs), baseline=baseline, margin=share)
-    page = report.write(rows, out, margin=share)
-    name = jobs[0].experiment.name
+    record = tuning_of(jobs)
+    rows = evaluate_runs(jobs, out, record, baseline=baseline, margin=fraction)
     return Comparison(
-        name=name, folder=out, rows=tuple(rows), report=page, margin=share
+        name=jobs[0].experiment.name,
+        folder=out,
+        rows=tuple(rows),
+        report=report.write(rows, out, margin=fraction),
+        margin=fraction,
     )
 
 
@@ -349,32 +358,30 @@ def compare_scores(
       InputError: the file cannot be used, a data set has no run of the baseline, or the
         directory cannot be written to.
     """
-    share = _share(margin)
+    fraction = _fraction(margin)
     by_data = scores_file.outcomes_of(path)
     baseline = baseline or name_of(BASELINE)
+    folders = dict.fromkeys(by_data, out)
     for data, outcomes in by_data.items():
-        losses = dict.fromkeys(one.loss for one in outcomes)
+        losses = dict.fromkeys(outcome.loss for outcome in outcomes)
         if baseline not in losses:
             raise InputError(
                 f"{path}: {shown(data)} has no score of {baseline} to compare with; "
                 f"--baseline takes another: {', '.join(losses)}"
             )
-    folders = {
-        data: str(epath.Path(out) / file_name(data, "data set"))
-        if len(by_data) > 1
-        else out
-        for data in by_data
-    }
-    found = []
+        if len(by_data) > 1:
+            folders[data] = str(epath.Path(out) / file_name(data, "data set"))
+    comparisons = []
     for data, outcomes in by_data.items():
-        rows = judged(outcomes, folders[data], None, baseline, margin=share)
-        found.append(
-            Comparison(name=data, folder=folders[data], rows=tuple(rows), margin=share)
+        folder = folders[data]
+        rows = tuple(add_verdicts(outcomes, folder, None, baseline, margin=fraction))
+        comparisons.append(
+            Comparison(name=data, folder=folder, rows=rows, margin=fraction)
         )
-    return found
+    return comparisons
 
 
-def _share(margin: float) -> float:
+def _fraction(margin: float) -> float:
     """Return a margin in points as a fraction."""
     if not 0 <= margin < 100:
         raise InputError(f"--margin is {margin:g}; want points, from 0 to below 100")

@@ -54,12 +54,14 @@ def with_baselines(
       task: if given and its labels are classes, cross-entropy with class weights is
         added; positions have no weights.
     """
-    if BASELINE not in objectives:
-        objectives = (BASELINE, *objectives)
-    if task is None or any(isinstance(o, WeightedCrossEntropy) for o in objectives):
-        return tuple(objectives)
-    of_classes = all(target.kind != "positions" for target in task.targets(()).values())
-    return (*objectives, *([WeightedCrossEntropy()] if of_classes else []))
+    losses = tuple(objectives)
+    if BASELINE not in losses:
+        losses = (BASELINE, *losses)
+    if task is None or any(isinstance(loss, WeightedCrossEntropy) for loss in losses):
+        return losses
+    if any(target.kind == "positions" for target in task.targets(()).values()):
+        return losses
+    return (*losses, WeightedCrossEntropy())
 
 
 def jobs_of(
@@ -86,7 +88,19 @@ def jobs_of(
         experiment trains on all of its data and is to be resampled.
     """
     if resample:
-        _require_samples(experiment)
+        reason = None
+        if getattr(experiment.data, "max_train", None) is None:
+            reason = "trains on all of its data; add --data.max_train N"
+        elif isinstance(experiment.encoder, ScratchEncoder):
+            reason = (
+                "learns its vocabulary from the sample, which would encode test texts "
+                "in another way for each; name a pretrained encoder"
+            )
+        if reason:
+            raise InputError(
+                f"--resample draws another training sample for each seed, but this "
+                f"experiment {reason}"
+            )
     objectives = with_baselines(objectives)
     names = [file_name(name, "loss") for name in names_of(objectives)]
     first = experiment.training.seed
@@ -94,7 +108,7 @@ def jobs_of(
         Job(
             name,
             dataclasses.replace(
-                _seeded(experiment, seed, resample), objective=objective
+                with_seed(experiment, seed, resample), objective=objective
             ),
             str(epath.Path(folder) / name / f"seed-{seed}"),
         )
@@ -103,43 +117,29 @@ def jobs_of(
     ]
 
 
-def _require_samples(experiment: Experiment) -> None:
-    reason = None
-    if getattr(experiment.data, "max_train", None) is None:
-        reason = "trains on all of its data; add --data.max_train N"
-    elif isinstance(experiment.encoder, ScratchEncoder):
-        reason = (
-            "learns its vocabulary from the sample, which would encode test texts in "
-            "another way for each; name a pretrained encoder"
-        )
-    if reason:
-        raise InputError(
-            f"--resample draws another training sample for each seed, but this "
-            f"experiment {reason}"
-        )
-
-
-def require_one_label_set(jobs: Sequence[Job]) -> None:
+def require_one_label_set(experiments: Sequence[Experiment]) -> None:
     """Read the training samples, and check that all have the same labels.
 
     Raises:
       InputError: one lacks a label, or the data cannot be read.
     """
-    labels: dict[Any, tuple[str, ...]] = {}
-    for job in jobs:
-        data, task = job.experiment.data, job.experiment.task
+    labels: dict[Any, set[str]] = {}
+    for experiment in experiments:
+        data = experiment.data
         if data in labels:
             continue
-        labels[data] = tuple(task.label_names(data.load().train))
+        labels[data] = set(experiment.task.label_names(data.load().train))
         first = next(iter(labels.values()))
-        if missing := sorted(set(first) ^ set(labels[data])):
+        if missing := sorted(first ^ labels[data]):
+            seeds = experiments[0].training.seed, experiment.training.seed
             raise InputError(
-                f"--resample: samples {jobs[0].seed} and {job.seed} do not both have "
-                f"the label {shown(missing[0])}; raise --data.max_train"
+                f"--resample: samples {seeds[0]} and {seeds[1]} do not both have the "
+                f"label {shown(missing[0])}; raise --data.max_train"
             )
 
 
-def _seeded(experiment: Experiment, seed: int, resample: bool) -> Experiment:
+def with_seed(experiment: Experiment, seed: int, resample: bool) -> Experiment:
+    """Return an experiment with another seed, and its training sample if it has one."""
     data = experiment.data
     if resample:
         data = dataclasses.replace(data, train_sample=seed)
@@ -156,7 +156,7 @@ def is_resampled(experiment: Experiment) -> bool:
 def like_seed_of(ours: Experiment, other: Experiment) -> Experiment:
     """Return an experiment with the seed, and the seed's sample, of another."""
     both = is_resampled(ours) and is_resampled(other)
-    return _seeded(ours, other.training.seed, both)
+    return with_seed(ours, other.training.seed, both)
 
 
 def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
@@ -193,27 +193,26 @@ def train_all(
     """
     runs = [Run.create(job.folder, job.experiment, overwrite=overwrite) for job in jobs]
     overall = progress.begin("all runs", len(jobs), status="")
+    options = {"overwrite": overwrite, "progress": progress}
     for job, run in zip(jobs, runs, strict=True):
         name = f"{job.loss} seed {job.seed}"
         if run.continues and run.diverged() is not None:
             progress.say(f"{name}: diverged before, see {job.folder}; not tried again")
-        elif run.continues and run.is_finished:
+            progress.advance(overall)
+            continue
+        is_trained = run.continues and run.is_finished
+        if is_trained:
             progress.say(f"{name}: used again from {job.folder}")
+        try:
             with locked(run.path):
-                only_weights_stay(run.checkpoints, run.result()["best_step"])
-        else:
-            try:
-                with locked(run.path):
-                    result = train(
-                        job.experiment,
-                        job.folder,
-                        overwrite=overwrite,
-                        progress=progress,
-                    )
-                    # The optimizer states of many runs would fill the disk.
-                    only_weights_stay(run.checkpoints, result.best_step)
-            except Diverged as error:
-                progress.say(f"{name}: diverged: {error}")
+                if is_trained:
+                    best_step = run.result()["best_step"]
+                else:
+                    best_step = train(job.experiment, job.folder, **options).best_step
+                # The optimizer states of many runs would fill the disk.
+                only_weights_stay(run.checkpoints, best_step)
+        except Diverged as error:
+            progress.say(f"{name}: diverged: {error}")
         progress.advance(overall)
 
 

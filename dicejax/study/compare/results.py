@@ -27,7 +27,7 @@ from dicejax.study.compare.statistics import (
 FILE = "comparison.json"
 
 
-def evaluated(
+def evaluate_runs(
     jobs: Sequence[Job],
     folder: str,
     tuned: Mapping[str, Any] | None = None,
@@ -45,10 +45,12 @@ def evaluated(
     outcomes, controls = outcomes_of(jobs)
     baseline = baseline or name_of(BASELINE)
     controls = [name for name in controls if name != baseline]
-    return judged(outcomes, folder, tuned, baseline, margin=margin, controls=controls)
+    return add_verdicts(
+        outcomes, folder, tuned, baseline, margin=margin, controls=controls
+    )
 
 
-def judged(
+def add_verdicts(
     outcomes: Sequence[Outcome],
     folder: str,
     tuned: Mapping[str, Any] | None,
@@ -59,52 +61,41 @@ def judged(
 ) -> list[Row]:
     """Compare outcomes, and write `comparison.json` and texts to paste."""
     path = epath.Path(folder)
-    looks, changed = _earlier(path / FILE)
+    looks: list[Look] = []
+    changed: dict[str, Any] = {}  # texts that `report` keeps, as it reads no data
+    if (path / FILE).exists():
+        try:
+            record = read(path / FILE)
+            looks = [
+                {
+                    loss: [value_of(seed, int) for seed in value_of(seeds, list)]
+                    for loss, seeds in value_of(look, dict).items()
+                }
+                for look in field(record, "looks", list, [])
+            ]
+            changed = field(record, "changed", dict, {})
+        except Flaw as flaw:
+            raise flaw.at(path / FILE, flaw.line) from None
     rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
     now = look_of(rows)
-    most = {loss: max([len(x.get(loss, ())) for x in looks] or [0]) for loss in now}
-    if any(len(now[loss]) > most[loss] for loss in now):
-        looks = [*looks, now]
-    record = content(rows, tuned) | {"margin": margin, "looks": looks}
+    if any(
+        len(seeds) > max((len(look.get(loss, ())) for look in looks), default=0)
+        for loss, seeds in now.items()
+    ):
+        looks.append(now)
+    record = to_json(rows, tuned) | {"margin": margin, "looks": looks}
     record |= {"changed": changed} if changed else {}
-    texts = {
-        FILE: json.dumps(record, indent=2) + "\n",
-        "methods.txt": paste.methods(rows, margin, looks),
-        "table.tex": paste.latex(rows),
-    }
-    for name, text in texts.items():
-        write_whole(path, name, text)
+    write_whole(path, FILE, json.dumps(record, indent=2) + "\n")
+    write_whole(path, "methods.txt", paste.methods(rows, margin, looks))
+    write_whole(path, "table.tex", paste.latex(rows))
     return rows
 
 
-def _earlier(file: epath.Path) -> tuple[list[Look], dict[str, Any]]:
-    """Read the looks so far, and the texts shown, as `report` reads no data."""
-    if not file.exists():
-        return [], {}
-    try:
-        record = read(file)
-        looks: list[Look] = [
-            {
-                loss: [value_of(seed, int) for seed in value_of(seeds, list)]
-                for loss, seeds in value_of(look, dict).items()
-            }
-            for look in field(record, "looks", list, [])
-        ]
-        return looks, field(record, "changed", dict, {})
-    except Flaw as flaw:
-        raise flaw.at(file, flaw.line) from None
-
-
-def primary_metric(rows: Sequence[Row]) -> str | None:
-    """Return the name of the score that losses are compared by."""
-    return next((result["primary_metric"] for result in results_of(rows)), None)
-
-
-def content(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
+def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return what `comparison.json` begins with."""
-    begin: dict[str, Any] = {
+    record: dict[str, Any] = {
         "baseline": rows[0].loss if rows else None,
-        "primary_metric": primary_metric(rows),
+        "primary_metric": results_of(rows)[0]["primary_metric"] if rows else None,
         "losses": {row.loss: row.to_json() for row in rows},
     }
-    return begin if tuned is None else begin | {"tuning": tuned}
+    return record if tuned is None else record | {"tuning": tuned}

@@ -7,7 +7,7 @@ learning rate.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from scipy.stats import qmc
@@ -39,52 +39,45 @@ def ranges_of(experiment: Experiment) -> dict[str, Range]:
     ['optimizer.learning_rate', 'objective.alpha']
     """
     rate = experiment.optimizer.learning_rate
-    of_rate = Range(
+    around = Range(
         low=rate / FACTOR,
         high=rate * FACTOR,
         scale="log",
         why="around the experiment's own",
     )
-    return {LEARNING_RATE: of_rate, **dict(_ranges(experiment.objective, "objective"))}
+    return {LEARNING_RATE: around, **_free_ranges(experiment.objective, "objective")}
 
 
-def _ranges(loss: Objective, path: str) -> Iterator[tuple[str, Range]]:
+def _free_ranges(loss: Objective, path: str) -> dict[str, Range]:
+    """Return the ranges of a loss and of those that it is made of, by path."""
     default = type(loss)()
-
-    def is_free(name: str, declared: Range) -> bool:
-        fields = [name] if declared.rest is None else [name, declared.rest]
-        if (
-            declared.only is not None
-            and getattr(loss, declared.only[0]) != declared.only[1]
-        ):
-            return False
-        return all(getattr(loss, field) == getattr(default, field) for field in fields)
-
+    ranges: dict[str, Range] = {}
     for name, declared in declared_ranges(type(loss)).items():
-        if not is_free(name, declared):
+        fields = [name] if declared.rest is None else [name, declared.rest]
+        setting, value = declared.only or (name, getattr(loss, name))
+        if getattr(loss, setting) != value:  # without effect
             continue
+        if any(getattr(loss, field) != getattr(default, field) for field in fields):
+            continue
+        paths = [f"{path}.{name}"]
         if isinstance(loss, WeightedSum):
-            for number in range(1, len(loss.weights)):
-                yield f"{path}.{name}.{number}", declared
-        else:
-            yield f"{path}.{name}", declared
+            paths = [f"{path}.{name}.{part}" for part in range(1, len(loss.weights))]
+        ranges |= dict.fromkeys(paths, declared)
     for field in dataclasses.fields(loss):
-        value = getattr(loss, field.name)
-        if isinstance(value, Objective):
-            yield from _ranges(value, f"{path}.{field.name}")
-        elif isinstance(value, tuple):
-            for number, part in enumerate(value):
-                if isinstance(part, Objective):
-                    yield from _ranges(part, f"{path}.{field.name}.{number}")
+        value, inner = getattr(loss, field.name), f"{path}.{field.name}"
+        parts = {inner: value}
+        if isinstance(value, tuple):
+            parts = {f"{inner}.{index}": part for index, part in enumerate(value)}
+        for inner, part in parts.items():
+            if isinstance(part, Objective):
+                ranges |= _free_ranges(part, inner)
+    return ranges
 
 
 def declared_ranges(kind: type[Objective]) -> dict[str, Range]:
     """Return the ranges of an objective, by field."""
-    ranges = {
-        declared.name: declared.metadata.get("range")
-        for declared in dataclasses.fields(kind)
-    }
-    return {name: declared for name, declared in ranges.items() if declared is not None}
+    fields = {field.name: field.metadata for field in dataclasses.fields(kind)}
+    return {name: data["range"] for name, data in fields.items() if data.get("range")}
 
 
 def given_values(experiment: Experiment) -> dict[str, float]:
@@ -92,7 +85,14 @@ def given_values(experiment: Experiment) -> dict[str, float]:
     paths = [path for path, _ in _with_rest(ranges_of(experiment))]
     if experiment.optimizer.head_learning_rate is not None:
         paths.insert(1, HEAD_LEARNING_RATE)
-    return {path: _value_at(experiment, path.split(".")) for path in paths}
+    values = {}
+    for path in paths:
+        value: Any = experiment
+        for name in path.split("."):
+            is_tuple = isinstance(value, tuple)
+            value = value[int(name)] if is_tuple else getattr(value, name)
+        values[path] = value
+    return values
 
 
 def spread(ranges: Mapping[str, Range], count: int) -> list[dict[str, float]]:
@@ -159,23 +159,18 @@ def with_values(experiment: Experiment, values: Mapping[str, float]) -> Experime
     ((1.0, 3.0), 0.1)
     """
     for path, value in values.items():
-        experiment = _replaced(experiment, path.split("."), value)
+        experiment = _replace(experiment, path.split("."), value)
     return experiment
 
 
-def _value_at(tree: Any, path: list[str]) -> float:
-    for name in path:
-        tree = tree[int(name)] if isinstance(tree, tuple) else getattr(tree, name)
-    return tree
-
-
-def _replaced(tree: Any, path: list[str], value: float) -> Any:
+def _replace(tree: Any, path: Sequence[str], value: float) -> Any:
     if not path:
         return value
     name, *rest = path
     if isinstance(tree, tuple):
-        place = int(name)
-        changed = _replaced(tree[place], rest, value)
-        return (*tree[:place], changed, *tree[place + 1 :])
-    changed = _replaced(getattr(tree, name), rest, value)
-    return dataclasses.replace(tree, **{name: changed})
+        index = int(name)
+        changed = _replace(tree[index], rest, value)
+        return (*tree[:index], changed, *tree[index + 1 :])
+    return dataclasses.replace(
+        tree, **{name: _replace(getattr(tree, name), rest, value)}
+    )

@@ -26,14 +26,11 @@ Look = Mapping[str, Sequence[int]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Against:
-    """A loss vs. the baseline, over the seeds that both have ended.
+class Test:
+    """Test of a loss vs. the baseline, over seeds and test examples.
 
     Attributes:
-      seeds: common seeds.
-      differences: of the primary metric, by seed; a diverged run scores 0.
-      crossed: difference over seeds and test examples, with the interval of this look;
-        None for fewer than 3 seeds, as all below but the verdict.
+      crossed: difference, with the interval of this look.
       randomisation: p-value over test examples, for these runs.
       p_value: of `crossed`, valid over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
@@ -41,18 +38,31 @@ class Against:
       seeds_needed: number of seeds to show the observed difference with power 0.8; None
         where no number suffices, infinite above 1,000.
       detectable: smallest difference that these runs show with power 0.8.
+    """
+
+    crossed: CrossedDifference
+    randomisation: float
+    p_value: float
+    p_alone: float
+    p_equal: float
+    seeds_needed: int | float | None
+    detectable: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Against:
+    """A loss vs. the baseline, over the seeds that both have ended.
+
+    Attributes:
+      seeds: common seeds.
+      differences: differences of the primary metric by seed; a diverged run scores 0.
+      test: None for fewer than 3 seeds.
       verdict: outcome and sentence.
     """
 
     seeds: tuple[int, ...]
     differences: tuple[float, ...]
-    crossed: CrossedDifference | None = None
-    randomisation: float | None = None
-    p_value: float | None = None
-    p_alone: float | None = None
-    p_equal: float | None = None
-    seeds_needed: int | float | None = None
-    detectable: float | None = None
+    test: Test | None = None
     verdict: Verdict
 
     @property
@@ -61,23 +71,33 @@ class Against:
         return float(np.mean(self.differences)) if self.differences else None
 
     @property
+    def crossed(self) -> CrossedDifference | None:
+        """Difference over seeds and test examples; None for fewer than 3 seeds."""
+        return self.test and self.test.crossed
+
+    @property
     def needed(self) -> str:
         """Number of seeds needed, in words."""
-        if self.crossed is None:
+        if self.test is None:
             return "-"
-        if self.seeds_needed is None:
+        if self.test.seeds_needed is None:
             return "never"
-        if math.isinf(self.seeds_needed):
+        if math.isinf(self.test.seeds_needed):
             return "> 1,000"
-        return f"{self.seeds_needed:,}"
+        return f"{self.test.seeds_needed:,}"
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries; infinity as a string."""
-        crossed = None if self.crossed is None else self.crossed.to_json()
-        return dataclasses.asdict(self) | {
-            "crossed": crossed,
-            "mean": self.mean,
+        test = dict.fromkeys(field.name for field in dataclasses.fields(Test))
+        if self.test is not None:
+            test = vars(self.test) | {"crossed": self.test.crossed.to_json()}
+        return {
+            "seeds": self.seeds,
+            "differences": self.differences,
+            **test,
             "seeds_needed": self.needed,
+            "verdict": dataclasses.asdict(self.verdict),
+            "mean": self.mean,
         }
 
 
@@ -109,11 +129,6 @@ class Row:
     def missing(self) -> int:
         """Number of runs that have not finished."""
         return sum(outcome.status == "missing" for outcome in self.outcomes)
-
-    @property
-    def untaught(self) -> list[Outcome]:
-        """Finished runs that learnt nothing."""
-        return [outcome for outcome in self.outcomes if learnt_nothing(outcome)]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, without per-example statistics."""
@@ -160,35 +175,52 @@ def rows_of(
     by_loss: dict[str, list[Outcome]] = {baseline: []}
     for outcome in outcomes:
         by_loss.setdefault(outcome.loss, []).append(outcome)
-    standard = {
-        outcome.seed: outcome
-        for outcome in by_loss[baseline]
-        if outcome.status != "missing"
-    }
-    finished = [outcome for outcome in standard.values() if outcome.result]
+    standard = {run.seed: run for run in by_loss[baseline] if run.status != "missing"}
+    finished = [run for run in standard.values() if run.result]
     if not finished:
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
+    nothing = finished[0].example_statistics * [0, 1]  # what a diverged run finds
     pairs = {
-        loss: _Pairs.of(runs, standard, finished[0])
+        loss: {
+            run.seed: [
+                nothing if each.example_statistics is None else each.example_statistics
+                for each in (run, standard[run.seed])
+            ]
+            for run in sorted(runs, key=lambda run: run.seed)
+            if run.status != "missing" and run.seed in standard
+        }
         for loss, runs in by_loss.items()
         if loss != baseline
     }
-    metric = heading(finished[0].result["primary_metric"])
+    dropped = {loss for look in looks for loss in look} - set(by_loss)
     against: dict[str, Against] = {}
     for is_control in (False, True):
-        family = {k: v for k, v in pairs.items() if (k in controls) == is_control}
-        dropped = {loss for look in looks for loss in look} - set(by_loss)
-        others = len([loss for loss in dropped if (loss in controls) == is_control])
-        against |= _compared(
-            family, looks, margin, metric, others=others, may_borrow=not is_control
+        against |= _compare_family(
+            {k: v for k, v in pairs.items() if (k in controls) == is_control},
+            looks,
+            margin,
+            metric=heading(finished[0].result["primary_metric"]),
+            others=sum((loss in controls) == is_control for loss in dropped),
+            borrows=not is_control,
         )
-    rows = [
-        Row(loss, tuple(runs), _summary(runs), against.get(loss), loss in controls)
-        for loss, runs in by_loss.items()
-    ]
-    return ordered([_with_nothing_learnt(row, rows[0]) for row in rows])
+    rows = []
+    for loss, runs in by_loss.items():
+        scores = [run.score for run in runs if run.result]
+        summary = ScoreSummary.of(scores, sum(run.status == "diverged" for run in runs))
+        versus = None
+        if loss != baseline:
+            both = {loss: runs, baseline: by_loss[baseline]}
+            versus = _mention_untaught(against[loss], both)
+        rows.append(Row(loss, tuple(runs), summary, versus, loss in controls))
+
+    def order(row: Row) -> tuple[bool, bool, float, str]:
+        mean = None if row.against is None else row.against.mean
+        worst = math.inf if mean is None else -mean
+        return row.against is not None, row.is_control, worst, row.loss
+
+    return sorted(rows, key=order)
 
 
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
@@ -196,17 +228,6 @@ def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     return [
         outcome.result for row in rows for outcome in row.outcomes if outcome.result
     ]
-
-
-def ordered(rows: Sequence[Row]) -> list[Row]:
-    """Return the baseline, the losses from the best to the worst, and the controls."""
-
-    def place(row: Row) -> tuple[bool, bool, float, str]:
-        mean = None if row.against is None else row.against.mean
-        worst = math.inf if mean is None else -mean
-        return row.against is not None, row.is_control, worst, row.loss
-
-    return sorted(rows, key=place)
 
 
 def look_of(rows: Sequence[Row]) -> dict[str, list[int]]:
@@ -218,107 +239,73 @@ def look_of(rows: Sequence[Row]) -> dict[str, list[int]]:
     }
 
 
-@dataclasses.dataclass(frozen=True)
-class _Pairs:
-    """Runs of a loss and of the baseline, by common seed: statistics [N, C, 2]."""
-
-    ours: dict[int, np.ndarray]
-    baseline: dict[int, np.ndarray]
-
-    @classmethod
-    def of(
-        cls, runs: Sequence[Outcome], standard: Mapping[int, Outcome], like: Outcome
-    ) -> _Pairs:
-        """Pair runs; a diverged one finds nothing."""
-
-        def statistics(run: Outcome) -> np.ndarray:
-            if run.example_statistics is not None:
-                return run.example_statistics
-            return like.example_statistics * [0, 1]
-
-        both = sorted(
-            (run for run in runs if run.status != "missing" and run.seed in standard),
-            key=lambda run: run.seed,
-        )
-        ours = {run.seed: statistics(run) for run in both}
-        return cls(ours, {seed: statistics(standard[seed]) for seed in ours})
-
-    def stacked(self, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        ours = np.stack([self.ours[seed] for seed in seeds])
-        return ours, np.stack([self.baseline[seed] for seed in seeds])
+_Pairs = Mapping[int, Sequence[np.ndarray]]
+"""Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
 
 
-def _compared(
+def _compare_family(
     family: Mapping[str, _Pairs],
     looks: Sequence[Look],
     margin: float,
-    metric: str,
     *,
+    metric: str,
     others: int,
-    may_borrow: bool,
+    borrows: bool,
 ) -> dict[str, Against]:
-    """Compare the losses of a family; `others` were looked at before."""
-    now = {loss: list(pairs.ours) for loss, pairs in family.items()}
-    schedules = {loss: _growing([*looks, now], loss) for loss in family}
-    crossed: dict[str, list[CrossedDifference | None]] = {k: [] for k in family}
-    for j in range(max(map(len, schedules.values()), default=0)):
-        seen = {
-            loss: significance.seeds_and_items(*family[loss].stacked(schedule[j]))
-            for loss, schedule in schedules.items()
-            if j < len(schedule) and set(schedule[j]) <= set(family[loss].ours)
-        }
-        borrowed = significance.moderated([*seen.values()]) if may_borrow else None
-        seen = dict(zip(seen, borrowed or seen.values(), strict=True))
-        for loss, schedule in schedules.items():
-            if j < len(schedule):
-                crossed[loss].append(seen.get(loss))
-    tested = [loss for loss, schedule in schedules.items() if schedule]
-    comparisons = len(tested) + others
-    over_looks = {
-        loss: _over_looks(crossed[loss], schedules[loss], margin) for loss in tested
-    }
-    adjusted = [
-        significance.holm([*values, *[1.0] * others])
-        for values in zip(*over_looks.values(), strict=True)
-    ] or [np.ones(0)] * 2
-    judged = {loss: _unjudged(family[loss], metric) for loss in family}
-    for loss, p_value, p_equal in zip(tested, *adjusted[:2], strict=False):
-        if crossed[loss][-1] is None:
-            continue
-        at_looks = [len(seeds) for seeds in schedules[loss]]
+    """Compare the losses of a family, in which `others` more were looked at before."""
+    now = {loss: list(pairs) for loss, pairs in family.items()}
+    schedules = {loss: _growing_looks([*looks, now], loss) for loss in family}
+    schedules = {loss: schedule for loss, schedule in schedules.items() if schedule}
+    comparisons = len(schedules) + others
+    crossed = _cross_at_looks(family, schedules, borrows)
+    p_alone = [
+        significance.sequential_p_value(
+            # A look whose runs are gone has 1, as has a loss that was dropped.
+            [
+                (x.p_value, x.p_equal(margin)) if x else (1.0, 1.0)
+                for x in crossed[loss]
+            ],
+            [len(seeds) for seeds in schedule],
+        )
+        for loss, schedule in schedules.items()
+    ]
+    columns = zip(*p_alone, *[(1.0, 1.0)] * others, strict=True)
+    adjusted = [significance.holm(column) for column in columns]
+    against = {loss: _describe_seeds(pairs, metric) for loss, pairs in family.items()}
+    for index, (loss, schedule) in enumerate(schedules.items()):
         last = crossed[loss][-1]
-        last = dataclasses.replace(
-            last, level=significance.nominal_level(at_looks, LEVEL)
-        )
-        judged[loss] = dataclasses.replace(
-            judged[loss],
-            crossed=last,
+        if last is None:
+            continue
+        seeds = [len(look) for look in schedule]
+        level = significance.nominal_level(seeds, LEVEL)
+        strict_level = significance.nominal_level(seeds, LEVEL / comparisons)
+        test = Test(
+            crossed=dataclasses.replace(last, level=level),
             randomisation=significance.approximate_randomisation(
-                *family[loss].stacked(now[loss])
+                *_stack(family[loss], now[loss])
             ),
-            p_value=float(p_value),
-            p_alone=over_looks[loss][0],
-            p_equal=float(p_equal),
+            p_value=float(adjusted[0][index]),
+            p_alone=float(p_alone[index][0]),
+            p_equal=float(adjusted[1][index]),
             seeds_needed=significance.seeds_needed(
-                last, at_looks, comparisons=comparisons, level=LEVEL
+                last, seeds, comparisons=comparisons, level=LEVEL
             ),
-            detectable=significance.detectable(
-                last, significance.nominal_level(at_looks, LEVEL / comparisons)
-            ),
-            verdict=significance.verdict(
-                last,
-                float(p_value),
-                float(p_equal),
-                margin=margin,
-                comparisons=comparisons,
-                level=LEVEL,
-                metric=metric,
-            ),
+            detectable=significance.detectable(last, strict_level),
         )
-    return judged
+        verdict = significance.verdict(
+            test.crossed,
+            test.p_value,
+            test.p_equal,
+            margin=margin,
+            comparisons=comparisons,
+            level=LEVEL,
+            metric=metric,
+        )
+        against[loss] = dataclasses.replace(against[loss], test=test, verdict=verdict)
+    return against
 
 
-def _growing(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
+def _growing_looks(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
     """Return the seeds of a loss at looks that had more of them than any before."""
     growing: list[Sequence[int]] = []
     most = significance.MIN_SEEDS - 1
@@ -330,69 +317,68 @@ def _growing(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
     return growing
 
 
-def _over_looks(
-    crossed: Sequence[CrossedDifference | None],
-    schedule: Sequence[Sequence[int]],
-    margin: float,
-) -> tuple[float, float]:
-    """Return both p-values over all looks; a look whose runs are gone has 1."""
-    p_values = [
-        (1.0, 1.0)
-        if difference is None
-        else (difference.p_value, difference.p_equal(margin))
-        for difference in crossed
-    ]
-    p_overall = significance.sequential(p_values, [len(seeds) for seeds in schedule])
-    return float(p_overall[0]), float(p_overall[1])
+def _cross_at_looks(
+    family: Mapping[str, _Pairs],
+    schedules: Mapping[str, Sequence[Sequence[int]]],
+    borrows: bool,
+) -> dict[str, list[CrossedDifference | None]]:
+    """Return the differences at each look; None where its runs are gone."""
+    crossed: dict[str, list[CrossedDifference | None]] = {k: [] for k in schedules}
+    for j in range(max(map(len, schedules.values()), default=0)):
+        at_look = {
+            loss: looks[j] for loss, looks in schedules.items() if j < len(looks)
+        }
+        seen = {
+            loss: significance.seeds_and_items(*_stack(family[loss], seeds))
+            for loss, seeds in at_look.items()
+            if set(seeds) <= set(family[loss])
+        }
+        if borrows:
+            shrunk = significance.shrink_variances([*seen.values()])
+            seen = dict(zip(seen, shrunk, strict=True))
+        for loss in at_look:
+            crossed[loss].append(seen.get(loss))
+    return crossed
 
 
-def _unjudged(pairs: _Pairs, metric: str) -> Against:
+def _stack(pairs: _Pairs, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+    ours, baseline = zip(*(pairs[seed] for seed in seeds), strict=True)
+    return np.stack(ours), np.stack(baseline)
+
+
+def _describe_seeds(pairs: _Pairs, metric: str) -> Against:
     """Return the differences by seed, without a verdict."""
-    seeds = tuple(pairs.ours)
     differences = tuple(
-        float(significance.score(pairs.ours[s]) - significance.score(pairs.baseline[s]))
-        for s in seeds
+        float(significance.score(ours) - significance.score(baseline))
+        for ours, baseline in pairs.values()
     )
-    if seeds:
-        numbers = ", ".join(
-            significance.signed(100 * difference) for difference in differences
-        )
+    sentence = "no seed in common with the baseline"
+    if pairs:
+        numbers = ", ".join(significance.signed(100 * x) for x in differences)
         sentence = (
-            f"no verdict from {len(seeds)} seed{'s' * (len(seeds) > 1)}, which takes "
+            f"no verdict from {len(pairs)} seed{'s' * (len(pairs) > 1)}, which takes "
             f"{significance.MIN_SEEDS}: {numbers} {metric}"
         )
-    else:
-        sentence = "no seed in common with the baseline"
     verdict = Verdict("no verdict", sentence)
-    return Against(seeds=seeds, differences=differences, verdict=verdict)
+    return Against(seeds=tuple(pairs), differences=differences, verdict=verdict)
 
 
-def _summary(runs: Sequence[Outcome]) -> ScoreSummary:
-    diverged = sum(run.status == "diverged" for run in runs)
-    return ScoreSummary.of([run.score for run in runs if run.result], diverged)
-
-
-def _with_nothing_learnt(row: Row, baseline: Row) -> Row:
+def _mention_untaught(
+    against: Against, runs: Mapping[str, Sequence[Outcome]]
+) -> Against:
     """Say first that runs learnt nothing; without any that did there is no verdict."""
-    if row.against is None:
-        return row
-    empty = [
-        (either.loss, len(either.untaught), either.summary.n)
-        for either in (row, baseline)
-        if either.untaught
-    ]
-    if not empty:
-        return row
-    counts = "; ".join(f"{loss} in {n} of {total} runs" for loss, n, total in empty)
-    verdict = row.against.verdict
-    is_none = any(n == total for _, n, total in empty)
-    first = Verdict(
-        "nothing learnt" if is_none else verdict.outcome,
-        f"nothing learnt by {counts}; {verdict.sentence}",
-    )
-    return dataclasses.replace(
-        row, against=dataclasses.replace(row.against, verdict=first)
-    )
+    counts, outcome = [], against.verdict.outcome
+    for loss, outcomes in runs.items():
+        finished = [run for run in outcomes if run.result]
+        untaught = sum(map(learnt_nothing, finished))
+        if untaught:
+            counts.append(f"{loss} in {untaught} of {len(finished)} runs")
+        if untaught and untaught == len(finished):
+            outcome = "nothing learnt"
+    if not counts:
+        return against
+    sentence = f"nothing learnt by {'; '.join(counts)}; {against.verdict.sentence}"
+    return dataclasses.replace(against, verdict=Verdict(outcome, sentence))
 
 
 def learnt_nothing(outcome: Outcome) -> bool:
@@ -405,9 +391,9 @@ def learnt_nothing(outcome: Outcome) -> bool:
 def one_class(test: Mapping[str, Any]) -> bool:
     """Return whether texts of several classes were all classified alike.
 
-    >>> of = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
-    ...       "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
-    >>> one_class({"matthews": 0.0, "per_type": of})
+    >>> by_class = {"0": {"precision": 0.0, "recall": 0.0, "support": 346},
+    ...             "1": {"precision": 0.654, "recall": 1.0, "support": 654}}
+    >>> one_class({"matthews": 0.0, "per_type": by_class})
     True
     """
     counts = class_counts(test)

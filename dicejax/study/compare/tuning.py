@@ -11,8 +11,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import optuna
 from etils import epath
@@ -44,6 +44,28 @@ _WORST = -1.0
 """No score is below: Matthews' correlation reaches it, shares end at 0."""
 
 
+class _Study(NamedTuple):
+    """A loss, and the seed of the runs that take its settings; None for all."""
+
+    loss: str
+    seed: int | None
+
+    @property
+    def name(self) -> str:
+        return self.loss if self.seed is None else f"{self.loss} seed {self.seed}"
+
+    def runs(self, folder: str, trials: int) -> list[Run]:
+        """Return the runs of the trials, which may not exist yet."""
+        path = epath.Path(folder) / TRIALS / self.loss
+        if self.seed is not None:
+            path /= f"seed-{self.seed}"
+        return [Run(path / f"trial-{number}") for number in range(trials)]
+
+
+def _study_of(job: Job) -> _Study:
+    return _Study(job.loss, job.seed if is_resampled(job.experiment) else None)
+
+
 @dataclasses.dataclass(frozen=True)
 class Trial:
     """Result of one trial.
@@ -60,6 +82,11 @@ class Trial:
     def score(self) -> float:
         """Score on dev to rank trials by, the worst possible if diverged."""
         return _WORST if self.dev is None else self.dev
+
+    @property
+    def percent(self) -> str:
+        """Score on dev in words."""
+        return "diverged" if self.dev is None else f"{100 * self.dev:.2f}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +108,7 @@ class Tuned:
     @property
     def name(self) -> str:
         """Name of the loss, with the seed if there is one."""
-        return _name(self.loss, self.seed)
+        return _Study(self.loss, self.seed).name
 
     @property
     def chosen(self) -> int:
@@ -94,19 +121,21 @@ class Tuned:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries."""
-        varied = {
-            path: {"low": declared.low, "high": declared.high, "scale": declared.scale}
-            for path, declared in spaces.ranges_of(self.experiment).items()
+        return {
+            "varied": {
+                path: {"low": varied.low, "high": varied.high, "scale": varied.scale}
+                for path, varied in spaces.ranges_of(self.experiment).items()
+            },
+            "trials": [
+                {
+                    "status": "diverged" if trial.dev is None else "finished",
+                    "dev": trial.dev,
+                    "values": dict(trial.values),
+                }
+                for trial in self.trials
+            ],
+            "chosen": self.chosen,
         }
-        trials = [
-            {
-                "status": "diverged" if trial.dev is None else "finished",
-                "dev": trial.dev,
-                "values": dict(trial.values),
-            }
-            for trial in self.trials
-        ]
-        return {"varied": varied, "trials": trials, "chosen": self.chosen}
 
 
 def tune(
@@ -117,7 +146,7 @@ def tune(
     *,
     overwrite: bool = False,
     may_train: bool = True,
-    known: Sequence[Tuned] = (),
+    earlier: Sequence[Tuned] = (),
     is_part: bool = False,
 ) -> list[Tuned]:
     """Choose the settings of each loss, and write `folder/tuning.json`.
@@ -135,7 +164,7 @@ def tune(
       progress: shows progress.
       overwrite: repeat existing trials.
       may_train: whether missing trials may be run.
-      known: results of earlier calls.
+      earlier: results of earlier calls.
       is_part: other processes tune the rest of the runs; nothing is written.
 
     Returns:
@@ -149,8 +178,15 @@ def tune(
     """
     if trials < 0:
         raise InputError(f"--tune is {trials}; want trials per loss, or 0 for none")
+    file = epath.Path(folder) / FILE
     if trials == 0:
-        _require_untuned(folder, overwrite=overwrite)
+        if overwrite:
+            file.unlink(missing_ok=True)
+        elif file.exists():
+            raise InputError(
+                f"{file}: the losses of this folder were tuned; give --tune as before, "
+                "name another folder with --out, or replace it with --overwrite"
+            )
         return []
     overwrite = overwrite and may_train
     if any(job.seed >= SEED for job in jobs):
@@ -158,46 +194,50 @@ def tune(
             f"seeds from {SEED} on are those of trials and cannot be in a comparison; "
             "choose another --training.seed"
         )
-    done = {(study.loss, study.seed): study for study in known}
+    done = {_Study(tuned.loss, tuned.seed): tuned for tuned in earlier}
+    order = dict.fromkeys(map(_study_of, jobs))  # that of the trials varies by shard
     untuned: dict[_Study, Experiment] = {}
     for job in jobs:
-        if _study_of(job) not in done:
-            untuned.setdefault(_study_of(job), job.experiment)
+        study = _study_of(job)
+        if study not in done:
+            untuned.setdefault(study, job.experiment)
     for study, experiment in untuned.items():
-        runs = [_run(folder, study, number) for number in range(trials)]
+        runs = study.runs(folder, trials)
         Run.create(str(runs[0].path), of_trial(experiment), overwrite=overwrite)
         if all(run.has_ended for run in runs):
             continue
         if not may_train:
             raise InputError(
-                f"{folder}: {_name(*study)} has no {trials} finished trials; give "
+                f"{folder}: {study.name} has no {trials} finished trials; give "
                 f"--tune {trials} --seeds 0 first, with or without --shard"
             )
-        if not overwrite:
-            _require_no_runs(job for job in jobs if _study_of(job) == study)
+        trained = [job.folder for job in jobs if _study_of(job) == study]
+        trained = [path for path in trained if epath.Path(path).exists()]
+        if trained and not overwrite:
+            raise InputError(
+                f"{trained[0]}: was trained before the tuning is done; name another "
+                "folder with --out, or replace it with --overwrite"
+            )
     overall = progress.begin("all trials", len(untuned) * trials, status="")
     for study, experiment in untuned.items():
-        made = []
-        for trial in _trials_of(study, experiment, trials, folder, progress, overwrite):
-            made.append(trial)
+        results = []
+        runs = study.runs(folder, trials)
+        for trial in _search(study, experiment, runs, progress, overwrite):
+            results.append(trial)
             progress.advance(overall)
-        loss, seed = study
-        done[study] = Tuned(loss, experiment, tuple(made), seed)
+        done[study] = Tuned(study.loss, experiment, tuple(results), study.seed)
     progress.end(overall)
-    order = dict.fromkeys(map(_study_of, jobs))  # that of the trials varies by shard
-    results = [done[study] for study in {**order, **dict.fromkeys(done)}]
+    tuned = [done[study] for study in {**order, **dict.fromkeys(done)}]
     if not is_part:
-        text = json.dumps(to_json(results), indent=2) + "\n"
-        files.write_checked(epath.Path(folder), FILE, text)  # shards write the same
-    return results
+        text = json.dumps(to_json(tuned), indent=2) + "\n"
+        files.write_checked(file.parent, FILE, text)  # shards write the same
+    return tuned
 
 
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
-    studies = dict.fromkeys(map(_study_of, jobs))
-    runs = [
-        _run(folder, study, number) for study in studies for number in range(trials)
-    ]
+    studies = set(map(_study_of, jobs))
+    runs = [run for study in studies for run in study.runs(folder, trials)]
     return sum(not run.has_ended for run in runs)
 
 
@@ -210,12 +250,9 @@ def read(folder: epath.Path) -> dict[str, Any]:
     return json.loads(files.read_checked(folder, FILE))
 
 
-def applied(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
+def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     """Return the runs of a comparison with the chosen settings."""
-    chosen = {
-        (result.loss, result.seed): result.trials[result.chosen].values
-        for result in tuned
-    }
+    chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
     return [
         dataclasses.replace(
             job,
@@ -241,56 +278,26 @@ def to_json(tuned: Sequence[Tuned]) -> dict[str, Any] | None:
 
 
 def remarks(tuned: Sequence[Tuned]) -> list[str]:
-    """Return a line per loss on its chosen settings, below one on the metric."""
+    """Return a line per loss on its chosen settings, below a heading."""
     if not tuned:
         return []
     each = "each loss" if tuned[0].seed is None else "each loss and seed"
-    primary_metric = f"chosen on dev, of {len(tuned[0].trials)} trials for {each}:"
-    return [
-        primary_metric,
-        *(f"  {result.name}: {_sentence(result)}" for result in tuned),
-    ]
-
-
-def _require_untuned(folder: str, *, overwrite: bool) -> None:
-    """Check that given and tuned settings are not mixed in one folder."""
-    file = epath.Path(folder) / FILE
-    if overwrite:
-        file.unlink(missing_ok=True)
-    elif file.exists():
-        raise InputError(
-            f"{file}: the losses of this folder were tuned; give --tune as before, "
-            "name another folder with --out, or replace it with --overwrite"
-        )
-
-
-def _require_no_runs(jobs: Iterable[Job]) -> None:
-    for job in jobs:
-        if epath.Path(job.folder).exists():
-            raise InputError(
-                f"{job.folder}: was trained before the tuning is done; name another "
-                "folder with --out, or replace it with --overwrite"
-            )
-
-
-_Study = tuple[str, int | None]
-"""A loss, and the seed of the runs that take its settings; None for all."""
-
-
-def _study_of(job: Job) -> _Study:
-    return job.loss, job.seed if is_resampled(job.experiment) else None
-
-
-def _name(loss: str, seed: int | None) -> str:
-    return loss if seed is None else f"{loss} seed {seed}"
-
-
-def _run(folder: str, study: _Study, number: int) -> Run:
-    loss, seed = study
-    place = epath.Path(folder) / TRIALS / loss
-    if seed is not None:
-        place /= f"seed-{seed}"
-    return Run(place / f"trial-{number}")
+    lines = [f"chosen on dev, of {len(tuned[0].trials)} trials for {each}:"]
+    for result in tuned:
+        best, first = result.trials[result.chosen], result.trials[0]
+        diverged = sum(trial.dev is None for trial in result.trials)
+        line = f"  {result.name}: {_settings(best.values)}"
+        if best.dev is None:
+            lines.append(f"{line}, as given: all {diverged} trials diverged")
+            continue
+        if result.chosen == 0:
+            line += f", as given: {_dev(best, result.experiment)}"
+        else:
+            line += f": {_dev(best, result.experiment)}, as given {first.percent}"
+        if diverged:
+            line += f"; {diverged} of {len(result.trials)} diverged"
+        lines.append(line)
+    return lines
 
 
 def of_trial(experiment: Experiment) -> Experiment:
@@ -306,87 +313,75 @@ def of_trial(experiment: Experiment) -> Experiment:
     )
 
 
-def _trials_of(
+def _search(
     study: _Study,
     untuned: Experiment,
-    trials: int,
-    folder: str,
+    runs: Sequence[Run],
     progress: TrainingProgress,
     overwrite: bool,
 ) -> Iterator[Trial]:
     """Yield the trials of a loss one by one."""
-    name, seed = _name(*study), study[1] or 0
     ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
-        progress.say(f"{name}: has only the learning rate to tune")
-    drawn_from = {
-        path: (IntDistribution if declared.whole else FloatDistribution)(
-            *declared.drawn, log=declared.scale != "linear"
+        progress.say(f"{study.name}: has only the learning rate to tune")
+    distributions = {
+        path: (IntDistribution if varied.whole else FloatDistribution)(
+            *varied.drawn, log=varied.scale != "linear"
         )
-        for path, declared in ranges.items()
+        for path, varied in ranges.items()
     }
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=_FIRST_SPREAD)
+    sampler = optuna.samplers.TPESampler(
+        seed=study.seed or 0, n_startup_trials=_FIRST_SPREAD
+    )
     search = optuna.create_study(direction="maximize", sampler=sampler)
     for draw in spaces.spread(ranges, _FIRST_SPREAD - 1):
         search.enqueue_trial(draw)
-    for number in range(trials):
+    for number, run in enumerate(runs):
         asked, values = None, spaces.given_values(untuned)
         if number:
-            asked = search.ask(drawn_from)
+            asked = search.ask(distributions)
             values = spaces.drawn_values(untuned, asked.params)
         experiment = of_trial(spaces.with_values(untuned, values))
-        place = str(_run(folder, study, number).path)
-        run = Run.create(place, experiment, overwrite=overwrite)
-        message = f"{name} trial-{number}, {number + 1} of {trials}"
+        run = Run.create(str(run.path), experiment, overwrite=overwrite)
+        message = f"{study.name} trial-{number}, {number + 1} of {len(runs)}"
         if run.continues and run.has_ended:
-            message += f", used again from {place}"
-        else:
-            options = {"overwrite": overwrite, "progress": progress}
-            try:
-                train(experiment, place, score_test=False, **options)
-            except Diverged as error:
-                progress.say(f"diverged: {error}")
-        if run.checkpoints.exists():  # of no use any more, and large
-            # Whoever holds the lock deletes them.
-            with contextlib.suppress(InputError), locked(run.path):
-                run.checkpoints.rmtree(missing_ok=True)
-        dev = run.result()["best_dev_score"] if run.is_finished else None
-        trial = Trial(values, dev)
+            message += f", used again from {run.path}"
+        trial = Trial(values, _dev_score(run, experiment, progress, overwrite))
         if asked is not None:
             search.tell(asked, trial.score)
         else:
-            params = {
-                path: declared.to_drawn(values[path])
-                for path, declared in ranges.items()
-            }
+            params = {path: r.to_drawn(values[path]) for path, r in ranges.items()}
             search.add_trial(
                 optuna.trial.create_trial(
-                    value=trial.score, params=params, distributions=drawn_from
+                    value=trial.score, params=params, distributions=distributions
                 )
             )
-        progress.say(f"{message}: {_shown(values)}: {_dev(trial, untuned)}")
+        progress.say(f"{message}: {_settings(values)}: {_dev(trial, untuned)}")
         yield trial
 
 
-def _sentence(tuned: Tuned) -> str:
-    best, first = tuned.trials[tuned.chosen], tuned.trials[0]
-    values, diverged = _shown(best.values), sum(t.dev is None for t in tuned.trials)
-    if best.dev is None:
-        return f"{values}, as given: all {diverged} trials diverged"
-    if tuned.chosen == 0:
-        message = f"{values}, as given: {_dev(best, tuned.experiment)}"
-    else:
-        message = f"{values}: {_dev(best, tuned.experiment)}, as given {_number(first)}"
-    return message + (
-        f"; {diverged} of {len(tuned.trials)} diverged" if diverged else ""
-    )
+def _dev_score(
+    run: Run, experiment: Experiment, progress: TrainingProgress, overwrite: bool
+) -> float | None:
+    """Train a trial that has not ended, and return its score; None if it diverged."""
+    if not (run.continues and run.has_ended):
+        options = {"overwrite": overwrite, "progress": progress}
+        try:
+            train(experiment, str(run.path), score_test=False, **options)
+        except Diverged as error:
+            progress.say(f"diverged: {error}")
+    if run.checkpoints.exists():  # of no use any more, and large
+        # Another process that holds the lock deletes them.
+        with contextlib.suppress(InputError), locked(run.path):
+            run.checkpoints.rmtree(missing_ok=True)
+    return run.result()["best_dev_score"] if run.is_finished else None
 
 
-def _shown(values: Mapping[str, float]) -> str:
+def _settings(values: Mapping[str, float]) -> str:
     """Format settings for people.
 
-    >>> _shown({"optimizer.learning_rate": 0.01, "objective.parts.1.smooth": 2.0})
+    >>> _settings({"optimizer.learning_rate": 0.01, "objective.parts.1.smooth": 2.0})
     'learning_rate 0.01, parts.1.smooth 2'
     """
     return ", ".join(
@@ -396,9 +391,5 @@ def _shown(values: Mapping[str, float]) -> str:
 
 def _dev(trial: Trial, experiment: Experiment) -> str:
     if trial.dev is None:
-        return "diverged"
-    return f"dev {heading(experiment.task.primary_metric)} {_number(trial)}"
-
-
-def _number(trial: Trial) -> str:
-    return "diverged" if trial.dev is None else f"{100 * trial.dev:.2f}"
+        return trial.percent
+    return f"dev {heading(experiment.task.primary_metric)} {trial.percent}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 from dicejax.errors import InputError, shown
 from dicejax.study import significance
@@ -16,7 +16,11 @@ from dicejax.study.compare.verdict import REMEDY
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""
 FUTILE = 0.2
-"""A loss whose interval at this level lies below 0 gets no more seeds."""
+"""A loss whose interval at this level lies below 0 gets no more seeds.
+
+Stopping because it is hopeless is no claim; it can only lose power.
+"""
+# Verdicts that hold over all looks.
 DECIDED = (
     "better",
     "worse",
@@ -45,35 +49,20 @@ def seconds_of(duration: str) -> float:
     return seconds
 
 
-def is_settled(row: Row) -> bool:
-    """Return whether more seeds of a loss are unlikely to find it better.
+class Trainer(Protocol):
+    """Trains and evaluates the runs of one comparison."""
 
-    A decision is one of the verdicts that hold over all looks. Stopping because it is
-    hopeless (an interval at 80 % below 0) is no claim; it can only lose power.
-    """
-    against = row.against
-    if against is None or against.crossed is None:
-        return False
-    if against.verdict.outcome in DECIDED:
-        return True
-    return against.crossed.mean + against.crossed.half(FUTILE) < 0
+    def jobs(self, seeds: int) -> list[Job]:
+        """Return the runs of all losses with a number of seeds."""
 
+    def unfinished(self, jobs: Sequence[Job]) -> int:
+        """Return the number of runs that are not trained."""
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Trainer:
-    """Ways to train and evaluate runs of one comparison.
+    def train(self, jobs: Sequence[Job]) -> None:
+        """Train runs, or use them again."""
 
-    Attributes:
-      jobs: runs of all losses with a number of seeds.
-      unfinished: number of runs that are not trained.
-      train: train runs, or use them again.
-      evaluate: compare runs, which records a look.
-    """
-
-    jobs: Callable[[int], list[Job]]
-    unfinished: Callable[[Sequence[Job]], int]
-    train: Callable[[Sequence[Job]], None]
-    evaluate: Callable[[Sequence[Job]], list[Row]]
+    def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
+        """Compare runs, which records a look."""
 
 
 def train_until_decided(
@@ -93,17 +82,18 @@ def train_until_decided(
     where spreads differ.
 
     Args:
-      trainer: trains and evaluates runs.
+      trainer: the comparison.
       least: seeds of the first round.
       budget: seconds; None without a limit.
-      say: shows a line.
-      clock: seconds.
+      say: displays a line.
+      clock: current time in seconds.
 
     Returns:
       Rows of the last evaluation, and why it ended, in a sentence.
     """
-    since, settled, a_run = clock(), {}, None
+    since, a_run = clock(), None
     rows: list[Row] = []
+    settled: dict[str, int] = {}  # seeds of each loss that needs no more
     for seeds in [least, *(look for look in LOOKS if look > least)]:
         every = trainer.jobs(seeds)
         jobs = [
@@ -121,7 +111,11 @@ def train_until_decided(
             a_run = (clock() - began) / runs
         rows = trainer.evaluate(jobs)
         for row in rows:
-            if is_settled(row):
+            crossed = row.against and row.against.crossed
+            if crossed and (
+                row.against.verdict.outcome in DECIDED
+                or crossed.mean + crossed.half(FUTILE) < 0
+            ):
                 settled.setdefault(row.loss, seeds)
         if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
             return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
@@ -154,15 +148,13 @@ def _outlook(
         return f"a further seed of {names} takes {a_seed / 60:.0f} minutes"
     then = []
     for row in waiting:
-        crossed = row.against.crossed
-        if crossed is None:
+        test = row.against.test
+        if test is None:
             continue
-        seeds = crossed.seeds + more
-        level = significance.nominal_level([crossed.seeds, seeds], LEVEL / len(waiting))
-        later = significance.detectable(crossed, level, seeds=seeds)
-        then.append(
-            f"{row.loss} ±{100 * later:.1f} (now ±{100 * row.against.detectable:.1f})"
-        )
+        now, seeds = test.crossed.seeds, test.crossed.seeds + more
+        level = significance.nominal_level([now, seeds], LEVEL / len(waiting))
+        later = significance.detectable(test.crossed, level, seeds=seeds)
+        then.append(f"{row.loss} ±{100 * later:.1f} (now ±{100 * test.detectable:.1f})")
     return (
         f"in a further hour {more} more seeds would show differences of "
         f"{', '.join(then)} points with a power of 80%"

@@ -90,9 +90,9 @@ def _difference(row: Row) -> dict[str, str]:
 def _planning(row: Row) -> dict[str, str]:
     if row.against is None:
         return {"p (Holm)": "", "seeds needed": "", "detectable": ""}
-    p, least = row.against.p_value, row.against.detectable
-    if p is None:
+    if row.against.test is None:
         return {"p (Holm)": "-", "seeds needed": row.against.needed, "detectable": "-"}
+    p, least = row.against.test.p_value, row.against.test.detectable
     return {
         "p (Holm)": "< 0.001" if p < 0.001 else f"{p:.3f}",
         "seeds needed": row.against.needed,

@@ -7,8 +7,8 @@
 | for these runs, over sentences | `approximate_randomisation` | sentences |
 | in general: the final claim | `seeds_and_items` | seeds and sentences |
 | a weighted sum of differences | `contrast` | seeds and sentences |
-| with the variances of other losses | `moderated` | |
-| however often one looks | `sequential`, `nominal_level` | |
+| with the variances of other losses | `shrink_variances` | |
+| however often one looks | `sequential_p_value`, `nominal_level` | |
 | of several losses | `holm` | |
 | in words | `verdict` | |
 | with more seeds | `power`, `seeds_needed`, `detectable` | |
@@ -20,8 +20,8 @@ they are compared pair by pair.
 from dicejax.study.significance.crossed import (
     CrossedDifference,
     contrast,
-    moderated,
     seeds_and_items,
+    shrink_variances,
 )
 from dicejax.study.significance.differences import (
     PairedDifference,
@@ -29,7 +29,11 @@ from dicejax.study.significance.differences import (
     over_seeds,
     score,
 )
-from dicejax.study.significance.looks import MIN_SEEDS, nominal_level, sequential
+from dicejax.study.significance.looks import (
+    MIN_SEEDS,
+    nominal_level,
+    sequential_p_value,
+)
 from dicejax.study.significance.planning import detectable, power, seeds_needed
 from dicejax.study.significance.verdicts import (
     Outcome,
@@ -51,14 +55,14 @@ __all__ = [
     "contrast",
     "detectable",
     "holm",
-    "moderated",
     "nominal_level",
     "over_seeds",
     "power",
     "score",
     "seeds_and_items",
     "seeds_needed",
-    "sequential",
+    "sequential_p_value",
+    "shrink_variances",
     "signed",
     "verdict",
 ]

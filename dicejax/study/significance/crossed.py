@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import optimize, special
 
-from dicejax.study.significance.differences import check_paired, of_sums, t_test
+from dicejax.study.significance.differences import check_paired, quotient_mean, t_test
 
 PRIOR_FREEDOM = 2.0
 """Largest number of degrees of freedom that a loss borrows from the others."""
@@ -21,13 +21,14 @@ class CrossedDifference:
     """A difference of mean scores, as it may be for other seeds and sentences.
 
     Attributes:
-      mean: of ours - baseline, over seeds.
+      mean: mean of ours - baseline over seeds.
       seeds: number of pairs, S.
       sentences: number of test sentences, N.
       seed_error: standard error of the mean for new seeds on these sentences.
       sentence_error: additional standard error for new sentences.
       same_seeds_error: standard error for new sentences, seeds fixed.
-      freedom: degrees of freedom of `seed_error`: S - 1, more if `moderated`.
+      freedom: degrees of freedom of `seed_error`: S - 1, more after
+        `shrink_variances`.
       level: the interval has at least the coverage 1 - level.
     """
 
@@ -64,8 +65,7 @@ class CrossedDifference:
         power approach", Journal of Pharmacokinetics and Biopharmaceutics 15(6), 1987,
         at half of its error rate.
         """
-        distance = margin - abs(self.mean)
-        return self.level_of(distance) if distance > 0 else 1.0
+        return self.level_of(max(margin - abs(self.mean), 0.0))
 
     def half(self, level: float) -> float:
         """Return half the width of the interval at a level."""
@@ -80,17 +80,18 @@ class CrossedDifference:
         alone = t_test(half, self.same_seeds_error, self.sentences - 1)
         if self._both(math.exp(smallest)) <= half**2:
             return alone
-
-        def beyond(log_p: float) -> float:
-            return self._both(math.exp(log_p)) / half**2 - 1
-
-        both = math.exp(optimize.brentq(beyond, smallest, 0.0, xtol=1e-10))
-        return max(both, alone)
+        log_p = optimize.brentq(
+            lambda log_p: self._both(math.exp(log_p)) / half**2 - 1,
+            smallest,
+            0.0,
+            xtol=1e-10,
+        )
+        return max(math.exp(log_p), alone)
 
     def _both(self, level: float) -> float:
-        of_seeds = special.stdtrit(self.freedom, level / 2) * self.seed_error
+        seeds = special.stdtrit(self.freedom, level / 2) * self.seed_error
         rest = special.stdtrit(self.sentences - 1, level / 2) * self.sentence_error
-        return float(of_seeds**2 + rest**2)
+        return float(seeds**2 + rest**2)
 
     def to_json(self) -> dict[str, float]:
         """Return all numbers, the interval and the p-value among them."""
@@ -132,8 +133,8 @@ def seeds_and_items(
     >>> rng = np.random.default_rng(0)
     >>> right = rng.random((2, 5, 300, 1)) < np.array([0.8, 0.7])[:, None, None, None]
     >>> parts = np.stack([right, np.ones_like(right)], -1)  # accuracy
-    >>> found = seeds_and_items(*parts)
-    >>> print(f"{found.mean:.3f}, {found.low:.3f} to {found.high:.3f}")
+    >>> crossed = seeds_and_items(*parts)
+    >>> print(f"{crossed.mean:.3f}, {crossed.low:.3f} to {crossed.high:.3f}")
     0.072, 0.033 to 0.111
 
     Args:
@@ -166,37 +167,37 @@ def contrast(
     >>> shares = np.array([[0.9, 0.7], [0.7, 0.7]])[..., None, None, None]
     >>> right = rng.random((2, 2, 5, 300, 1)) < shares
     >>> small, large = np.stack([right, np.ones_like(right)], -1)  # accuracy
-    >>> found = contrast([small, large], [-1.0, 1.0])
-    >>> print(f"{found.mean:.3f}, {found.low:.3f} to {found.high:.3f}")
+    >>> crossed = contrast([small, large], [-1.0, 1.0])
+    >>> print(f"{crossed.mean:.3f}, {crossed.low:.3f} to {crossed.high:.3f}")
     -0.195, -0.270 to -0.120
 
     Args:
-      pairs: of each c, ours and the baseline, [S, N, C, 2] each, see `seeds_and_items`.
-      weights: of each c.
+      pairs: ours and the baseline for each c, [S, N, C, 2] each.
+      weights: one for each c.
       level: 0.05 for a 95 % interval.
 
     Raises:
-      ValueError: the shapes differ or are no such shape, there are fewer than 2 seeds
-        or sentences, or a number is not finite.
+      ValueError: as `seeds_and_items`.
     """
     parts = []
     for weight, (ours, baseline) in zip(weights, pairs, strict=True):
         ours, baseline = check_paired(ours, baseline, least_seeds=2)
         if ours.shape[1] < 2:
             raise ValueError("there is 1 sentence; it takes at least 2")
-        of_ours, influence_on_ours = _influences(ours)
-        of_baseline, influence_on_baseline = _influences(baseline)
-        influence = influence_on_ours - influence_on_baseline
-        parts.append((weight * (of_ours - of_baseline), weight * influence))
+        our_scores, our_influence = _influences(ours)
+        scores, influence = _influences(baseline)
+        parts.append(
+            (weight * (our_scores - scores), weight * (our_influence - influence))
+        )
     shapes = {influence.shape for _, influence in parts}
     if len(shapes) != 1:
         raise ValueError(f"pairs differ in seeds or sentences: {sorted(shapes)}")
     differences, influence = (sum(part) for part in zip(*parts, strict=True))
     seeds, sentences = influence.shape
-    of_sentence = influence.mean(0)
+    by_sentence = influence.mean(0)
     # Mean squares over S N; the influences of a seed have the mean 0.
-    of_items = of_sentence.var(ddof=1) / sentences
-    of_rest = np.square(influence - of_sentence).sum() / (
+    between = by_sentence.var(ddof=1) / sentences
+    rest = np.square(influence - by_sentence).sum() / (
         (seeds - 1) * (sentences - 1) * seeds * sentences
     )
     return CrossedDifference(
@@ -204,15 +205,17 @@ def contrast(
         seeds=seeds,
         sentences=sentences,
         seed_error=float(differences.std(ddof=1)) / math.sqrt(seeds),
-        sentence_error=math.sqrt(max(float(of_items - of_rest), 0.0)),
-        same_seeds_error=math.sqrt(float(of_items)),
+        sentence_error=math.sqrt(max(float(between - rest), 0.0)),
+        same_seeds_error=math.sqrt(float(between)),
         freedom=seeds - 1,
         level=level,
     )
 
 
-def moderated(differences: Sequence[CrossedDifference]) -> list[CrossedDifference]:
-    """Borrow seed variances of the other losses, within limits.
+def shrink_variances(
+    differences: Sequence[CrossedDifference],
+) -> list[CrossedDifference]:
+    """Shrink seed variances towards those of the other losses, within limits.
 
     With v_k the variance of one pair's difference of loss k, S_k - 1 = d_k its degrees
     of freedom, u the median of v over all m losses and d_0 = min(2, (m - 1) / 2),
@@ -229,9 +232,9 @@ def moderated(differences: Sequence[CrossedDifference]) -> list[CrossedDifferenc
     >>> rng = np.random.default_rng(0)
     >>> right = rng.random((4, 5, 300, 1)) < 0.7
     >>> *ours, baseline = np.stack([right, np.ones_like(right)], -1)  # accuracy
-    >>> alone = [seeds_and_items(one, baseline) for one in ours]
-    >>> [(one.freedom, both.freedom) for one, both in zip(alone, moderated(alone))]
-    [(4, 5.0), (4, 5.0), (4, 4)]
+    >>> alone = [seeds_and_items(runs, baseline) for runs in ours]
+    >>> [difference.freedom for difference in shrink_variances(alone)]
+    [5.0, 5.0, 4]
 
     Source: Smyth, "Linear models and empirical Bayes methods for assessing differential
     expression in microarray experiments", Statistical Applications in Genetics and
@@ -245,24 +248,19 @@ def moderated(differences: Sequence[CrossedDifference]) -> list[CrossedDifferenc
     prior = min(PRIOR_FREEDOM, (len(differences) - 1) / 2)
     if prior <= 0:
         return list(differences)
-    variances = [
-        difference.seed_error**2 * difference.seeds for difference in differences
-    ]
+    variances = [x.seed_error**2 * x.seeds for x in differences]
     median = float(np.median(variances))
-    moderated_differences = []
-    for difference, variance_of_seeds in zip(differences, variances, strict=True):
-        if variance_of_seeds <= median:
+    shrunk = []
+    for difference, variance in zip(differences, variances, strict=True):
+        if variance <= median:
             freedom = prior + difference.freedom
-            variance = (
-                prior * median + difference.freedom * variance_of_seeds
-            ) / freedom
+            variance = (prior * median + difference.freedom * variance) / freedom
+            error = math.sqrt(variance / difference.seeds)
             difference = dataclasses.replace(
-                difference,
-                seed_error=math.sqrt(variance / difference.seeds),
-                freedom=freedom,
+                difference, seed_error=error, freedom=freedom
             )
-        moderated_differences.append(difference)
-    return moderated_differences
+        shrunk.append(difference)
+    return shrunk
 
 
 def _influences(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -274,7 +272,7 @@ def _influences(runs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     scores, influences = [], []
     for run in runs:  # one at a time, since there may be many classes
         total = run.sum(0, dtype=np.float64)
-        without = of_sums(total - run)
-        scores.append(of_sums(total))
+        without = quotient_mean(total - run)
+        scores.append(quotient_mean(total))
         influences.append((len(run) - 1) * (without.mean() - without))
     return np.array(scores), np.array(influences)

@@ -29,16 +29,12 @@ def score(parts: ArrayLike) -> np.ndarray:
       ValueError: the shape is no such shape, or a number is not finite.
     """
     parts = np.asarray(parts)
-    _check(parts, "parts", "[..., N, C, 2]", ndim=None)
-    return of_sums(parts.sum(-3, dtype=np.float64))
+    _check(parts, "parts", "[..., N, C, 2]", fits=parts.ndim >= 3)
+    return quotient_mean(parts.sum(-3, dtype=np.float64))
 
 
-def of_sums(sums: np.ndarray) -> np.ndarray:
-    """Compute the score, [...], from sums over sentences, [..., C, 2].
-
-    >>> of_sums(np.array([[4.0, 6.0], [0.0, 0.0]])).item()
-    0.3333333333333333
-    """
+def quotient_mean(sums: np.ndarray) -> np.ndarray:
+    """Compute the score, [...], from sums over sentences, [..., C, 2]."""
     numerators, denominators = sums[..., 0], sums[..., 1]
     quotients = np.zeros(numerators.shape)
     np.divide(numerators, denominators, out=quotients, where=denominators != 0)
@@ -50,10 +46,6 @@ def check_paired(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return both as arrays [S, N, C, 2], pairs of seeds on the same sentences.
 
-    >>> check_paired(np.ones((5, 9, 1, 2)), np.ones((5, 8, 1, 2)), least_seeds=2)
-    Traceback (most recent call last):
-    ValueError: ours have shape (5, 9, 1, 2) but baseline (5, 8, 1, 2)
-
     Raises:
       ValueError: the shapes differ or are no such shape, there are fewer seeds than
         `least_seeds`, or a number is not finite.
@@ -61,28 +53,18 @@ def check_paired(
     ours, baseline = np.asarray(ours), np.asarray(baseline)
     if ours.shape != baseline.shape:
         raise ValueError(f"ours have shape {ours.shape} but baseline {baseline.shape}")
-    _check(ours, "ours", "[S, N, C, 2]", ndim=4)
-    _check(baseline, "baseline", "[S, N, C, 2]", ndim=4)
-    check_seeds(len(ours), least_seeds)
+    for array, name in ((ours, "ours"), (baseline, "baseline")):
+        _check(array, name, "[S, N, C, 2]", fits=array.ndim == 4)
+    _check_seeds(len(ours), least_seeds)
     return ours, baseline
 
 
-def check_seeds(seeds: int, least: int) -> None:
-    """Raise if there are too few seeds.
-
-    >>> check_seeds(1, least=2)
-    Traceback (most recent call last):
-    ValueError: there are 1 paired seeds; it takes at least 2
-
-    Raises:
-      ValueError: there are fewer seeds than `least`.
-    """
+def _check_seeds(seeds: int, least: int) -> None:
     if seeds < least:
         raise ValueError(f"there are {seeds} paired seeds; it takes at least {least}")
 
 
-def _check(array: np.ndarray, name: str, expected: str, *, ndim: int | None) -> None:
-    fits = array.ndim >= 3 if ndim is None else array.ndim == ndim
+def _check(array: np.ndarray, name: str, expected: str, *, fits: bool) -> None:
     if not fits or array.shape[-1] != 2 or 0 in array.shape[-3:]:
         raise ValueError(f"{name} have shape {array.shape}, not {expected}")
     if not np.isfinite(array).all():
@@ -95,11 +77,11 @@ class PairedDifference:
 
     Attributes:
       seeds: number of pairs.
-      mean: of ours - baseline.
-      sd: of the paired differences, with S - 1.
+      mean: mean of ours - baseline.
+      sd: standard deviation of the paired differences, with S - 1.
       low: lower end of the interval of the mean.
       high: upper end.
-      p_value: of the two-sided paired t test.
+      p_value: two-sided p-value of the paired t test.
       level: the interval has the coverage 1 - level.
     """
 
@@ -147,7 +129,7 @@ def over_seeds(
         raise ValueError(
             f"ours have shape {ours.shape} and baseline {baseline.shape}, not both [S]"
         )
-    check_seeds(len(ours), least=2)
+    _check_seeds(len(ours), least=2)
     difference = ours - baseline
     if not np.isfinite(difference).all():
         raise ValueError("scores hold numbers that are not finite")
@@ -219,11 +201,15 @@ def approximate_randomisation(
     # Sums in another order round otherwise, and ties count as reached.
     reached = observed * (1 - 1e-12) - 1e-15
     rng = np.random.default_rng(seed)
-    hits = 0
-    rows = max(1, _CHUNK // max(len(apart), total.size))
+    hits, columns = 0, len(apart)
+    rows = max(1, _CHUNK // max(columns, total.size))
     for start in range(0, resamples, rows):
-        signs = _signs(rng, min(rows, resamples - start), len(apart))
-        resampled = (signs @ apart.reshape(len(apart), -1)).reshape(-1, *total.shape)
+        size = min(rows, resamples - start)
+        # One random bit for each sign, as float64, which BLAS multiplies.
+        bits = np.frombuffer(rng.bytes((size * columns + 7) // 8), np.uint8)
+        signs = np.unpackbits(bits, count=size * columns).reshape(size, columns)
+        resampled = (signs * 2.0 - 1.0) @ apart.reshape(columns, -1)
+        resampled = resampled.reshape(-1, *total.shape)
         hits += int((np.abs(_difference(total, resampled)) >= reached).sum())
     return (hits + 1) / (resamples + 1)
 
@@ -234,11 +220,4 @@ def _difference(total: np.ndarray, apart: np.ndarray) -> np.ndarray:
     Swapping turns the sign of a sentence's difference and leaves its total alone.
     """
     ours, baseline = (total + apart) / 2, (total - apart) / 2
-    return (of_sums(ours) - of_sums(baseline)).mean(-1)
-
-
-def _signs(rng: np.random.Generator, rows: int, columns: int) -> np.ndarray:
-    """Draw -1 and 1 as float64, which BLAS multiplies, from one random bit each."""
-    bits = np.frombuffer(rng.bytes((rows * columns + 7) // 8), np.uint8)
-    ones = np.unpackbits(bits, count=rows * columns).reshape(rows, columns)
-    return ones * 2.0 - 1.0
+    return (quotient_mean(ours) - quotient_mean(baseline)).mean(-1)

@@ -18,7 +18,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(120)
 _ALPHAS = np.exp(np.linspace(math.log(1e-8), math.log(0.999), 80))
 
 
-def spent(seeds: int) -> float:
+def spending(seeds: int) -> float:
     """Return the share of the error rate that is spent up to a number of seeds.
 
         f(S) = 1 - 2 / S,    f(3) = 1/3,  f(5) = 0.6,  f(10) = 0.8,  f(20) = 0.9
@@ -27,7 +27,7 @@ def spent(seeds: int) -> float:
     was chosen by simulation: spending later gains no power at 10 seeds and loses half
     of it at 5; see `benchmarks/README.md`.
 
-    >>> spent(5), spent(10)
+    >>> spending(5), spending(10)
     (0.6, 0.8)
     """
     return 1 - 2 / seeds
@@ -41,8 +41,8 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
 
         P(|z_j| > c_j, |z_i| <= c_i for i < j) = level (f(S_j) - f(S_{j-1}))
 
-    where f is `spent`; the result is 2 Phi(-c_j). It is applied to p-values of t tests
-    (the significance level approach). Of S_j - 2, not S_j, since t statistics of few
+    where f is `spending`; the result is 2 Phi(-c_j). It is applied to p-values of t
+    tests (the significance level approach). Of S_j - 2, not S_j, since t statistics of few
     seeds depend on one another less than normal ones: in simulations of t tests all
     looks together then reject 3.8 to 4.9 %, where it was 4.7 to 5.7 %. Test examples
     that all looks share make looks more alike, which lowers the chance that any of
@@ -71,24 +71,21 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
 @functools.lru_cache(maxsize=4096)
 def _levels(looks: tuple[int, ...], level: float) -> np.ndarray:
     """Return the levels of all looks, [J], by integration from look to look."""
-    critical = -float(special.ndtri(level * spent(looks[0]) / 2))
-    criticals = [critical]
+    criticals = [-float(special.ndtri(level * spending(looks[0]) / 2))]
     first = looks[0] - _LOST
-    end = critical * math.sqrt(first)
+    end = criticals[0] * math.sqrt(first)
     points, weights = end * _NODES, end * _WEIGHTS
     # Density of sqrt(S_j - 2) z_j, of what has not crossed, times the weights.
     density = weights * np.exp(-(points**2) / (2 * first))
     density /= math.sqrt(2 * math.pi * first)
-    for before, seeds in itertools.pairwise(looks):
-        increment = level * (spent(seeds) - spent(before))
-        width, root = math.sqrt(seeds - before), math.sqrt(seeds - _LOST)
-        critical = _crossing(density, points, width, increment) / root
-        criticals.append(critical)
-        end = critical * root
-        moved, weights = end * _NODES, end * _WEIGHTS
-        kernel = np.exp(-(((moved[:, None] - points) / width) ** 2) / 2)
+    for earlier, seeds in itertools.pairwise(looks):
+        increment = level * (spending(seeds) - spending(earlier))
+        width, root = math.sqrt(seeds - earlier), math.sqrt(seeds - _LOST)
+        criticals.append(_crossing(density, points, width, increment) / root)
+        end = criticals[-1] * root
+        before, points, weights = points, end * _NODES, end * _WEIGHTS
+        kernel = np.exp(-(((points[:, None] - before) / width) ** 2) / 2)
         density = weights * (kernel @ density) / (width * math.sqrt(2 * math.pi))
-        points = moved
     return 2 * special.ndtr(-np.array(criticals))
 
 
@@ -107,7 +104,7 @@ def _crossing(
     return optimize.brentq(beyond, 0.0, abs(points[0]) + 40 * width, xtol=1e-10)
 
 
-def sequential(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:
+def sequential_p_value(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:
     """Return the smallest level at which any look so far rejects.
 
         p~ = min_j min {a: p_j <= nominal_level(S_1 ... S_j, a)}
@@ -117,9 +114,9 @@ def sequential(p_values: ArrayLike, looks: Sequence[int]) -> np.ndarray:
     Source: Liu and Anderson, "On adaptive extensions of group sequential trials for
     clinical investigations", JASA 103(484), 2008.
 
-    >>> sequential([0.02], [10]).round(4).item()  # 0.02 / f(10)
+    >>> sequential_p_value([0.02], [10]).round(4).item()  # 0.02 / f(10)
     0.025
-    >>> sequential([[0.02], [0.5]], [5, 10]).round(4).tolist()
+    >>> sequential_p_value([[0.02], [0.5]], [5, 10]).round(4).tolist()
     [0.0333]
 
     Args:

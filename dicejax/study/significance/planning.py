@@ -26,22 +26,23 @@ def power(
     over X, with v the variance of a seed's difference, w that of the mean for new
     sentences and u for new sentences alone, as observed. f grows with S.
 
-    >>> one = CrossedDifference(0.01, 5, 900, 0.01 / 5**0.5, 0.0, 0.0, freedom=4)
-    >>> round(power(one, 0.01, 10, 0.05), 2)  # G*Power: 0.8031
+    >>> observed = CrossedDifference(0.01, 5, 900, 0.01 / 5**0.5, 0.0, 0.0, freedom=4)
+    >>> round(power(observed, 0.01, 10, 0.05), 2)  # G*Power: 0.8031
     0.8
 
     Args:
-      difference: its errors and number of seeds.
+      difference: observed errors, with their number of seeds.
       true: the true difference.
       seeds: S; may be infinite.
-      level: of the test.
+      level: level of the test.
     """
-    new, residual = _variances(difference)
+    new = difference.sentence_error**2
+    rest = max(difference.same_seeds_error**2 - new, 0.0) * difference.seeds
     variance = difference.seed_error**2 * difference.seeds
     freedom = seeds - difference.seeds + difference.freedom
     error = math.sqrt(variance / seeds + new)
     z = -float(special.stdtrit(difference.sentences - 1, level / 2))
-    half = z * math.sqrt(new + residual / seeds)
+    half = z * math.sqrt(new + rest / seeds)
     if math.isfinite(seeds):
         t = -float(special.stdtrit(freedom, level / 2))
         drawn = special.chdtri(freedom, _QUANTILES) / freedom
@@ -53,18 +54,12 @@ def power(
     return float(np.mean(tails))
 
 
-def _variances(difference: CrossedDifference) -> tuple[float, float]:
-    """Return the variance for new sentences, and the rest times the seeds."""
-    new = difference.sentence_error**2
-    return new, max(difference.same_seeds_error**2 - new, 0.0) * difference.seeds
-
-
 def seeds_needed(
     difference: CrossedDifference,
     looks: Sequence[int],
     *,
     comparisons: int = 1,
-    wanted: float = 0.8,
+    target: float = 0.8,
     level: float = 0.05,
     most: int = 1000,
 ) -> int | float | None:
@@ -75,26 +70,25 @@ def seeds_needed(
     as Bonferroni's.
 
     Args:
-      difference: as observed.
+      difference: observed difference.
       looks: [J], numbers of seeds at all looks so far.
       comparisons: number of losses in the family.
-      wanted: the power.
-      level: of the family, over all looks.
-      most: beyond it the answer is infinite.
+      target: power to reach.
+      level: level of the family, over all looks.
+      most: largest number of seeds to consider.
 
     Returns:
       The number, more than at the last look; infinite for more than `most`; None where
       no number suffices, as the test set is too small or the difference is 0.
     """
-    level /= comparisons
 
-    def is_enough(seeds: int) -> bool:
-        at_level = nominal_level([*looks, seeds], level)
-        return power(difference, difference.mean, seeds, at_level) >= wanted
+    def is_enough(seeds: float) -> bool:
+        look = int(min(seeds, 10**9))
+        at_level = nominal_level([*looks, look], level / comparisons)
+        return power(difference, difference.mean, seeds, at_level) >= target
 
     least = max([*looks, MIN_SEEDS - 1]) + 1
-    unlimited = nominal_level([*looks, 10**9], level)
-    if power(difference, difference.mean, math.inf, unlimited) < wanted:
+    if not is_enough(math.inf):
         return None
     if difference.mean == 0 or not is_enough(most):
         return math.inf
@@ -106,24 +100,27 @@ def detectable(
     level: float,
     *,
     seeds: int | None = None,
-    wanted: float = 0.8,
+    target: float = 0.8,
 ) -> float:
     """Compute the smallest true difference that a number of seeds shows with a power.
 
     Args:
-      difference: its errors and number of seeds.
-      level: of the test at this look.
-      seeds: as many as there are by default.
-      wanted: the power.
+      difference: observed errors, with their number of seeds.
+      level: level of the test at this look.
+      seeds: number of seeds; that of `difference` by default.
+      target: power to reach.
     """
     seeds = difference.seeds if seeds is None else seeds
-
-    def missing(true: float) -> float:
-        return power(difference, true, seeds, level) - wanted
-
     high = difference.half(level) + difference.seed_error + difference.sentence_error
     if high == 0:
         return 0.0
-    while missing(high) < 0:
+    while power(difference, high, seeds, level) < target:
         high *= 2
-    return float(optimize.brentq(missing, 0.0, high, xtol=1e-9))
+    return float(
+        optimize.brentq(
+            lambda true: power(difference, true, seeds, level) - target,
+            0.0,
+            high,
+            xtol=1e-9,
+        )
+    )

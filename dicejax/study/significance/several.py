@@ -20,9 +20,9 @@ class AcrossSets:
     Attributes:
       sets: number of data sets.
       mean: mean difference over sets of this kind.
-      low: lower end of its interval.
+      low: lower end of the interval of the mean.
       high: upper end.
-      p_value: two-sided, of the mean being 0.
+      p_value: two-sided p-value of the mean.
       between: standard deviation of true differences between sets.
     """
 
@@ -51,12 +51,12 @@ def across_sets(
     Statistics in Medicine 22(17), 2003; for the bound Roever, Knapp and Friede, BMC
     Medical Research Methodology 15:99, 2015.
 
-    >>> found = across_sets([0.01, 0.03, 0.02], [0.005, 0.005, 0.005])
-    >>> print(f"{found.mean:.3f}, {found.low:.3f} to {found.high:.3f}")
+    >>> estimate = across_sets([0.01, 0.03, 0.02], [0.005, 0.005, 0.005])
+    >>> print(f"{estimate.mean:.3f}, {estimate.low:.3f} to {estimate.high:.3f}")
     0.020, -0.005 to 0.045
 
     Args:
-      differences: [k], of each data set.
+      differences: [k], one per data set.
       errors: [k], their standard errors, positive.
       level: 0.05 for a 95 % interval.
 

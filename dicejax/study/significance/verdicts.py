@@ -22,11 +22,11 @@ class ScoreSummary:
 
     Attributes:
       n: number of scores.
-      mean: None if there are none.
-      sd: of the sample, with n - 1; None for fewer than two scores.
-      median: None if there are none.
-      min: None if there are none.
-      max: None if there are none.
+      mean: mean score.
+      sd: standard deviation of the sample, with n - 1.
+      median: median score.
+      min: lowest score.
+      max: highest score.
       diverged: number of further runs without a score, not in the statistics.
     """
 
@@ -43,8 +43,8 @@ class ScoreSummary:
         """Summarize scores.
 
         Args:
-          scores: [S], of the runs that have one.
-          diverged: the number of runs that have none.
+          scores: [S], one per run that has one.
+          diverged: number of runs without a score.
 
         Raises:
           ValueError: scores are not [S], or one is not finite.
@@ -141,26 +141,25 @@ def verdict(
 ) -> Verdict:
     """Compare a loss with the baseline in words.
 
-    The interval is that of this comparison alone: among several it may leave 0 out and
-    still be inconclusive.
+    The interval is not corrected for multiple comparisons.
 
-    >>> found = CrossedDifference(0.0062, 5, 900, 0.001, 0.0, 0.0, freedom=4)
-    >>> print(verdict(found, p_value=0.004))
+    >>> crossed = CrossedDifference(0.0062, 5, 900, 0.001, 0.0, 0.0, freedom=4)
+    >>> print(verdict(crossed, p_value=0.004))
     better: +0.62 F1 (95% CI +0.34 to +0.90)
-    >>> print(verdict(found, p_value=0.06, comparisons=15))
+    >>> print(verdict(crossed, p_value=0.06, comparisons=15))
     not significant after correcting for 15 comparisons (Holm p = 0.06): \
 +0.62 F1 (95% CI +0.34 to +0.90)
-    >>> print(verdict(found, p_value=0.004, p_equal=0.03, margin=0.01))
+    >>> print(verdict(crossed, p_value=0.004, p_equal=0.03, margin=0.01))
     practically equal: +0.62 F1 (95% CI +0.34 to +0.90), better within a margin of ±1
 
     Args:
-      difference: its interval is that of the level at this look.
-      p_value: valid over all looks and adjusted by `holm`.
-      p_equal: the same of `CrossedDifference.p_equal`.
+      difference: difference with the interval of this look.
+      p_value: p-value over all looks, adjusted by `holm`.
+      p_equal: `CrossedDifference.p_equal` over all looks, adjusted by `holm`.
       margin: differences within it do not matter in practice.
       comparisons: number of losses in the family, for the sentence.
       level: error rate over all looks and losses.
-      metric: the name of the score, for the sentence.
+      metric: name of the score, for the sentence.
     """
     ends = (difference.mean, difference.low, difference.high)
     if ends == (0, 0, 0):
