@@ -1,7 +1,6 @@
-"""Cheap baselines: cross-entropy with decisions moved after training.
+"""Cheap baselines: finished cross-entropy runs with shifted logits.
 
-Both baselines shift the logits of a finished run; the shift is chosen on dev, and test
-is scored once.
+The shift is chosen on dev, and test is scored once.
 """
 
 from __future__ import annotations
@@ -59,11 +58,11 @@ def logit_adjustments(
     for name, target in targets.items():
         if target.kind == "positions":
             continue
-        number = np.maximum(np.asarray(counts[name], np.float64), 0.5)
+        numbers = np.maximum(np.asarray(counts[name], np.float64), 0.5)
         if target.kind == "classes":
-            priors[name] = np.log(number / number.sum())
+            priors[name] = np.log(numbers / numbers.sum())
         else:
-            priors[name] = np.log(number[:, 1] / number[:, 0])
+            priors[name] = np.log(numbers[:, 1] / numbers[:, 0])
     return {
         tau: {name: np.float32(-tau * prior) for name, prior in priors.items()}
         for tau in (STRENGTHS if priors else ())
@@ -77,18 +76,14 @@ def threshold_shifts(
 
     None where an output has no negative class, or never uses it.
     """
-    if not all(
-        target.has_negative and counts[name][0] for name, target in targets.items()
-    ):
-        return {}
-    first = {
-        name: np.eye(len(target.classes), dtype=np.float32)[0]
-        for name, target in targets.items()
-    }
-    return {
-        offset: {name: np.float32(offset) * target for name, target in first.items()}
-        for offset in OFFSETS
-    }
+    shifts: dict[float, Shift] = {offset: {} for offset in OFFSETS}
+    for name, target in targets.items():
+        if not (target.has_negative and counts[name][0]):
+            return {}
+        negative = np.eye(len(target.classes), dtype=np.float32)[0]
+        for offset, shift in shifts.items():
+            shift[name] = np.float32(offset) * negative
+    return shifts
 
 
 def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
@@ -100,9 +95,8 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        if job.experiment.objective != BASELINE:
-            continue
-        if not run.is_finished or run.has_baselines:
+        is_baseline = job.experiment.objective == BASELINE
+        if not is_baseline or not run.is_finished or run.has_baselines:
             continue
         with locked(run.path):
             # Data that is the same for all seeds is read once.
@@ -110,15 +104,13 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
                 setup = prepare(job.experiment, lambda text: None, weights=False)
             mesh = job.experiment.mesh.make()
             _, params = restore_params(run.checkpoints, setup.network, "best", mesh)
-            controls = _Controls(setup, mesh, params).scored()
+            controls = _controls(setup, mesh, params)
             run.write_baselines(controls)
         for name, control in controls.items():
             value = control["value"]
-            chosen = (
-                thresholds.shown(value) if isinstance(value, dict) else f"{value:g}"
-            )
-            message = f"{chosen}, dev {100 * control['dev_score']:.2f}"
-            say(f"{job.loss} seed {job.seed}: {name} {message}")
+            text = thresholds.shown(value) if isinstance(value, dict) else f"{value:g}"
+            dev = f"dev {100 * control['dev_score']:.2f}"
+            say(f"{job.loss} seed {job.seed}: {name} {text}, {dev}")
 
 
 def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
@@ -129,107 +121,78 @@ def outcomes_of(jobs: Sequence[Job]) -> tuple[list[Outcome], list[str]]:
     """
     outcomes = [outcome_of(job) for job in jobs]
     require_one_test_set(outcomes)
-    standard = name_of(BASELINE)
-    moved = _moved([outcome for outcome in outcomes if outcome.loss == standard])
     # By name, since tuned runs keep that of the loss whatever its numbers.
-    weighted = name_of(WeightedCrossEntropy())
-    controls = {outcome.loss for outcome in moved} | (
-        {weighted} & {job.loss for job in jobs}
-    )
-    return [*outcomes, *moved], sorted(controls)
-
-
-def _moved(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the outcomes of the baselines that have been scored."""
-    made = []
-    for outcome in outcomes:
-        scored = Run(epath.Path(outcome.folder)).baselines() if outcome.result else None
+    standard, weighted = name_of(BASELINE), name_of(WeightedCrossEntropy())
+    controls = {weighted} & {outcome.loss for outcome in outcomes}
+    for run in [outcome for outcome in outcomes if outcome.loss == standard]:
+        scored = Run(epath.Path(run.folder)).baselines() if run.result else None
         for name, control in (scored or {}).items():
+            label, shares = f"{standard} + {name}", control["example_statistics"]
             result = {
-                "primary_metric": outcome.result["primary_metric"],
-                "test_data": outcome.result["test_data"],
+                "primary_metric": run.result["primary_metric"],
+                "test_data": run.result["test_data"],
                 "test": control["test"],
                 "control": {key: control[key] for key in ("value", "dev_score")},
             }
-            label, shares = f"{outcome.loss} + {name}", control["example_statistics"]
-            made.append(
-                Outcome(label, outcome.seed, outcome.folder, "finished", result, shares)
+            outcomes.append(
+                Outcome(label, run.seed, run.folder, "finished", result, shares)
             )
-    return made
+            controls.add(label)
+    return outcomes, sorted(controls)
 
 
-class _Controls:
-    """Baselines of one run's best weights."""
+def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
+    """Choose the baselines of a run's best weights on dev, and score them on test."""
+    task, data = setup.experiment.task, setup.data
+    targets = task.targets(data.labels)
+    counts = task.class_counts(data.items["train"], data.labels)
+    kinds = {
+        ADJUSTED: logit_adjustments(targets, counts),
+        THRESHOLD: threshold_shifts(targets, counts),
+    }
 
-    def __init__(self, setup: Setup, mesh: Mesh, params: Any):
-        self._setup, self._mesh, self._params = setup, mesh, params
-
-    def scored(self) -> dict[str, Any]:
-        """Choose on dev, and score on test."""
-        task, labels = self._setup.experiment.task, self._setup.data.labels
-        targets = task.targets(labels)
-        counts = task.class_counts(self._setup.data.items["train"], labels)
-        kinds = {
-            ADJUSTED: logit_adjustments(targets, counts),
-            THRESHOLD: threshold_shifts(targets, counts),
-        }
-        shifts = [shift for moved in kinds.values() for shift in moved.values()]
-        dev = iter(self._search("dev", shifts or [{}]))
-        chosen = {}
-        for name, moved in kinds.items():
-            of_dev = {value: self._score("dev", next(dev)) for value in moved}
-            if moved:
-                chosen[name] = _best(of_dev)
-        test = iter(self._search("test", [kinds[k][v] for k, (v, _) in chosen.items()]))
-        scored = {
-            name: self._control(value, score, next(test))
-            for name, (value, score) in chosen.items()
-        }
-        chooses_classes = any(target.kind == "classes" for target in targets.values())
-        if task.default_threshold is not None and not chooses_classes:
-            scored[THRESHOLD] = self._with_own_threshold()
-        return scored
-
-    def _with_own_threshold(self) -> dict[str, Any]:
-        """Tune the task's own decision threshold, or those of its labels."""
-        (dev,), (test,) = self._search("dev", [{}]), self._search("test", [{}])
-        data = self._setup.data
-        tuned = self._setup.experiment.task.tune(data.corpus.dev, dev, data.labels)
-        threshold = tuned.threshold
-        score = self._score("dev", dev, threshold)
-        return self._control(threshold, score, test, threshold)
-
-    def _control(
-        self, value: Any, dev: float, predictions: Any, threshold: Any = None
-    ) -> dict[str, Any]:
-        task, data = self._setup.experiment.task, self._setup.data
-        examples = data.corpus.test
-        scores = task.score_found(examples, predictions, data.labels, threshold)
-        decided = [task.decide(prediction, threshold) for prediction in predictions]
-        return {
-            "value": value,
-            "dev_score": dev,
-            "test": scores.to_json(),
-            "example_statistics": task.example_statistics(
-                examples, decided, data.labels
-            ),
-        }
-
-    def _search(self, split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
+    def search(split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
         if not shifts:
             return []
-        search = self._setup.search
-        return search(self._params, split, self._mesh, shifts=shifts).found
+        return setup.search(params, split, mesh, shifts=shifts).found
 
-    def _score(self, split: str, predictions: Any, threshold: Any = None) -> float:
-        task, data = self._setup.experiment.task, self._setup.data
-        examples = getattr(data.corpus, split)
-        scores = task.score_found(examples, predictions, data.labels, threshold)
-        return scores.values[task.primary_metric]
+    dev = iter(search("dev", [s for shifts in kinds.values() for s in shifts.values()]))
+    chosen: dict[str, tuple[float, float]] = {}
+    for name, shifts in kinds.items():
+        scores = {value: _dev_score(setup, next(dev)) for value in shifts}
+        if shifts:
+            best = max(scores, key=lambda value: (scores[value], -abs(value)))
+            chosen[name] = best, scores[best]
+    test = search("test", [kinds[name][best] for name, (best, _) in chosen.items()])
+    controls = {
+        name: _control(setup, best, score, predictions)
+        for (name, (best, score)), predictions in zip(chosen.items(), test, strict=True)
+    }
+    chooses_classes = any(target.kind == "classes" for target in targets.values())
+    if task.default_threshold is not None and not chooses_classes:
+        # The task's threshold, or those of its labels.
+        (on_dev,), (on_test,) = search("dev", [{}]), search("test", [{}])
+        threshold = task.tune(data.corpus.dev, on_dev, data.labels).threshold
+        score = _dev_score(setup, on_dev, threshold)
+        controls[THRESHOLD] = _control(setup, threshold, score, on_test, threshold)
+    return controls
 
 
-def _best(scores: Mapping[float, float]) -> tuple[float, float]:
-    """Return the value with the best score; of equals the smallest shift."""
-    best = max(scores.values())
-    value = min((v for v, score in scores.items() if score == best), key=abs)
-    return value, best
+def _dev_score(setup: Setup, predictions: Any, threshold: Any = None) -> float:
+    task, data = setup.experiment.task, setup.data
+    scores = task.score_found(data.corpus.dev, predictions, data.labels, threshold)
+    return scores.values[task.primary_metric]
+
+
+def _control(
+    setup: Setup, value: Any, dev: float, predictions: Any, threshold: Any = None
+) -> dict[str, Any]:
+    task, data, examples = setup.experiment.task, setup.data, setup.data.corpus.test
+    scores = task.score_found(examples, predictions, data.labels, threshold)
+    decided = [task.decide(prediction, threshold) for prediction in predictions]
+    return {
+        "value": value,
+        "dev_score": dev,
+        "test": scores.to_json(),
+        "example_statistics": task.example_statistics(examples, decided, data.labels),
+    }

@@ -1,4 +1,4 @@
-"""The runs of a comparison: training them, and reading their results."""
+"""Train the runs of a comparison, and read their results."""
 
 from __future__ import annotations
 
@@ -26,13 +26,7 @@ BASELINE = CrossEntropy()
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One run: a loss with a seed.
-
-    Attributes:
-      loss: name of the loss.
-      experiment: all settings, loss and seed included.
-      folder: folder of the run.
-    """
+    """One run: a loss with a seed, which the experiment has too."""
 
     loss: str
     experiment: Experiment
@@ -47,12 +41,9 @@ class Job:
 def with_baselines(
     objectives: Sequence[Objective], task: Task | None = None
 ) -> tuple[Objective, ...]:
-    """Add cross-entropy first if missing, and that with class weights last.
+    """Add cross-entropy first if missing, and for a task that with class weights last.
 
-    Args:
-      objectives: losses to compare.
-      task: if given and its labels are classes, cross-entropy with class weights is
-        added; positions have no weights.
+    Positions have no class weights.
     """
     losses = tuple(objectives)
     if BASELINE not in losses:
@@ -72,16 +63,10 @@ def jobs_of(
     *,
     resample: bool = False,
 ) -> list[Job]:
-    """Return the runs of a comparison: all losses of a seed before the next seed.
+    """Return the runs of a comparison, in `folder/NAME/seed-N`, cross-entropy first.
 
-    Interrupted at any point, each loss has nearly as many runs as the others.
-
-    Args:
-      experiment: settings of all runs but objective and seed.
-      objectives: losses to compare. Cross-entropy is put first if missing.
-      seeds: runs per objective, with the seeds from the experiment's own upwards.
-      folder: parent of the run folders, `folder/NAME/seed-N`.
-      resample: draw another training sample for each seed.
+    All losses of a seed come before the next seed, so that each loss has nearly as many
+    runs as the others at any time. Seeds begin with the experiment's.
 
     Raises:
       InputError: two objectives have the same name, no folder can have one's, or the
@@ -160,7 +145,7 @@ def like_seed_of(ours: Experiment, other: Experiment) -> Experiment:
 
 
 def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
-    """Return every n-th job from the i-th on, for a shard written "i/n".
+    """Return every n-th job from the i-th on, for a shard "i/n".
 
     >>> shard_of([1, 2, 3, 4, 5], "2/3")
     [2, 5]
@@ -183,8 +168,8 @@ def train_all(
 ) -> None:
     """Train every run that is not finished; interrupted ones resume.
 
-    A run that diverges is recorded as such. Only the best weights of a finished run are
-    kept.
+    A run that diverges is recorded as such. Of a finished run only the best weights
+    remain.
 
     Raises:
       InputError: a folder holds a run of other settings, raised before any is trained;
@@ -224,7 +209,7 @@ class Outcome:
       loss: name of the loss.
       seed: seed of the run.
       folder: folder of the run.
-      status: "missing" if it has not finished.
+      status: "missing" if it has neither finished nor diverged.
       result: contents of `result.json`; None unless finished.
       example_statistics: float `[N, C, 2]`, each test example's contribution to the
         primary metric; None unless finished.
@@ -253,9 +238,7 @@ def outcome_of(job: Job) -> Outcome:
     names = (job.loss, job.seed, job.folder)
     if run.is_finished:
         return Outcome(*names, "finished", run.result(), run.example_statistics())
-    if run.diverged() is not None:
-        return Outcome(*names, "diverged")
-    return Outcome(*names, "missing")
+    return Outcome(*names, "missing" if run.diverged() is None else "diverged")
 
 
 def unfinished(jobs: Sequence[Job]) -> int:
@@ -269,12 +252,11 @@ def require_one_test_set(outcomes: Sequence[Outcome]) -> None:
     Raises:
       InputError: they were not.
     """
-    finished = [outcome for outcome in outcomes if outcome.status == "finished"]
+    finished = [outcome for outcome in outcomes if outcome.result]
     for outcome in finished[1:]:
-        first = finished[0]
-        for what in ("test_data", "primary_metric"):
-            if outcome.result.get(what) != first.result.get(what):
+        for key in ("test_data", "primary_metric"):
+            if outcome.result.get(key) != finished[0].result.get(key):
                 raise InputError(
-                    f"{outcome.folder}: another {what.replace('_', ' ')} than "
-                    f"{first.folder}: their scores cannot be compared"
+                    f"{outcome.folder}: another {key.replace('_', ' ')} than "
+                    f"{finished[0].folder}: their scores cannot be compared"
                 )

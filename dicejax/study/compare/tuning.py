@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import optuna
 from etils import epath
@@ -44,35 +44,11 @@ _WORST = -1.0
 """No score is below: Matthews' correlation reaches it, shares end at 0."""
 
 
-class _Study(NamedTuple):
-    """A loss, and the seed of the runs that take its settings; None for all."""
-
-    loss: str
-    seed: int | None
-
-    @property
-    def name(self) -> str:
-        return self.loss if self.seed is None else f"{self.loss} seed {self.seed}"
-
-    def runs(self, folder: str, trials: int) -> list[Run]:
-        """Return the runs of the trials, which may not exist yet."""
-        path = epath.Path(folder) / TRIALS / self.loss
-        if self.seed is not None:
-            path /= f"seed-{self.seed}"
-        return [Run(path / f"trial-{number}") for number in range(trials)]
-
-
-def _study_of(job: Job) -> _Study:
-    return _Study(job.loss, job.seed if is_resampled(job.experiment) else None)
-
-
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Result of one trial.
+    """Settings by path in the experiment, and the best score on dev.
 
-    Attributes:
-      values: settings by path in the experiment.
-      dev: best score on dev; None if training diverged.
+    The score is None if training diverged.
     """
 
     values: Mapping[str, float]
@@ -83,11 +59,6 @@ class Trial:
         """Score on dev to rank trials by, the worst possible if diverged."""
         return _WORST if self.dev is None else self.dev
 
-    @property
-    def percent(self) -> str:
-        """Score on dev in words."""
-        return "diverged" if self.dev is None else f"{100 * self.dev:.2f}"
-
 
 @dataclasses.dataclass(frozen=True)
 class Tuned:
@@ -95,32 +66,36 @@ class Tuned:
 
     Attributes:
       loss: name of the loss.
-      experiment: experiment with the given settings, those of the first trial.
-      trials: trials in order.
+      experiment: experiment with the settings of the first trial.
+      trials: trials in order; empty before the first.
       seed: seed of the runs that take the settings; None for all.
     """
 
     loss: str
     experiment: Experiment
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...] = ()
     seed: int | None = None
 
     @property
     def name(self) -> str:
         """Name of the loss, with the seed if there is one."""
-        return _Study(self.loss, self.seed).name
+        return self.loss if self.seed is None else f"{self.loss} seed {self.seed}"
+
+    def runs(self, folder: str, trials: int) -> list[Run]:
+        """Return the runs of the trials, which may not exist yet."""
+        path = epath.Path(folder) / TRIALS / self.loss
+        if self.seed is not None:
+            path /= f"seed-{self.seed}"
+        return [Run(path / f"trial-{number}") for number in range(trials)]
 
     @property
     def chosen(self) -> int:
-        """Index of the best trial on dev, the first of equals.
-
-        It is 0, the given settings, if every trial diverged.
-        """
+        """Index of the best trial on dev, the first of equals; 0 if all diverged."""
         scores = [trial.score for trial in self.trials]
         return scores.index(max(scores))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain dictionaries."""
+        """Return ranges and trials as plain dictionaries."""
         return {
             "varied": {
                 path: {"low": varied.low, "high": varied.high, "scale": varied.scale}
@@ -151,17 +126,17 @@ def tune(
 ) -> list[Tuned]:
     """Choose the settings of each loss, and write `folder/tuning.json`.
 
-    Each loss gets the same number of trials: the first with its given settings, three
-    spread over the search space (Halton's sequence), the rest from the tree-structured
-    Parzen estimator. Proposals depend on the scores so far alone, so an interrupted
-    tuning resumes exactly. Runs that have a training sample for each seed are tuned
-    seed by seed.
+    Each loss gets the same number of trials: the first with its settings as they are,
+    three spread over the search space (Halton's sequence), the rest from the
+    tree-structured Parzen estimator. Proposals depend on the scores so far alone, so an
+    interrupted tuning resumes exactly. Runs that have a training sample for each seed
+    are tuned seed by seed.
 
     Args:
-      jobs: runs of the comparison, with given settings.
+      jobs: runs of the comparison, untuned.
       trials: number of trials per loss; 0 for no tuning.
       folder: folder of the comparison.
-      progress: shows progress.
+      progress: displays progress.
       overwrite: repeat existing trials.
       may_train: whether missing trials may be run.
       earlier: results of earlier calls.
@@ -194,16 +169,12 @@ def tune(
             f"seeds from {SEED} on are those of trials and cannot be in a comparison; "
             "choose another --training.seed"
         )
-    done = {_Study(tuned.loss, tuned.seed): tuned for tuned in earlier}
-    order = dict.fromkeys(map(_study_of, jobs))  # that of the trials varies by shard
-    untuned: dict[_Study, Experiment] = {}
-    for job in jobs:
-        study = _study_of(job)
-        if study not in done:
-            untuned.setdefault(study, job.experiment)
-    for study, experiment in untuned.items():
+    done = {(tuned.loss, tuned.seed): tuned for tuned in earlier}
+    studies = _untuned(jobs)
+    untuned = [study for key, study in studies.items() if key not in done]
+    for study in untuned:
         runs = study.runs(folder, trials)
-        Run.create(str(runs[0].path), of_trial(experiment), overwrite=overwrite)
+        Run.create(str(runs[0].path), of_trial(study.experiment), overwrite=overwrite)
         if all(run.has_ended for run in runs):
             continue
         if not may_train:
@@ -211,34 +182,52 @@ def tune(
                 f"{folder}: {study.name} has no {trials} finished trials; give "
                 f"--tune {trials} --seeds 0 first, with or without --shard"
             )
-        trained = [job.folder for job in jobs if _study_of(job) == study]
-        trained = [path for path in trained if epath.Path(path).exists()]
-        if trained and not overwrite:
-            raise InputError(
-                f"{trained[0]}: was trained before the tuning is done; name another "
-                "folder with --out, or replace it with --overwrite"
-            )
+        for job in jobs if not overwrite else ():
+            if (
+                _key(job) == (study.loss, study.seed)
+                and epath.Path(job.folder).exists()
+            ):
+                raise InputError(
+                    f"{job.folder}: was trained before the tuning is done; name "
+                    "another folder with --out, or replace it with --overwrite"
+                )
     overall = progress.begin("all trials", len(untuned) * trials, status="")
-    for study, experiment in untuned.items():
+    for study in untuned:
         results = []
-        runs = study.runs(folder, trials)
-        for trial in _search(study, experiment, runs, progress, overwrite):
+        for trial in _search(study, folder, trials, progress, overwrite):
             results.append(trial)
             progress.advance(overall)
-        done[study] = Tuned(study.loss, experiment, tuple(results), study.seed)
+        tuned = dataclasses.replace(study, trials=tuple(results))
+        done[tuned.loss, tuned.seed] = tuned
     progress.end(overall)
-    tuned = [done[study] for study in {**order, **dict.fromkeys(done)}]
+    # In the order of the runs: that of the trials varies by shard.
+    ordered = [*{**studies, **done}.values()]
     if not is_part:
-        text = json.dumps(to_json(tuned), indent=2) + "\n"
+        text = json.dumps(to_json(ordered), indent=2) + "\n"
         files.write_checked(file.parent, FILE, text)  # shards write the same
-    return tuned
+    return ordered
+
+
+def _key(job: Job) -> tuple[str, int | None]:
+    """Return the loss, and the seed if each has trials."""
+    return job.loss, job.seed if is_resampled(job.experiment) else None
+
+
+def _untuned(jobs: Sequence[Job]) -> dict[tuple[str, int | None], Tuned]:
+    """Return what has trials, before the first of them, in the order of the runs."""
+    studies: dict[tuple[str, int | None], Tuned] = {}
+    for job in jobs:
+        loss, seed = _key(job)
+        studies.setdefault((loss, seed), Tuned(loss, job.experiment, seed=seed))
+    return studies
 
 
 def unfinished(jobs: Sequence[Job], trials: int, folder: str) -> int:
     """Return the number of trials that have neither finished nor diverged."""
-    studies = set(map(_study_of, jobs))
-    runs = [run for study in studies for run in study.runs(folder, trials)]
-    return sum(not run.has_ended for run in runs)
+    studies = _untuned(jobs).values()
+    return sum(
+        not run.has_ended for study in studies for run in study.runs(folder, trials)
+    )
 
 
 def read(folder: epath.Path) -> dict[str, Any]:
@@ -253,15 +242,12 @@ def read(folder: epath.Path) -> dict[str, Any]:
 def apply_settings(jobs: Sequence[Job], tuned: Sequence[Tuned]) -> list[Job]:
     """Return the runs of a comparison with the chosen settings."""
     chosen = {(t.loss, t.seed): t.trials[t.chosen].values for t in tuned}
-    return [
-        dataclasses.replace(
-            job,
-            experiment=spaces.with_values(
-                job.experiment, chosen.get(_study_of(job), {})
-            ),
-        )
-        for job in jobs
-    ]
+    result = []
+    for job in jobs:
+        values = chosen.get(_key(job), {})
+        experiment = spaces.with_values(job.experiment, values)
+        result.append(dataclasses.replace(job, experiment=experiment))
+    return result
 
 
 def to_json(tuned: Sequence[Tuned]) -> dict[str, Any] | None:
@@ -290,10 +276,11 @@ def remarks(tuned: Sequence[Tuned]) -> list[str]:
         if best.dev is None:
             lines.append(f"{line}, as given: all {diverged} trials diverged")
             continue
+        score = _percent(best, result.experiment.task.primary_metric)
         if result.chosen == 0:
-            line += f", as given: {_dev(best, result.experiment)}"
+            line += f", as given: {score}"
         else:
-            line += f": {_dev(best, result.experiment)}, as given {first.percent}"
+            line += f": {score}, as given {_percent(first)}"
         if diverged:
             line += f"; {diverged} of {len(result.trials)} diverged"
         lines.append(line)
@@ -306,21 +293,19 @@ def of_trial(experiment: Experiment) -> Experiment:
     if is_resampled(experiment):  # of another sample than any run that is compared
         seed += experiment.training.seed
         data = dataclasses.replace(data, train_sample=seed)
-    training = dataclasses.replace(experiment.training, seed=seed)
-    recording = dataclasses.replace(experiment.recording, wandb_project=None)
     return dataclasses.replace(
-        experiment, data=data, training=training, recording=recording
+        experiment,
+        data=data,
+        training=dataclasses.replace(experiment.training, seed=seed),
+        recording=dataclasses.replace(experiment.recording, wandb_project=None),
     )
 
 
 def _search(
-    study: _Study,
-    untuned: Experiment,
-    runs: Sequence[Run],
-    progress: TrainingProgress,
-    overwrite: bool,
+    study: Tuned, folder: str, trials: int, progress: TrainingProgress, overwrite: bool
 ) -> Iterator[Trial]:
     """Yield the trials of a loss one by one."""
+    untuned, metric = study.experiment, study.experiment.task.primary_metric
     ranges = spaces.ranges_of(untuned)
     if list(ranges) == [spaces.LEARNING_RATE]:
         progress.say(f"{study.name}: has only the learning rate to tune")
@@ -337,14 +322,14 @@ def _search(
     search = optuna.create_study(direction="maximize", sampler=sampler)
     for draw in spaces.spread(ranges, _FIRST_SPREAD - 1):
         search.enqueue_trial(draw)
-    for number, run in enumerate(runs):
+    for number, run in enumerate(study.runs(folder, trials)):
         asked, values = None, spaces.given_values(untuned)
         if number:
             asked = search.ask(distributions)
             values = spaces.drawn_values(untuned, asked.params)
         experiment = of_trial(spaces.with_values(untuned, values))
         run = Run.create(str(run.path), experiment, overwrite=overwrite)
-        message = f"{study.name} trial-{number}, {number + 1} of {len(runs)}"
+        message = f"{study.name} trial-{number}, {number + 1} of {trials}"
         if run.continues and run.has_ended:
             message += f", used again from {run.path}"
         trial = Trial(values, _dev_score(run, experiment, progress, overwrite))
@@ -357,7 +342,7 @@ def _search(
                     value=trial.score, params=params, distributions=distributions
                 )
             )
-        progress.say(f"{message}: {_settings(values)}: {_dev(trial, untuned)}")
+        progress.say(f"{message}: {_settings(values)}: {_percent(trial, metric)}")
         yield trial
 
 
@@ -389,7 +374,8 @@ def _settings(values: Mapping[str, float]) -> str:
     )
 
 
-def _dev(trial: Trial, experiment: Experiment) -> str:
+def _percent(trial: Trial, metric: str = "") -> str:
+    """Format a score on dev, after the name of the metric if it is given."""
     if trial.dev is None:
-        return trial.percent
-    return f"dev {heading(experiment.task.primary_metric)} {trial.percent}"
+        return "diverged"
+    return f"{metric and f'dev {heading(metric)} '}{100 * trial.dev:.2f}"

@@ -42,11 +42,10 @@ def nominal_level(looks: Sequence[int], level: float) -> float:
         P(|z_j| > c_j, |z_i| <= c_i for i < j) = level (f(S_j) - f(S_{j-1}))
 
     where f is `spending`; the result is 2 Phi(-c_j). It is applied to p-values of t
-    tests (the significance level approach). Of S_j - 2, not S_j, since t statistics of few
-    seeds depend on one another less than normal ones: in simulations of t tests all
+    tests (the significance level approach). Of S_j - 2, not S_j, since t statistics of
+    few seeds depend on one another less than normal ones: in simulations of t tests all
     looks together then reject 3.8 to 4.9 %, where it was 4.7 to 5.7 %. Test examples
-    that all looks share make looks more alike, which lowers the chance that any of
-    them is wrong.
+    that all looks share make looks more alike, which lowers the chance of an error.
 
     Source: Lan and DeMets, "Discrete sequential boundaries for clinical trials",
     Biometrika 70(3), 1983; Jennison and Turnbull, Group Sequential Methods with
