@@ -62,7 +62,14 @@ class Runs:
 def decided(runs, budget=None):
     lines = []
     rows, ended = train_until_decided(
-        runs, least=3, budget=budget, say=lines.append, clock=lambda: runs.now
+        runs.jobs,
+        runs.train,
+        runs.evaluate,
+        least=3,
+        budget=budget,
+        say=lines.append,
+        unfinished=runs.unfinished,
+        clock=lambda: runs.now,
     )
     outcomes = {row.loss: row.against.verdict.outcome for row in rows if row.against}
     return outcomes, ended, lines

@@ -64,11 +64,10 @@ class Comparison:
     Attributes:
       name: name of the experiment.
       folder: output directory.
-      rows: one per loss, the baseline first; empty if only tuning was asked for, or
-        runs are left to other shards.
+      rows: one per loss, the baseline first; empty after tuning alone, or while runs
+        are left to other shards.
       tuned: trials and chosen settings of each loss; empty without tuning.
-      unfinished: number of runs left to other shards, or of trials where only tuning
-        was asked for.
+      unfinished: number of runs, or after tuning alone of trials, left to other shards.
       report: path of the HTML page; None without rows.
       margin: differences within it do not matter in practice, as a fraction.
       ended: why `until` added no further seeds, and how much they would tell.
@@ -94,7 +93,7 @@ class Comparison:
         return {row.loss: row.against.verdict for row in self.rows if row.against}
 
     def table(self, width: int | None = None) -> rich.table.Table:
-        """Return the scores as a table; see `comparison.table.table`."""
+        """Return the scores as a table that fits a width in characters."""
         return table(self.rows, self.name, width)
 
     def lines(self) -> list[str]:
@@ -144,7 +143,7 @@ def compare(
       seeds: runs per loss; 0 with `tune` only tunes. Fewer than 3 have no verdict; more
         can be added later, and p-values stay valid.
       until: "decided" adds seeds until each loss is better, worse, practically equal
-        or hopeless; see `comparison.until`.
+        or hopeless.
       budget: time after which `until` begins no further seeds, such as 2h or 90m.
       margin: differences within this many points do not matter in practice.
       tune: trials per loss before the comparison, scored on dev; per loss and seed with
@@ -205,7 +204,12 @@ def compare(
         if until is not None:
             least = max(seeds, MIN_SEEDS)
             rows, ended = train_until_decided(
-                steps, least=least, budget=limit, say=display.say
+                steps.jobs,
+                steps.train,
+                steps.evaluate,
+                least=least,
+                budget=limit,
+                say=display.say,
             )
         else:
             if seeds:
@@ -259,14 +263,10 @@ class _Steps:
             resample=self.resample,
         )
         if self.resample:
-            experiments = [tuning.of_trial(job.experiment) for job in jobs]
-            trials = experiments if self.trials else []
-            require_one_label_set([job.experiment for job in jobs] + trials)
+            experiments = [job.experiment for job in jobs]
+            trials = map(tuning.of_trial, experiments if self.trials else ())
+            require_one_label_set([*experiments, *trials])
         return jobs
-
-    def unfinished(self, jobs: Sequence[Job]) -> int:
-        """Return the number of runs that have neither finished nor diverged."""
-        return unfinished(jobs)
 
     def tune(self, jobs: Sequence[Job], *, of_all_shards: bool = False) -> None:
         """Choose the settings of the losses of runs, or read those of all shards."""
@@ -349,7 +349,7 @@ def compare_scores(
     """Test the differences between scores in a CSV file, one comparison per data set.
 
     Args:
-      path: CSV file; see `scores_file.outcomes_of`.
+      path: CSV file with the columns data, loss, seed, score and optionally example.
       out: output directory; of several data sets each has a folder in it.
       baseline: loss that the others are compared with; ce by default.
       margin: differences within this many points do not matter in practice.

@@ -374,8 +374,9 @@ def _settings(values: Mapping[str, float]) -> str:
     )
 
 
-def _percent(trial: Trial, metric: str = "") -> str:
-    """Format a score on dev, after the name of the metric if it is given."""
+def _percent(trial: Trial, metric: str | None = None) -> str:
+    """Format a score on dev, after the name of the metric if there is one."""
     if trial.dev is None:
         return "diverged"
-    return f"{metric and f'dev {heading(metric)} '}{100 * trial.dev:.2f}"
+    name = "" if metric is None else f"dev {heading(metric)} "
+    return f"{name}{100 * trial.dev:.2f}"

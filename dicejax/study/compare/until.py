@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
 
 from dicejax.errors import InputError, shown
 from dicejax.study import significance
+from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.statistics import LEVEL, Row
 from dicejax.study.compare.verdict import REMEDY
@@ -49,28 +49,15 @@ def seconds_of(duration: str) -> float:
     return seconds
 
 
-class Trainer(Protocol):
-    """Trains and evaluates the runs of one comparison."""
-
-    def jobs(self, seeds: int) -> list[Job]:
-        """Return the runs of all losses with a number of seeds."""
-
-    def unfinished(self, jobs: Sequence[Job]) -> int:
-        """Return the number of runs that are not trained."""
-
-    def train(self, jobs: Sequence[Job]) -> None:
-        """Train runs, or use them again."""
-
-    def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
-        """Compare runs, which records a look."""
-
-
 def train_until_decided(
-    trainer: Trainer,
+    jobs_of: Callable[[int], list[Job]],
+    train: Callable[[list[Job]], None],
+    evaluate: Callable[[list[Job]], list[Row]],
     *,
     least: int,
     budget: float | None,
     say: Callable[[str], None],
+    unfinished: Callable[[list[Job]], int] = jobs.unfinished,
     clock: Callable[[], float] = time.monotonic,
 ) -> tuple[list[Row], str]:
     """Train round after round of seeds for the losses that are not settled.
@@ -82,34 +69,32 @@ def train_until_decided(
     where spreads differ.
 
     Args:
-      trainer: the comparison.
+      jobs_of: returns the runs of all losses with a number of seeds.
+      train: trains runs, or uses them again.
+      evaluate: compares runs, which records a look.
       least: seeds of the first round.
       budget: seconds; None without a limit.
       say: displays a line.
+      unfinished: counts the runs to train.
       clock: current time in seconds.
 
     Returns:
       Rows of the last evaluation, and why it ended, in a sentence.
     """
-    since, a_run = clock(), None
+    since, a_run = clock(), 0.0
     rows: list[Row] = []
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
     for seeds in [least, *(look for look in LOOKS if look > least)]:
-        every = trainer.jobs(seeds)
-        jobs = [
-            job
-            for job in every
-            if job.seed - every[0].seed < settled.get(job.loss, seeds)
-        ]
-        runs = trainer.unfinished(jobs)
-        waits = runs * a_run if a_run else 0.0
-        if rows and budget is not None and clock() - since + waits > budget:
+        runs = jobs_of(seeds)
+        first = runs[0].seed
+        runs = [r for r in runs if r.seed - first < settled.get(r.loss, seeds)]
+        count, began = unfinished(runs), clock()
+        if rows and budget is not None and began - since + count * a_run > budget:
             return rows, f"the budget is spent; {_outlook(rows, settled, a_run)}"
-        began = clock()
-        trainer.train(jobs)
-        if runs:
-            a_run = (clock() - began) / runs
-        rows = trainer.evaluate(jobs)
+        train(runs)
+        if count:
+            a_run = (clock() - began) / count
+        rows = evaluate(runs)
         for row in rows:
             crossed = row.against and row.against.crossed
             if crossed and (
@@ -134,9 +119,7 @@ def _open(rows: Sequence[Row], settled: Mapping[str, int]) -> list[Row]:
     ]
 
 
-def _outlook(
-    rows: Sequence[Row], settled: Mapping[str, int], a_run: float | None
-) -> str:
+def _outlook(rows: Sequence[Row], settled: Mapping[str, int], a_run: float) -> str:
     """Say which differences a further hour would show."""
     waiting = _open(rows, settled)
     names = ", ".join(row.loss for row in waiting)
@@ -147,10 +130,7 @@ def _outlook(
     if not more:
         return f"a further seed of {names} takes {a_seed / 60:.0f} minutes"
     then = []
-    for row in waiting:
-        test = row.against.test
-        if test is None:
-            continue
+    for row, test in ((r, r.against.test) for r in waiting if r.against.test):
         now, seeds = test.crossed.seeds, test.crossed.seeds + more
         level = significance.nominal_level([now, seeds], LEVEL / len(waiting))
         later = significance.detectable(test.crossed, level, seeds=seeds)
