@@ -15,14 +15,7 @@ from dicejax.objectives import name_of
 from dicejax.study.compare import paste
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import (
-    MARGIN,
-    Look,
-    Row,
-    look_of,
-    results_of,
-    rows_of,
-)
+from dicejax.study.compare.statistics import MARGIN, Look, Row, results_of, rows_of
 
 FILE = "comparison.json"
 
@@ -77,7 +70,8 @@ def add_verdicts(
         except Flaw as flaw:
             raise flaw.at(path / FILE, flaw.line) from None
     rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
-    now = look_of(rows)
+    tested = [row for row in rows if row.against and row.against.crossed]
+    now = {row.loss: list(row.against.seeds) for row in tested}
     if any(
         len(seeds) > max((len(look.get(loss, ())) for look in looks), default=0)
         for loss, seeds in now.items()

@@ -32,9 +32,9 @@ class Test:
     Attributes:
       crossed: difference, with the interval of this look.
       randomisation: p-value over test examples, for these runs.
-      p_value: of `crossed`, valid over all looks, adjusted for the number of losses.
+      p_value: p-value over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
-      p_equal: as `p_value`, of the difference being within the margin.
+      p_equal: p-value for the difference being within the margin, adjusted as `p_value`.
       seeds_needed: number of seeds to show the observed difference with power 0.8; None
         where no number suffices, infinite above 1,000.
       detectable: smallest difference that these runs show with power 0.8.
@@ -121,28 +121,25 @@ class Row:
 
     def scores(self, name: str) -> list[float]:
         """Return a score of the finished runs on the test set."""
-        return [
-            outcome.result["test"][name] for outcome in self.outcomes if outcome.result
-        ]
+        return [run.result["test"][name] for run in self.outcomes if run.result]
 
     @property
     def missing(self) -> int:
         """Number of runs that have not finished."""
-        return sum(outcome.status == "missing" for outcome in self.outcomes)
+        return sum(run.status == "missing" for run in self.outcomes)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain dictionaries, without per-example statistics."""
-        runs = [
-            {
-                "seed": outcome.seed,
-                "folder": outcome.folder,
-                "status": outcome.status,
-                "test": outcome.result["test"] if outcome.result else None,
-            }
-            for outcome in self.outcomes
-        ]
         return {
-            "runs": runs,
+            "runs": [
+                {
+                    "seed": run.seed,
+                    "folder": run.folder,
+                    "status": run.status,
+                    "test": run.result["test"] if run.result else None,
+                }
+                for run in self.outcomes
+            ],
             "summary": dataclasses.asdict(self.summary),
             "is_control": self.is_control,
             "against_baseline": self.against.to_json() if self.against else None,
@@ -163,7 +160,7 @@ def rows_of(
     losses, and apart from them those of controls.
 
     Args:
-      outcomes: of all runs.
+      outcomes: outcomes of all runs.
       baseline: name of the loss to compare with.
       controls: names of the losses that are controls.
       looks: earlier looks at this comparison, oldest first.
@@ -173,8 +170,8 @@ def rows_of(
       InputError: no run of the baseline is finished.
     """
     by_loss: dict[str, list[Outcome]] = {baseline: []}
-    for outcome in outcomes:
-        by_loss.setdefault(outcome.loss, []).append(outcome)
+    for run in outcomes:
+        by_loss.setdefault(run.loss, []).append(run)
     standard = {run.seed: run for run in by_loss[baseline] if run.status != "missing"}
     finished = [run for run in standard.values() if run.result]
     if not finished:
@@ -205,7 +202,7 @@ def rows_of(
             others=sum((loss in controls) == is_control for loss in dropped),
             borrows=not is_control,
         )
-    rows = []
+    rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
         summary = ScoreSummary.of(scores, sum(run.status == "diverged" for run in runs))
@@ -214,29 +211,15 @@ def rows_of(
             both = {loss: runs, baseline: by_loss[baseline]}
             versus = _mention_untaught(against[loss], both)
         rows.append(Row(loss, tuple(runs), summary, versus, loss in controls))
-
-    def order(row: Row) -> tuple[bool, bool, float, str]:
-        mean = None if row.against is None else row.against.mean
+        mean = versus and versus.mean
         worst = math.inf if mean is None else -mean
-        return row.against is not None, row.is_control, worst, row.loss
-
-    return sorted(rows, key=order)
+        places[loss] = versus is not None, loss in controls, worst, loss
+    return sorted(rows, key=lambda row: places[row.loss])
 
 
 def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     """Return the results of all finished runs."""
-    return [
-        outcome.result for row in rows for outcome in row.outcomes if outcome.result
-    ]
-
-
-def look_of(rows: Sequence[Row]) -> dict[str, list[int]]:
-    """Return the seeds of each loss that has a verdict."""
-    return {
-        row.loss: list(row.against.seeds)
-        for row in rows
-        if row.against and row.against.crossed
-    }
+    return [run.result for row in rows for run in row.outcomes if run.result]
 
 
 _Pairs = Mapping[int, Sequence[np.ndarray]]

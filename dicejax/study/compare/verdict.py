@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import (
     LEVEL,
     MARGIN,
@@ -27,7 +26,7 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     """Return the verdict on a comparison in one line.
 
     Args:
-      rows: as `rows_of` orders them.
+      rows: the baseline first.
       margin: differences within it do not matter in practice.
     """
     baseline, rivals = baseline_name(rows[0].loss), [r for r in rows[1:] if r.against]
@@ -49,11 +48,14 @@ def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
     better = [row for row in tested if outcomes[row.loss] == "better"]
     if better:
         best = max(better, key=lambda row: row.against.crossed.mean)
-        low, high = best.against.crossed.low, best.against.crossed.high
+        crossed = best.against.crossed
+        mean, low, high = (
+            signed(100 * end) for end in (crossed.mean, crossed.low, crossed.high)
+        )
         also = f" {len(better) - 1} more are better too." if len(better) > 1 else ""
         return (
-            f"Use {best.loss}: {signed(100 * best.against.crossed.mean)} {metric} over "
-            f"{baseline} (95% CI {signed(100 * low)} to {signed(100 * high)}).{also}"
+            f"Use {best.loss}: {mean} {metric} over {baseline} "
+            f"(95% CI {low} to {high}).{also}"
         )
     most = max(tested, key=lambda row: row.against.crossed.high)
     gain = max(most.against.crossed.high, 0.0)
@@ -86,17 +88,11 @@ def _next(rows: Sequence[Row], row: Row) -> str:
 
 def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
     """Return the time of further seeds of the baseline and rivals; empty if unknown."""
-    seconds = [
-        outcome.result["seconds"]
-        for row in rows
-        for outcome in row.outcomes
-        if outcome.result
-        and "control" not in outcome.result
-        and outcome.result.get("seconds")
-    ]
+    trained = [result for result in results_of(rows) if "control" not in result]
+    seconds = [result["seconds"] for result in trained if result.get("seconds")]
     if not seconds:
         return ""
-    runs = seeds * (1 + len([outcome for outcome in rivals if outcome.outcomes]))
+    runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
     minutes = statistics.fmean(seconds) * runs / 60
     return f" (about {math.ceil(minutes):,} more minutes of training)"
 
@@ -104,10 +100,11 @@ def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
 def warnings_of(rows: Sequence[Row]) -> list[str]:
     """Return the warnings to show before any number, the gravest first."""
     messages = []
-    untaught = _named(rows, learnt_nothing)
-    alike = _named(
-        rows, lambda outcome: bool(outcome.result) and one_class(outcome.result["test"])
-    )
+    runs = [
+        (f"{row.loss} seed {run.seed}", run) for row in rows for run in row.outcomes
+    ]
+    untaught = [name for name, run in runs if learnt_nothing(run)]
+    alike = [run for run in results_of(rows) if one_class(run["test"])]
     if untaught:
         answer = ""
         if alike:
@@ -116,35 +113,20 @@ def warnings_of(rows: Sequence[Row]) -> list[str]:
                 "so that their scores measure the frequency of that class."
             )
         messages.append(
-            f"{len(untaught)} of {_runs(rows)} runs learnt nothing: "
+            f"{len(untaught)} of {len(runs)} runs learnt nothing: "
             f"{', '.join(untaught)}.{answer} To do: {REMEDY}."
         )
-    for status, consequence in (
-        (
-            "missing",
-            "are not finished and left out of all numbers; the command that started "
-            "the comparison resumes them",
-        ),
-        (
-            "diverged",
-            "diverged: they count as a score of 0 in the verdict, and are left out of "
-            "means",
-        ),
-    ):
-        names = _named(rows, lambda outcome, status=status: outcome.status == status)
+    consequences = {
+        "missing": "are not finished and left out of all numbers; the command that "
+        "started the comparison resumes them",
+        "diverged": "diverged: they count as a score of 0 in the verdict, and are left "
+        "out of means",
+    }
+    for status, consequence in consequences.items():
+        names = [name for name, run in runs if run.status == status]
         if names:
             messages.append(
-                f"{len(names)} of {_runs(rows)} runs {consequence}: {', '.join(names)}."
+                f"{len(names)} of {len(runs)} runs {consequence}: {', '.join(names)}."
             )
-    cut = (text for outcome in results_of(rows) for text in outcome.get("cut", ()))
-    messages += dict.fromkeys(cut)
-    return messages
-
-
-def _runs(rows: Sequence[Row]) -> int:
-    return sum(len(row.outcomes) for row in rows)
-
-
-def _named(rows: Sequence[Row], applies: Callable[[Outcome], bool]) -> list[str]:
-    runs = ((row.loss, run) for row in rows for run in row.outcomes)
-    return [f"{loss} seed {run.seed}" for loss, run in runs if applies(run)]
+    cut = (text for result in results_of(rows) for text in result.get("cut", ()))
+    return [*messages, *dict.fromkeys(cut)]
