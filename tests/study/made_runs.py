@@ -89,9 +89,9 @@ def write_setup(run, experiment, labels=LABELS) -> None:
         write_checked(run.path, name, content)
 
 
-def sentences(rng, skill) -> np.ndarray:
+def sentences(rng, skill, size=SENTENCES) -> np.ndarray:
     """Return right, predicted and gold entities of each sentence."""
-    gold = rng.integers(0, 4, SENTENCES)
+    gold = rng.integers(0, 4, size)
     right = rng.binomial(gold, skill)
     predicted = right + rng.binomial(gold, 1 - skill)
     return np.stack([2 * right, predicted + gold], axis=-1)[:, None].astype(float)

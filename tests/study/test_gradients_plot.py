@@ -86,7 +86,7 @@ def _figures_of_a_comparison():
     ]
     control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
     rows = [
-        Row(loss, tuple(outcomes), ScoreSummary.of([], 0), None)
+        Row(loss, tuple(outcomes), ScoreSummary.from_scores([], 0), None)
         for loss, outcomes in (("ce", runs), ("ce + x", [control]))
     ]
     titles = [picture.title for picture in sections.gradients(rows).pictures]

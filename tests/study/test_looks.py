@@ -42,14 +42,14 @@ def power_by_integral(seeds, effect, level, item=0.0):
     critical = stats.t.isf(level / 2, freedom)
     error = math.sqrt(1 / seeds + item**2)
 
-    def tails(u):
+    def density(u):
         rest = (stats.norm.isf(level / 2) * item) ** 2
         limit = math.sqrt((critical * u) ** 2 / seeds + rest)
-        found = stats.norm.sf((limit - effect) / error)
-        found += stats.norm.cdf((-limit - effect) / error)
-        return found * stats.chi2.pdf(freedom * u * u, freedom) * 2 * freedom * u
+        tails = stats.norm.sf((limit - effect) / error)
+        tails += stats.norm.cdf((-limit - effect) / error)
+        return tails * stats.chi2.pdf(freedom * u * u, freedom) * 2 * freedom * u
 
-    return integrate.quad(tails, 0, 8, epsabs=1e-12, limit=200)[0]
+    return integrate.quad(density, 0, 8, epsabs=1e-12, limit=200)[0]
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10, 30])
@@ -57,8 +57,8 @@ def power_by_integral(seeds, effect, level, item=0.0):
 @pytest.mark.parametrize(("level", "item"), [(0.05, 0.0), (0.01, 0.0), (0.05, 0.3)])
 def test_power_equals_an_integral(seeds, effect, level, item):
     got = power(observed(0.0, 3.0, seeds, 3 * item), 3 * effect, seeds, level)
-    wanted = power_by_integral(seeds, abs(effect), level, item)
-    assert got == pytest.approx(wanted, abs=2e-3)
+    expected = power_by_integral(seeds, abs(effect), level, item)
+    assert got == pytest.approx(expected, abs=2e-3)
 
 
 @pytest.mark.parametrize(
@@ -73,12 +73,12 @@ def test_power_equals_g_power(effect, seeds, its_power):
 @pytest.mark.parametrize("looks", [[], [3], [3, 5]])
 @pytest.mark.parametrize("effect", [0.4, 1.0, 2.0])
 def test_seeds_needed_is_the_smallest_number(effect, looks):
-    one = observed(effect, 1.0, 5, 0.1)
-    got = seeds_needed(one, looks, comparisons=2)
+    difference = observed(effect, 1.0, 5, 0.1)
+    got = seeds_needed(difference, looks, comparisons=2)
     for seeds in (got - 1, got):
         if seeds > max(looks, default=2):
             level = nominal_level([*looks, seeds], 0.025)
-            assert (power(one, effect, seeds, level) >= 0.8) == (seeds == got)
+            assert (power(difference, effect, seeds, level) >= 0.8) == (seeds == got)
 
 
 def test_no_number_of_seeds_makes_up_for_a_small_test_set():
@@ -93,8 +93,9 @@ def test_no_number_of_seeds_makes_up_for_a_small_test_set():
 
 
 def test_the_detectable_difference_has_the_power():
-    one = observed(0.0, 0.02, 5, 0.005)
-    assert power(one, detectable(one, 0.03), 5, 0.03) == pytest.approx(0.8, abs=1e-6)
+    crossed = observed(0.0, 0.02, 5, 0.005)
+    least = detectable(crossed, 0.03)
+    assert power(crossed, least, 5, 0.03) == pytest.approx(0.8, abs=1e-6)
     assert detectable(observed(0.0, 0.0, 5), 0.03) == 0
 
 
@@ -125,8 +126,8 @@ def test_each_look_spends_its_share(looks, level):
     p_values = 2 * stats.norm.sf(np.abs(sums) / np.sqrt(np.array(looks) - 2)).T
     shares = np.diff([0, *(1 - 2 / np.array(looks))]) * level
     four_errors = 4 * np.sqrt(shares / 400_000)
-    found = first_crossings(p_values, looks, level)
-    assert np.all(np.abs(found - shares) <= four_errors)
+    crossings = first_crossings(p_values, looks, level)
+    assert np.all(np.abs(crossings - shares) <= four_errors)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +141,9 @@ def test_t_tests_reject_at_most_the_level_over_all_looks(looks, level):
     ]
     freedom = np.array(looks)[:, None] - 1
     p_values = 2 * stats.t.sf(np.abs(t), freedom)
-    found = first_crossings(p_values, looks, level).sum()
+    rate = first_crossings(p_values, looks, level).sum()
     spent = level * (1 - 2 / looks[-1])
-    assert 0.85 * spent <= found <= level + 3 * math.sqrt(level / paths)
+    assert 0.85 * spent <= rate <= level + 3 * math.sqrt(level / paths)
 
 
 @pytest.mark.parametrize("looks", [[5], [3, 5], [3, 5, 10, 20]])
@@ -158,9 +159,9 @@ def test_the_sequential_p_value_is_the_level_that_just_rejects(looks, level):
 def test_later_looks_never_raise_a_p_value():
     p_values = np.random.default_rng(0).random((4, 50)) ** 3
     looks = [3, 5, 10, 20]
-    found = [sequential_p_value(p_values[: j + 1], looks[: j + 1]) for j in range(4)]
-    assert all((b <= a).all() for a, b in itertools.pairwise(found))
-    assert found[0] == pytest.approx(np.minimum(3 * p_values[0], 1), rel=2e-3)
+    at_looks = [sequential_p_value(p_values[:j], looks[:j]) for j in range(1, 5)]
+    assert all((b <= a).all() for a, b in itertools.pairwise(at_looks))
+    assert at_looks[0] == pytest.approx(np.minimum(3 * p_values[0], 1), rel=2e-3)
 
 
 # Borrowed variances
@@ -169,26 +170,23 @@ def test_later_looks_never_raise_a_p_value():
 def test_moderated_variances_by_hand():
     sds = [0.01, 0.02, 0.03, 0.02, 0.022]  # median 0.02, 2 borrowed of 4 + 2
     got = shrink_variances([observed(0.0, sd, 5) for sd in sds])
-    wanted = [(2 * 0.02**2 + 4 * 0.01**2) / 6, 0.02**2, 0.03**2, 0.02**2, 0.022**2]
-    assert [5 * one.seed_error**2 for one in got] == pytest.approx(wanted)
-    assert [one.freedom for one in got] == [6, 6, 4, 6, 4]
+    expected = [(2 * 0.02**2 + 4 * 0.01**2) / 6, 0.02**2, 0.03**2, 0.02**2, 0.022**2]
+    assert [5 * x.seed_error**2 for x in got] == pytest.approx(expected)
+    assert [x.freedom for x in got] == [6, 6, 4, 6, 4]
+    alone = observed(0.0, 0.01, 5)
+    assert shrink_variances([alone]) == [alone]
+    assert [x.freedom for x in shrink_variances([alone, alone])] == [4.5, 4.5]
+    assert shrink_variances([]) == []
 
 
 @pytest.mark.parametrize("losses", [3, 4, 5])
 def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
     quiet = [observed(0.0, 0.01 + n / 1000, 5) for n in range(losses - 1)]
     wild = observed(0.0, 0.2, 5)
-    *found, last = shrink_variances([*quiet, wild])
+    *others, last = shrink_variances([*quiet, wild])
     assert last == wild
     largest = quiet[-1].seed_error
-    assert max(one.seed_error for one in found) <= largest * (1 + 1e-12)
-
-
-def test_one_loss_borrows_nothing_and_two_little():
-    alone = observed(0.0, 0.01, 5)
-    assert shrink_variances([alone]) == [alone]
-    assert [one.freedom for one in shrink_variances([alone, alone])] == [4.5, 4.5]
-    assert shrink_variances([]) == []
+    assert max(x.seed_error for x in others) <= largest * (1 + 1e-12)
 
 
 @pytest.mark.parametrize(

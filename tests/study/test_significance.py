@@ -66,28 +66,22 @@ def test_score_equals_loops_over_any_leading_axes():
     assert score(runs[0, 0]) == got[0, 0]
 
 
-def test_a_class_that_is_nowhere_scores_0():
+def test_scores_of_a_class_that_is_nowhere_and_of_truth_values():
     assert score([[[2, 2], [0, 0]]]) == 0.5
-
-
-def test_accuracy_of_truth_values():
     right = np.array([True, False, True, True])
     assert score(np.stack([right, np.ones(4, bool)], -1)[:, None]) == 0.75
 
 
 @pytest.mark.parametrize(
-    ("scores", "wanted"),
+    ("scores", "summary"),
     [
-        ([], ScoreSummary(0, None, None, None, None, None, 2)),
-        ([0.5], ScoreSummary(1, 0.5, None, 0.5, 0.5, 0.5, 2)),
-        (
-            [0.5, 0.75, 1.0, 0.75],
-            ScoreSummary(4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2),
-        ),
+        ([], (0, None, None, None, None, None, 2)),
+        ([0.5], (1, 0.5, None, 0.5, 0.5, 0.5, 2)),
+        ([0.5, 0.75, 1.0, 0.75], (4, 0.75, math.sqrt(1 / 24), 0.75, 0.5, 1, 2)),
     ],
 )
-def test_summary(scores, wanted):
-    assert ScoreSummary.of(scores, diverged=2) == wanted
+def test_summary(scores, summary):
+    assert ScoreSummary.from_scores(scores, diverged=2) == ScoreSummary(*summary)
 
 
 # Over seeds
@@ -96,15 +90,11 @@ def test_summary(scores, wanted):
 def test_over_seeds_equals_scipys_paired_t_test():
     ours, baseline = np.random.default_rng(1).random((2, 7))
     got = over_seeds(ours, baseline, level=0.1)
-    wanted = stats.ttest_rel(ours, baseline)
-    interval = wanted.confidence_interval(0.9)
-    assert got.p_value == pytest.approx(wanted.pvalue, rel=1e-12)
-    assert (got.low, got.high) == pytest.approx((interval.low, interval.high))
+    expected = stats.ttest_rel(ours, baseline)
+    assert got.p_value == pytest.approx(expected.pvalue, rel=1e-12)
+    assert (got.low, got.high) == pytest.approx(expected.confidence_interval(0.9))
     assert (got.seeds, got.mean) == (7, pytest.approx((ours - baseline).mean()))
     assert got.sd == pytest.approx(np.std(ours - baseline, ddof=1))
-
-
-def test_equal_scores_are_no_evidence():
     assert over_seeds([0.5, 0.6], [0.5, 0.6]).p_value == 1
 
 
@@ -136,13 +126,14 @@ def test_approximate_randomisation_equals_enumeration(seed, chunk, monkeypatch):
 
 def test_approximate_randomisation_is_deterministic_and_never_0():
     ours, baseline = counts(5, sentences=40)
-    first = approximate_randomisation(ours, baseline, resamples=500, seed=3)
-    assert first == approximate_randomisation(ours, baseline, resamples=500, seed=3)
-    others = {
-        approximate_randomisation(ours, baseline, resamples=500, seed=s)
-        for s in range(5)
-    }
-    assert len(others) > 1
+    first, again = (
+        [
+            approximate_randomisation(ours, baseline, resamples=500, seed=seed)
+            for seed in range(5)
+        ]
+        for _ in range(2)
+    )
+    assert first == again and len(set(first)) > 1
     right = np.ones((1, 60, 1, 2))
     assert approximate_randomisation(right, right * [0, 1], resamples=99) == 0.01
     assert approximate_randomisation(right, right, resamples=99) == 1
@@ -209,9 +200,9 @@ def test_a_contrast_adds_up_pseudo_values():
     got = contrast(pairs, weights)
     of_seeds, of_sentences, alone = variances_by_loops(pseudo)
     assert got.mean == pytest.approx(pseudo.mean(), abs=1e-12)
-    found = (got.seed_error, got.sentence_error, got.same_seeds_error)
-    wanted = np.sqrt([of_seeds, of_sentences, alone])
-    np.testing.assert_allclose(found, wanted, rtol=1e-9)
+    errors = (got.seed_error, got.sentence_error, got.same_seeds_error)
+    expected = np.sqrt([of_seeds, of_sentences, alone])
+    np.testing.assert_allclose(errors, expected, rtol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -223,20 +214,22 @@ def test_the_p_value_is_the_level_at_which_the_interval_ends_at_0(seed):
     assert end == pytest.approx(0, abs=1e-9 * (got.high - got.low))
 
 
-def test_roles_can_be_exchanged():
+def test_roles_can_be_exchanged_and_the_same_runs_are_no_evidence():
     ours, baseline = counts(7)
     there, back = seeds_and_items(ours, baseline), seeds_and_items(baseline, ours)
     assert (there.mean, there.low, there.high) == (-back.mean, -back.high, -back.low)
     assert there.p_value == back.p_value
+    same = seeds_and_items(ours, ours)
+    assert (same.mean, same.low, same.high, same.p_value) == (0, 0, 0, 1)
 
 
 def test_without_seeds_the_error_is_that_of_a_bootstrap_of_sentences():
-    one = counts(8, seeds=1, sentences=300)
-    ours, baseline = np.repeat(one, 4, axis=1)  # 4 seeds that give the same outputs
+    runs = counts(8, seeds=1, sentences=300)
+    ours, baseline = np.repeat(runs, 4, axis=1)  # 4 seeds that give the same outputs
     got = seeds_and_items(ours, baseline)
     rng = np.random.default_rng(0)
     weights = rng.multinomial(300, np.full(300, 1 / 300), 4000).astype(float)
-    sums = np.einsum("rn,mnck->mrck", weights, one[:, 0])
+    sums = np.einsum("rn,mnck->mrck", weights, runs[:, 0])
     scores = (sums[..., 0] / sums[..., 1]).mean(-1)
     # Sampling error of a deviation from 4000: 1 / sqrt(8000), four times.
     assert got.seed_error == 0
@@ -253,12 +246,6 @@ def test_coarse_scores_that_agree_by_chance_are_not_sure():
     ours, baseline = np.stack([better, ones], -1), np.stack([right, ones], -1)
     assert over_seeds(score(ours), score(baseline)).p_value == 0
     assert seeds_and_items(ours, baseline).p_value > 0.15
-
-
-def test_the_same_runs_are_no_evidence():
-    ours = counts(9)[0]
-    got = seeds_and_items(ours, ours)
-    assert (got.mean, got.low, got.high, got.p_value) == (0, 0, 0, 1)
 
 
 def test_a_difference_beyond_doubt_has_a_p_value_that_is_a_number():
@@ -301,80 +288,54 @@ def test_holm_equals_the_closed_test(p_values):
     assert holm(p_values) == pytest.approx(holm_by_closure(p_values), abs=1e-15)
 
 
-def difference(mean, half, level=0.05):
-    """Return a difference with an interval of known half width."""
-    error = half / stats.t.isf(level / 2, 4)
-    return CrossedDifference(mean, 5, 900, error, 0.0, 0.0, freedom=4, level=level)
+LEVEL = 0.01  # of the intervals
+
+
+def verdict_of(mean, half, p_value, p_equal=1.0):
+    """Return the verdict on a difference with an interval of known half width."""
+    error = half / stats.t.isf(LEVEL / 2, 4)
+    crossed = CrossedDifference(mean, 5, 900, error, 0, 0, freedom=4, level=LEVEL)
+    return verdict(crossed, p_value, p_equal, comparisons=4)
 
 
 @pytest.mark.parametrize(
-    ("found", "p_value", "p_equal", "outcome", "sentence"),
+    ("difference", "sentence"),
     [
+        ((0.0012, 0.0042, 1.0), "inconclusive: +0.12 F1 (95% CI −0.30 to +0.54)"),
+        ((0.0062, 0.0031, 0.05), "better: +0.62 F1 (95% CI +0.31 to +0.93)"),
+        ((-0.0062, 0.0031, 0.01), "worse: −0.62 F1 (95% CI −0.93 to −0.31)"),
+        ((-0.1342, 0.7185, 0.6), "inconclusive: −13.4 F1 (95% CI −85.3 to +58.4)"),
         (
-            difference(0.0012, 0.0042),
-            1.0,
-            1.0,
-            "inconclusive",
-            "inconclusive: +0.12 F1 (95% CI −0.30 to +0.54)",
-        ),
-        (
-            difference(0.0062, 0.0031, level=0.01),
-            0.05,
-            1.0,
-            "better",
-            "better: +0.62 F1 (95% CI +0.31 to +0.93)",
-        ),
-        (
-            difference(-0.0062, 0.0031),
-            0.01,
-            1.0,
-            "worse",
-            "worse: −0.62 F1 (95% CI −0.93 to −0.31)",
-        ),
-        (
-            difference(0.0062, 0.0061),
-            0.2,
-            1.0,
-            "inconclusive",
-            "not significant after correcting for 4 comparisons (Holm p = 0.2): "
-            "+0.62 F1 (95% CI +0.01 to +1.23)",
-        ),
-        (
-            difference(-0.1342, 0.7185),
-            0.6,
-            1.0,
-            "inconclusive",
-            "inconclusive: −13.4 F1 (95% CI −85.3 to +58.4)",
-        ),
-        (
-            difference(0.0012, 0.0022),
-            0.6,
-            0.04,
-            "practically equal",
+            (0.0012, 0.0022, 0.6, 0.04),
             "practically equal: +0.12 F1 (95% CI −0.10 to +0.34), within a margin of "
             "±0.5",
         ),
-        (
-            difference(0.0, 0.0),
-            1.0,
-            0.0,
-            "identical predictions",
-            "identical predictions on all test examples",
-        ),
     ],
 )
-def test_verdict(found, p_value, p_equal, outcome, sentence):
-    got = verdict(found, p_value, p_equal, comparisons=4)
-    assert (got.outcome, str(got)) == (outcome, sentence)
+def test_verdict(difference, sentence):
+    got = verdict_of(*difference)
+    assert (got.outcome, str(got)) == (sentence.partition(":")[0], sentence)
+
+
+def test_verdicts_that_begin_otherwise():
+    got = verdict_of(0.0062, 0.0061, 0.2)
+    assert (got.outcome, str(got)) == (
+        "inconclusive",
+        "not significant after correcting for 4 comparisons (Holm p = 0.2): "
+        "+0.62 F1 (95% CI +0.01 to +1.23)",
+    )
+    got = verdict_of(0.0, 0.0, 1.0, 0.0)
+    assert got.outcome == "identical predictions"
+    assert str(got) == "identical predictions on all test examples"
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_p_equal_is_the_level_at_which_the_interval_touches_the_margin(seed):
-    one = seeds_and_items(*counts(seed, seeds=4, sentences=30))
-    margin = abs(one.mean) + 0.1
-    at_level = one.half(one.p_equal(margin))
-    assert abs(one.mean) + at_level == pytest.approx(margin, rel=1e-9)
-    assert one.p_equal(abs(one.mean) / 2) == 1
+    crossed = seeds_and_items(*counts(seed, seeds=4, sentences=30))
+    margin = abs(crossed.mean) + 0.1
+    half = crossed.half(crossed.p_equal(margin))
+    assert abs(crossed.mean) + half == pytest.approx(margin, rel=1e-9)
+    assert crossed.p_equal(abs(crossed.mean) / 2) == 1
 
 
 # Errors
@@ -389,8 +350,8 @@ NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
         (lambda: score([1.0, 2.0]), r"shape \(2,\), not \[\.\.\., N, C, 2\]"),
         (lambda: score(np.ones((0, 1, 2))), "shape"),
         (lambda: score(NAN), "not finite"),
-        (lambda: ScoreSummary.of([0.5, math.nan]), "not finite"),
-        (lambda: ScoreSummary.of([[0.5]]), r"not \[S\]"),
+        (lambda: ScoreSummary.from_scores([0.5, math.nan]), "not finite"),
+        (lambda: ScoreSummary.from_scores([[0.5]]), r"not \[S\]"),
         (lambda: over_seeds([0.5, 0.6], [0.5]), r"\(2,\) and baseline \(1,\)"),
         (lambda: over_seeds([0.5], [0.5]), "1 paired seeds; it takes at least 2"),
         (lambda: over_seeds([0.5, math.inf], [0.5, 0.5]), "not finite"),

@@ -40,22 +40,6 @@ from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress
 
-__all__ = [
-    "Comparison",
-    "compare",
-    "compare_runs",
-    "compare_scores",
-    "evaluate_runs",
-    "jobs_of",
-    "remarks",
-    "score_baselines",
-    "shard_of",
-    "table",
-    "train_all",
-    "unfinished",
-    "with_baselines",
-]
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Comparison:

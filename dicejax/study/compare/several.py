@@ -6,7 +6,7 @@ import dataclasses
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from etils import epath
@@ -29,9 +29,9 @@ class OfLoss:
 
     Attributes:
       loss: name.
-      found: mean difference to the baseline over sets; None with fewer than two, or
+      estimate: mean difference to the baseline over sets; None with fewer than two, or
         where all predictions are the baseline's.
-      p_holm: p-value of `found`, adjusted for the number of losses.
+      p_holm: p-value of the estimate, adjusted for the number of losses.
       better_on: number of sets on which it is better, at least, at 5 %.
       worse_on: number of sets on which it is worse, at least, at 5 %.
       rank: mean rank over the sets among all losses, 1 the best.
@@ -40,7 +40,7 @@ class OfLoss:
     """
 
     loss: str
-    found: AcrossSets | None
+    estimate: AcrossSets | None
     p_holm: float | None
     better_on: int
     worse_on: int
@@ -51,19 +51,33 @@ class OfLoss:
     def sentence(self) -> str:
         """Statement in words."""
         rank = f"mean rank {self.rank:.1f}, ahead in {100 * self.improvement:.0f}%"
-        if self.found is None:
+        x = self.estimate
+        if x is None:
             return f"no estimate; {rank} of the pairs of runs"
-        one = self.found
-        mean, low, high = (signed(100 * x) for x in (one.mean, one.low, one.high))
+        mean, low, high = (signed(100 * end) for end in (x.mean, x.low, x.high))
         outcome = "inconclusive"
         if self.p_holm <= LEVEL:
-            outcome = "better" if one.mean > 0 else "worse"
+            outcome = "better" if x.mean > 0 else "worse"
         return (
-            f"{outcome}: {mean} points (95% CI {low} to {high}) over {one.sets} data "
-            f"sets, SD between sets {100 * one.between:.2f}; better on at least "
+            f"{outcome}: {mean} points (95% CI {low} to {high}) over {x.sets} data "
+            f"sets, SD between sets {100 * x.between:.2f}; better on at least "
             f"{self.better_on}, worse on at least {self.worse_on}; {rank} of the pairs "
             "of runs"
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain dictionaries."""
+        content = dataclasses.asdict(self)
+        return {"found" if k == "estimate" else k: v for k, v in content.items()}
+
+
+class _OnSet(NamedTuple):
+    """A loss vs. the baseline on one data set."""
+
+    mean: float
+    error: float
+    p_value: float
+    differences: list[float]
 
 
 def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[OfLoss]]:
@@ -93,91 +107,81 @@ def several(folders: Sequence[str], out: str | None = None) -> tuple[str, list[O
         )
     sets = [losses for _, losses in contents]
     names = dict.fromkeys(name for losses in sets for name in losses)
-    names = [name for name in names if sum(name in one for one in sets) > 1]
+    names = [name for name in names if sum(name in losses for losses in sets) > 1]
     if not names:
         raise InputError(f"no loss is in two of {', '.join(folders)}")
-    shared = [one for one in sets if all(name in one for name in names)] or sets
-    ranks = _ranks(shared, names)
-    made = [_of_loss(name, sets, ranks.get(name, math.nan)) for name in names]
-    tested = [one for one in made if one.found is not None]
-    adjusted = dict(
-        zip(
-            (one.loss for one in tested),
-            holm([one.found.p_value for one in tested]).tolist(),
-            strict=True,
-        )
-    )
-    made = [dataclasses.replace(o, p_holm=adjusted.get(o.loss)) for o in made]
+    shared = [losses for losses in sets if all(name in losses for name in names)]
+    means = [
+        [losses[name].mean if name in losses else math.nan for name in names]
+        for losses in shared or sets
+    ]
+    ranks = stats.rankdata(-np.array(means), axis=1, nan_policy="omit")
+    ranks = np.nanmean(ranks, axis=0).tolist()
+    results = [
+        _combine(name, [losses[name] for losses in sets if name in losses], rank)
+        for name, rank in zip(names, ranks, strict=True)
+    ]
+    tested = [result for result in results if result.estimate is not None]
+    p_holm = holm([result.estimate.p_value for result in tested]).tolist()
+    adjusted = {result.loss: p for result, p in zip(tested, p_holm, strict=True)}
+    results = [dataclasses.replace(r, p_holm=adjusted.get(r.loss)) for r in results]
     if out is not None:
         content = {
             "comparisons": list(folders),
-            "losses": {one.loss: dataclasses.asdict(one) for one in made},
+            "losses": {result.loss: result.to_json() for result in results},
         }
         write_whole(epath.Path(out), FILE, json.dumps(content, indent=2) + "\n")
-    return next(iter(baselines)), made
+    return next(iter(baselines)), results
 
 
-def lines(baseline: str, made: Sequence[OfLoss], sets: int) -> list[str]:
+def lines(baseline: str, results: Sequence[OfLoss], sets: int) -> list[str]:
     """Return the statements as lines of text."""
     head = (
         f"{sets} data sets as a sample of such sets, vs. "
         f"{baseline_name(baseline)} (for one look at each):"
     )
-    return [head, *(f"  {one.loss}: {one.sentence}" for one in made)]
+    return [head, *(f"  {result.loss}: {result.sentence}" for result in results)]
 
 
-def _content(folder: str) -> tuple[str, dict[str, Any]]:
+def _content(folder: str) -> tuple[str, dict[str, _OnSet]]:
     """Return the baseline's name and the comparisons with it that have an interval."""
     file = epath.Path(folder) / "comparison.json"
     if not file.exists():
         raise InputError(f"{file}: missing; run dicejax report on the runs first")
+    losses = {}
     try:
         content = read(file)
-        found = {}
         for name, row in field(content, "losses", dict).items():
             against = value_of(row, dict).get("against_baseline")
             crossed = None if against is None else field(against, "crossed", dict, {})
             if not crossed:
                 continue
             p_alone = field(against, "p_alone", float)
-            mean, seed, sentence = (
+            mean, *errors = (
                 field(crossed, key, float)
                 for key in ("mean", "seed_error", "sentence_error")
             )
-            differences = [
-                value_of(one, float) for one in field(against, "differences", list)
-            ]
-            error = math.hypot(seed, sentence)
-            found[name] = (mean, error, p_alone, differences)
-        return field(content, "baseline", str), found
+            differences = field(against, "differences", list)
+            differences = [value_of(difference, float) for difference in differences]
+            losses[name] = _OnSet(mean, math.hypot(*errors), p_alone, differences)
+        return field(content, "baseline", str), losses
     except Flaw as flaw:
         raise flaw.at(file, flaw.line) from None
 
 
-def _ranks(sets: Sequence[dict[str, Any]], names: Sequence[str]) -> dict[str, float]:
-    """Return mean ranks over the sets, by the mean difference."""
-    table = [
-        [one[name][0] if name in one else math.nan for name in names] for one in sets
-    ]
-    ranks = stats.rankdata(-np.array(table), axis=1, nan_policy="omit")
-    return dict(zip(names, np.nanmean(ranks, axis=0).tolist(), strict=True))
-
-
-def _of_loss(name: str, sets: Sequence[dict[str, Any]], rank: float) -> OfLoss:
-    rows = [one[name] for one in sets if name in one]
-    means, errors = np.array([row[0] for row in rows]), np.array([r[1] for r in rows])
-    found = across_sets(means, errors) if (errors > 0).all() else None
-    sided = {
-        sign: [p / 2 if sign * mean > 0 else 1.0 for mean, _, p, _ in rows]
+def _combine(name: str, sets: Sequence[_OnSet], rank: float) -> OfLoss:
+    means, errors = np.array([x.mean for x in sets]), np.array([x.error for x in sets])
+    better, worse = (
+        holds_on([x.p_value / 2 if sign * x.mean > 0 else 1.0 for x in sets])
         for sign in (1, -1)
-    }
-    ahead = [np.mean([(d > 0) + (d == 0) / 2 for d in row[3]]) for row in rows]
+    )
+    ahead = [np.mean([(d > 0) + (d == 0) / 2 for d in x.differences]) for x in sets]
     return OfLoss(
         loss=name,
-        found=found,
+        estimate=across_sets(means, errors) if (errors > 0).all() else None,
         p_holm=None,
-        better_on=holds_on(sided[1]),
-        worse_on=holds_on(sided[-1]),
+        better_on=better,
+        worse_on=worse,
         rank=rank,
         improvement=float(np.mean(ahead)),
     )

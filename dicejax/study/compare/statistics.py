@@ -34,7 +34,7 @@ class Test:
       randomisation: p-value over test examples, for these runs.
       p_value: p-value over all looks, adjusted for the number of losses.
       p_alone: the same, not adjusted for the number of losses.
-      p_equal: p-value for the difference being within the margin, adjusted as `p_value`.
+      p_equal: p-value for a difference within the margin, adjusted as `p_value`.
       seeds_needed: number of seeds to show the observed difference with power 0.8; None
         where no number suffices, infinite above 1,000.
       detectable: smallest difference that these runs show with power 0.8.
@@ -205,7 +205,9 @@ def rows_of(
     rows, places = [], {}
     for loss, runs in by_loss.items():
         scores = [run.score for run in runs if run.result]
-        summary = ScoreSummary.of(scores, sum(run.status == "diverged" for run in runs))
+        summary = ScoreSummary.from_scores(
+            scores, sum(run.status == "diverged" for run in runs)
+        )
         versus = None
         if loss != baseline:
             both = {loss: runs, baseline: by_loss[baseline]}

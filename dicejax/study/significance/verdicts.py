@@ -15,9 +15,9 @@ from dicejax.study.significance.crossed import CrossedDifference
 class ScoreSummary:
     """The scores of one loss over its seeds; None where there is no value.
 
-    >>> ScoreSummary.of([0.25, 0.5, 0.75], diverged=1).mean
+    >>> ScoreSummary.from_scores([0.25, 0.5, 0.75], diverged=1).mean
     0.5
-    >>> ScoreSummary.of([0.5]).sd is None
+    >>> ScoreSummary.from_scores([0.5]).sd is None
     True
 
     Attributes:
@@ -39,7 +39,7 @@ class ScoreSummary:
     diverged: int
 
     @classmethod
-    def of(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
+    def from_scores(cls, scores: ArrayLike, diverged: int = 0) -> ScoreSummary:
         """Summarize scores.
 
         Args:
