@@ -36,12 +36,16 @@ def jobs(folder, experiment=EXPERIMENT):
     return comparison.jobs_of(experiment, losses, 2, str(folder))
 
 
-def tune(folder, trials=8, **options):
-    return tuning.tune(jobs(folder), trials, str(folder), QUIET, **options)
+def tune(folder, trials=8, experiment=EXPERIMENT, **options):
+    made = jobs(folder, experiment)
+    return tuning.tune(made, trials, str(folder), QUIET, **options)
 
 
-def by_loss(found):
-    return {one.loss: one for one in found}
+def tune_losses(folder, trials=8):
+    return {tuned.loss: tuned for tuned in tune(folder, trials)}
+
+
+RATE = "optimizer.learning_rate"
 
 
 class Training:
@@ -52,8 +56,7 @@ class Training:
     """
 
     def __init__(self):
-        self.made = []
-        self.killed_at = None
+        self.made, self.killed_at = [], None
         self.diverges = lambda experiment: False
 
     @staticmethod
@@ -88,85 +91,71 @@ def training(monkeypatch):
 
 
 def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training):
-    found = by_loss(tune(tmp_path, 5))
-    assert list(found) == ["ce", "focal", "tversky"]
-    kinds = [type(one.objective) for one in training.made]
+    results = tune_losses(tmp_path, 5)
+    assert list(results) == ["ce", "focal", "tversky"]
+    kinds = [type(made.objective) for made in training.made]
     assert kinds == [CrossEntropy] * 5 + [Focal] * 5 + [Tversky] * 5
-    assert {one.training.seed for one in training.made} == {tuning.SEED}
+    assert {made.training.seed for made in training.made} == {tuning.SEED}
     assert tuning.SEED not in {job.seed for job in jobs(tmp_path)}
     for number, loss in enumerate((CrossEntropy(), Focal(), Tversky())):
         first = training.made[5 * number]
-        assert first.objective == loss
-        assert first.optimizer == EXPERIMENT.optimizer
-    assert {*found["ce"].trials[1].values} == {"optimizer.learning_rate"}
-    for values in (trial.values for trial in found["tversky"].trials):
-        assert values["objective.alpha"] + values["objective.beta"] == pytest.approx(1)
-    rates = {one.optimizer.learning_rate for one in training.made}
+        assert first.objective == loss and first.optimizer == EXPERIMENT.optimizer
+    assert {*results["ce"].trials[1].values} == {RATE}
+    for trial in results["tversky"].trials:
+        shares = trial.values["objective.alpha"], trial.values["objective.beta"]
+        assert sum(shares) == pytest.approx(1)
+    rates = {made.optimizer.learning_rate for made in training.made}
     assert min(rates) >= 2e-4 and max(rates) <= 5e-3
-    for one in found.values():
-        tried = {trial.values["optimizer.learning_rate"] for trial in one.trials}
-        assert len(tried) == 5
-
-
-def test_nothing_but_what_is_tuned_differs_between_trials(tmp_path, training):
-    found = by_loss(tune(tmp_path, 3))
-    for one, made in zip(
-        [t for loss in found.values() for t in loss.trials], training.made, strict=True
-    ):
-        said = config.differences(training.made[0], made)
-        changed = {text.split(" ")[0] for text in said}
-        assert {path for path in changed if path.startswith("optimizer.")} <= {
-            "optimizer.learning_rate"
-        }
-        assert not [c for c in changed if not c.startswith(("optimizer", "objective"))]
-        assert made == spaces.with_values(made, one.values)
+    for tuned in results.values():
+        assert len({trial.values[RATE] for trial in tuned.trials}) == 5
+    # Nothing but what is tuned differs between trials.
+    trials = [trial for tuned in results.values() for trial in tuned.trials]
+    for trial, made in zip(trials, training.made, strict=True):
+        changes = config.differences(training.made[0], made)
+        assert all(text.startswith((f"{RATE} ", "objective")) for text in changes)
+        assert made == spaces.with_values(made, trial.values)
 
 
 def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, training):
-    found = by_loss(tune(tmp_path, 12))
-    for one in found.values():
-        experiments = [spaces.with_values(one.experiment, t.values) for t in one.trials]
+    results = tune_losses(tmp_path, 12)
+    for tuned in results.values():
+        experiments = [
+            spaces.with_values(tuned.experiment, trial.values) for trial in tuned.trials
+        ]
         scores = [Training.score(experiment) for experiment in experiments]
-        assert [trial.dev for trial in one.trials] == scores
-        assert scores[one.chosen] == max(scores) >= scores[0]
-        for job in tuning.apply_settings(jobs(tmp_path), [one]):
-            if job.loss == one.loss:
-                best = experiments[one.chosen]
+        assert [trial.dev for trial in tuned.trials] == scores
+        assert scores[tuned.chosen] == max(scores) >= scores[0]
+        best = experiments[tuned.chosen]
+        for job in tuning.apply_settings(jobs(tmp_path), [tuned]):
+            if job.loss == tuned.loss:
                 assert job.experiment.objective == best.objective
                 assert job.experiment.optimizer == best.optimizer
                 assert job.seed in (0, 1)
     # The sampler learns: twelve trials come nearer than the given settings.
-    focal = found["focal"].trials
-    assert focal[found["focal"].chosen].dev > focal[0].dev + 0.1
+    focal = results["focal"]
+    assert focal.trials[focal.chosen].dev > focal.trials[0].dev + 0.1
+    # The names of rows and their folders stay.
+    before = jobs(tmp_path)
+    after = tuning.apply_settings(before, [*results.values()])
+    assert [(job.loss, job.folder) for job in before] == [
+        (job.loss, job.folder) for job in after
+    ]
+    assert tuning.apply_settings(before, []) == before
 
 
 def test_the_first_trials_spread_over_the_space_alike_for_all_losses(
     tmp_path, training
 ):
-    found = by_loss(tune(tmp_path, 4))
-    rate = "optimizer.learning_rate"
-    shares = [
-        math.log(trial.values[rate] / 2e-4, 25)  # of the range on its log scale
-        for trial in found["ce"].trials
-    ]
-    # Van der Corput's sequence in base 2, to the three digits of a setting.
+    results = tune_losses(tmp_path, 4)
+    rates = {k: [t.values[RATE] for t in v.trials] for k, v in results.items()}
+    assert rates["ce"] == rates["focal"] == rates["tversky"]
+    # Van der Corput's sequence in base 2, to the three digits of a setting, as shares
+    # of the range on its log scale.
+    shares = [math.log(rate / 2e-4, 25) for rate in rates["ce"]]
     assert shares == pytest.approx([1 / 2, 1 / 4, 3 / 4, 1 / 8], abs=2e-3)
-    for one in found.values():
-        assert [t.values[rate] for t in one.trials] == [
-            t.values[rate] for t in found["ce"].trials
-        ]
     # In base 3, of a range from 0 to 5.
-    gamma = [trial.values["objective.gamma"] / 5 for trial in found["focal"].trials[1:]]
+    gamma = [t.values["objective.gamma"] / 5 for t in results["focal"].trials[1:]]
     assert gamma == pytest.approx([2 / 3, 1 / 9, 4 / 9], abs=2e-3)
-
-
-def test_the_names_of_rows_and_their_folders_stay(tmp_path, training):
-    before = jobs(tmp_path)
-    after = tuning.apply_settings(before, tune(tmp_path))
-    assert [(job.loss, job.folder) for job in before] == [
-        (job.loss, job.folder) for job in after
-    ]
-    assert tuning.apply_settings(before, []) == before
 
 
 def test_the_same_command_makes_the_same_trials(tmp_path, training):
@@ -174,10 +163,8 @@ def test_the_same_command_makes_the_same_trials(tmp_path, training):
     half = len(training.made) // 2
     assert training.made[:half] == training.made[half:]
     # More trials begin with the same ones.
-    for more, fewer in zip(
-        tune(tmp_path / "c", 9), tune(tmp_path / "d", 5), strict=True
-    ):
-        assert more.trials[:5] == fewer.trials
+    more, fewer = tune(tmp_path / "c", 9), tune(tmp_path / "d", 5)
+    assert [t.trials[:5] for t in more] == [t.trials for t in fewer]
 
 
 @pytest.mark.parametrize("killed_at", [0, 1, 7, 8, 13, 23])
@@ -202,14 +189,14 @@ def test_a_tuning_that_was_killed_goes_on_with_the_same_trials(
 
 
 def test_trials_are_read_while_another_process_holds_their_locks(tmp_path, training):
-    found = tune(tmp_path)
-    places = [file.parent for file in tmp_path.rglob("result.json")]
-    with contextlib.ExitStack() as held, ThreadPoolExecutor() as pool:
-        for place in places:
-            held.enter_context(locked(epath.Path(place)))
-        (places[0] / "checkpoints").mkdir()  # being deleted
-        assert pool.submit(tune, tmp_path).result() == found
-    assert len(places) == len(training.made) == 24
+    results = tune(tmp_path)
+    folders = [file.parent for file in tmp_path.rglob("result.json")]
+    with contextlib.ExitStack() as locks, ThreadPoolExecutor() as pool:
+        for folder in folders:
+            locks.enter_context(locked(epath.Path(folder)))
+        (folders[0] / "checkpoints").mkdir()  # being deleted
+        assert pool.submit(tune, tmp_path).result() == results
+    assert len(folders) == len(training.made) == 24
 
 
 def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
@@ -217,53 +204,48 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
         experiment.optimizer.learning_rate > 1.5e-3
         or isinstance(experiment.objective, Tversky)
     )
-    found = by_loss(tune(tmp_path, 8))
+    results = tune_losses(tmp_path, 8)
     assert len(training.made) == 24
-    of_ce = found["ce"].trials
-    diverged = [trial.dev is None for trial in of_ce]
-    rates = [trial.values["optimizer.learning_rate"] for trial in of_ce]
+    ce = results["ce"]
+    diverged = [trial.dev is None for trial in ce.trials]
+    rates = [trial.values[RATE] for trial in ce.trials]
     assert diverged == [rate > 1.5e-3 for rate in rates] and any(diverged)
-    assert of_ce[found["ce"].chosen].dev == max(trial.score for trial in of_ce) > 0
+    assert ce.trials[ce.chosen].dev == max(trial.score for trial in ce.trials) > 0
     # Where all diverge, the given settings are chosen.
-    assert found["tversky"].chosen == 0
-    primary_metric, ce, _, tversky = tuning.remarks(list(found.values()))
-    assert primary_metric == "chosen on dev, of 8 trials for each loss:"
-    assert ce.endswith(f"; {sum(diverged)} of 8 diverged")
-    assert tversky.endswith("as given: all 8 trials diverged")
+    assert results["tversky"].chosen == 0
+    head, of_ce, _, of_tversky = tuning.remarks(list(results.values()))
+    assert head == "chosen on dev, of 8 trials for each loss:"
+    assert of_ce.endswith(f"; {sum(diverged)} of 8 diverged")
+    assert of_tversky.endswith("as given: all 8 trials diverged")
     # They are not tried again.
-    assert tune(tmp_path, 8) == list(found.values())
+    assert tune(tmp_path, 8) == list(results.values())
     assert len(training.made) == 24
     content = json.loads((tmp_path / "tuning.json").read_text())
-    said = [trial["status"] for trial in content["losses"]["tversky"]["trials"]]
-    assert said == ["diverged"] * 8
+    trials = content["losses"]["tversky"]["trials"]
+    assert [trial["status"] for trial in trials] == ["diverged"] * 8
 
 
 def test_what_is_written_says_what_was_done(tmp_path, training):
-    found = tune(tmp_path, 4)
+    results = tune(tmp_path, 4)
     content = json.loads((tmp_path / "tuning.json").read_text())
-    assert content == tuning.to_json(found)
+    assert content == tuning.to_json(results)
     assert (content["trials"], content["seed"]) == (4, 1_000_000)
     assert (content["split"], content["primary_metric"]) == ("dev", "f1")
     focal = content["losses"]["focal"]
-    assert focal["varied"]["objective.gamma"] == {
-        "low": 0.0,
-        "high": 5.0,
-        "scale": "linear",
-    }
+    varied = {"low": 0.0, "high": 5.0, "scale": "linear"}
+    assert focal["varied"]["objective.gamma"] == varied
     scores = [trial["dev"] for trial in focal["trials"]]
     assert scores[focal["chosen"]] == max(scores)
     assert tuning.to_json([]) is None and tuning.remarks([]) == []
 
 
 def test_remarks_show_what_was_chosen_beside_what_was_given():
-    values = {"optimizer.learning_rate": 1e-3, "objective.smooth": 1.0}
-    first, better = (
-        tuning.Trial(values, 0.81),
-        tuning.Trial(values | {"objective.smooth": 0.02}, 0.832),
-    )
-    one = tuning.Tuned("dice", EXPERIMENT, (first, better, first))
+    values = {RATE: 1e-3, "objective.smooth": 1.0}
+    first = tuning.Trial(values, 0.81)
+    better = tuning.Trial(values | {"objective.smooth": 0.02}, 0.832)
+    other = tuning.Tuned("dice", EXPERIMENT, (first, better, first))
     same = tuning.Tuned("dice", EXPERIMENT, (first, first))
-    assert tuning.remarks([one])[1] == (
+    assert tuning.remarks([other])[1] == (
         "  dice: learning_rate 0.001, smooth 0.02: dev F1 83.20, as given 81.00"
     )
     assert same.chosen == 0
@@ -298,11 +280,10 @@ def test_another_learning_rate_is_refused_before_any_training(tmp_path, training
     tune(tmp_path, 2)
     training.made.clear()
     other = dataclasses.replace(EXPERIMENT, optimizer=AdamW(learning_rate=2e-3))
-    found = jobs(tmp_path, experiment=other)
     with pytest.raises(InputError, match=r"optimizer.learning_rate was 0.001"):
-        tuning.tune(found, 4, str(tmp_path), QUIET)
+        tune(tmp_path, 4, other)
     assert not training.made
-    tuning.tune(found, 4, str(tmp_path), QUIET, overwrite=True)
+    tune(tmp_path, 4, other, overwrite=True)
     assert len(training.made) == 12
 
 
@@ -333,10 +314,8 @@ def test_what_cannot_be_tuned_is_refused(tmp_path, training):
     with pytest.raises(InputError, match=r"--tune is -1; want trials per loss"):
         tune(tmp_path, -1)
     seeds = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
-    of_seed = dataclasses.replace(EXPERIMENT, training=seeds)
-    found = jobs(tmp_path, experiment=of_seed)
     with pytest.raises(InputError, match="seeds from 1000000 on are those of trials"):
-        tuning.tune(found, 2, str(tmp_path), QUIET)
+        tune(tmp_path, 2, dataclasses.replace(EXPERIMENT, training=seeds))
     assert not training.made
 
 
@@ -359,30 +338,25 @@ def test_bad_numbers_end_in_one_line(project, capsys, argv, part):
 def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 
-    asked = []
-    search = Setup.search
+    asked, search = [], Setup.search
 
-    def noted(setup, params, split, *args, **options):
+    def note(setup, params, split, *args, **options):
         asked.append((setup.experiment.training.seed, split))
         return search(setup, params, split, *args, **options)
 
-    monkeypatch.setattr(Setup, "search", noted)
+    monkeypatch.setattr(Setup, "search", note)
     argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
     argv.append("--no-baselines")
     assert run([*argv, "--tune", "2", "--seeds", "0"]) == 0
-    said = capsys.readouterr().out
-    assert "chosen on dev, of 2 trials for each loss:" in said
+    assert "chosen on dev, of 2 trials for each loss:" in capsys.readouterr().out
     assert {split for _, split in asked} == {"dev"}
     out = project / "runs/small"
     assert not list(out.rglob("checkpoints")) and not list(out.rglob("test_*"))
-    assert {folder.name for folder in out.iterdir()} == {
-        "tuning",
-        "tuning.json",
-        "SHA256SUMS",
-    }
+    names = {folder.name for folder in out.iterdir()}
+    assert names == {"tuning", "tuning.json", "SHA256SUMS"}
 
     assert run([*argv, "--tune", "2", "--seeds", "1", "--shard", "1/1"]) == 0
-    said = capsys.readouterr().out
+    printed = capsys.readouterr().out
     assert all(seed != tuning.SEED for seed, split in asked if split == "test")
     content = json.loads((out / "comparison.json").read_text())
     assert content["tuning"] == json.loads((out / "tuning.json").read_text())
@@ -390,8 +364,8 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     for loss in ("ce", "dice"):
         tuned = content["tuning"]["losses"][loss]
         for number, trial in enumerate(tuned["trials"]):
-            place = out / f"tuning/{loss}/trial-{number}"
-            lines = map(json.loads, (place / "metrics.jsonl").read_text().splitlines())
+            log = out / f"tuning/{loss}/trial-{number}/metrics.jsonl"
+            lines = map(json.loads, log.read_text().splitlines())
             scores = [line["dev/f1"] for line in lines if "dev/f1" in line]
             assert len(scores) == 2
             assert trial["dev"] == pytest.approx(max(scores))
@@ -400,7 +374,9 @@ def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
         assert ran.optimizer.learning_rate == best["optimizer.learning_rate"]
         if loss == "dice":
             assert ran.objective == Dice(smooth=best["objective.smooth"])
-    assert f"  dice: learning_rate {best['optimizer.learning_rate']:g}, smooth" in said
+    assert (
+        f"  dice: learning_rate {best['optimizer.learning_rate']:g}, smooth" in printed
+    )
     fails(capsys, argv, "the losses of this folder were tuned")
     same = ["train", "mine.py", "--out", str(out / "tuning/ce/trial-0")]
     same += ["--training.seed", "1000000", "--training.epochs", "2"]
