@@ -22,6 +22,7 @@ from .made_runs import EXPERIMENT
 from .made_runs import write as write_run
 from .test_tuning import Training
 
+PRETRAINED = config.PretrainedEncoder(path="none")
 CLASSES = "\n".join(f"{label} text {n} {label}" for n in range(60) for label in "ab")
 
 
@@ -33,29 +34,28 @@ def write_splits(tmp_path, text):
 def resampled(tmp_path, text=CLASSES, seeds=3, **settings):
     write_splits(tmp_path, text)
     data = LabelFirstFiles(dir=str(tmp_path), **settings)
-    pretrained = config.PretrainedEncoder(path="none")
-    of = config.Experiment(
-        name="x", data=data, encoder=pretrained, task=Classification()
+    experiment = config.Experiment(
+        name="x", data=data, encoder=PRETRAINED, task=Classification()
     )
-    return comparison.jobs_of(of, (Dice(),), seeds, str(tmp_path), resample=True)
+    losses, out = (Dice(),), str(tmp_path)
+    return comparison.jobs_of(experiment, losses, seeds, out, resample=True)
 
 
 def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
-    found = resampled(tmp_path, max_train=20)
-    samples = {job: job.experiment.data.load() for job in found}
-    texts = {(j.loss, j.seed): corpus.train for j, corpus in samples.items()}
+    jobs = resampled(tmp_path, max_train=20)
+    samples = {(j.loss, j.seed): j.experiment.data.load() for j in jobs}
+    texts = {key: corpus.train for key, corpus in samples.items()}
     for seed in range(3):
         assert texts["ce", seed] == texts["dice", seed]
     assert texts["ce", 0] != texts["ce", 1] != texts["ce", 2]
     assert len({corpus.test for corpus in samples.values()}) == 1
     assert len({corpus.dev for corpus in samples.values()}) == 1
-    require_one_label_set([job.experiment for job in found])
+    require_one_label_set([job.experiment for job in jobs])
     # Reported from their folders, they are one comparison.
-    for job in found:
-        write_checked(
-            epath.Path(job.folder), "experiment.json", config.to_json(job.experiment)
-        )
-    assert jobs_from([str(tmp_path)]) == sorted(found, key=lambda j: (j.loss, j.seed))
+    for job in jobs:
+        text = config.to_json(job.experiment)
+        write_checked(epath.Path(job.folder), "experiment.json", text)
+    assert jobs_from([str(tmp_path)]) == sorted(jobs, key=lambda j: (j.loss, j.seed))
 
 
 def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
@@ -66,7 +66,7 @@ def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("of", "message"),
+    ("experiment", "message"),
     [
         (EXPERIMENT, "trains on all of its data; add --data.max_train N"),
         (
@@ -75,9 +75,9 @@ def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
         ),
     ],
 )
-def test_what_cannot_be_resampled_is_refused(of, message):
+def test_what_cannot_be_resampled_is_refused(experiment, message):
     with pytest.raises(InputError, match=message):
-        comparison.jobs_of(of, (Dice(),), 3, "x", resample=True)
+        comparison.jobs_of(experiment, (Dice(),), 3, "x", resample=True)
 
 
 @pytest.fixture
@@ -100,45 +100,52 @@ SENTENCE = "Ann{n} B-PER\nin O\nRome B-LOC\n"
 
 def compare(folder, tmp_path, **options):
     write_splits(tmp_path, "\n".join(SENTENCE.format(n=n) for n in range(60)))
-    of = config.Experiment(
-        name="x",
-        data=ConllFiles(dir=str(tmp_path), max_train=40),
-        encoder=config.PretrainedEncoder(path="none"),
-    )
+    data = ConllFiles(dir=str(tmp_path), max_train=40)
+    experiment = config.Experiment(name="x", data=data, encoder=PRETRAINED)
     options = {"seeds": 3, "tune": 4, "baselines": False, "resample": True} | options
-    return comparison.compare(of, (Focal(),), out=str(tmp_path / folder), **options)
+    out = str(tmp_path / folder)
+    return comparison.compare(experiment, (Focal(),), out=out, **options)
+
+
+def names(comparison):
+    return [tuned.name for tuned in comparison.tuned]
 
 
 def test_each_seed_is_tuned_on_a_sample_of_its_own(tmp_path, training):
-    found = compare("out", tmp_path)
-    assert [one.name for one in found.tuned] == [
+    first = compare("out", tmp_path)
+    assert names(first) == [
         f"{loss} seed {seed}" for seed in range(3) for loss in ("ce", "focal")
     ]
     seeds = [tuning.SEED + seed for seed in range(3) for _ in range(2 * 4)]
-    assert [one.training.seed for one in training.made] == seeds
-    assert [one.data.train_sample for one in training.made] == seeds
+    assert [made.training.seed for made in training.made] == seeds
+    assert [made.data.train_sample for made in training.made] == seeds
     written = json.loads((tmp_path / "out/tuning.json").read_text())["losses"]
-    assert list(written) == [one.name for one in found.tuned]
+    assert list(written) == names(first)
     # Each run has the settings that its own trials found best.
     runs = {(job.loss, job.seed): job for job in jobs_from([str(tmp_path / "out")])}
     assert len(runs) == 6
-    for one in found.tuned:
-        of_run = runs[one.loss, one.seed].experiment
-        of_trials = [
+    for (_, seed), job in runs.items():
+        run = job.experiment
+        trials = [
             made
             for made in training.made
-            if made.training.seed == tuning.SEED + one.seed
-            and type(made.objective) is type(of_run.objective)
+            if made.training.seed == tuning.SEED + seed
+            and type(made.objective) is type(run.objective)
         ]
-        assert len(of_trials) == 4
-        best = max(of_trials, key=Training.score)
-        assert of_run.objective == best.objective
-        assert of_run.optimizer == best.optimizer
-        assert of_run.training.seed == of_run.data.train_sample == one.seed
+        assert len(trials) == 4
+        best = max(trials, key=Training.score)
+        assert run.objective == best.objective
+        assert run.optimizer == best.optimizer
+        assert run.training.seed == run.data.train_sample == seed
     assert len({runs["ce", seed].experiment.optimizer for seed in range(3)}) == 3
     again = comparison.compare_runs([str(tmp_path / "out")])
-    assert again.verdicts == found.verdicts
+    assert again.verdicts == first.verdicts
     assert "focal seed 2" in (tmp_path / "out/report.md").read_text()
+
+
+def assert_same_tuning(folder):
+    files = [folder / out / "tuning.json" for out in ("whole", "parts")]
+    assert files[0].read_text() == files[1].read_text()
 
 
 def test_shards_tune_their_own_seeds_and_the_last_one_reports(tmp_path, training):
@@ -146,32 +153,30 @@ def test_shards_tune_their_own_seeds_and_the_last_one_reports(tmp_path, training
     trials = len(training.made)
     for part in (1, 2, 3):
         assert not (tmp_path / "parts/tuning.json").exists()
-        found = compare("parts", tmp_path, shard=f"{part}/3")
+        last = compare("parts", tmp_path, shard=f"{part}/3")
         assert len(training.made) == trials + part * trials // 3
-        assert found.unfinished == 6 - 2 * part
-    files = [tmp_path / out / "tuning.json" for out in ("whole", "parts")]
-    assert files[0].read_text() == files[1].read_text()
-    assert found.tuned == whole.tuned and found.verdicts == whole.verdicts
+        assert last.unfinished == 6 - 2 * part
+    assert_same_tuning(tmp_path)
+    assert last.tuned == whole.tuned and last.verdicts == whole.verdicts
 
 
 def test_shards_divide_the_losses_to_tune_and_the_last_one_writes(tmp_path, training):
     options = {"resample": False, "seeds": 0}
     whole = compare("whole", tmp_path, **options)
     trials = training.made.copy()
-    of_ce, of_focal = trials[:4], trials[4:]
+    ce, focal = trials[:4], trials[4:]
     first = compare("parts", tmp_path, shard="2/2", **options)
-    assert training.made == [*trials, *of_focal]
-    assert first.unfinished == 4 and [one.name for one in first.tuned] == ["focal"]
+    assert training.made == [*trials, *focal]
+    assert first.unfinished == 4 and names(first) == ["focal"]
     assert not (tmp_path / "parts/tuning.json").exists()
     last = compare("parts", tmp_path, shard="1/2", **options)
-    assert training.made == [*trials, *of_focal, *of_ce]
+    assert training.made == [*trials, *focal, *ce]
     assert last == dataclasses.replace(whole, folder=last.folder)
-    files = [tmp_path / out / "tuning.json" for out in ("whole", "parts")]
-    assert files[0].read_text() == files[1].read_text()
+    assert_same_tuning(tmp_path)
     # Each overwrites its own trials alone; a shard without any has nothing to do.
     compare("parts", tmp_path, shard="1/2", overwrite=True, **options)
     compare("parts", tmp_path, shard="3/3", overwrite=True, **options)
-    assert training.made == [*trials, *of_focal, *of_ce, *of_ce]
+    assert training.made == [*trials, *focal, *ce, *ce]
 
 
 def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
@@ -180,27 +185,26 @@ def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
     written = file.read_text()
     assert list(json.loads(written)["losses"]) == ["ce", "focal"]
     # The runs of the second of three shards begin with focal loss.
-    found = compare("out", tmp_path, resample=False, shard="2/3")
-    assert found.unfinished == 4
-    assert [one.name for one in found.tuned] == ["ce", "focal"]
+    second = compare("out", tmp_path, resample=False, shard="2/3")
+    assert second.unfinished == 4 and names(second) == ["ce", "focal"]
     assert file.read_text() == written
 
 
 def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
     monkeypatch.setattr("dicejax.study.compare.until.LOOKS", (3, 5))
-    found = compare("out", tmp_path, until="decided")
-    seeds = {one.seed for one in found.tuned}
-    assert seeds >= {0, 1, 2} and len(training.made) == 4 * len(found.tuned)
+    first = compare("out", tmp_path, until="decided")
+    seeds = {tuned.seed for tuned in first.tuned}
+    assert seeds >= {0, 1, 2} and len(training.made) == 4 * len(first.tuned)
     more = compare("out", tmp_path, seeds=max(seeds) + 2)
-    assert len(more.tuned) > len(found.tuned)
+    assert len(more.tuned) > len(first.tuned)
     assert len(training.made) == 4 * len(more.tuned)  # no trial twice
-    assert all(one in more.tuned for one in found.tuned)
+    assert all(tuned in more.tuned for tuned in first.tuned)
 
 
 def test_a_sample_of_the_trials_that_lacks_a_label_is_named(tmp_path, training):
-    (of, *_) = resampled(tmp_path, CLASSES + "\nc text c", max_train=100)
+    (job, *_) = resampled(tmp_path, CLASSES + "\nc text c", max_train=100)
     with pytest.raises(InputError, match=r"samples 0 and 10000\d\d do not both have"):
-        comparison.compare(of.experiment, resample=True, tune=2, out=str(tmp_path))
+        comparison.compare(job.experiment, resample=True, tune=2, out=str(tmp_path))
 
 
 def test_tuning_alone_has_no_seeds_to_tune_for(tmp_path, training):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from dicejax.cli import run
 from dicejax.study import compare as comparison
@@ -23,20 +24,20 @@ def written(path, rows, header="data,loss,seed,score"):
     return str(path)
 
 
+HEADER = "data,loss,seed,score,example"
+
+
 def by_example(rows):
-    for row in rows:
-        for one in row.outcomes:
-            for n, (right, _) in enumerate(one.example_statistics[:, 0]):
-                yield "set", one.loss, one.seed, 100 * right, f"e{n}"
+    for each in (each for row in rows for each in row.outcomes):
+        for n, (right, _) in enumerate(each.example_statistics[:, 0]):
+            yield "set", each.loss, each.seed, 100 * right, f"e{n}"
 
 
 def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
     rows = compared(SKILLS, n=60)
-    path = written(
-        tmp_path / "scores.csv", by_example(rows), "data,loss,seed,score,example"
-    )
-    (found,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
-    for ours, theirs in zip(found.rows, rows, strict=True):
+    path = written(tmp_path / "scores.csv", by_example(rows), HEADER)
+    (result,) = comparison.compare_scores(path, out=str(tmp_path / "out"))
+    for ours, theirs in zip(result.rows, rows, strict=True):
         assert (ours.loss, ours.summary) == (theirs.loss, theirs.summary)
         if theirs.against is not None:
             mine, other = ours.against, theirs.against
@@ -46,8 +47,7 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
             )
             assert mine.verdict.outcome == other.verdict.outcome
     assert run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
-    said = capsys.readouterr().out
-    assert f"focal: {found.verdicts['focal']}" in said
+    assert f"focal: {result.verdicts['focal']}" in capsys.readouterr().out
     content = [tmp_path / name / "comparison.json" for name in ("out", "again")]
     assert content[0].read_text() == content[1].read_text()
 
@@ -56,20 +56,14 @@ def test_scores_of_runs_are_judged_over_seeds(tmp_path):
     """The paired t test at the level that one look at 5 seeds leaves."""
     rng = np.random.default_rng(0)
     scores = {"ce": 70 + rng.normal(size=5), "dice": 72 + rng.normal(size=5)}
-    path = written(
-        tmp_path / "scores.csv",
-        [("a", loss, n, x) for loss, of in scores.items() for n, x in enumerate(of)],
-    )
-    (found,) = comparison.compare_scores(path, out=str(tmp_path))
-    from scipy import stats
-
-    wanted = stats.ttest_rel(scores["dice"], scores["ce"])
-    against = found.rows[1].against
-    assert against.test.p_value == pytest.approx(wanted.pvalue / 0.6, rel=1e-3)
-    low, high = wanted.confidence_interval(0.97)
-    assert (100 * against.crossed.low, 100 * against.crossed.high) == pytest.approx(
-        (low, high), rel=1e-3
-    )
+    rows = [("a", loss, n, x) for loss in scores for n, x in enumerate(scores[loss])]
+    path = written(tmp_path / "scores.csv", rows)
+    (result,) = comparison.compare_scores(path, out=str(tmp_path))
+    expected = stats.ttest_rel(scores["dice"], scores["ce"])
+    test = result.rows[1].against.test
+    assert test.p_value == pytest.approx(expected.pvalue / 0.6, rel=1e-3)
+    ends = 100 * test.crossed.low, 100 * test.crossed.high
+    assert ends == pytest.approx(expected.confidence_interval(0.97), rel=1e-3)
 
 
 def test_each_data_set_has_a_folder_of_its_own(tmp_path):
@@ -80,11 +74,12 @@ def test_each_data_set_has_a_folder_of_its_own(tmp_path):
         for seed in range(3)
     ]
     path = written(tmp_path / "scores.csv", rows)
-    found = comparison.compare_scores(path, out=str(tmp_path / "out"))
-    assert [one.name for one in found] == ["a", "b"]
-    for one in found:
-        assert one.verdicts["dice"].outcome == "identical predictions"
-        assert json.loads((tmp_path / "out" / one.name / "comparison.json").read_text())
+    results = comparison.compare_scores(path, out=str(tmp_path / "out"))
+    assert [result.name for result in results] == ["a", "b"]
+    for result in results:
+        assert result.verdicts["dice"].outcome == "identical predictions"
+        file = tmp_path / "out" / result.name / "comparison.json"
+        assert json.loads(file.read_text())
 
 
 GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]
@@ -105,7 +100,7 @@ GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]
         ([("../x", "ce", 0, 5), ("y", "ce", 0, 5)], None, "'../x'"),
         (
             [("a", "ce", 0, 5, "x"), ("a", "ce", 1, 5, "y")],
-            "data,loss,seed,score,example",
+            HEADER,
             "line 3: ce seed 1 has no example 'x', unlike ce seed 0",
         ),
     ],
@@ -114,8 +109,7 @@ def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, message)
     path = written(tmp_path / "scores.csv", rows, header or "data,loss,seed,score")
     out = tmp_path / "out"
     assert run(["report", "--scores", path, "--out", str(out)]) == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert message in said and not out.exists()
+    assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
 
 
 def test_scores_want_a_folder_and_no_runs(tmp_path, capsys):
@@ -128,21 +122,19 @@ def test_scores_want_a_folder_and_no_runs(tmp_path, capsys):
 def test_the_texts_to_paste_have_the_numbers_of_the_rows():
     rows = compared(SKILLS, n=60)
     (dice,) = (row for row in rows if row.loss == "dice")
-    table = latex([dataclasses.replace(one, loss=f"{one.loss}_1%") for one in rows])
-    scores = [100 * one for one in dice.scores("f1")]
-    wanted = (
-        f"dice\\_1\\% & ${np.mean(scores):.2f} \\pm {np.std(scores, ddof=1):.2f}$ &"
-    )
-    assert wanted in table and table.count(r"\\") == 4
+    table = latex([dataclasses.replace(row, loss=f"{row.loss}_1%") for row in rows])
+    scores = 100 * np.array(dice.scores("f1"))
+    cell = f"${scores.mean():.2f} \\pm {scores.std(ddof=1):.2f}$"
+    assert f"dice\\_1\\% & {cell} &" in table and table.count(r"\\") == 4
     assert table.startswith("\\begin{tabular}{lrrl}\n\\toprule\n")
-    said = methods(rows, 0.005, [{"dice": [0, 1, 2]}, {"dice": [0, 1, 2, 3, 4]}])
-    assert "2 losses with cross-entropy by F1 on the test set (60 examples)" in said
-    assert "looked at 2 times at 3, 5 seeds" in said and "±0.5 points" in said
+    text = methods(rows, 0.005, [{"dice": [0, 1, 2]}, {"dice": [0, 1, 2, 3, 4]}])
+    assert "2 losses with cross-entropy by F1 on the test set (60 examples)" in text
+    assert "looked at 2 times at 3, 5 seeds" in text and "±0.5 points" in text
 
 
 def test_a_run_is_the_mean_of_its_examples(tmp_path):
     rows = [("a", "ce", 0, score, n) for n, score in enumerate((0, 50, 100, 100))]
-    path = written(tmp_path / "x.csv", rows, "data,loss,seed,score,example")
-    (one,) = outcomes_of(path)["a"]
-    assert one.score == 0.625 and len(one.example_statistics) == 4
-    assert rows_of([one, outcome("dice", 1, np.ones(4))], "ce")[0].summary.n == 1
+    path = written(tmp_path / "x.csv", rows, HEADER)
+    (ce,) = outcomes_of(path)["a"]
+    assert ce.score == 0.625 and len(ce.example_statistics) == 4
+    assert rows_of([ce, outcome("dice", 1, np.ones(4))], "ce")[0].summary.n == 1

@@ -17,23 +17,21 @@ Y, S = np.array([0.01, 0.05, -0.01, 0.04]), np.array([0.004, 0.01, 0.006, 0.02])
 
 
 def test_the_estimate_solves_its_equations():
-    found = across_sets(Y, S)
-    w = 1 / (S**2 + found.between**2)
+    got = across_sets(Y, S)
+    w = 1 / (S**2 + got.between**2)
     mean = (w @ Y) / w.sum()
-    assert found.mean == pytest.approx(mean)
+    assert got.mean == pytest.approx(mean)
     assert w @ (Y - mean) ** 2 == pytest.approx(3)  # Paule and Mandel
-    half = stats.t.isf(0.025, 3) * np.sqrt(1 / w.sum())
-    assert (found.low, found.high) == pytest.approx((mean - half, mean + half))
-    assert found.p_value == pytest.approx(
-        2 * stats.t.sf(abs(mean) * np.sqrt(w.sum()), 3)
-    )
+    error = np.sqrt(1 / w.sum())
+    half = stats.t.isf(0.025, 3) * error
+    assert (got.low, got.high) == pytest.approx((mean - half, mean + half))
+    assert got.p_value == pytest.approx(2 * stats.t.sf(abs(mean) / error, 3))
 
 
 def test_sets_that_agree_have_no_spread_and_no_narrower_interval():
-    found = across_sets([0.02, 0.0201, 0.0199], [0.01] * 3)
+    got = across_sets([0.02, 0.0201, 0.0199], [0.01] * 3)
     half = stats.t.isf(0.025, 2) * 0.01 / np.sqrt(3)
-    assert found.between == 0
-    assert found.high - found.mean == pytest.approx(half)
+    assert got.between == 0 and got.high - got.mean == pytest.approx(half)
 
 
 @pytest.mark.parametrize("sets", [3, pytest.param(6, marks=pytest.mark.exhaustive)])
@@ -43,8 +41,8 @@ def test_the_interval_covers_the_mean_over_sets(sets):
     for _ in range(1000):
         errors = rng.uniform(0.2, 2, sets)
         y = 1 + rng.normal(size=sets) + errors * rng.normal(size=sets)
-        found = across_sets(y, errors)
-        covered += found.low <= 1 <= found.high
+        got = across_sets(y, errors)
+        covered += got.low <= 1 <= got.high
     assert covered >= stats.binom.ppf(0.001, 1000, 0.95)
 
 
@@ -52,17 +50,19 @@ def test_partial_conjunction_equals_the_tests_of_all_subsets():
     rng = np.random.default_rng(0)
     for _ in range(200):
         p = rng.uniform(size=5) ** 4
-        wanted = 0
+        largest = 0
         for u in range(1, 6):
             size = 5 - u + 1  # were the claim true on fewer than u, all of one are null
             subsets = itertools.combinations(p, size)
-            if max(size * min(one) for one in subsets) > 0.05:
+            if max(size * min(subset) for subset in subsets) > 0.05:
                 break
-            wanted = u
-        assert holds_on(p) == wanted
+            largest = u
+        assert holds_on(p) == largest
 
 
-def compared(tmp_path, capsys):
+@pytest.fixture
+def comparisons(tmp_path):
+    """Comparisons on three data sets."""
     rng = np.random.default_rng(0)
     rows = [
         (data, loss, seed, 60 + gain + rng.normal())
@@ -71,34 +71,39 @@ def compared(tmp_path, capsys):
         for seed in range(5)
     ]
     path = written(tmp_path / "scores.csv", rows)
-    found = compare_scores(path, out=str(tmp_path / "out"))
-    return [str(tmp_path / "out" / one.name) for one in found], found
+    return compare_scores(path, out=str(tmp_path / "out"))
 
 
-def test_comparisons_are_combined_on_the_command_line(tmp_path, capsys):
-    folders, comparisons = compared(tmp_path, capsys)
-    out = tmp_path / "all"
+def test_comparisons_are_combined_on_the_command_line(comparisons, tmp_path, capsys):
+    folders, out = [x.folder for x in comparisons], tmp_path / "all"
     assert run(["report", *folders, "--across", "--out", str(out)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("3 data sets as a sample of such sets, vs. cross-entropy")
+    printed = capsys.readouterr().out
+    assert printed.startswith("3 data sets as a sample of such sets, vs. cross-entropy")
+    assert "good: better: +" in printed
     content = json.loads((out / "several.json").read_text())["losses"]
     for name in ("good", "same"):
-        rows = [row for one in comparisons for row in one.rows if row.loss == name]
-        crossed = [row.against.crossed for row in rows]
-        found = across_sets([x.mean for x in crossed], [x.seed_error for x in crossed])
-        assert content[name]["found"]["mean"] == pytest.approx(found.mean)
-        one_sided = [
-            row.against.test.p_alone / 2 if row.against.mean > 0 else 1 for row in rows
-        ]
-        assert content[name]["better_on"] == holds_on(one_sided)
+        rows = [row for x in comparisons for row in x.rows if row.loss == name]
+        tests = [row.against.test for row in rows]
+        means = [test.crossed.mean for test in tests]
+        expected = across_sets(means, [test.crossed.seed_error for test in tests])
+        assert content[name]["found"]["mean"] == pytest.approx(expected.mean)
+        sided = [t.p_alone / 2 if t.crossed.mean > 0 else 1 for t in tests]
+        assert content[name]["better_on"] == holds_on(sided)
     assert content["good"]["better_on"] == 3 and content["good"]["improvement"] == 1
     assert (content["good"]["rank"], content["same"]["rank"]) == (1, 2)
-    assert "good: better: +" in said
 
 
-@pytest.mark.parametrize("case", ["one", "missing", "damaged", "baselines"])
-def test_what_cannot_be_combined_is_one_line(tmp_path, capsys, case):
-    folders, _ = compared(tmp_path, capsys)
+CASES = {
+    "one": "--across combines two or more comparisons",
+    "missing": "comparison.json: missing; run dicejax report",
+    "damaged": "has no 'mean'",
+    "baselines": "with ce and focal cannot be combined",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_cannot_be_combined_is_one_line(comparisons, tmp_path, capsys, case):
+    folders = [x.folder for x in comparisons]
     file = tmp_path / "out" / "b" / "comparison.json"
     text = file.read_text()
     if case == "one":
@@ -110,11 +115,5 @@ def test_what_cannot_be_combined_is_one_line(tmp_path, capsys, case):
     else:
         file.write_text(text.replace('"baseline": "ce"', '"baseline": "focal"'))
     assert run(["report", *folders, "--across"]) == 2
-    expected = {
-        "one": "--across combines two or more comparisons",
-        "missing": "comparison.json: missing; run dicejax report",
-        "damaged": "has no 'mean'",
-        "baselines": "with ce and focal cannot be combined",
-    }
-    said = " ".join(capsys.readouterr().err.split())
-    assert expected[case] in said and "Traceback" not in said
+    message = " ".join(capsys.readouterr().err.split())
+    assert CASES[case] in message and "Traceback" not in message

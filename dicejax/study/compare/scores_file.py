@@ -49,13 +49,19 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
             raise _refused(path, line.number, f"repeats line {first}", "keep one")
         run[line.example] = line
     outcomes: dict[str, list[Outcome]] = {}
-    examples: dict[str, tuple[list[str], tuple[str, str, int]]] = {}
-    for key, run in by_run.items():
-        data, loss, seed = key
-        order, like = examples.setdefault(data, (list(run), key))
-        if set(order) != set(run):
-            raise _of_other_examples(path, run, order, like)
-        scores = np.array([run[name].score / 100 for name in order])
+    firsts: dict[str, dict[str, _Line]] = {}
+    for (data, loss, seed), run in by_run.items():
+        first = firsts.setdefault(data, run)
+        missing = [f"no example {shown(name)}" for name in first if name not in run]
+        more = [f"example {shown(name)}" for name in run if name not in first]
+        if missing or more:
+            line, like = next(iter(run.values())), next(iter(first.values()))
+            raise InputError(
+                f"{path}, line {line.number}: {loss} seed {seed} has "
+                f"{[*missing, *more][0]}, unlike {like.loss} seed {like.seed}; give "
+                f"all runs of {data} the same examples"
+            )
+        scores = np.array([run[name].score / 100 for name in first])
         if len(scores) == 1:
             scores = np.repeat(scores, 2)
         shares = np.stack([scores, np.ones_like(scores)], -1)[:, None]
@@ -118,19 +124,3 @@ def _line(path: str, number: int, row: Mapping[str, str]) -> _Line:
 
 def _refused(path: str, line: int, what: str, do: str) -> InputError:
     return InputError(f"{path}, line {line}: {what}; {do}")
-
-
-def _of_other_examples(
-    path: str,
-    run: Mapping[str, _Line],
-    order: list[str],
-    like: tuple[str, str, int],
-) -> InputError:
-    line = next(iter(run.values()))
-    missing = [name for name in order if name not in run]
-    more = [name for name in run if name not in order]
-    what = f"no example {shown(missing[0])}" if missing else f"example {shown(more[0])}"
-    return InputError(
-        f"{path}, line {line.number}: {line.loss} seed {line.seed} has {what}, unlike "
-        f"{like[1]} seed {like[2]}; give all runs of {line.data} the same examples"
-    )

@@ -40,9 +40,9 @@ def seconds_of(duration: str) -> float:
     Raises:
       InputError: it is not written like that, or is 0.
     """
-    parts = re.findall(r"(\d+(?:\.\d+)?)([hms])", duration)
-    if "".join(number + unit for number, unit in parts) != duration or not parts:
+    if not re.fullmatch(r"(\d+(\.\d+)?[hms])+", duration):
         raise InputError(f"--budget is {shown(duration)}; want 2h, 90m or 1h30m")
+    parts = re.findall(r"([\d.]+)([hms])", duration)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if not seconds:
         raise InputError("--budget is 0; want some time, as 90m")
@@ -112,11 +112,8 @@ def train_until_decided(
 
 
 def _open(rows: Sequence[Row], settled: Mapping[str, int]) -> list[Row]:
-    return [
-        row
-        for row in rows
-        if row.against and not row.is_control and row.loss not in settled
-    ]
+    rivals = [row for row in rows if row.against and not row.is_control]
+    return [row for row in rivals if row.loss not in settled]
 
 
 def _outlook(rows: Sequence[Row], settled: Mapping[str, int], a_run: float) -> str:

@@ -161,7 +161,7 @@ def contrast(
 
     Influences add up with the same weights, so that the interval is that of
     `seeds_and_items`. With the weights of least squares it is the slope of a gain over
-    the size of the data, say, whose runs all have the same test set.
+    the size of the data.
 
     >>> rng = np.random.default_rng(0)
     >>> shares = np.array([[0.9, 0.7], [0.7, 0.7]])[..., None, None, None]
