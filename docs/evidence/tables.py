@@ -42,16 +42,17 @@ def _cells_of(row: Row) -> list[str]:
     first = [f"`{row.loss}`", str(row.summary.n), scores]
     if row.against is None:
         return [*first, "", "", "", "", "baseline"]
-    one, crossed = row.against, row.against.crossed
-    if crossed is None:  # too few seeds
-        return [*first, signed(100 * one.mean), "–", "–", "–", one.verdict.outcome]
+    against, test = row.against, row.against.test
+    mean, outcome = signed(100 * against.mean), against.verdict.outcome
+    if test is None:  # too few seeds
+        return [*first, mean, "–", "–", "–", outcome]
     return [
         *first,
-        signed(100 * one.mean),
-        interval(crossed),
-        p_value(one.p_value),
-        f"{100 * one.detectable:.2f}",
-        one.verdict.outcome,
+        mean,
+        interval(test.crossed),
+        p_value(test.p_value),
+        f"{100 * test.detectable:.2f}",
+        outcome,
     ]
 
 
