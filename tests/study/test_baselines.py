@@ -46,76 +46,67 @@ def test_a_threshold_moves_the_negative_class_alone():
 
 
 def test_cross_entropy_and_its_weighted_form_take_part():
-    found = comparison.with_baselines([Focal()], Tagging())
-    assert found == (CrossEntropy(), Focal(), WeightedCrossEntropy())
-    assert comparison.with_baselines([Focal()]) == (CrossEntropy(), Focal())
-    own = (WeightedCrossEntropy(scheme="inverse"), CrossEntropy())
-    assert comparison.with_baselines(own, Tagging()) == own
-    of_positions = QuestionAnswering(form="positions")
-    assert comparison.with_baselines([Focal()], of_positions) == found[:2]
+    both = (CrossEntropy(), Focal())
+    weighted = (*both, WeightedCrossEntropy())
+    assert comparison.with_baselines([Focal()], Tagging()) == weighted
+    assert comparison.with_baselines([Focal()]) == both
+    custom = (WeightedCrossEntropy(scheme="inverse"), CrossEntropy())
+    assert comparison.with_baselines(custom, Tagging()) == custom
+    positions = QuestionAnswering(form="positions")
+    assert comparison.with_baselines([Focal()], positions) == both
 
 
 @pytest.mark.slow
 def test_baselines_are_chosen_on_dev_and_scored_on_test(project):
-    out = project / "kept"
-    file = project / "mine.py"
+    out, file = project / "kept", project / "mine.py"
     words = ["--losses", "focal", "--seeds", "1", "--training.epochs", "3"]
     assert run(["compare", str(file), "--out", str(out), *words]) == 0
     experiment = Run(epath.Path(out) / "ce" / "seed-0").experiment()
     setup = prepare(experiment, lambda text: None, weights=False)
     mesh = experiment.mesh.make()
     task, data = experiment.task, setup.data
-    for seed in (0,):
-        kept = Run(epath.Path(out) / "ce" / f"seed-{seed}")
-        assert set(kept.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
-        _, params = restore_params(kept.checkpoints, setup.network, "best", mesh)
+    run_0 = Run(epath.Path(out) / "ce" / "seed-0")
+    assert set(run_0.baselines()) == {baselines.ADJUSTED, baselines.THRESHOLD}
+    _, params = restore_params(run_0.checkpoints, setup.network, "best", mesh)
 
-        def score(split, shift, params=params):
-            search = setup.search(params, split, mesh, shifts=[shift])
-            examples = getattr(data.corpus, split)
-            return task.score_found(examples, search.found[0], data.labels).values
+    def score(split, shift):
+        search = setup.search(params, split, mesh, shifts=[shift])
+        examples = getattr(data.corpus, split)
+        return task.score_found(examples, search.found[0], data.labels).values
 
-        counts = task.class_counts(data.items["train"], data.labels)
-        moved = {
-            baselines.ADJUSTED: baselines.logit_adjustments(
-                task.targets(data.labels), counts
-            ),
-            baselines.THRESHOLD: baselines.threshold_shifts(
-                task.targets(data.labels), counts
-            ),
-        }
-        for name, one in kept.baselines().items():
-            best = max(score("dev", shift)["f1"] for shift in moved[name].values())
-            assert one["dev_score"] == best
-            chosen = moved[name][one["value"]]
-            assert score("dev", chosen)["f1"] == best
-            test = score("test", chosen)
-            assert {key: one["test"][key] for key in test} == dict(test)
-            numerator, denominator = one["example_statistics"].sum(axis=(0, 1))
-            assert numerator / max(denominator, 1) == pytest.approx(test["f1"])
+    targets = task.targets(data.labels)
+    counts = task.class_counts(data.items["train"], data.labels)
+    shifts = {
+        baselines.ADJUSTED: baselines.logit_adjustments(targets, counts),
+        baselines.THRESHOLD: baselines.threshold_shifts(targets, counts),
+    }
+    for name, control in run_0.baselines().items():
+        best = max(score("dev", shift)["f1"] for shift in shifts[name].values())
+        assert control["dev_score"] == best
+        chosen = shifts[name][control["value"]]
+        assert score("dev", chosen)["f1"] == best
+        test = score("test", chosen)
+        assert {key: control["test"][key] for key in test} == dict(test)
+        numerator, denominator = control["example_statistics"].sum(axis=(0, 1))
+        assert numerator / max(denominator, 1) == pytest.approx(test["f1"])
     content = (out / "comparison.json").read_text()
     for loss in ("focal", "wce", "ce + logit adjustment", "ce + tuned threshold"):
         assert f'"{loss}"' in content
     # Scores counted for the curves: each class's gold elements once.
-    (counted,) = kept.score_counts().values()
+    (counted,) = run_0.score_counts().values()
     gold = task.class_counts(data.items["test"], data.labels)["tags"]
     np.testing.assert_array_equal(counted[:, 1].sum(axis=-1), gold)
     # The weights that are kept suffice for evaluation.
-    assert run(["evaluate", str(kept.path)]) == 0
-    before = (kept.path / "baselines.json").read_text()
+    assert run(["evaluate", str(run_0.path)]) == 0
+    before = (run_0.path / "baselines.json").read_text()
     assert run(["compare", str(file), "--out", str(out), *words]) == 0
-    assert (kept.path / "baselines.json").read_text() == before
+    assert (run_0.path / "baselines.json").read_text() == before
 
 
 def test_an_experiment_without_baselines_has_none(tmp_path):
-    experiment = config.load(str(_file(tmp_path)))
-    jobs = jobs_of(experiment, [Focal()], 1, str(tmp_path / "none"))
-    said = []
-    baselines.score_baselines(jobs, said.append)  # nothing is finished
-    assert not said
-
-
-def _file(folder):
-    file = folder / "experiment.py"
-    file.write_text(EXPERIMENT.format(folder=str(folder)))
-    return file
+    file = tmp_path / "experiment.py"
+    file.write_text(EXPERIMENT.format(folder=str(tmp_path)))
+    jobs = jobs_of(config.load(str(file)), [Focal()], 1, str(tmp_path / "none"))
+    lines = []
+    baselines.score_baselines(jobs, lines.append)  # nothing is finished
+    assert not lines

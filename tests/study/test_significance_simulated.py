@@ -90,15 +90,8 @@ def test_false_verdicts_are_at_most_5_percent(seeds, seed_sd, sentence_sd, spans
     rng = np.random.default_rng(seeds)
     false = 0
     for _ in range(2000):
-        baseline, ours = runs(
-            rng,
-            seeds,
-            200,
-            (0, 0),
-            seed_sd=seed_sd,
-            sentence_sd=sentence_sd,
-            spans=spans,
-        )
+        sds = {"seed_sd": seed_sd, "sentence_sd": sentence_sd}
+        baseline, ours = runs(rng, seeds, 200, (0, 0), spans=spans, **sds)
         false += seeds_and_items(ours, baseline).p_value <= 0.05
     print(f"false verdicts: {false / 20:.2f} %")
     assert false <= most_of(2000)
@@ -113,8 +106,8 @@ def test_false_verdicts_on_any_of_three_losses_are_at_most_5_percent(seeds):
         baseline, *losses = runs(
             rng, seeds, 200, (0, 0, 0, 0), seed_sd=0.04, sentence_sd=0.1
         )
-        found = [seeds_and_items(ours, baseline) for ours in losses]
-        false += min(holm([one.p_value for one in found])) <= 0.05
+        p_values = [seeds_and_items(ours, baseline).p_value for ours in losses]
+        false += min(holm(p_values)) <= 0.05
     print(f"a false verdict among three: {false / 20:.2f} %")
     assert false <= most_of(2000)
 
@@ -136,10 +129,10 @@ def test_intervals_over_seeds_and_sentences_cover_the_truth(seeds, sentence_sd):
         baseline, ours = runs(
             rng, seeds, 200, (0, gain), seed_sd=seed_sd, sentence_sd=sentence_sd
         )
-        found = seeds_and_items(ours, baseline)
-        covered += found.low <= truth <= found.high
-        means.append(found.mean)
-        variances.append(found.seed_error**2 + found.sentence_error**2)
+        crossed = seeds_and_items(ours, baseline)
+        covered += crossed.low <= truth <= crossed.high
+        means.append(crossed.mean)
+        variances.append(crossed.seed_error**2 + crossed.sentence_error**2)
     print(f"covered: {covered / 20:.2f} %")
     assert 0.93 <= covered / 2000 <= 0.99
     assert covered >= least_of(2000, 0.95)
@@ -167,8 +160,8 @@ DIFFERENCES = {
 def test_intervals_over_seeds_cover_the_truth(seeds, draw):
     rng = np.random.default_rng(seeds)
     differences = 0.3 + draw(rng, (2000, seeds))
-    found = [over_seeds(one, np.zeros(seeds)) for one in differences]
-    covered = sum(one.low <= 0.3 <= one.high for one in found)
+    intervals = [over_seeds(scores, np.zeros(seeds)) for scores in differences]
+    covered = sum(x.low <= 0.3 <= x.high for x in intervals)
     print(f"covered: {covered / 20:.2f} %")
     assert 0.93 <= covered / 2000 <= 0.99
 
@@ -223,7 +216,7 @@ def test_with_the_seeds_needed_the_power_is_80_percent(
     noise = verdicts.Noise(example=example)
     level = nominal_level([*looks, seeds], 0.05 / losses)
     drawn = verdicts.comparisons(settings, noise, 1, [effect])
-    seen = np.mean([one[0][0].p_value <= level for one in drawn])
+    seen = np.mean([looks[0][0].p_value <= level for looks in drawn])
     print(f"{seeds} seeds, power {100 * seen:.1f} %")
     assert 0.75 <= seen <= 0.85 + 0.05 * (seeds < 8)  # few seeds have large steps
 
@@ -232,14 +225,14 @@ def test_with_the_seeds_needed_the_power_is_80_percent(
 def test_where_seeds_matter_most_verdicts_have_the_power_of_the_paired_test(seeds):
     rng = np.random.default_rng(seeds)
     gain = {5: 0.12, 10: 0.07}[seeds]
-    better, found = 0, []
+    better, differences = 0, []
     for _ in range(1000):
         baseline, ours = runs(rng, seeds, 400, (0, gain), seed_sd=0.05)
-        found.append(over_seeds(score(ours), score(baseline)))
+        differences.append(over_seeds(score(ours), score(baseline)))
         crossed = seeds_and_items(ours, baseline)
         better += crossed.p_value <= 0.05 and crossed.mean > 0
-    mean = np.mean([one.mean for one in found])
-    sd = math.sqrt(np.mean([one.sd**2 for one in found]))
+    mean = np.mean([x.mean for x in differences])
+    sd = math.sqrt(np.mean([x.sd**2 for x in differences]))
     paired = CrossedDifference(
         mean, seeds, 10**6, sd / math.sqrt(seeds), 0, 0, freedom=seeds - 1
     )
@@ -299,6 +292,6 @@ def test_the_simulation_compares_as_the_library(verdicts):
     rng = np.random.default_rng(0)
     ours, baseline = rng.random((2, 5, 40))
     whole = [np.stack([x, np.ones_like(x)], -1)[:, :, None] for x in (ours, baseline)]
-    got, wanted = verdicts.crossed(ours - baseline), seeds_and_items(*whole)
+    got, expected = verdicts.crossed(ours - baseline), seeds_and_items(*whole)
     for name in ("mean", "seed_error", "sentence_error", "same_seeds_error", "p_value"):
-        assert getattr(got, name) == pytest.approx(getattr(wanted, name), rel=1e-9)
+        assert getattr(got, name) == pytest.approx(getattr(expected, name), rel=1e-9)
