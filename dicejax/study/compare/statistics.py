@@ -180,14 +180,7 @@ def rows_of(
         )
     nothing = finished[0].example_statistics * [0, 1]  # what a diverged run finds
     pairs = {
-        loss: {
-            run.seed: [
-                nothing if each.example_statistics is None else each.example_statistics
-                for each in (run, standard[run.seed])
-            ]
-            for run in sorted(runs, key=lambda run: run.seed)
-            if run.status != "missing" and run.seed in standard
-        }
+        loss: _pair(runs, standard, nothing)
         for loss, runs in by_loss.items()
         if loss != baseline
     }
@@ -228,6 +221,17 @@ _Pairs = Mapping[int, Sequence[np.ndarray]]
 """Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
 
 
+def _pair(
+    runs: Sequence[Outcome], standard: Mapping[int, Outcome], nothing: np.ndarray
+) -> _Pairs:
+    pairs = {}
+    for run in sorted(runs, key=lambda run: run.seed):
+        if run.status != "missing" and run.seed in standard:
+            both = (x.example_statistics for x in (run, standard[run.seed]))
+            pairs[run.seed] = [nothing if x is None else x for x in both]
+    return pairs
+
+
 def _compare_family(
     family: Mapping[str, _Pairs],
     looks: Sequence[Look],
@@ -243,25 +247,12 @@ def _compare_family(
     schedules = {loss: schedule for loss, schedule in schedules.items() if schedule}
     comparisons = len(schedules) + others
     crossed = _cross_at_looks(family, schedules, borrows)
-    p_alone = [
-        significance.sequential_p_value(
-            # A look whose runs are gone has 1, as has a loss that was dropped.
-            [
-                (x.p_value, x.p_equal(margin)) if x else (1.0, 1.0)
-                for x in crossed[loss]
-            ],
-            [len(seeds) for seeds in schedule],
-        )
-        for loss, schedule in schedules.items()
-    ]
-    columns = zip(*p_alone, *[(1.0, 1.0)] * others, strict=True)
-    adjusted = [significance.holm(column) for column in columns]
+    p_values = _p_values(crossed, schedules, margin, others)
     against = {loss: _describe_seeds(pairs, metric) for loss, pairs in family.items()}
-    for index, (loss, schedule) in enumerate(schedules.items()):
-        last = crossed[loss][-1]
+    for loss, schedule in schedules.items():
+        last, seeds = crossed[loss][-1], [len(look) for look in schedule]
         if last is None:
             continue
-        seeds = [len(look) for look in schedule]
         level = significance.nominal_level(seeds, LEVEL)
         strict_level = significance.nominal_level(seeds, LEVEL / comparisons)
         test = Test(
@@ -269,9 +260,7 @@ def _compare_family(
             randomisation=significance.approximate_randomisation(
                 *_stack(family[loss], now[loss])
             ),
-            p_value=float(adjusted[0][index]),
-            p_alone=float(p_alone[index][0]),
-            p_equal=float(adjusted[1][index]),
+            **p_values[loss],
             seeds_needed=significance.seeds_needed(
                 last, seeds, comparisons=comparisons, level=LEVEL
             ),
@@ -324,6 +313,34 @@ def _cross_at_looks(
         for loss in at_look:
             crossed[loss].append(seen.get(loss))
     return crossed
+
+
+def _p_values(
+    crossed: Mapping[str, Sequence[CrossedDifference | None]],
+    schedules: Mapping[str, Sequence[Sequence[int]]],
+    margin: float,
+    others: int,
+) -> dict[str, dict[str, float]]:
+    """Return the p-values over all looks by loss, as a `Test` names them."""
+    alone = [
+        significance.sequential_p_value(
+            # A look whose runs are gone has 1, as has a loss that was dropped.
+            [
+                (x.p_value, x.p_equal(margin)) if x else (1.0, 1.0)
+                for x in crossed[loss]
+            ],
+            [len(seeds) for seeds in schedule],
+        )
+        for loss, schedule in schedules.items()
+    ]
+    columns = zip(*alone, *[(1.0, 1.0)] * others, strict=True)
+    adjusted = zip(*map(significance.holm, columns), strict=True)
+    return {
+        loss: {"p_value": float(p), "p_alone": float(p_alone), "p_equal": float(equal)}
+        for loss, (p_alone, _), (p, equal) in zip(
+            schedules, alone, adjusted, strict=False
+        )
+    }
 
 
 def _stack(pairs: _Pairs, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
