@@ -187,16 +187,3 @@ def test_a_loss_that_collapses_does_not_widen_the_intervals_of_others(losses):
     assert last == wild
     largest = quiet[-1].seed_error
     assert max(x.seed_error for x in others) <= largest * (1 + 1e-12)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: nominal_level([2, 5], 0.05), r"looks are at \[2, 5\] seeds; want 3"),
-        (lambda: sequential_p_value([0.1, 0.1], [5, 5]), "which do not grow"),
-        (lambda: sequential_p_value([], []), "want 3 or more"),
-    ],
-)
-def test_other_looks_are_refused(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

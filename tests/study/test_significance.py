@@ -18,9 +18,11 @@ from dicejax.study.significance import (
     contrast,
     differences,
     holm,
+    nominal_level,
     over_seeds,
     score,
     seeds_and_items,
+    sequential_p_value,
     verdict,
 )
 
@@ -367,6 +369,9 @@ NAN = np.where(np.arange(6)[:, None, None] == 2, np.nan, RUNS)
         (lambda: holm([0.1, 1.1]), "1.1 is no p-value"),
         (lambda: holm([math.nan]), "nan is no p-value"),
         (lambda: holm(0.1), r"not \[m\]"),
+        (lambda: nominal_level([2, 5], 0.05), r"looks are at \[2, 5\] seeds; want 3"),
+        (lambda: sequential_p_value([0.1, 0.1], [5, 5]), "which do not grow"),
+        (lambda: sequential_p_value([], []), "want 3 or more"),
     ],
 )
 def test_refused(call, message):

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from dicejax.config import Experiment, ScratchEncoder
-from dicejax.data.sources import SyntheticNER
 from dicejax.errors import InputError
 from dicejax.objectives import Dice, Focal, SoftF1
 from dicejax.study import compare as comparison
@@ -12,7 +10,8 @@ from dicejax.study.compare.jobs import Job, Outcome, jobs_of
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.until import LOOKS, seconds_of, train_until_decided
 
-EXPERIMENT = Experiment(name="x", data=SyntheticNER(), encoder=ScratchEncoder())
+from .made_runs import EXPERIMENT
+
 LOSSES = (Dice(), Focal(), SoftF1())
 SENTENCES = 4000
 

@@ -206,9 +206,6 @@ class Outcome:
     """Result of one run.
 
     Attributes:
-      loss: name of the loss.
-      seed: seed of the run.
-      folder: folder of the run.
       status: "missing" if it has neither finished nor diverged.
       result: contents of `result.json`; None unless finished.
       example_statistics: float `[N, C, 2]`, each test example's contribution to the

@@ -103,12 +103,9 @@ class Against:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """Statistics of one loss.
+    """Statistics of one loss, by the primary metric.
 
     Attributes:
-      loss: name of the loss.
-      outcomes: outcomes of its runs, by seed.
-      summary: summary of the primary metric.
       against: comparison with the baseline; None for the baseline.
       is_control: a baseline of another kind: class weights, or moved decisions.
     """

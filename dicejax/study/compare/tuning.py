@@ -65,9 +65,7 @@ class Tuned:
     """The trials of one loss, or of one with one seed.
 
     Attributes:
-      loss: name of the loss.
       experiment: experiment with the settings of the first trial.
-      trials: trials in order; empty before the first.
       seed: seed of the runs that take the settings; None for all.
     """
 

@@ -73,16 +73,10 @@ def _check(array: np.ndarray, name: str, expected: str, *, fits: bool) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class PairedDifference:
-    """A difference of scores over seeds, on this test set.
+    """A difference ours - baseline of scores over seeds, on this test set.
 
-    Attributes:
-      seeds: number of pairs.
-      mean: mean of ours - baseline.
-      sd: standard deviation of the paired differences, with S - 1.
-      low: lower end of the interval of the mean.
-      high: upper end.
-      p_value: two-sided p-value of the paired t test.
-      level: the interval has the coverage 1 - level.
+    The standard deviation is that of the sample, the interval of the mean from low to
+    high covers 1 - level, and the p-value is the two-sided one of the paired t test.
     """
 
     seeds: int

@@ -19,9 +19,7 @@ class AcrossSets:
 
     Attributes:
       sets: number of data sets.
-      mean: mean difference over sets of this kind.
-      low: lower end of the interval of the mean.
-      high: upper end.
+      mean: mean difference over sets of this kind, with an interval from low to high.
       p_value: two-sided p-value of the mean.
       between: standard deviation of true differences between sets.
     """

@@ -13,7 +13,7 @@ from dicejax.study.significance.crossed import CrossedDifference
 
 @dataclasses.dataclass(frozen=True)
 class ScoreSummary:
-    """The scores of one loss over its seeds; None where there is no value.
+    """The scores of one loss over its seeds; None where there are too few.
 
     >>> ScoreSummary.from_scores([0.25, 0.5, 0.75], diverged=1).mean
     0.5
@@ -22,11 +22,7 @@ class ScoreSummary:
 
     Attributes:
       n: number of scores.
-      mean: mean score.
       sd: standard deviation of the sample, with n - 1.
-      median: median score.
-      min: lowest score.
-      max: highest score.
       diverged: number of further runs without a score, not in the statistics.
     """
 
