@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from etils import epath
 
 from dicejax.errors import InputError, visible
+from dicejax.io import files
 
 if TYPE_CHECKING:  # Matplotlib is slow to import, so it is when something is drawn
     from matplotlib.axes import Axes
@@ -24,18 +25,12 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#C79A00", "#7F
 STYLES = ("-", "--", "-.", (0, (1, 1.3)), (0, (6, 1.5, 1, 1.5, 1, 1.5)), (0, (8, 2)))
 REFERENCE = {"color": "#8C8C8C", "linestyle": "-", "linewidth": 0.9}
 
+# Colours that a page replaces by its own, in light and dark, through CSS variables.
 TEXT, SOFT, RIM, PAGE = "#1b1b1f", "#55555f", "#d5d5dc", "#fefefe"
 LOSS, BASE, RULE = "#0b5cad", "#6a6a74", "#b14a00"
-_VARIABLES = {
-    TEXT: "text",
-    SOFT: "soft",
-    RIM: "rim",
-    PAGE: "page",
-    LOSS: "loss",
-    BASE: "base",
-    RULE: "rule",
-}
-"""Colours that a page replaces by its own, in light and dark, through CSS variables."""
+_VARIABLES = dict(
+    text=TEXT, soft=SOFT, rim=RIM, page=PAGE, loss=LOSS, base=BASE, rule=RULE
+)
 
 _UNSEEN = re.compile(r'(?<=\d\.\d\d)\d+| id="[\w.]+_\d+"')
 """Further digits in a tag, and ids that nothing refers to."""
@@ -69,7 +64,9 @@ def look(texts: Iterable[str] = (), settings: Mapping[str, Any] = {}) -> Iterato
     """
     import matplotlib as mpl
 
-    with mpl.rc_context(_SETTINGS | dict(settings) | _fonts(texts)), _any_glyph():
+    style = mpl.rc_context(_SETTINGS | dict(settings) | _fonts("".join(texts)))
+    with style, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
 
 
@@ -93,11 +90,8 @@ def write(folder: epath.Path, content: Mapping[str, bytes]) -> None:
     Raises:
       InputError: a file cannot be written.
     """
-    try:
-        for name, data in content.items():
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise InputError(f"{folder}: cannot be written to: {error}") from error
+    for name, data in content.items():
+        files.write_whole(folder, name, data)
 
 
 def rendered(figure: Figure, kind: str, **options: Any) -> bytes:
@@ -131,8 +125,8 @@ def element(figure: Figure, key: str, title: str, description: str) -> str:
     _, _, body = drawn.partition("</style>")
     body = " ".join(body.split()).replace("> <", "><")
     body = re.sub(r"<[^>]+>", lambda tag: _UNSEEN.sub("", tag[0]), body)
-    for old, new in _VARIABLES.items():
-        body = body.replace(old, f"var(--{new}, {old})")
+    for name, color in _VARIABLES.items():
+        body = body.replace(color, f"var(--{name}, {color})")
     for old in (' id="', 'href="#', "url(#"):
         body = body.replace(old, f"{old}{key}-")
     width, height = (72 * size for size in figure.get_size_inches())
@@ -164,12 +158,12 @@ def style(index: int) -> dict[str, Any]:
     }
 
 
-def legend(figure: Figure, *of: Axes, columns: int = 3) -> None:
+def legend(figure: Figure, *panels: Axes, columns: int = 3) -> None:
     """Draw one legend of all lines, below the panels."""
-    found = [axes.get_legend_handles_labels() for axes in of]
+    entries = [axes.get_legend_handles_labels() for axes in panels]
     figure.legend(
-        [one for handles, _ in found for one in handles],
-        [one for _, labels in found for one in labels],
+        [handle for handles, _ in entries for handle in handles],
+        [label for _, labels in entries for label in labels],
         loc="outside lower center",
         ncols=columns,
         handlelength=3.2,
@@ -182,44 +176,24 @@ def plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _fonts(texts: Iterable[str]) -> dict[str, list[str]]:
-    """Return the default font, and one with the characters it lacks, if any."""
-    wanted = {c for text in texts for c in text if c.isprintable()}
-    if not wanted:
-        return {}
-    from matplotlib import font_manager
+def _fonts(text: str) -> dict[str, list[str]]:
+    """Return the default font, and the one that has most of what it lacks."""
+    from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
-    fonts = font_manager.fontManager
-    default = font_manager.findfont(font_manager.FontProperties())
-    missing = _lacking(default, wanted)
+    def lacking(path: str) -> int:
+        try:
+            return len(missing.difference(get_font(path).get_charmap()))
+        except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
+            return len(missing)
+
+    default = findfont(FontProperties())
+    missing = {ord(character) for character in text if character.isprintable()}
+    missing -= get_font(default).get_charmap().keys()
     if not missing:
         return {}
-    best, fewest = None, missing
+    families = [FontProperties(fname=default).get_name()]
     # Last Resort has every character, as a box.
-    real = [entry for entry in fonts.ttflist if "Last Resort" not in entry.name]
-    for entry in sorted(real, key=lambda e: (e.name, e.weight != 400)):
-        lacking = _lacking(entry.fname, missing)
-        if len(lacking) < len(fewest):
-            best, fewest = entry.name, lacking
-        if not fewest:
-            break
-    families = [font_manager.FontProperties(fname=default).get_name()]
-    return {"font.family": families + ([best] if best else [])}
-
-
-def _lacking(path: str, characters: set[str]) -> set[str]:
-    from matplotlib.font_manager import get_font
-
-    try:
-        font = get_font(path)
-    except (OSError, RuntimeError):  # a font file that Matplotlib cannot open
-        return characters
-    return {c for c in characters if not font.get_char_index(ord(c))}
-
-
-@contextlib.contextmanager
-def _any_glyph() -> Iterator[None]:
-    """Draw a box for a character that no font has, without a warning for each."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        yield
+    fonts = [font for font in fontManager.ttflist if "Last Resort" not in font.name]
+    fonts.sort(key=lambda font: (font.name, font.weight != 400))
+    best = min(fonts, key=lambda font: lacking(font.fname))
+    return {"font.family": [*families, best.name]}

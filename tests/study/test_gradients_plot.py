@@ -25,7 +25,7 @@ OVER_TIME = ["density", "norms", "shares", "agreement", "alarms"]
 
 
 def written(folder):
-    return {file.name for file in folder.iterdir()}
+    return {one.name for one in folder.iterdir()}
 
 
 @pytest.mark.slow
@@ -47,14 +47,14 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
     argv = ["plot", "run", "--losses", "ce", "soft_f1:smooth=0", "--batches", "3"]
     assert run([*argv, "--out", "there", "--checkpoint", "last"]) == 0
-    printed = capsys.readouterr().out
-    assert "soft_f1-smooth=0" in printed and "(micro)" in printed
-    assert "3 training batches" in printed
+    said = capsys.readouterr().out
+    assert "soft_f1-smooth=0" in said and "(micro)" in said
+    assert "3 training batches" in said
     assert {"losses.json", "losses.svg", "density.svg"} <= written(project / "there")
-    result = json.loads((project / "there/losses.json").read_text())
-    assert result["batches"] == 3
-    assert {row["loss"] for row in result["found"]} >= {"ce"}
-    assert all(len(row["logits"]) == 3 for row in result["found"])
+    found = json.loads((project / "there/losses.json").read_text())
+    assert found["batches"] == 3
+    assert {one["loss"] for one in found["found"]} >= {"ce"}
+    assert all(len(one["logits"]) == 3 for one in found["found"])
 
     _figures_for_a_page()
     _figures_of_a_comparison()
@@ -64,9 +64,9 @@ def test_a_run_is_drawn_and_its_losses_are_compared(project, capsys):
 
 
 def _figures_for_a_page():
-    drawings = plot.figures_of_run("run")
-    assert list(drawings) == OVER_TIME
-    for name, figure in drawings.items():
+    found = plot.figures_of_run("run")
+    assert list(found) == OVER_TIME
+    for name, figure in found.items():
         with figures.look():
             svg = figures.element(figure, name, "a < b", "about")
             if name == "density":
@@ -78,7 +78,8 @@ def _figures_for_a_page():
 
 def _figures_of_a_comparison():
     """Each loss has the figures of its first measured run; a baseline has none."""
-    result = Run.at("run").result()
+    looked_at = Run.at("run")
+    result = looked_at.result()
     runs = [
         Outcome("ce", 0, "none", "missing"),
         Outcome("ce", 1, "run", "finished", result),
@@ -86,46 +87,48 @@ def _figures_of_a_comparison():
     ]
     control = Outcome("ce + x", 1, "run", "finished", result | {"control": {}})
     rows = [
-        Row(loss, tuple(outcomes), ScoreSummary.from_scores([], 0), None)
-        for loss, outcomes in (("ce", runs), ("ce + x", [control]))
+        Row(loss, tuple(of_row), ScoreSummary.from_scores([], 0), None)
+        for loss, of_row in (("ce", runs), ("ce + x", [control]))
     ]
-    titles = [picture.title for picture in sections.gradients(rows).pictures]
+    titles = [picture.title for picture in sections.gradients(rows)]
     assert titles == [f"ce, seed 1: {name}" for name in OVER_TIME]
 
 
 def _measured_numbers(project):
     """The history equals the file."""
-    (tags,) = history.read(Run.at("run"))
+    (one,) = history.read(Run.at("run"))
     text = (project / "run/analysis.jsonl").read_text().splitlines()
     records = [json.loads(line) for line in text]
-    assert tags.groups.names[0] == "O" and tags.groups.has_negative
-    assert tags.steps.tolist() == [record["step"] for record in records]
+    assert one.groups.names[0] == "O" and one.groups.has_negative
+    assert one.steps.tolist() == [record["step"] for record in records]
     norms = np.array([record["outputs"]["tags"]["gradient_norm"] for record in records])
-    np.testing.assert_allclose(tags.share_of_gradient(), norms.sum(0) / norms.sum())
-    assert tags.sums["norms"].shape == (len(records), len(tags.groups.names), 2, 32)
-    assert list(tags.cosine) == ["micro", "macro"]
+    np.testing.assert_allclose(one.share_of_gradient(), norms.sum(0) / norms.sum())
+    assert one.sums["norms"].shape == (len(records), len(one.groups.names), 2, 32)
+    assert list(one.cosine) == ["micro", "macro"]
 
 
 def _agreement_of_known_losses():
     """Soft F1 of a single batch has cosine 1 with itself, and -1 negated."""
     primary_metric = SoftF1(average="micro", exclude_class=0, smooth=0.0)
-    losses = {
+    asked = {
         "itself": primary_metric,
         "against": WeightedSum(parts=(primary_metric,), weights=(-1.0,)),
         "ce": CrossEntropy(),
     }
-    single = agreement.agreements("run", losses, batches=1, warn=lambda text: None)
-    by_name = {(result.loss, result.average): result for result in single.results}
-    for loss, expected in (("itself", 1.0), ("against", -1.0)):
-        result = by_name[loss, "micro"]
-        for cosine in (*result.logits, *result.heads, result.heads_of_all):
-            assert cosine == pytest.approx(expected, abs=1e-4)
+    found = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
+    by_name = {(one.loss, one.average): one for one in found.found}
+    for loss, wanted in (("itself", 1.0), ("against", -1.0)):
+        one = by_name[loss, "micro"]
+        assert one.logits == [pytest.approx(wanted, abs=1e-4)]
+        assert one.heads == [pytest.approx(wanted, abs=1e-4)]
+        assert one.heads_of_all == pytest.approx(wanted, abs=1e-4)
     assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
     assert 0 < by_name["ce", "micro"].share_of_positives < 1
     # With counts of more batches the F1 of a single one has another direction.
-    losses = {"itself": primary_metric}
-    more = agreement.agreements("run", losses, batches=3, warn=lambda text: None)
-    assert 0.5 < min(more.results[0].logits) < 1 - 1e-6
+    only = {"itself": primary_metric}
+    more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
+    one = more.found[0]
+    assert 0.5 < min(one.logits) < 1 - 1e-6
 
 
 def _bad_input(project, capsys):
@@ -155,11 +158,11 @@ def test_names_of_any_script_can_be_drawn(tmp_path):
     names = ("O", "$x$", "体育", "Ω_{2}")
     made = _history(names, steps=1)
     with plot.look([made]):
-        content = plot.files_of(plot.draw((made,)))
+        content = plot.files_of(plot.drawn((made,)))
     assert len(content) == 2 * len(OVER_TIME)
     several = [dataclasses.replace(made, output=name) for name in ("start", "end")]
     with plot.look(several):
-        files = [name for name, _ in plot.draw(tuple(several))]
+        files = [name for name, _ in plot.drawn(tuple(several))]
     assert files[0] == "start-density" and files[-1] == "end-alarms"
 
 
@@ -168,7 +171,7 @@ def _history(names, steps):
     shapes = {"hardness": (20,), "hardness_norm": (20,), "norms": (2, 32)}
     sums = {
         name: rng.random((steps, groups, *shapes.get(name, ())))
-        for name in history.SUMS
+        for name in history._SUMS
     }
     series = {"micro": rng.random(steps), "macro": rng.random(steps)}
     return history.History(

@@ -11,7 +11,7 @@ from dicejax.objectives import CrossEntropy, Dice
 from dicejax.study import compare as comparison
 from dicejax.study import report
 from dicejax.study.compare.statistics import one_class
-from dicejax.study.report.scores import all_positive
+from dicejax.study.report.sections import all_positive
 from dicejax.tasks.classification import Classification, Decision
 from dicejax.training.run_folder import Run
 

@@ -113,24 +113,26 @@ def _record(run: Run) -> epath.Path | None:
 def _require_alike(
     runs: Sequence[Run], experiments: Sequence[config.Experiment]
 ) -> None:
-    first = experiments[0]
     for run, experiment in zip(runs[1:], experiments[1:], strict=True):
-        alike = dataclasses.replace(
-            like_seed_of(experiment, first),
-            objective=first.objective,
-            compared=first.compared,
-        )
-        free = "optimizer.learning_rate " if _record(run) else None
-        changes = [
-            change
-            for change in config.differences(first, alike)
-            if free is None or not change.startswith(free)
-        ]
+        changes = changed_settings(experiments[0], experiment)
+        if _record(run):
+            free = "optimizer.learning_rate "
+            changes = [change for change in changes if not change.startswith(free)]
         if changes:
             raise InputError(
                 f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
                 f"{'; '.join(changes)}; their scores cannot be compared"
             )
+
+
+def changed_settings(first: config.Experiment, other: config.Experiment) -> list[str]:
+    """Return the settings of an experiment that differ, except loss and seed."""
+    alike = dataclasses.replace(
+        like_seed_of(other, first),
+        objective=first.objective,
+        compared=first.compared,
+    )
+    return config.differences(first, alike)
 
 
 def _missing(jobs: dict[tuple[str, int], Job]) -> dict[tuple[str, int], Job]:

@@ -11,21 +11,35 @@ The same runs give the same bytes: there are no dates.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from etils import epath
 
+from dicejax import config
 from dicejax.io import files
+from dicejax.metrics import score_counts
+from dicejax.study import figures
 from dicejax.study.compare.statistics import MARGIN, Row, results_of
-from dicejax.study.compare.table import baseline_name
-from dicejax.study.compare.verdict import headline, warnings_of
-from dicejax.study.report import pictures, scores, sections
-from dicejax.study.report.document import Document, Picture, Section, markdown, page
-from dicejax.study.report.facts import RERUN, Facts, changed, facts_by_loss, rerun_of
-from dicejax.study.report.forest import forest, strip
+from dicejax.study.report import pictures
+from dicejax.study.report.document import markdown, page
+from dicejax.study.report.facts import RERUN, Facts, changed_answers, facts_of
+from dicejax.study.report.sections import document_of
 
 __all__ = ["write"]
+
+EXPERIMENT_FILE = '''"""All compared settings, resolved."""
+
+from dicejax import config
+
+RESOLVED = (
+{}
+)
+
+
+def get_config() -> config.Experiment:
+    return config.from_json(RESOLVED)
+'''
 
 
 def write(
@@ -38,10 +52,10 @@ def write(
     """Write the report of a comparison, and complete its `comparison.json`.
 
     Args:
-      rows: as `rows_of` orders them.
+      rows: statistics of each loss, as `rows_of` orders them.
       folder: output directory.
       margin: differences within it do not matter in practice.
-      examples: of the test set, to show those whose answers change.
+      examples: test set, to show the examples whose answers change.
 
     Returns:
       Path of the page.
@@ -52,104 +66,96 @@ def write(
     path = epath.Path(folder)
     file = path / "comparison.json"
     content = json.loads(files.read_bytes(file)) if file.exists() else {}
-    earlier = content.pop("changed", {})
-    test_data = results_of(rows)[0].get("test_data")
-    is_same = earlier.get("test_data") == test_data
-    losses = facts_by_loss(rows)
-    folders = [shown(one.folder, path) for row in rows for one in row.outcomes]
-    facts = Facts(
-        rows=rows,
-        losses=losses,
-        margin=margin,
-        changed=changed(rows, examples, _texts(earlier) if is_same else {}),
-        rerun=rerun_of(rows, losses, dict.fromkeys(folders)),
-        tuning=content.get("tuning"),
+    earlier, test_data = (
+        content.pop("changed", {}),
+        results_of(rows)[0].get("test_data"),
     )
-    document = _document(facts)
-    content |= _content(facts, document)
+    texts = earlier.get("texts") if earlier.get("test_data") == test_data else None
+    texts = {
+        number: pair
+        for number, pair in (texts if isinstance(texts, dict) else {}).items()
+        if isinstance(pair, list) and [type(text) for text in pair] == [str, str]
+    }
+    losses = {row.loss: row.to_json() for row in rows}
+    runs = [run for loss in losses.values() for run in loss["runs"]]
+    for run in runs:  # relative to the report, so that both can be moved
+        place = epath.Path(run["folder"])
+        place = place.relative_to(path) if place.is_relative_to(path) else place
+        run["folder"] = str(place)
+    facts = facts_of(
+        rows,
+        margin=margin,
+        tuning=content.get("tuning"),
+        changed=changed_answers(rows, examples, texts),
+        folders=list(dict.fromkeys(run["folder"] for run in runs)),
+    )
+    with figures.look([row.loss for row in rows], pictures.SETTINGS):
+        document = document_of(facts)
+    with figures.look():
+        html = page(document)
+    experiment = config.to_json(facts.experiment)
+    content |= {
+        "baseline": facts.baseline,
+        "primary_metric": facts.metric,
+        "losses": losses,
+        "verdict": document.verdict,
+        "warnings": document.warnings,
+        "curves": curves(facts),
+        "rerun": {
+            "experiment": json.loads(experiment),
+            "command": facts.command,
+            **facts.provenance,
+            "differences": facts.differences,
+        },
+        "sections": {s.title: s.text for s in document.sections},
+    }
     if facts.changed and facts.changed.texts:
         content["changed"] = {"test_data": test_data, "texts": facts.changed.texts}
-    for run in (run for one in content["losses"].values() for run in one["runs"]):
-        run["folder"] = shown(run["folder"], path)
-    texts = {
-        RERUN: sections.experiment_file(facts.rerun.experiment),
+    literal = "\n".join(f"    {json.dumps(line)}" for line in experiment.splitlines())
+    for name, text in {
+        RERUN: EXPERIMENT_FILE.format(literal),
         "comparison.json": json.dumps(content, indent=2) + "\n",
         "report.md": markdown(document),
-        "report.html": page(document),
-    }
-    for name, text in texts.items():
+        "report.html": html,
+    }.items():
         files.write_whole(path, name, text)
     return str(path / "report.html")
 
 
-def shown(folder: str, report: epath.Path) -> str:
-    """Return a run's folder relative to the report's, so that both can be moved.
-
-    >>> shown("runs/mine/ce/seed-0", epath.Path("runs/mine"))
-    'ce/seed-0'
-    """
-    path = epath.Path(folder)
-    return str(path.relative_to(report)) if path.is_relative_to(report) else str(path)
-
-
-def _texts(earlier: Mapping[str, Any]) -> dict[str, list[str]]:
-    """Return texts and gold answers by number, as an earlier report wrote them."""
-    texts = earlier.get("texts")
-    return {
-        number: pair
-        for number, pair in (texts if isinstance(texts, dict) else {}).items()
-        if isinstance(pair, list) and [type(one) for one in pair] == [str, str]
-    }
-
-
-def _document(facts: Facts) -> Document:
-    rows, metric = facts.rows, facts.metric
-    parts = [
-        scores.table_of(rows, metric),
-        scores.classes(rows, facts.losses),
-        scores.changed(facts.changed),
-        scores.time(rows),
-        _drawn(
-            "frequency", "Rare and frequent classes", pictures.by_class(facts.losses)
-        ),
-        _drawn("runs", "Every run", [strip(rows, metric)]),
-        _drawn("learning", "Learning curves", pictures.learning(facts.trained, metric)),
-        _drawn(
-            "thresholds",
-            "Precision, recall and thresholds",
-            pictures.thresholds(facts.trained),
-        ),
-        _drawn("calibration", "Calibration", pictures.calibration(facts.trained)),
-        sections.gradients(rows),
-        sections.tuned(facts.tuning),
-        scores.reading(baseline_name(rows[0].loss)),
-        sections.reproduce(facts.rerun),
-    ]
-    return Document(
-        title=f"{facts.rerun.experiment.name}: loss comparison",
-        context=sections.context(facts),
-        losses=sections.losses(facts),
-        verdict=headline(rows, facts.margin),
-        forest=forest(rows, metric, facts.margin),
-        warnings=tuple(warnings_of(rows)),
-        claims=tuple((row.loss, row.against.verdict) for row in rows if row.against),
-        sections=tuple(one for one in parts if not one.is_empty),
-    )
-
-
-def _drawn(key: str, title: str, drawn: Iterable[Picture]) -> Section:
-    return Section(key, title, pictures=tuple(drawn), folded=True)
-
-
-def _content(facts: Facts, document: Document) -> dict[str, Any]:
-    """Return the fields that a report adds to comparison.json."""
-    return {
-        "baseline": facts.rows[0].loss,
-        "primary_metric": facts.metric,
-        "losses": {row.loss: row.to_json() for row in facts.rows},
-        "verdict": document.verdict,
-        "warnings": list(document.warnings),
-        "curves": {m.loss: m.to_json() for m in facts.trained},
-        "rerun": facts.rerun.to_json(),
-        "sections": {one.title: [*one.text, *one.bullets] for one in document.sections},
-    }
+def curves(facts: Facts) -> dict[str, Any]:
+    """Return what is drawn of each loss, at every eighth threshold."""
+    content: dict[str, Any] = {}
+    for loss, measured in facts.losses.items():
+        content[loss] = {
+            name: {
+                "step": band.steps.tolist(),
+                "mean": band.mean.tolist(),
+                "mean_minus_sd": (band.mean - band.sd).tolist(),
+                "mean_plus_sd": (band.mean + band.sd).tolist(),
+                "seeds": list(band.seeds),
+            }
+            for name, band in (
+                ("dev", measured.dev),
+                ("training_loss", measured.training),
+            )
+        }
+        content[loss]["scores"] = {
+            output: {
+                "average_precision": pooled.curve.average_precision,
+                "f1_at_default": pooled.curve.f1_at(pictures.THRESHOLD),
+                "calibration_error": score_counts.calibration_error(pooled.counts),
+                "threshold": pooled.curve.thresholds[::8].tolist(),
+                "precision": pooled.curve.precision[::8].tolist(),
+                "recall": pooled.curve.recall[::8].tolist(),
+                "reliability": [
+                    (b.confidence, b.accuracy, b.count) for b in pooled.bins
+                ],
+            }
+            for output, pooled in measured.probabilities.items()
+        }
+        content[loss]["classes"] = {
+            name: {"support": int(runs[0]["support"]), "f1": f1}
+            for name, runs in facts.classes[loss].items()
+            if (f1 := [scores["f1"] for scores in runs if "f1" in scores])
+        }
+    return content

@@ -1,4 +1,4 @@
-"""Parts of a report, and its rendering as HTML and Markdown by templates.
+"""Parts of a report, and its rendering as HTML and as Markdown.
 
 Text from the data, such as labels, is escaped.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import jinja2
@@ -34,28 +34,20 @@ MARKS = {
 
 @dataclasses.dataclass(frozen=True)
 class TextTable:
-    """A table of texts."""
+    """A table of texts: the cells of each line by the name of their column."""
 
     caption: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    lines: Sequence[Mapping[str, str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One Matplotlib figure, drawn within `dicejax.study.figures.look`.
-
-    Attributes:
-      name: heading, such as the loss.
-      note: short summary of its numbers.
-      figure: the drawing.
-      axes: axes in words, for screen readers.
-    """
+    """One Matplotlib figure, with a description for screen readers."""
 
     name: str
-    note: str
+    about: str
     figure: Figure
-    axes: str
+    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,29 +64,21 @@ class Picture:
 
     title: str
     caption: str
-    key: tuple[tuple[str, str], ...]
-    panels: tuple[Panel, ...]
+    key: Sequence[tuple[str, str]]
+    panels: Sequence[Panel]
     data: TextTable | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A section of the report; a folded one opens at its heading."""
+    """A section of the report; without content it is left out."""
 
     key: str
     title: str
-    text: tuple[str, ...] = ()
-    bullets: tuple[str, ...] = ()
-    tables: tuple[TextTable, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    code: tuple[tuple[str, str], ...] = ()
-    folded: bool = False
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing but the heading."""
-        content = (self.text, self.bullets, self.tables, self.pictures, self.code)
-        return not any(content)
+    text: Sequence[str] = ()
+    tables: Sequence[TextTable] = ()
+    pictures: Sequence[Picture] = ()
+    code: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,43 +87,29 @@ class Document:
 
     Attributes:
       title: heading.
-      context: data, task, encoder, training, seeds, hardware, by name.
-      losses: each name with a description of the loss.
+      context: data, task, encoder, training, seeds and hardware, by name.
+      losses: description of each loss.
       verdict: the outcome in one line.
       forest: differences to the baseline; None without any.
       warnings: sentences, the gravest first.
       claims: verdict on each loss.
       sections: the rest.
+      folded: keys of the sections of which the page shows the heading alone.
     """
 
     title: str
-    context: tuple[tuple[str, str], ...]
-    losses: tuple[tuple[str, str], ...]
+    context: Mapping[str, str]
+    losses: Mapping[str, str]
     verdict: str
     forest: Picture | None
-    warnings: tuple[str, ...]
-    claims: tuple[tuple[str, Verdict], ...]
-    sections: tuple[Section, ...]
+    warnings: Sequence[str]
+    claims: Mapping[str, Verdict]
+    sections: Sequence[Section]
+    folded: Sequence[str]
 
 
 def page(document: Document) -> str:
     """Return a report as one HTML page, with its figures and its style sheet."""
-    return _rendered("page.html.jinja", document, _visible)
-
-
-def markdown(document: Document) -> str:
-    """Return a report as Markdown, with tables in the place of figures."""
-    text = _rendered("page.md.jinja", document, lambda text: Markup(plain(text)))
-    return text.rstrip() + "\n"
-
-
-def _rendered(template: str, document: Document, escape: Callable[[str], str]) -> str:
-    """Fill a template, where `escape` is done before the template escapes HTML."""
-
-    def finalize(value: object) -> object:
-        is_plain = isinstance(value, str) and not isinstance(value, Markup)
-        return escape(value) if is_plain else value
-
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dicejax.study.report", "."),
         autoescape=True,
@@ -147,24 +117,12 @@ def _rendered(template: str, document: Document, escape: Callable[[str], str]) -
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        finalize=finalize,
+        # Python's own markup, such as figures, has no control characters.
+        finalize=lambda value: visible(value, "\n") if type(value) is str else value,
     )
-    environment.filters |= {
-        "breaking": breaking,
-        "svg": _svg,
-        "verbatim": lambda text: markupsafe.escape(_visible(text)),
-    }
-    return environment.get_template(template).render(document=document, marks=MARKS)
-
-
-def _visible(text: str) -> str:
-    return visible(text, keep="\n")
-
-
-def _svg(panel: Panel, key: str) -> Markup:
-    about = f"{panel.note}; {panel.axes}".strip("; ")
-    with figures.look():
-        return Markup(figures.element(panel.figure, key, panel.name, about))
+    environment.filters |= {"breaking": breaking, "svg": figures.element}
+    template = environment.get_template("page.html.jinja")
+    return template.render(document=document, marks=MARKS)
 
 
 def breaking(text: str) -> Markup:
@@ -174,6 +132,42 @@ def breaking(text: str) -> Markup:
     Markup('dsc-<wbr>stop_<wbr>gradient&lt;b&gt;')
     """
     return Markup("<wbr>").join(re.split(r"(?<=[-_])(?=\w)", visible(text)))
+
+
+def markdown(document: Document) -> str:
+    """Return a report as Markdown, with tables in the place of figures."""
+    compared = [*document.context.items(), *document.losses.items()]
+    blocks = [
+        f"# {plain(document.title)}",
+        f"**{plain(document.verdict)}**",
+        *(f"> **Warning:** {plain(warning)}" for warning in document.warnings),
+        "\n".join(
+            f"- {MARKS[verdict.outcome]} **{plain(loss)}**: {plain(verdict.sentence)}"
+            for loss, verdict in document.claims.items()
+        ),
+        "## Compared",
+        "\n".join(f"- **{plain(name)}**: {plain(text)}" for name, text in compared),
+    ]
+    for section in document.sections:
+        blocks += [f"## {plain(section.title)}", *map(plain, section.text)]
+        blocks += map(_markdown_table, section.tables)
+        for picture in section.pictures:
+            blocks += [f"### {plain(picture.title)}", plain(picture.caption)]
+            blocks.append(_markdown_table(picture.data))
+        for name, text in section.code.items():
+            code = markupsafe.escape(visible(text, "\n"))
+            blocks += [f"{plain(name)}:", f"<pre><code>{code}</code></pre>"]
+    return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _markdown_table(table: TextTable | None) -> str:
+    if table is None:
+        return "The figure is in report.html."
+    columns, *_ = table.lines
+    rows = [map(plain, columns), ["---", *["---:"] * (len(columns) - 1)]]
+    rows += [map(plain, line.values()) for line in table.lines]
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([f"{plain(table.caption)}:", "", *lines])
 
 
 def plain(text: str) -> str:

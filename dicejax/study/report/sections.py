@@ -1,23 +1,26 @@
-"""Context of a comparison, tuning, gradients, how to reproduce."""
+"""The document of a report, section by section."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from etils import epath
 
-from dicejax import config
-from dicejax.config import Experiment
-from dicejax.errors import visible
+from dicejax.errors import shown, visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study.compare.jobs import is_resampled
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import Row, class_counts, results_of
+from dicejax.study.compare.table import baseline_name, mean_and_spread
+from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.gradients import plot
-from dicejax.study.report.document import Panel, Picture, Section, TextTable
-from dicejax.study.report.facts import RERUN, Facts, Rerun
+from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
+from dicejax.study.report.facts import RERUN, Changed, Facts, rivals_of
+from dicejax.study.report.forest import forest, strip
+from dicejax.study.report.pictures import by_class, calibration, learning, thresholds
+from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 from dicejax.training.outline import encoder_name
 
@@ -25,13 +28,68 @@ CONTROLS = {
     "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
     "tuned threshold": "cross-entropy runs, decision threshold chosen on dev",
 }
+READING = (
+    "All runs of a seed start from the same weights and see the same data in the same "
+    "order, so each loss is paired with {baseline} seed by seed. Two sources of chance "
+    "remain: the seeds, and the examples of the test set. The confidence interval "
+    "covers both (seeds crossed with examples): with other seeds and another test set "
+    "of the same kind, 95 of 100 such intervals contain the true difference.",
+    "Among ten losses one looks good by chance. The p-values are therefore corrected "
+    "for the number of losses by Holm's procedure: the chance that any verdict of this "
+    "page is wrong where no loss makes a difference is at most 5%. A confidence "
+    "interval is that of one loss alone, so it may exclude 0 where the verdict is "
+    "inconclusive. Both hold over all looks at this comparison: seeds may be added "
+    "until it is clear.",
+    "Inconclusive does not mean that there is no difference. It means that these runs "
+    "do not show one; the interval says how large it may be. Seeds needed is how many "
+    "would show a difference of the observed size with power 0.8; it is for planning, "
+    "not a result, and from few seeds it is rough; never means that the test set is "
+    "too small. Detectable is the smallest difference that these runs show with power "
+    "0.8.",
+    "Better and worse hold for this data, this encoder, this budget and these "
+    "settings. Other hyper-parameters of a loss, or another learning rate, are another "
+    "comparison.",
+)
 
 
-def context(facts: Facts) -> tuple[tuple[str, str], ...]:
+def document_of(facts: Facts) -> Document:
+    """Return the report of a comparison; sections without content are left out."""
+    rows = facts.rows
+    reading = [text.format(baseline=baseline_name(rows[0].loss)) for text in READING]
+    plain = [scores(facts), classes(facts), changed(facts.changed), time(rows)]
+    folded = [
+        Section("frequency", "Rare and frequent classes", pictures=[*by_class(facts)]),
+        Section("runs", "Every run", pictures=[strip(rows, facts.metric)]),
+        Section("learning", "Learning curves", pictures=[*learning(facts)]),
+        Section(
+            "thresholds",
+            "Precision, recall and thresholds",
+            pictures=[*thresholds(facts)],
+        ),
+        Section("calibration", "Calibration", pictures=[*calibration(facts)]),
+        Section("gradients", "Gradients", pictures=[*gradients(rows)]),
+        tuned(facts.tuning),
+        Section("reading", "How to read this", reading),
+        reproduce(facts),
+    ]
+    return Document(
+        title=f"{facts.experiment.name}: loss comparison",
+        context=context(facts),
+        losses={row.loss: describe_loss(row, facts) for row in rows},
+        verdict=headline(rows, facts.margin),
+        forest=forest(rows, facts.metric, facts.margin),
+        warnings=warnings_of(rows),
+        claims={row.loss: row.against.verdict for row in rows if row.against},
+        sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
+        folded=[section.key for section in folded],
+    )
+
+
+def context(facts: Facts) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
-    experiment = facts.rerun.experiment
+    experiment = facts.experiment
     first = next(one for one in results_of(facts.rows) if "control" not in one)
-    seeds = sorted({one.seed for row in facts.rows for one in row.outcomes})
+    seeds = sorted({run.seed for row in facts.rows for run in row.outcomes})
     sizes = first.get("examples") or {}
     data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
     data = f"{experiment.name}: {data} examples" if data else experiment.name
@@ -52,21 +110,155 @@ def context(facts: Facts) -> tuple[tuple[str, str], ...]:
     }
     if "device_kind" in first:
         texts["Hardware"] = f"{first['devices']} x {first['device_kind']}"
-    return tuple(texts.items())
+    return texts
 
 
-def losses(facts: Facts) -> tuple[tuple[str, str], ...]:
-    """Return a description of each loss by its name."""
-    objectives = {m.loss: m.experiment.objective for m in facts.trained}
-    texts = []
+def describe_loss(row: Row, facts: Facts) -> str:
+    """Return the first sentence of a loss's documentation."""
+    if row.loss in facts.losses:
+        objective = facts.losses[row.loss].experiment.objective
+        text = (type(objective).__doc__ or "").partition("\n")[0]
+    else:
+        text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
+    return f"{text.rstrip('.')} (control)" if row.is_control else text
+
+
+def scores(facts: Facts) -> Section:
+    """Return the table of all losses: differences first, then all scores."""
+    test = results_of(facts.rows)[0]["test"]
+    others = [name for name, value in test.items() if isinstance(value, float)]
+    lines = []
     for row in facts.rows:
-        if row.loss in objectives:
-            text = (type(objectives[row.loss]).__doc__ or "").partition("\n")[0]
-        else:
-            text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
-        text = f"{text.rstrip('.')} (control)" if row.is_control else text
-        texts.append((row.loss, text))
-    return tuple(texts)
+        names = dict.fromkeys([facts.metric, *others])
+        line = {
+            "loss": row.loss,
+            "difference": "baseline",
+            "95% CI": "",
+            **{heading(name): mean_and_spread(row.scores(name)) for name in names},
+            "seeds": str(row.summary.n),
+            "diverged": str(row.summary.diverged or "-"),
+            "missing": str(row.missing or "-"),
+            "p (Holm)": "",
+            "seeds needed": "",
+            "detectable": "",
+        }
+        if against := row.against:
+            line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
+            mean, crossed, p = against.mean, against.crossed, against.p_value
+            line["difference"] = "-" if mean is None else signed(100 * mean)
+            line["seeds needed"] = against.needed
+            if crossed is not None:
+                low, high = signed(100 * crossed.low), signed(100 * crossed.high)
+                line["95% CI"] = f"{low} to {high}"
+                line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
+                line["detectable"] = f"±{100 * against.detectable:.2f}"
+        lines.append(line)
+    caption = (
+        f"Test {heading(facts.metric)} (%): difference to "
+        f"{baseline_name(facts.baseline)}, and mean ± SD of all scores over seeds"
+    )
+    table = TextTable(caption, _drop_empty_columns(lines))
+    return Section("scores", "Scores", all_positive(test), [table])
+
+
+def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the scores of predicting positive for every text of two classes.
+
+        F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
+
+    so that F1 is high without any skill where positives are frequent.
+
+    >>> classes = {"0": {"support": 346}, "1": {"support": 654}}
+    >>> all_positive({"matthews": 0.3, "per_type": classes})
+    ("Predicting '1' for every text gives F1 79.08, accuracy 65.40 and Matthews 0.",)
+
+    Args:
+      test: scores of any run on the test set; of two classes the last is the positive
+        one.
+
+    Returns:
+      One sentence; none where there are not two classes of texts.
+    """
+    counts = class_counts(test)
+    if len(counts) != 2:
+        return ()
+    positive = list(counts)[-1]
+    share = counts[positive] / counts.total()
+    return (
+        f"Predicting {shown(positive)} for every text gives F1 "
+        f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
+    )
+
+
+def classes(facts: Facts) -> Section:
+    """Return precision, recall and F1 of each class: baseline and best rival."""
+    names = [row.loss for row in (facts.rows[0], *rivals_of(facts.rows)[:1])]
+    both = {loss: facts.classes[loss] for loss in names if facts.classes[loss]}
+    support = {
+        name: int(runs[0]["support"])
+        for by_name in both.values()
+        for name, runs in by_name.items()
+    }
+    lines = []
+    for name in sorted(support, key=lambda name: (-support[name], name)):
+        line = {"class": name}
+        for score in ("f1", "precision", "recall"):
+            for loss, by_name in both.items():
+                values = [run[score] for run in by_name.get(name, ()) if score in run]
+                mean = f"{100 * statistics.fmean(values):.1f}" if values else "-"
+                line[f"{heading(score)} {loss}"] = mean
+        lines.append(line | {"count in test set": f"{support[name]:,}"})
+    caption = "Scores (%) of each class on the test set, mean over seeds: "
+    caption += " vs. ".join(both)
+    tables = [TextTable(caption, _drop_empty_columns(lines))] if lines else []
+    return Section("classes", "Classes", tables=tables)
+
+
+def _drop_empty_columns(lines: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    names = [
+        name
+        for index, name in enumerate(lines[0])
+        if index == 0 or any(line[name] not in ("", "-") for line in lines)
+    ]
+    return [{name: line[name] for name in names} for line in lines]
+
+
+def changed(answers: Changed | None) -> Section:
+    """Return the section of examples whose answers change; empty without any."""
+    key, title = "changed", "Changed answers"
+    if answers is None:
+        return Section(key, title)
+    baseline, loss = answers.losses
+    where = "" if answers.texts else " Numbers count from 1 in the test set."
+    text = (
+        f"{loss} is right in more seeds than {baseline} on {answers.better} test "
+        f"examples, and in fewer on {answers.worse}; those that change in most seeds "
+        f"come first.{where}"
+    )
+    lines = []
+    for name, right in answers.right.items():
+        counts = [f"{n} of {runs}" for n, runs in zip(right, answers.runs, strict=True)]
+        line = {"test example": name, baseline: counts[0], loss: counts[1]}
+        pair = zip(("text", "gold"), answers.texts.get(name, ()), strict=False)
+        lines.append(line | dict(pair))
+    table = TextTable("Seeds in which an example is wholly right", lines)
+    return Section(key, title, [text], [table])
+
+
+def time(rows: Sequence[Row]) -> Section:
+    """Return the training time of each loss; empty where runs do not record it."""
+    lines = []
+    for row in rows:
+        runs = [run for run in results_of([row]) if "control" not in run]
+        runs = [run for run in runs if run.get("seconds")]
+        if runs:
+            seconds = statistics.fmean(run["seconds"] for run in runs)
+            rate = statistics.fmean(run["tokens_per_s"] for run in runs)
+            line = {"minutes a run": f"{seconds / 60:.1f}", "tokens/s": f"{rate:,.0f}"}
+            lines.append({"loss": row.loss} | line)
+    caption = "Training time, mean over seeds, compilation and evaluation apart"
+    tables = [TextTable(caption, lines)] if lines else []
+    return Section("time", "Training time", tables=tables)
 
 
 def tuned(tuning: Mapping[str, Any] | None) -> Section:
@@ -80,91 +272,57 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
         "here has, and the best on dev was chosen. The test set was not used. "
         "Gains on dev are of one seed, chosen as the best of many, and no result."
     )
-    table = TextTable(
-        f"Chosen settings and their {metric} (%)",
-        ("loss", "chosen", metric, f"{metric} as given", "diverged"),
-        tuple((loss, *_tuned_cells(one)) for loss, one in tuning["losses"].items()),
-    )
-    return Section("tuning", "Tuning", text=(text,), tables=(table,), folded=True)
+    lines = []
+    for loss, entry in tuning["losses"].items():
+        trials = entry["trials"]
+        best, first = trials[entry["chosen"]], trials[0]
+        values = [f"{k.partition('.')[2]} {x:g}" for k, x in best["values"].items()]
+        devs = [
+            "diverged" if trial["dev"] is None else f"{100 * trial['dev']:.2f}"
+            for trial in (best, first)
+        ]
+        line = {"loss": loss, "chosen": ", ".join(values)}
+        line["chosen"] += " (as given)" * (best is first)
+        line |= {metric: devs[0], f"{metric} as given": devs[1]}
+        diverged = sum(trial["dev"] is None for trial in trials)
+        lines.append(line | {"diverged": str(diverged)})
+    caption = f"Chosen settings and their {metric} (%)"
+    tables = [TextTable(caption, lines)] if lines else []
+    return Section("tuning", "Tuning", [text], tables)
 
 
-def _tuned_cells(one: Mapping[str, Any]) -> list[str]:
-    best, first = one["trials"][one["chosen"]], one["trials"][0]
-    values = [
-        f"{path.partition('.')[2]} {value:g}" for path, value in best["values"].items()
-    ]
-    chosen = ", ".join(values) + (" (as given)" if best is first else "")
-    devs = [trial["dev"] for trial in (best, first)]
-    shown = ["diverged" if dev is None else f"{100 * dev:.2f}" for dev in devs]
-    return [chosen, *shown, str(sum(t["dev"] is None for t in one["trials"]))]
-
-
-def gradients(rows: Sequence[Row]) -> Section:
+def gradients(rows: Sequence[Row]) -> Iterator[Picture]:
     """Draw the gradients of the first run of each loss that recorded them.
 
     Raises:
       InputError: a run's record is damaged.
     """
-    pictures = []
     for row in rows:
-        recorded = (
-            one
-            for one in row.outcomes
-            if one.result is not None
-            and "control" not in one.result  # the run is that of the baseline
-            and files.was_written(epath.Path(one.folder), GRADIENTS)
-        )
-        first = next(recorded, None)
-        if first is None:
-            continue
-        for name, figure in plot.figures_of_run(first.folder).items():
-            title = f"{row.loss}, seed {first.seed}: {name}"
-            caption = plot.CAPTIONS[name.rpartition("-")[2]]
-            panel = Panel(title, "", figure, caption)
-            pictures.append(Picture(title, caption, key=(), panels=(panel,)))
-    return Section("gradients", "Gradients", pictures=tuple(pictures), folded=True)
+        for run in row.outcomes:
+            # Controls have the runs of the baseline.
+            is_control = run.result is None or "control" in run.result
+            if is_control or not files.was_written(epath.Path(run.folder), GRADIENTS):
+                continue
+            for name, figure in plot.figures_of_run(run.folder).items():
+                title = f"{row.loss}, seed {run.seed}: {name}"
+                caption = plot.CAPTIONS[name.rpartition("-")[2]]
+                yield Picture(title, caption, (), [Panel(title, caption, figure)])
+            break
 
 
-def reproduce(rerun: Rerun) -> Section:
+def reproduce(facts: Facts) -> Section:
     """Return the section with the provenance of the runs."""
     text = (
         f"{RERUN}, in the folder of this page, is the experiment with every "
         "setting and every loss. Paths of data and encoder in it are those of "
         "the runs; where they were relative, run the command in the same folder."
     )
-    table = TextTable(
-        "Hardware, versions and data of the runs",
-        ("what", "value"),
-        tuple(rerun.facts.items()),
-    )
+    lines = [{"what": name, "value": value} for name, value in facts.provenance.items()]
+    folders = "\n".join(map(visible, facts.folders))
     return Section(
         "reproduce",
         "Reproduce",
-        text=(text, *(f"{one}." for one in rerun.differences)),
-        tables=(table,),
-        code=(
-            ("Command", rerun.command),
-            ("Folders of the runs", "\n".join(map(visible, rerun.folders))),
-        ),
-        folded=True,
-    )
-
-
-def experiment_file(experiment: Experiment) -> str:
-    """Return an experiment, from any source, as the text of an experiment file.
-
-    >>> from dicejax.data.sources import SyntheticNER
-    >>> text = experiment_file(Experiment(name="mine", data=SyntheticNER()))
-    >>> exec(text, found := {})
-    >>> found["get_config"]().name
-    'mine'
-    """
-    lines = config.to_json(experiment).splitlines()
-    literal = "\n".join(f"    {json.dumps(line)}" for line in lines)
-    return (
-        '"""All compared settings, resolved."""\n\n'
-        "from dicejax import config\n\n"
-        f"RESOLVED = (\n{literal}\n)\n\n\n"
-        "def get_config() -> config.Experiment:\n"
-        "    return config.from_json(RESOLVED)\n"
+        [text, *(f"{difference}." for difference in facts.differences)],
+        [TextTable("Hardware, versions and data of the runs", lines)],
+        code={"Command": facts.command, "Folders of the runs": folders},
     )
