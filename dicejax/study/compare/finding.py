@@ -35,9 +35,18 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
     if not runs:
         raise InputError(f"{', '.join(paths)}: no run folders there (no {EXPERIMENT})")
     experiments = [run.experiment() for run in runs]
-    _require_alike(runs, experiments)
-    names = dict.fromkeys(experiment.objective for experiment in experiments)
-    names = dict(zip(names, names_of(list(names)), strict=True))
+    for run, experiment in zip(runs[1:], experiments[1:], strict=True):
+        changes = changed_settings(experiments[0], experiment)
+        if _record(run):
+            free = "optimizer.learning_rate "
+            changes = [change for change in changes if not change.startswith(free)]
+        if changes:
+            raise InputError(
+                f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
+                f"{'; '.join(changes)}; their scores cannot be compared"
+            )
+    objectives = list(dict.fromkeys(each.objective for each in experiments))
+    names = dict(zip(objectives, names_of(objectives), strict=True))
     jobs: dict[tuple[str, int], Job] = {}
     for run, experiment in zip(runs, experiments, strict=True):
         name = run.path.parent.name if _record(run) else names[experiment.objective]
@@ -48,7 +57,14 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
                 f"{job.folder}: is {job.loss} with seed {job.seed}, as {first.folder} "
                 "is; name one of them"
             )
-    return [experiment for _, experiment in sorted((jobs | _missing(jobs)).items())]
+    seeds = {seed for _, seed in jobs}
+    for job in list(jobs.values()):
+        for seed in seeds:
+            training = dataclasses.replace(job.experiment.training, seed=seed)
+            experiment = dataclasses.replace(job.experiment, training=training)
+            folder = str(epath.Path(job.folder).parent / f"seed-{seed}")
+            jobs.setdefault((job.loss, seed), Job(job.loss, experiment, folder))
+    return [job for _, job in sorted(jobs.items())]
 
 
 def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
@@ -59,8 +75,8 @@ def tuning_of(jobs: Sequence[Job]) -> dict[str, Any] | None:
     """
     records = {path for job in jobs if (path := _record(Run(epath.Path(job.folder))))}
     if len(records) > 1:
-        files_found = ", ".join(sorted(map(str, records)))
-        raise InputError(f"{files_found}: runs of several tunings cannot be compared")
+        paths = ", ".join(sorted(map(str, records)))
+        raise InputError(f"{paths}: runs of several tunings cannot be compared")
     for file in records:
         return tuning.read(file.parent)
     return None
@@ -110,21 +126,6 @@ def _record(run: Run) -> epath.Path | None:
     return file if file.exists() else None
 
 
-def _require_alike(
-    runs: Sequence[Run], experiments: Sequence[config.Experiment]
-) -> None:
-    for run, experiment in zip(runs[1:], experiments[1:], strict=True):
-        changes = changed_settings(experiments[0], experiment)
-        if _record(run):
-            free = "optimizer.learning_rate "
-            changes = [change for change in changes if not change.startswith(free)]
-        if changes:
-            raise InputError(
-                f"{run.path}: differs from {runs[0].path} in more than loss and seed: "
-                f"{'; '.join(changes)}; their scores cannot be compared"
-            )
-
-
 def changed_settings(first: config.Experiment, other: config.Experiment) -> list[str]:
     """Return the settings of an experiment that differ, except loss and seed."""
     alike = dataclasses.replace(
@@ -133,24 +134,3 @@ def changed_settings(first: config.Experiment, other: config.Experiment) -> list
         compared=first.compared,
     )
     return config.differences(first, alike)
-
-
-def _missing(jobs: dict[tuple[str, int], Job]) -> dict[tuple[str, int], Job]:
-    """Return the runs that the comparison lacks, with their folders."""
-    of_loss = {job.loss: job for job in jobs.values()}
-    seeds = {seed for _, seed in jobs}
-    return {
-        (loss, seed): _with_seed(job, seed)
-        for loss, job in of_loss.items()
-        for seed in seeds
-        if (loss, seed) not in jobs
-    }
-
-
-def _with_seed(job: Job, seed: int) -> Job:
-    training = dataclasses.replace(job.experiment.training, seed=seed)
-    return Job(
-        job.loss,
-        dataclasses.replace(job.experiment, training=training),
-        str(epath.Path(job.folder).parent / f"seed-{seed}"),
-    )

@@ -16,20 +16,20 @@ _SPECIAL = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    **{one: f"\\{one}" for one in "&%$#_{}"},
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
 
 
 def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
     """Return a paragraph on the statistics of a comparison."""
     rivals = [row for row in rows if row.against and not row.is_control]
-    finished = [one for row in rows for one in row.outcomes if one.result]
+    finished = [run for row in rows for run in row.outcomes if run.result]
     metric = heading(finished[0].result["primary_metric"])
     sizes = sorted({row.summary.n for row in rows})
     seeds = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
     examples = len(finished[0].example_statistics)
     baseline = baseline_name(rows[0].loss)
-    at = sorted({len(one) for look in looks for one in look.values()})
+    at = sorted({len(seeds) for look in looks for seeds in look.values()})
     looked = f" at {', '.join(map(str, at))} seeds" if at else ""
     return (
         f"We compared {len(rivals)} losses with {baseline} by {metric} on the test "
@@ -56,40 +56,33 @@ def latex(rows: Sequence[Row]) -> str:
     lines = [
         r"\begin{tabular}{lrrl}",
         r"\toprule",
-        rf"loss & {escaped(metric)} & difference (95\% CI) & verdict \\",
+        rf"loss & {escape(metric)} & difference (95\% CI) & verdict \\",
         r"\midrule",
-        *(" & ".join(_cells(row)) + r" \\" for row in rows),
-        r"\bottomrule",
-        r"\end{tabular}",
     ]
-    return "\n".join(lines) + "\n"
+    for row in rows:
+        score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
+        if row.summary.sd is not None:
+            score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
+        cells = [escape(row.loss), score, "", "baseline"]
+        if against := row.against:
+            text, crossed = "--", against.crossed
+            if crossed is not None:
+                values = (crossed.mean, crossed.low, crossed.high)
+                mean, low, high = (signed(100 * value) for value in values)
+                text = f"${mean}$ (${low}$ to ${high}$)"
+            elif against.mean is not None:
+                text = f"${signed(100 * against.mean)}$"
+            text = text.replace("\N{MINUS SIGN}", "-")
+            cells[2:] = text, against.verdict.outcome
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _cells(row: Row) -> list[str]:
-    of = row.summary
-    score = "--" if of.mean is None else f"{100 * of.mean:.2f}"
-    if of.sd is not None:
-        score = rf"${score} \pm {100 * of.sd:.2f}$"
-    if row.against is None:
-        return [escaped(row.loss), score, "", "baseline"]
-    difference = "--"
-    if row.against.crossed is not None:
-        one = row.against.crossed
-        mean, low, high = (_number(100 * x) for x in (one.mean, one.low, one.high))
-        difference = f"${mean}$ (${low}$ to ${high}$)"
-    elif row.against.mean is not None:
-        difference = f"${_number(100 * row.against.mean)}$"
-    return [escaped(row.loss), score, difference, row.against.verdict.outcome]
-
-
-def _number(value: float) -> str:
-    return signed(value).replace("\N{MINUS SIGN}", "-")
-
-
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     r"""Escape the characters that LaTeX reads as commands.
 
-    >>> print(escaped("dsc_x 5% {a} \\input"))
+    >>> print(escape("dsc_x 5% {a} \\input"))
     dsc\_x 5\% \{a\} \textbackslash{}input
     """
-    return "".join(_SPECIAL.get(one, one) for one in " ".join(text.split()))
+    text = " ".join(text.split())
+    return "".join(_SPECIAL.get(character, character) for character in text)

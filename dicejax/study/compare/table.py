@@ -37,7 +37,7 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     if width is not None:
         columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
         losses = min(losses, LOSS_WIDTH)
-        names = _that_fit(columns, primary_metric, width - losses - 4)
+        names = _names_that_fit(columns, primary_metric, width - losses - 4)
     left = [heading(name) for name in cells if name not in names]
 
     seeds = max(len(row.outcomes) for row in rows)
@@ -53,18 +53,20 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     return out
 
 
-def _that_fit(columns: Mapping[str, int], primary_metric: str, width: int) -> list[str]:
+def _names_that_fit(
+    columns: Mapping[str, int], primary_metric: str, width: int
+) -> list[str]:
     """Return the scores that fit, the primary metric among them.
 
-    >>> _that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
+    >>> _names_that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
     ['precision', 'f1']
     """
-    room, kept = width, set()
+    room, names = width, set()
     for name in sorted(columns, key=lambda name: name != primary_metric):
         room -= columns[name] + GAP
         if room >= 0 or name == primary_metric:
-            kept.add(name)
-    return [name for name in columns if name in kept]
+            names.add(name)
+    return [name for name in columns if name in names]
 
 
 def baseline_name(loss: str) -> str:
@@ -78,16 +80,16 @@ def baseline_name(loss: str) -> str:
 
 def remarks(rows: Sequence[Row]) -> list[str]:
     """Return the verdict on each loss, and its runs without a score."""
-    said = []
+    lines = []
     for row in rows:
-        of_row = [] if row.against is None else [row.against.verdict.sentence]
+        parts = [] if row.against is None else [row.against.verdict.sentence]
         if row.summary.diverged:
-            of_row.append(f"{row.summary.diverged} of {len(row.outcomes)} diverged")
+            parts.append(f"{row.summary.diverged} of {len(row.outcomes)} diverged")
         if row.missing:
-            of_row.append(f"{row.missing} of {len(row.outcomes)} not finished")
-        if of_row:
-            said.append(f"{row.loss}: {'; '.join(of_row)}")
-    return said
+            parts.append(f"{row.missing} of {len(row.outcomes)} not finished")
+        if parts:
+            lines.append(f"{row.loss}: {'; '.join(parts)}")
+    return lines
 
 
 def mean_and_spread(values: Sequence[float]) -> str:
