@@ -55,10 +55,8 @@ class Picture:
     """A figure of the report: one panel or several side by side, and its data.
 
     Attributes:
-      title: heading.
       caption: how to read the figure.
       key: legend: classes of the style sheet, with their descriptions.
-      panels: the drawings.
       data: numbers drawn; None if they are in a file of the run.
     """
 
@@ -86,14 +84,11 @@ class Document:
     """A whole report.
 
     Attributes:
-      title: heading.
       context: data, task, encoder, training, seeds and hardware, by name.
       losses: description of each loss.
       verdict: the outcome in one line.
       forest: differences to the baseline; None without any.
-      warnings: sentences, the gravest first.
       claims: verdict on each loss.
-      sections: the rest.
       folded: keys of the sections of which the page shows the heading alone.
     """
 

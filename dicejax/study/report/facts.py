@@ -28,14 +28,7 @@ MOST_CHANGED = 10
 
 @dataclasses.dataclass(frozen=True)
 class Band:
-    """A metric by training step, over seeds.
-
-    Attributes:
-      steps: training steps.
-      mean: mean over the seeds that have the step.
-      sd: sample standard deviation over these; 0 for one seed.
-      seeds: all seeds.
-    """
+    """A metric by training step: mean and sample SD of the seeds that have the step."""
 
     steps: np.ndarray
     mean: np.ndarray
@@ -67,14 +60,12 @@ def band_of(records: Mapping[int, Sequence[Mapping[str, Any]]], name: str) -> Ba
 
 @dataclasses.dataclass(frozen=True)
 class Probabilities:
-    """Predicted probabilities of one output on the test set, of all seeds together.
+    """Predicted probabilities of one output on the test set.
 
     Attributes:
       by_seed: int `[C, 2, BINS]` of all classes but the negative one, by seed; see
         `metrics.score_counts`.
-      counts: their sum.
-      curve: precision and recall by threshold.
-      bins: bins of the reliability diagram that are not empty.
+      counts: their sum, from which are the curve and the bins that are not empty.
     """
 
     by_seed: Mapping[int, np.ndarray]
@@ -85,14 +76,7 @@ class Probabilities:
 
 @dataclasses.dataclass(frozen=True)
 class LossFacts:
-    """Measurements of the runs of one loss.
-
-    Attributes:
-      experiment: experiment of its first run.
-      dev: primary metric on dev.
-      training: training loss.
-      probabilities: predicted probabilities by output.
-    """
+    """Measurements of the runs of one loss; the experiment is that of its first run."""
 
     experiment: Experiment
     dev: Band
@@ -109,8 +93,7 @@ class Changed:
       runs: number of runs of each.
       better: number of examples that the rival has right in more runs.
       worse: number of examples that it has right in fewer.
-      right: number of runs of each in which an example is wholly right, by the
-        example's number from 1; those that change in most runs come first.
+      right: runs of each with the example wholly right, by its number from 1.
       texts: text and gold answer of each of these; empty without the data.
     """
 
@@ -130,14 +113,14 @@ class Facts:
       rows: statistics of each loss, the baseline first.
       metric: name of the score that losses are compared by.
       margin: differences within it do not matter in practice.
-      losses: measurements of each loss that has runs of its own.
+      losses: measurements of each loss that shares no runs with an earlier one.
       classes: by loss and class, its scores in each run that has the class.
       changed: test examples whose answers change.
       tuning: trials and chosen settings; None without tuning.
       experiment: experiment with all losses and the first seed.
       command: command that trains all runs again.
       provenance: seeds, hardware, versions and the test set, by name.
-      differences: settings that differ between losses.
+      differences: sentences on settings that differ between losses.
       folders: folders of all runs.
     """
 

@@ -150,15 +150,12 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
         notes = _notes(data, "AP", "all seeds", facts.baseline)
         panels = new_panels(notes, "Recall", "Precision", shares=True)
         _draw_curves(panels, losses, facts.baseline, recall_precision)
-        yield Picture(
-            f"Precision and recall{output}",
+        caption = (
             "Precision by recall on the test set, for all thresholds on the "
             "probability of a class; of single elements (words, texts), not of whole "
-            "entities. AP: average precision (%).",
-            key,
-            panels,
-            data,
+            "entities. AP: average precision (%)."
         )
+        yield Picture(f"Precision and recall{output}", caption, key, panels, data)
         lines = []
         for loss, pooled in losses.items():
             curve, best = pooled.curve, pooled.curve.f1.argmax()
@@ -176,16 +173,14 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
             rule = {"color": figures.RULE, "linewidth": 1.5, "linestyle": "--"}
             panel.figure.axes[0].axvline(THRESHOLD, **rule)
         _draw_curves(panels, losses, facts.baseline, lambda c: (c.thresholds, c.f1))
-        yield Picture(
-            f"F1 by threshold{output}",
+        caption = (
             "F1 of elements on the test set by the probability from which a "
             f"class is predicted. {THRESHOLD} is the default where there are two "
             "classes; with more, the most probable class is predicted. Choosing a "
-            "threshold from this figure would be tuning on the test set.",
-            (*key, ("rule", f"threshold {THRESHOLD}")),
-            panels,
-            data,
+            "threshold from this figure would be tuning on the test set."
         )
+        keys = (*key, ("rule", f"threshold {THRESHOLD}"))
+        yield Picture(f"F1 by threshold{output}", caption, keys, panels, data)
 
 
 def recall_precision(curve: ThresholdCurve) -> tuple[np.ndarray, np.ndarray]:
@@ -233,15 +228,13 @@ def calibration(facts: Facts) -> Iterator[Picture]:
                 edge = {"facecolor": face, "edgecolor": look["color"], "zorder": 3}
                 axes.plot(x, y, **look | {"linewidth": 1.25})
                 axes.scatter(x, y, sizes, marker=marker, clip_on=False, **edge)
-        yield Picture(
-            f"Calibration{output}",
+        caption = (
             "Frequency of a class by its predicted probability, on the "
             "test set. Larger marks stand for more elements. ECE: expected "
-            "calibration error (%) of elements predicted to be of a class.",
-            (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated")),
-            panels,
-            data,
+            "calibration error (%) of elements predicted to be of a class."
         )
+        key = (DOT_KEY, SQUARE_KEY, ("even", "perfectly calibrated"))
+        yield Picture(f"Calibration{output}", caption, key, panels, data)
 
 
 def _by_output(losses: Mapping[str, LossFacts]) -> dict[str, dict[str, Probabilities]]:

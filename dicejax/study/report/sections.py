@@ -127,9 +127,9 @@ def scores(facts: Facts) -> Section:
     """Return the table of all losses: differences first, then all scores."""
     test = results_of(facts.rows)[0]["test"]
     others = [name for name, value in test.items() if isinstance(value, float)]
+    names = dict.fromkeys([facts.metric, *others])
     lines = []
     for row in facts.rows:
-        names = dict.fromkeys([facts.metric, *others])
         line = {
             "loss": row.loss,
             "difference": "baseline",
@@ -157,11 +157,10 @@ def scores(facts: Facts) -> Section:
         f"Test {heading(facts.metric)} (%): difference to "
         f"{baseline_name(facts.baseline)}, and mean ± SD of all scores over seeds"
     )
-    table = TextTable(caption, _drop_empty_columns(lines))
-    return Section("scores", "Scores", all_positive(test), [table])
+    return Section("scores", "Scores", all_positive(test), [_filled(caption, lines)])
 
 
-def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
+def all_positive(test: Mapping[str, Any]) -> list[str]:
     """Return the scores of predicting positive for every text of two classes.
 
         F1 = 2 s / (1 + s),  accuracy = s  for a share s of positives
@@ -170,35 +169,29 @@ def all_positive(test: Mapping[str, Any]) -> tuple[str, ...]:
 
     >>> classes = {"0": {"support": 346}, "1": {"support": 654}}
     >>> all_positive({"matthews": 0.3, "per_type": classes})
-    ("Predicting '1' for every text gives F1 79.08, accuracy 65.40 and Matthews 0.",)
+    ["Predicting '1' for every text gives F1 79.08, accuracy 65.40 and Matthews 0."]
 
     Args:
       test: scores of any run on the test set; of two classes the last is the positive
-        one.
-
-    Returns:
-      One sentence; none where there are not two classes of texts.
+        one. Else nothing is returned.
     """
     counts = class_counts(test)
     if len(counts) != 2:
-        return ()
+        return []
     positive = list(counts)[-1]
     share = counts[positive] / counts.total()
-    return (
-        f"Predicting {shown(positive)} for every text gives F1 "
-        f"{200 * share / (1 + share):.2f}, accuracy {100 * share:.2f} and Matthews 0.",
-    )
+    f1 = 200 * share / (1 + share)
+    text = f"Predicting {shown(positive)} for every text gives F1 {f1:.2f}, "
+    return [f"{text}accuracy {100 * share:.2f} and Matthews 0."]
 
 
 def classes(facts: Facts) -> Section:
     """Return precision, recall and F1 of each class: baseline and best rival."""
     names = [row.loss for row in (facts.rows[0], *rivals_of(facts.rows)[:1])]
     both = {loss: facts.classes[loss] for loss in names if facts.classes[loss]}
-    support = {
-        name: int(runs[0]["support"])
-        for by_name in both.values()
-        for name, runs in by_name.items()
-    }
+    support: dict[str, int] = {}
+    for by_name in both.values():
+        support |= {name: int(runs[0]["support"]) for name, runs in by_name.items()}
     lines = []
     for name in sorted(support, key=lambda name: (-support[name], name)):
         line = {"class": name}
@@ -210,17 +203,16 @@ def classes(facts: Facts) -> Section:
         lines.append(line | {"count in test set": f"{support[name]:,}"})
     caption = "Scores (%) of each class on the test set, mean over seeds: "
     caption += " vs. ".join(both)
-    tables = [TextTable(caption, _drop_empty_columns(lines))] if lines else []
+    tables = [_filled(caption, lines)] if lines else []
     return Section("classes", "Classes", tables=tables)
 
 
-def _drop_empty_columns(lines: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    names = [
-        name
-        for index, name in enumerate(lines[0])
-        if index == 0 or any(line[name] not in ("", "-") for line in lines)
-    ]
-    return [{name: line[name] for name in names} for line in lines]
+def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
+    """Return a table without the columns that are empty in all lines."""
+    first, *names = lines[0]
+    names = [k for k in names if any(line[k] not in ("", "-") for line in lines)]
+    lines = [{name: line[name] for name in (first, *names)} for line in lines]
+    return TextTable(caption, lines)
 
 
 def changed(answers: Changed | None) -> Section:
