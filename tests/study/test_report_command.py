@@ -23,28 +23,41 @@ LOSSES = (Focal(), Dice())
 FILES = ("report.html", "report.md", "comparison.json", "rerun.py")
 
 
-def refused(capsys, *words):
+def error(capsys, *words):
     assert run(["report", *map(str, words)]) == 2
     return " ".join(capsys.readouterr().err.split())
 
 
+def content(folder):
+    return json.loads((folder / "comparison.json").read_text())
+
+
+def files(folder):
+    return {name: (folder / name).read_bytes() for name in FILES}
+
+
+def write_tuning(folder, losses):
+    tuning = {"trials": 1, "primary_metric": "f1", "losses": losses}
+    write_checked(epath.Path(folder), "tuning.json", json.dumps(tuning))
+    return tuning
+
+
 def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
-    jobs = made(tmp_path / "all", LOSSES, 3)
+    jobs = made(tmp_path, LOSSES, 3)
     # As after one shard: two runs have never begun.
     for job in (jobs[1], jobs[8]):
         shutil.rmtree(job.folder)
-    folder = tmp_path / "all"
-    report.write(comparison.evaluate_runs(jobs, str(folder)), str(folder))
-    before = {name: (folder / name).read_bytes() for name in FILES}
+    report.write(comparison.evaluate_runs(jobs, str(tmp_path)), str(tmp_path))
+    before = files(tmp_path)
     for name in FILES:
-        (folder / name).unlink()
-    assert run(["report", str(folder)]) == 0
-    assert {name: (folder / name).read_bytes() for name in FILES} == before
+        (tmp_path / name).unlink()
+    assert run(["report", str(tmp_path)]) == 0
+    assert files(tmp_path) == before
     # In any order of the folders.
-    parts = [str(folder / name) for name in ("focal", "ce", "dice")]
+    parts = [str(tmp_path / name) for name in ("focal", "ce", "dice")]
     assert run(["report", *parts]) == 0
-    assert {name: (folder / name).read_bytes() for name in FILES} == before
-    assert f"report in {folder}/report.html" in capsys.readouterr().out
+    assert files(tmp_path) == before
+    assert f"report in {tmp_path}/report.html" in capsys.readouterr().out
 
 
 def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
@@ -52,10 +65,10 @@ def test_texts_of_compare_stay_while_the_test_set_is_the_same(tmp_path):
     texts = [Sentence((f"word-{n}",), (), n) for n in range(SENTENCES)]
     rows = comparison.evaluate_runs(jobs, str(tmp_path))
     report.write(rows, str(tmp_path), examples=texts)
-    before = {name: (tmp_path / name).read_bytes() for name in FILES}
+    before = files(tmp_path)
     assert b"word-" in before["report.html"]
     assert run(["report", str(tmp_path)]) == 0  # which reads no data
-    assert {name: (tmp_path / name).read_bytes() for name in FILES} == before
+    assert files(tmp_path) == before
     for job in jobs:
         folder = Run(epath.Path(job.folder))
         folder.write_result(folder.result() | {"test_data": 54321})
@@ -71,37 +84,37 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     """The function reuses finished runs; nothing is trained."""
     folder = str(tmp_path)
     made(folder, LOSSES, 2)
-    found = comparison.compare(EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder)
-    assert (found.name, found.folder, found.unfinished) == ("conll03", folder, 0)
-    assert found.report == f"{folder}/report.html" and found.primary_metric == "f1"
-    assert set(found.verdicts) == {"focal", "dice"}
-    assert found.lines()[0].startswith("No verdict yet: 2 seeds, and it takes 3.")
-    assert found.table().row_count == 3
-    written = json.loads((tmp_path / "comparison.json").read_text())
-    assert (
-        found.to_json()["losses"]["dice"]["summary"]
-        == (written["losses"]["dice"]["summary"])
-    )
-    again = comparison.compare_runs([folder])
-    assert again.verdicts == found.verdicts
+    options = {"seeds": 2, "baselines": False, "out": folder}
+    result = comparison.compare(EXPERIMENT, LOSSES, **options)
+    assert (result.name, result.folder, result.unfinished) == ("conll03", folder, 0)
+    assert result.report == f"{folder}/report.html" and result.primary_metric == "f1"
+    assert set(result.verdicts) == {"focal", "dice"}
+    assert result.lines()[0].startswith("No verdict yet: 2 seeds, and it takes 3.")
+    assert "no verdict from 2 seeds" in result.verdicts["dice"].sentence
+    assert result.table().row_count == 3
+    summaries = [
+        record["losses"]["dice"]["summary"]
+        for record in (result.to_json(), content(tmp_path))
+    ]
+    assert summaries[0] == summaries[1]
+    assert comparison.compare_runs([folder]).verdicts == result.verdicts
     shutil.rmtree(tmp_path / "dice")
-    mine = comparison.jobs_of(EXPERIMENT, LOSSES, 2, folder)
-    shard = f"1/{len(mine)}"  # cross-entropy of the first seed alone
-    left = comparison.compare(
-        EXPERIMENT, LOSSES, seeds=2, baselines=False, out=folder, shard=shard
-    )
+    shard = f"1/{len(comparison.jobs_of(EXPERIMENT, LOSSES, 2, folder))}"
+    # Cross-entropy of the first seed alone.
+    left = comparison.compare(EXPERIMENT, LOSSES, **options, shard=shard)
     assert (left.unfinished, left.report, left.rows) == (2, None, ())
 
 
-def test_runs_are_found_at_any_depth_and_missing_ones_known(tmp_path):
+def test_runs_lie_at_any_depth_and_missing_ones_are_listed(tmp_path):
     jobs = made(tmp_path / "a" / "b", LOSSES, 2)
     shutil.rmtree(jobs[-1].folder)
     (tmp_path / "a" / ".seed-9.partial").mkdir()
     (tmp_path / "a" / ".seed-9.partial" / "experiment.json").write_text("{")
-    found = jobs_from([str(tmp_path)])
-    assert {(job.loss, job.seed, job.folder) for job in found} == {
-        (job.loss, job.seed, job.folder) for job in jobs
-    }
+    read, expected = (
+        {(job.loss, job.seed, job.folder) for job in listed}
+        for listed in (jobs_from([str(tmp_path)]), jobs)
+    )
+    assert read == expected
 
 
 def test_another_baseline_and_folder_can_be_named(tmp_path, capsys):
@@ -109,81 +122,73 @@ def test_another_baseline_and_folder_can_be_named(tmp_path, capsys):
     out = tmp_path / "out"
     words = ["report", str(tmp_path / "runs"), "--out", str(out), "--baseline", "dice"]
     assert run(words) == 0
-    content = json.loads((out / "comparison.json").read_text())
-    assert content["baseline"] == "dice"
-    assert content["losses"]["dice"]["against_baseline"] is None
-    assert content["losses"]["ce"]["against_baseline"] is not None
+    record = content(out)
+    assert record["baseline"] == "dice"
+    assert record["losses"]["dice"]["against_baseline"] is None
+    assert record["losses"]["ce"]["against_baseline"] is not None
     assert not (tmp_path / "runs" / "report.html").exists()
-    said = refused(capsys, tmp_path / "runs", "--baseline", "ghm")
-    assert "no run of ghm among these" in said and "ce, dice, focal" in said
+    message = error(capsys, tmp_path / "runs", "--baseline", "ghm")
+    assert "no run of ghm among these" in message and "ce, dice, focal" in message
 
 
 def test_runs_of_several_experiments_are_refused(tmp_path, capsys):
     made(tmp_path / "one", LOSSES, 2)
-    longer = dataclasses.replace(
-        EXPERIMENT, training=dataclasses.replace(EXPERIMENT.training, epochs=9)
-    )
+    training = dataclasses.replace(EXPERIMENT.training, epochs=9)
+    longer = dataclasses.replace(EXPERIMENT, training=training)
     made(tmp_path / "two", (CrossEntropy(),), 2, experiment=longer)
-    said = refused(capsys, tmp_path / "one", tmp_path / "two", "--out", tmp_path / "x")
-    assert "in more than loss and seed: training.epochs was 3 and is 9" in said
+    words = [tmp_path / "one", tmp_path / "two", "--out", tmp_path / "x"]
+    expected = "in more than loss and seed: training.epochs was 3 and is 9"
+    assert expected in error(capsys, *words)
     assert not (tmp_path / "x").exists()
-
-
-def test_the_same_run_twice_is_refused(tmp_path, capsys):
-    made(tmp_path / "one", LOSSES, 2)
-    made(tmp_path / "two", (CrossEntropy(),), 1)
-    said = refused(capsys, tmp_path / "one", tmp_path / "two")
-    assert "is ce with seed 0, as" in said
+    # The same run twice.
+    made(tmp_path / "three", (CrossEntropy(),), 1)
+    message = error(capsys, tmp_path / "one", tmp_path / "three")
+    assert "is ce with seed 0, as" in message
     assert run(["report", str(tmp_path / "one"), str(tmp_path / "one" / "ce")]) == 0
 
 
 @pytest.mark.parametrize("tuned", [False, True])
 def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
     jobs = made(tmp_path, (Focal(), Dice(smooth=0.25)), 2)
-    for job in jobs:
-        if job.loss == "focal":
-            rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
-            changed = dataclasses.replace(job.experiment, optimizer=rate)
-            folder = epath.Path(tmp_path / "focal" / f"seed-{job.seed}")
-            write_checked(folder, "experiment.json", config.to_json(changed))
+    rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
+    for job in (job for job in jobs if job.loss == "focal"):
+        changed = dataclasses.replace(job.experiment, optimizer=rate)
+        folder = epath.Path(tmp_path / "focal" / f"seed-{job.seed}")
+        write_checked(folder, "experiment.json", config.to_json(changed))
     if not tuned:
-        assert "optimizer.learning_rate was" in refused(capsys, tmp_path)
+        assert "optimizer.learning_rate was" in error(capsys, tmp_path)
         return
     # Trials are no runs of the comparison, which names its losses.
     trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
-    focal = {"varied": {}, "trials": trials, "chosen": 0}
-    tuning = {"trials": 1, "primary_metric": "f1", "losses": {"focal": focal}}
-    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
+    tuning = write_tuning(
+        tmp_path, {"focal": {"varied": {}, "trials": trials, "chosen": 0}}
+    )
     shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
     shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
     assert run(["report", str(tmp_path)]) == 0
-    content = json.loads((tmp_path / "comparison.json").read_text())
-    assert list(content["losses"]) == ["ce", "dice", "focal"]
-    assert content["tuning"] == tuning
-    (differs,) = content["rerun"]["differences"]
+    record = content(tmp_path)
+    assert list(record["losses"]) == ["ce", "dice", "focal"]
+    assert record["tuning"] == tuning
+    (differs,) = record["rerun"]["differences"]
     assert differs.startswith("focal has settings of its own: optimizer.learning_rate")
 
 
 def test_tuned_class_weights_stay_a_control(tmp_path):
     made(tmp_path, (Focal(), WeightedCrossEntropy(k=1.67)), 3)
     shutil.move(tmp_path / "wce-k=1.67", tmp_path / "wce")  # as compare --tune names it
-    tuning = {"trials": 1, "primary_metric": "f1", "losses": {}}
-    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
+    write_tuning(tmp_path, {})
     assert run(["report", str(tmp_path)]) == 0
-    losses = json.loads((tmp_path / "comparison.json").read_text())["losses"]
-    assert {k: v["is_control"] for k, v in losses.items()} == {
-        "ce": False,
-        "focal": False,
-        "wce": True,
-    }
+    losses = content(tmp_path)["losses"]
+    assert [name for name, loss in losses.items() if loss["is_control"]] == ["wce"]
+    assert set(losses) == {"ce", "focal", "wce"}
 
 
 def test_folders_without_runs_are_one_line(tmp_path, capsys):
     (tmp_path / "empty").mkdir()
-    assert "no run folders there" in refused(capsys, tmp_path / "empty")
-    assert "no such folder" in refused(capsys, tmp_path / "none")
-    assert "none is named" in refused(capsys)
+    assert "no run folders there" in error(capsys, tmp_path / "empty")
+    assert "no such folder" in error(capsys, tmp_path / "none")
+    assert "none is named" in error(capsys)
     made(tmp_path / "runs", LOSSES, 1)
     (tmp_path / "file").write_text("")
-    said = refused(capsys, tmp_path / "runs", "--out", tmp_path / "file")
-    assert "cannot be written to" in said
+    words = [tmp_path / "runs", "--out", tmp_path / "file"]
+    assert "cannot be written to" in error(capsys, *words)
