@@ -84,24 +84,18 @@ class LossFacts:
     probabilities: Mapping[str, Probabilities]
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Changed:
     """Test examples whose answers the best rival changes.
 
     Attributes:
-      losses: names of the baseline and of the rival.
-      runs: number of runs of each.
-      better: number of examples that the rival has right in more runs.
-      worse: number of examples that it has right in fewer.
-      right: runs of each with the example wholly right, by its number from 1.
-      texts: text and gold answer of each of these; empty without the data.
+      summary: how many there are.
+      lines: cells of those that change in most runs, by column.
+      texts: text and gold answer of each, by number; empty without the data.
     """
 
-    losses: tuple[str, str]
-    runs: tuple[int, int]
-    better: int
-    worse: int
-    right: Mapping[str, tuple[int, int]]
+    summary: str
+    lines: Sequence[Mapping[str, str]]
     texts: Mapping[str, Sequence[str]]
 
 
@@ -286,11 +280,18 @@ def changed_answers(
     if examples is not None and len(examples) == len(gain):
         earlier = {name: text_and_gold(examples[n]) for name, n in numbers.items()}
     has_texts = all(name in earlier for name in numbers)
-    return Changed(
-        losses=(pair[0].loss, pair[1].loss),
-        runs=(runs[0], runs[1]),
-        better=int((gain > 0).sum()),
-        worse=int((gain < 0).sum()),
-        right={k: (int(right[0][n]), int(right[1][n])) for k, n in numbers.items()},
-        texts={name: earlier[name] for name in numbers} if has_texts else {},
+    texts = {name: earlier[name] for name in numbers} if has_texts else {}
+    lines = []
+    for name, n in numbers.items():
+        line = {"test example": name}
+        for row, count, total in zip(pair, right, runs, strict=True):
+            line[row.loss] = f"{count[n]} of {total}"
+        cells = zip(("text", "gold"), texts.get(name, ()), strict=False)
+        lines.append(line | dict(cells))
+    summary = (
+        f"{pair[1].loss} is right in more seeds than {pair[0].loss} on "
+        f"{(gain > 0).sum()} test examples, and in fewer on {(gain < 0).sum()}; "
+        "those that change in most seeds come first."
     )
+    summary += "" if texts else " Numbers count from 1 in the test set."
+    return Changed(summary, lines, texts)

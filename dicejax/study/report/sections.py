@@ -17,7 +17,7 @@ from dicejax.study.compare.table import baseline_name, mean_and_spread
 from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.gradients import plot
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
-from dicejax.study.report.facts import RERUN, Changed, Facts, rivals_of
+from dicejax.study.report.facts import RERUN, Facts, rivals_of
 from dicejax.study.report.forest import forest, strip
 from dicejax.study.report.pictures import by_class, calibration, learning, thresholds
 from dicejax.study.significance import signed
@@ -56,7 +56,12 @@ def document_of(facts: Facts) -> Document:
     """Return the report of a comparison; sections without content are left out."""
     rows = facts.rows
     reading = [text.format(baseline=baseline_name(rows[0].loss)) for text in READING]
-    plain = [scores(facts), classes(facts), changed(facts.changed), time(rows)]
+    plain = [scores(facts), classes(facts)]
+    if changed := facts.changed:
+        caption = "Seeds in which an example is wholly right"
+        table = TextTable(caption, changed.lines)
+        plain.append(Section("changed", "Changed answers", [changed.summary], [table]))
+    plain.append(time(rows))
     folded = [
         Section("frequency", "Rare and frequent classes", pictures=[*by_class(facts)]),
         Section("runs", "Every run", pictures=[strip(rows, facts.metric)]),
@@ -88,7 +93,7 @@ def document_of(facts: Facts) -> Document:
 def context(facts: Facts) -> dict[str, str]:
     """Return names and texts of the context; numbers that runs lack are left out."""
     experiment = facts.experiment
-    first = next(one for one in results_of(facts.rows) if "control" not in one)
+    first = next(x for x in results_of(facts.rows) if "control" not in x)
     seeds = sorted({run.seed for row in facts.rows for run in row.outcomes})
     sizes = first.get("examples") or {}
     data = " / ".join(f"{n:,} {split}" for split, n in sizes.items())
@@ -213,28 +218,6 @@ def _filled(caption: str, lines: Sequence[Mapping[str, str]]) -> TextTable:
     names = [k for k in names if any(line[k] not in ("", "-") for line in lines)]
     lines = [{name: line[name] for name in (first, *names)} for line in lines]
     return TextTable(caption, lines)
-
-
-def changed(answers: Changed | None) -> Section:
-    """Return the section of examples whose answers change; empty without any."""
-    key, title = "changed", "Changed answers"
-    if answers is None:
-        return Section(key, title)
-    baseline, loss = answers.losses
-    where = "" if answers.texts else " Numbers count from 1 in the test set."
-    text = (
-        f"{loss} is right in more seeds than {baseline} on {answers.better} test "
-        f"examples, and in fewer on {answers.worse}; those that change in most seeds "
-        f"come first.{where}"
-    )
-    lines = []
-    for name, right in answers.right.items():
-        counts = [f"{n} of {runs}" for n, runs in zip(right, answers.runs, strict=True)]
-        line = {"test example": name, baseline: counts[0], loss: counts[1]}
-        pair = zip(("text", "gold"), answers.texts.get(name, ()), strict=False)
-        lines.append(line | dict(pair))
-    table = TextTable("Seeds in which an example is wholly right", lines)
-    return Section(key, title, [text], [table])
 
 
 def time(rows: Sequence[Row]) -> Section:
