@@ -19,11 +19,10 @@ from etils import epath
 from dicejax import config
 from dicejax.io import files
 from dicejax.metrics import score_counts
-from dicejax.study import figures
 from dicejax.study.compare.statistics import MARGIN, Row, results_of
-from dicejax.study.report import pictures
 from dicejax.study.report.document import markdown, page
 from dicejax.study.report.facts import RERUN, Facts, changed_answers, facts_of
+from dicejax.study.report.pictures import THRESHOLD
 from dicejax.study.report.sections import document_of
 
 __all__ = ["write"]
@@ -66,10 +65,8 @@ def write(
     path = epath.Path(folder)
     file = path / "comparison.json"
     content = json.loads(files.read_bytes(file)) if file.exists() else {}
-    earlier, test_data = (
-        content.pop("changed", {}),
-        results_of(rows)[0].get("test_data"),
-    )
+    test_data = results_of(rows)[0].get("test_data")
+    earlier = content.pop("changed", {})
     texts = earlier.get("texts") if earlier.get("test_data") == test_data else None
     texts = {
         number: pair
@@ -89,10 +86,7 @@ def write(
         changed=changed_answers(rows, examples, texts),
         folders=list(dict.fromkeys(run["folder"] for run in runs)),
     )
-    with figures.look([row.loss for row in rows], pictures.SETTINGS):
-        document = document_of(facts)
-    with figures.look():
-        html = page(document)
+    document = document_of(facts)
     experiment = config.to_json(facts.experiment)
     content |= {
         "baseline": facts.baseline,
@@ -116,7 +110,7 @@ def write(
         RERUN: EXPERIMENT_FILE.format(literal),
         "comparison.json": json.dumps(content, indent=2) + "\n",
         "report.md": markdown(document),
-        "report.html": html,
+        "report.html": page(document),
     }.items():
         files.write_whole(path, name, text)
     return str(path / "report.html")
@@ -142,7 +136,7 @@ def curves(facts: Facts) -> dict[str, Any]:
         content[loss]["scores"] = {
             output: {
                 "average_precision": pooled.curve.average_precision,
-                "f1_at_default": pooled.curve.f1_at(pictures.THRESHOLD),
+                "f1_at_default": pooled.curve.f1_at(THRESHOLD),
                 "calibration_error": score_counts.calibration_error(pooled.counts),
                 "threshold": pooled.curve.thresholds[::8].tolist(),
                 "precision": pooled.curve.precision[::8].tolist(),

@@ -149,7 +149,12 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
         )
         notes = _notes(data, "AP", "all seeds", facts.baseline)
         panels = new_panels(notes, "Recall", "Precision", shares=True)
-        _draw_curves(panels, losses, facts.baseline, recall_precision)
+        _draw_curves(  # where anything is predicted
+            panels,
+            losses,
+            facts.baseline,
+            lambda c: (c.recall[c.predicted > 0], c.precision[c.predicted > 0]),
+        )
         caption = (
             "Precision by recall on the test set, for all thresholds on the "
             "probability of a class; of single elements (words, texts), not of whole "
@@ -181,12 +186,6 @@ def thresholds(facts: Facts) -> Iterator[Picture]:
         )
         keys = (*key, ("rule", f"threshold {THRESHOLD}"))
         yield Picture(f"F1 by threshold{output}", caption, keys, panels, data)
-
-
-def recall_precision(curve: ThresholdCurve) -> tuple[np.ndarray, np.ndarray]:
-    """Return recall and precision by rising threshold, where anything is predicted."""
-    is_any = curve.predicted > 0
-    return curve.recall[is_any], curve.precision[is_any]
 
 
 def _draw_curves(

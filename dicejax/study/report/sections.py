@@ -11,6 +11,7 @@ from etils import epath
 from dicejax.errors import shown, visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
+from dicejax.study import figures
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import Row, class_counts, results_of
 from dicejax.study.compare.table import baseline_name, mean_and_spread
@@ -19,7 +20,13 @@ from dicejax.study.gradients import plot
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
 from dicejax.study.report.facts import RERUN, Facts, rivals_of
 from dicejax.study.report.forest import forest, strip
-from dicejax.study.report.pictures import by_class, calibration, learning, thresholds
+from dicejax.study.report.pictures import (
+    SETTINGS,
+    by_class,
+    calibration,
+    learning,
+    thresholds,
+)
 from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 from dicejax.training.outline import encoder_name
@@ -62,17 +69,19 @@ def document_of(facts: Facts) -> Document:
         table = TextTable(caption, changed.lines)
         plain.append(Section("changed", "Changed answers", [changed.summary], [table]))
     plain.append(time(rows))
+    measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
+    with figures.look([row.loss for row in rows], SETTINGS):
+        differences = forest(rows, facts.metric, facts.margin)
+        frequency, runs = [*by_class(facts)], [strip(rows, facts.metric)]
+        curves, shares = [*learning(facts)], [*thresholds(facts)]
+        reliability = [*calibration(facts)]
     folded = [
-        Section("frequency", "Rare and frequent classes", pictures=[*by_class(facts)]),
-        Section("runs", "Every run", pictures=[strip(rows, facts.metric)]),
-        Section("learning", "Learning curves", pictures=[*learning(facts)]),
-        Section(
-            "thresholds",
-            "Precision, recall and thresholds",
-            pictures=[*thresholds(facts)],
-        ),
-        Section("calibration", "Calibration", pictures=[*calibration(facts)]),
-        Section("gradients", "Gradients", pictures=[*gradients(rows)]),
+        Section("frequency", "Rare and frequent classes", pictures=frequency),
+        Section("runs", "Every run", pictures=runs),
+        Section("learning", "Learning curves", pictures=curves),
+        Section("thresholds", "Precision, recall and thresholds", pictures=shares),
+        Section("calibration", "Calibration", pictures=reliability),
+        measured,
         tuned(facts.tuning),
         Section("reading", "How to read this", reading),
         reproduce(facts),
@@ -82,7 +91,7 @@ def document_of(facts: Facts) -> Document:
         context=context(facts),
         losses={row.loss: describe_loss(row, facts) for row in rows},
         verdict=headline(rows, facts.margin),
-        forest=forest(rows, facts.metric, facts.margin),
+        forest=differences,
         warnings=warnings_of(rows),
         claims={row.loss: row.against.verdict for row in rows if row.against},
         sections=[s for s in [*plain, *folded] if s.text or s.tables or s.pictures],
