@@ -111,9 +111,9 @@ def test_every_loss_has_its_verdict(three):
 def test_the_same_numbers_are_written_for_programs(three):
     focal = three.content["losses"]["focal"]
     assert list(three.content["losses"]) == ["ce", "focal", "dice"]
-    assert focal["against_baseline"]["p_value"] == three.rows["focal"].against.test.p_value
+    test, outcomes = three.rows["focal"].against.test, three.rows["focal"].outcomes
+    assert focal["against_baseline"]["p_value"] == test.p_value
     assert focal["runs"][1]["folder"] == "focal/seed-1"
-    outcomes = three.rows["focal"].outcomes
     by_seed = [
         Run(epath.Path(run.folder)).score_counts()["tags"][1:] for run in outcomes
     ]

@@ -158,14 +158,15 @@ def scores(facts: Facts) -> Section:
         }
         if against := row.against:
             line |= dict.fromkeys(("95% CI", "p (Holm)", "detectable"), "-")
-            mean, crossed, p = against.mean, against.crossed, against.p_value
+            mean, result = against.mean, against.test
             line["difference"] = "-" if mean is None else signed(100 * mean)
             line["seeds needed"] = against.needed
-            if crossed is not None:
-                low, high = signed(100 * crossed.low), signed(100 * crossed.high)
-                line["95% CI"] = f"{low} to {high}"
+            if result is not None:
+                ends = result.crossed.low, result.crossed.high
+                line["95% CI"] = " to ".join(signed(100 * end) for end in ends)
+                p = result.p_value
                 line["p (Holm)"] = "< 0.001" if p < 0.001 else f"{p:.3f}"
-                line["detectable"] = f"±{100 * against.detectable:.2f}"
+                line["detectable"] = f"±{100 * result.detectable:.2f}"
         lines.append(line)
     caption = (
         f"Test {heading(facts.metric)} (%): difference to "
