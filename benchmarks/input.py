@@ -107,10 +107,8 @@ def cases(data: Path, smallest: bool) -> list[Case]:
         return squad.read(data / "squad_v1.1/dev.json")[:most]
 
     def pairs():
-        columns = classification.TextColumns(
-            first="#1 String", second="#2 String", label="Quality", labels=("0", "1")
-        )
-        return classification.read(data / "mrpc/train.tsv", columns)[:most]
+        columns = {"first": "#1 String", "second": "#2 String", "label": "Quality"}
+        return classification.read(data / "mrpc/train.tsv", **columns)[:most]
 
     cased, uncased = "bert-base-cased", "bert-base-uncased"
     han = "bert-base-chinese"

@@ -267,13 +267,11 @@ def _separator(row: str) -> str:
 
 def _of_table(path, columns: Sequence[str]) -> list[Text]:
     texts = []
-    for number, record, at in tables.records(path):
+    for record in tables.records(path):
         try:
-            if isinstance(record, Flaw):
-                raise record
-            texts.append(_of_object(record, number, columns))
+            texts.append(_of_object(record.fields(), record.number, columns))
         except Flaw as flaw:
-            raise at(flaw) from None
+            raise record.error(flaw) from None
     return texts
 
 

@@ -12,14 +12,7 @@ from typing import Literal, NamedTuple
 from etils import epath
 
 from dicejax.data.examples import LabelledText, MultiLabelText, TaggedWords
-from dicejax.data.readers import (
-    annotations,
-    brat,
-    json_lines,
-    separated,
-    squad,
-    tables,
-)
+from dicejax.data.readers import brat, json_lines, separated, squad, tables
 from dicejax.data.readers.conll import is_break
 from dicejax.data.sources import (
     ConllFiles,
@@ -249,13 +242,11 @@ def _json_texts(path: epath.Path, named: Columns) -> tuple[type[FileSource], dic
 
 
 def _objects(path: epath.Path) -> Iterator[Mapping[str, object]]:
-    for _, record, at in json_lines.records(path):
+    for record in json_lines.records(path):
         try:
-            if isinstance(record, Flaw):
-                raise record
-            yield annotations.record_of(record)
+            yield record.fields()
         except Flaw as flaw:
-            raise at(flaw) from None
+            raise record.error(flaw) from None
 
 
 class _Table(NamedTuple):

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dicejax.data.readers.classification import TextColumns, read, read_label_first
+from dicejax.data.readers.classification import read, read_label_first
 
 SEED = 0
 Labelled = tuple[str, str]  # a label, "0" or "1", and a text
@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> None:
         name: read_label_first(sentences / f"{name}.txt") for name in ("dev", "test")
     }
     known = {one.first for examples in splits.values() for one in examples}
-    train = read(phrases / "train.tsv", TextColumns(first="sentence", label="label"))
+    train = read(phrases / "train.tsv", first="sentence", label="label")
     splits["train"] = [one for one in train if one.first not in known]
     for share in map(int, argv[3:]):
         for name, rows in splits.items():

@@ -56,11 +56,8 @@ class BertMrcFiles(FileSource):
     test: str | None = "mrc-ner.test"
     labels: tuple[str, ...] = ()
 
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[Sentence]:
+    def read(self, path: epath.Path, on_error: OnError | None) -> list[Sentence]:
         """Read one file."""
-        del on_repair
         queries = read(path, labels=self.labels or None, on_error=on_error)
         return merged(path, queries)
 

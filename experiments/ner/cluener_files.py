@@ -34,11 +34,8 @@ class CluenerFiles(FileSource):
     dev: str | None = None
     test: str | None = "dev.json"
 
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[Sentence]:
+    def read(self, path: epath.Path, on_error: OnError | None) -> list[Sentence]:
         """Read one file."""
-        del on_repair
         return read(path, on_error=on_error)
 
 

@@ -351,7 +351,7 @@ def test_real_question_pairs(data_folder, tmp_path):
     path.write_text(
         "\n".join(f"{word}\t{word}{end}" for word in common for end in "xyz")
     )
-    examples = classification.read(data_folder / "qqp/train.tsv", glue.QQP)
+    examples = classification.read(data_folder / "qqp/train.tsv", **glue.QQP)
     positives = [e for e in examples if e.label == "1"][:2937]
     data = [*positives, *(e for e in examples if e.label == "0")]
     for variant, counts in {

@@ -178,7 +178,7 @@ def test_prediction_reads_one_text_or_two():
 )
 def test_gold_of_every_set_comes_back(data_folder, file, layout):
     path = data_folder / file
-    examples = reader.read(path, layout) if layout else reader.read_label_first(path)
+    examples = reader.read(path, **layout) if layout else reader.read_label_first(path)
     tokenizer = tokenize.read(data_folder / "vocab/bert-base-uncased", words=False)
     task = Classification()
     labels = task.label_names(examples)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from etils import epath
 
+from dicejax.data.readers.records import FileRecord
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import files
@@ -24,8 +25,8 @@ def is_folder(path: str | os.PathLike[str]) -> bool:
 
 def records(
     path: str | os.PathLike[str], on_error: OnError | None = None
-) -> Iterator[tuple[int, dict | Flaw, Callable[[Flaw], InputError]]]:
-    r"""Yield each document as a record with text and entities; see `json_lines`.
+) -> Iterator[FileRecord]:
+    r"""Yield each document, by name, as a record with text and entities.
 
     An entity is a line `T1<tab>PER 0 4<tab>Anna`: an id, its type, its first character
     and the one behind its last, and its text, in which a space stands for a line break.
@@ -36,8 +37,8 @@ def records(
     >>> folder = pathlib.Path(tempfile.mkdtemp())
     >>> _ = (folder / "a.txt").write_text("Anna sings.")
     >>> _ = (folder / "a.ann").write_text("T1\tPER 0 4\tAnna\n")
-    >>> [(_, record, _)] = records(folder)
-    >>> record["entities"]
+    >>> [document] = records(folder)
+    >>> document.value["entities"]
     [{'id': 'T1', 'start': 0, 'end': 4, 'label': 'PER'}]
 
     Args:
@@ -45,20 +46,16 @@ def records(
       on_error: called with the error of each discontinuous entity, which is left out;
         None raises it.
 
-    Yields:
-      The number of the document by name, from 1; its record, or what is wrong with it;
-      and a function that adds the .ann file to a flaw.
-
     Raises:
       InputError: a file is missing or cannot be read, or see `on_error`.
     """
     for number, file in enumerate(_documents(epath.Path(path)), start=1):
-        record: dict | Flaw
+        value: dict | Flaw
         try:
-            record = _document(file, on_error)
+            value = _document(file, on_error)
         except Flaw as flaw:
-            record = flaw
-        yield number, record, lambda flaw, f=file: flaw.at(f, flaw.line)
+            value = flaw
+        yield FileRecord(value, number, file)
 
 
 def _documents(folder: epath.Path) -> list[epath.Path]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from dicejax.data import tags
-from dicejax.data.examples import Sentence, TaggedWords
+from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.neighbours import neighbours
 from dicejax.data.readers.skipping import OnError, report
 from dicejax.errors import Flaw, InputError, shown
@@ -104,9 +104,12 @@ def read_words(
     separator: str | None = None,
     comment: str | None = None,
     context: int = 0,
+    characters: bool = False,
     on_error: OnError | None = None,
-) -> list[TaggedWords]:
+) -> list[TaggedWords] | list[Sentence]:
     r"""Read a file of words and their labels, such as parts of speech; see `read`.
+
+    With `characters` the words become characters with spans, see `by_character`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "wsj.txt"
@@ -118,20 +121,18 @@ def read_words(
     """
     columns = _Columns(path, word_column, label_column, separator, None)
     sentences = _read(path, columns, comment, on_error)
-    return [
+    examples = [
         TaggedWords(tuple(r.words), tuple(r.labels), r.line, *more)
         for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
     ]
+    return list(map(by_character, examples)) if characters else examples
 
 
 def _neighbours(sentences: list[_Rows], context: int):
     if not context:
         return [()] * len(sentences)
-    words, documents = (
-        [rows.words for rows in sentences],
-        [rows.document for rows in sentences],
-    )
-    return neighbours(words, documents, context)
+    words = [rows.words for rows in sentences]
+    return neighbours(words, [rows.document for rows in sentences], context)
 
 
 def _read(path, columns: _Columns, comment: str | None, on_error) -> list[_Rows]:

@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 
-from dicejax.data.examples import TaggedWords
+from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
 from dicejax.errors import Flaw, InputError, shortened, shown
 from dicejax.io import files
@@ -26,8 +26,9 @@ def read(
     path: str | os.PathLike[str],
     *,
     column: str = "UPOS",
+    characters: bool = False,
     on_error: OnError | None = None,
-) -> list[TaggedWords]:
+) -> list[TaggedWords] | list[Sentence]:
     r"""Read the words of a treebank with one column as their label.
 
     Syntactic words are read: ranges of multiword tokens (`3-4`) and empty nodes (`8.1`)
@@ -46,6 +47,7 @@ def read(
       path: see `readers`.
       column: of the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and LEMMA `_` is a
         value like others; elsewhere it means a missing label.
+      characters: give characters with spans instead, see `by_character`.
       on_error: see `readers`.
 
     Raises:
@@ -60,7 +62,7 @@ def read(
         raise InputError.at(
             path, None, "holds no sentences", "name a CoNLL-U file with words"
         )
-    return sentences
+    return list(map(by_character, sentences)) if characters else sentences
 
 
 def _sentences(path, column, on_error) -> Iterator[TaggedWords]:

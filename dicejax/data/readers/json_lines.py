@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import LabelledText, MultiLabelText, Sentence
 from dicejax.data.readers import annotations, brat, tables
+from dicejax.data.readers.records import FileRecord, fields_of, read_examples
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shortened, shown
@@ -20,7 +20,6 @@ from dicejax.io import files, json_text
 TAGS = ("tags", "ner_tags")
 """Fields that may hold the tags of `tokens`."""
 _WORD = re.compile(r"\w+|[^\w\s]")
-_T = TypeVar("_T")
 
 
 def read_texts(
@@ -57,17 +56,17 @@ def read_texts(
         neither text nor a whole number, or has no name.
     """
 
-    def example(record: dict, row: int, number: int) -> LabelledText:
-        texts = [_text(record, field) for field in (first, second) if field is not None]
+    def make(record: FileRecord, row: int) -> LabelledText:
+        fields = record.fields()
         return LabelledText(
-            texts[0],
-            texts[1] if second is not None else None,
-            _class(record.get(label), label, names),
-            _id(record, row),
-            number,
+            _text(fields, first),
+            None if second is None else _text(fields, second),
+            _class(fields.get(label), label, names),
+            _id(fields, row),
+            record.number,
         )
 
-    return _read(path, example, "texts", on_error)
+    return read_examples(path, records(path, on_error), make, "texts", on_error)
 
 
 def read_multi_label(
@@ -104,16 +103,17 @@ def read_multi_label(
         no name.
     """
 
-    def example(record: dict, row: int, number: int) -> MultiLabelText:
+    def make(record: FileRecord, row: int) -> MultiLabelText:
+        fields = record.fields()
         return MultiLabelText(
-            _text(record, first),
-            None if second is None else _text(record, second),
-            _labels(record, labels, names),
-            _id(record, row),
-            number,
+            _text(fields, first),
+            None if second is None else _text(fields, second),
+            _labels(fields, labels, names),
+            _id(fields, row),
+            record.number,
         )
 
-    return _read(path, example, "texts", on_error)
+    return read_examples(path, records(path, on_error), make, "texts", on_error)
 
 
 def read_sentences(
@@ -149,19 +149,25 @@ def read_sentences(
       InputError: a line is no such object; tags and words differ in number; a tag is
         malformed; an entity is outside of the text, cuts a word or overlaps another.
     """
-    example = functools.partial(_words, names=names)
-    rows = _read(path, example, "sentences", on_error)
-    scheme = tags.detect_scheme(
-        record.tags for record in rows if record.tags is not None
-    )
+
+    def make(record: FileRecord, row: int) -> _Words:
+        del row
+        return _words(record.fields(), record.number, names)
+
+    rows = read_examples(path, records(path, on_error), make, "sentences", on_error)
+    scheme = tags.detect_scheme(words.tags for words in rows if words.tags is not None)
     sentences = []
-    for record in rows:
+    for words in rows:
         try:
-            spans = record.spans if record.tags is None else _spans(record.tags, scheme)
+            spans = words.spans
+            if words.tags is not None:
+                for tag in set(words.tags):
+                    _check_tag(tag, scheme)
+                spans = tags.spans(words.tags, scheme)
         except Flaw as flaw:
-            report(flaw.at(path, record.line), on_error)
+            report(flaw.at(path, words.line), on_error)
             continue
-        sentences.append(Sentence(record.words, tuple(spans), record.line))
+        sentences.append(Sentence(words.words, tuple(spans), words.line))
     if not sentences:
         raise InputError.at(path, None, "holds no sentences", "name another file")
     return sentences
@@ -169,7 +175,7 @@ def read_sentences(
 
 def records(
     path: str | os.PathLike[str], on_error: OnError | None = None
-) -> Iterator[tuple[int, object | Flaw, Callable[[Flaw], InputError]]]:
+) -> Iterator[FileRecord]:
     """Yield the records of a file: an object on each line, or one list of them.
 
     Rows of a table of `datasets` and documents of brat are such records too: see
@@ -178,10 +184,6 @@ def records(
     Args:
       path: see `readers`.
       on_error: called with the error of each line that is not text.
-
-    Yields:
-      The line, or the place in the list from 1; the record, or what is wrong with it;
-      and a function that adds the place to a flaw.
 
     Raises:
       InputError: see `files.lines`; or the list is not JSON.
@@ -195,9 +197,8 @@ def records(
     lines = ((n, line) for n, line in files.lines(path, on_error) if line.strip())
     first = next(lines, None)
     if first is not None and _begins_a_list(first[1]):
-        for place, record in enumerate(json_text.value_of(json_text.read(path), list)):
-            where = f"[{place}]"
-            yield place + 1, record, lambda flaw, w=where: flaw.at(path, None, w)
+        for place, value in enumerate(json_text.value_of(json_text.read(path), list)):
+            yield FileRecord(value, place + 1, path, where=f"[{place}]")
         return
     for number, line in itertools.chain([first] if first else [], lines):
         record: object | Flaw
@@ -205,7 +206,7 @@ def records(
             record = json_text.parse(line)
         except Flaw as flaw:
             record = flaw
-        yield number, record, lambda flaw, n=number: flaw.at(path, n)
+        yield FileRecord(record, number, path, number)
 
 
 def _begins_a_list(line: str) -> bool:
@@ -213,31 +214,10 @@ def _begins_a_list(line: str) -> bool:
     if not line.lstrip().startswith("["):
         return False
     try:
-        annotations.record_of(json_text.parse(line))
+        fields_of(json_text.parse(line))
     except Flaw:
         return True
     return False
-
-
-def _read(
-    path,
-    example: Callable[[dict, int, int], _T],
-    several: str,
-    on_error: OnError | None,
-) -> list[_T]:
-    """Return an example per record; they are numbered from 0."""
-    examples: list[_T] = []
-    for row, (number, record, at) in enumerate(records(path, on_error)):
-        try:
-            if isinstance(record, Flaw):
-                raise record
-            examples.append(example(annotations.record_of(record), row, number))
-        except Flaw as flaw:
-            report(at(flaw), on_error)
-    if not examples:
-        do = "put one JSON object on each line"
-        raise InputError.at(path, None, f"holds no {several}", do)
-    return examples
 
 
 def _text(record: dict, name: str) -> str:
@@ -301,17 +281,16 @@ class _Words(NamedTuple):
     spans: list[Span]
 
 
-def _words(record: dict, row: int, number: int, names: Sequence[str]) -> _Words:
-    del row
+def _words(record: dict, line: int, names: Sequence[str]) -> _Words:
     if not {"tokens", "text", "data"} & record.keys():
-        names = shortened(", ".join(map(shown, record)), 240)
-        raise Flaw(f"has neither 'tokens' nor 'text' but {names}", "rename its fields")
+        fields = shortened(", ".join(map(shown, record)), 240)
+        raise Flaw(f"has neither 'tokens' nor 'text' but {fields}", "rename its fields")
     has_tags = any(name in record for name in TAGS)
     # Prodigy's texts have tokens too.
     if "tokens" not in record or ("text" in record and not has_tags):
-        return _Words(number, *_entities(record))
+        return _Words(line, *_entities(record))
     words = _strings(record, "tokens")
-    return _Words(number, tuple(words), _tags(record, len(words), names), [])
+    return _Words(line, tuple(words), _tags(record, len(words), names), [])
 
 
 def _strings(record: dict, name: str) -> list[str]:
@@ -359,46 +338,29 @@ def _check_tag(tag: str, scheme: str | None) -> None:
         raise Flaw(what, "correct it")
 
 
-def _spans(labels: Sequence[str], scheme: str) -> list[Span]:
-    for tag in set(labels):
-        _check_tag(tag, scheme)
-    return tags.spans(labels, scheme)
-
-
 def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
-    text, entities, names = annotations.annotated(record)
+    text, entities = annotations.annotated(record)
     places = [match.span() for match in _WORD.finditer(text)]
     if not places:
         raise Flaw("the text has no words", "remove the line")
     starts = {start: word for word, (start, _) in enumerate(places)}
     ends = {end: word + 1 for word, (_, end) in enumerate(places)}
     spans: list[Span] = []
-    for name, entity in zip(names, entities, strict=True):
-        try:
-            spans.append(_span(text, entity, starts, ends))
-        except Flaw as flaw:
-            raise Flaw(f"{name} {flaw.what}", flaw.do) from None
+    for start, end, label, name in entities:
+        if not 0 <= start < end <= len(text):
+            what = f"{name} is at {shown(start)} to {shown(end)} of {len(text)}"
+            do = "correct it: offsets count characters from 0, end excluded"
+            raise Flaw(f"{what} characters", do)
+        part = text[start:end]
+        first = start + len(part) - len(part.lstrip())
+        last = end - (len(part) - len(part.rstrip()))
+        if first not in starts or last not in ends:
+            what = f"{name} is {shown(part)}, which cuts a word"
+            raise Flaw(what, "correct its offsets")
+        spans.append(Span(label, starts[first], ends[last]))
     spans.sort(key=lambda span: (span.start, span.end))
     for span, other in itertools.pairwise(spans):
         if other.start < span.end:
             what = f"entities {shown(span.type)} and {shown(other.type)} overlap"
             raise Flaw(what, "keep one of them")
     return tuple(text[start:end] for start, end in places), None, spans
-
-
-def _span(
-    text: str,
-    entity: annotations.Entity,
-    starts: dict[int, int],
-    ends: dict[int, int],
-) -> Span:
-    start, end, label = entity
-    if not 0 <= start < end <= len(text):
-        what = f"is at {shown(start)} to {shown(end)} of {len(text)} characters"
-        raise Flaw(what, "correct it: offsets count characters from 0, end excluded")
-    part = text[start:end]
-    first = start + len(part) - len(part.lstrip())
-    last = end - (len(part) - len(part.rstrip()))
-    if first not in starts or last not in ends:
-        raise Flaw(f"is {shown(part)}, which cuts a word", "correct its offsets")
-    return Span(label, starts[first], ends[last])

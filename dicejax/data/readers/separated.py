@@ -41,8 +41,8 @@ def rows(
       path: see `files.read_bytes`.
       separator: one character.
       quoted: whether quotes have that meaning, or are characters like others.
-      on_error: see `readers`; after a malformed row, reading resumes at the line
-        behind the row's first.
+      on_error: called with the error of a malformed row, behind whose first line
+        reading resumes; None raises it.
       stream: see `files.lines`.
 
     Raises:
@@ -57,9 +57,9 @@ def rows(
     ahead: list[tuple[int, str]] = []  # read by a row that turned out to be malformed
     while True:
         taken: list[tuple[int, str]] = []
-        source = itertools.chain(ahead, lines)
+        texts = _texts(itertools.chain(ahead, lines), taken)
         try:
-            fields = _row(source, taken, separator)
+            fields = next(csv.reader(texts, delimiter=separator, strict=True), None)
         except csv.Error as error:
             first, *ahead = [*taken, *ahead[len(taken) :]]
             report(_flaw(error).at(path, first[0]), on_error)
@@ -71,17 +71,13 @@ def rows(
             yield taken[0][0], fields
 
 
-def _row(
-    lines: Iterator[tuple[int, str]], taken: list[tuple[int, str]], separator: str
-) -> list[str] | None:
-    """Read one row; keep its lines in `taken`."""
-
-    def fed() -> Iterator[str]:
-        for number, line in lines:
-            taken.append((number, line))
-            yield f"{line}\n"
-
-    return next(csv.reader(fed(), delimiter=separator, strict=True), None)
+def _texts(
+    lines: Iterator[tuple[int, str]], taken: list[tuple[int, str]]
+) -> Iterator[str]:
+    """Yield lines with their ends; keep those that were asked for in `taken`."""
+    for number, line in lines:
+        taken.append((number, line))
+        yield f"{line}\n"
 
 
 def _flaw(error: csv.Error) -> Flaw:

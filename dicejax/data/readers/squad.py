@@ -193,25 +193,19 @@ def _flat(
     path, on_error: OnError | None
 ) -> Iterator[tuple[int | None, str, str, object]]:
     """Yield the line, context and record of each question as `datasets` has them."""
-    for row, (number, record, at) in enumerate(json_lines.records(path, on_error)):
+    for row, record in enumerate(json_lines.records(path, on_error)):
         try:
-            if isinstance(record, Flaw):
-                raise record
-            context = json_text.field(record, "context", str)
-            answers = json_text.field(record, "answers", _kind(record, "answers"))
-            if isinstance(answers, dict):
+            fields = record.fields()
+            context = json_text.field(fields, "context", str)
+            in_columns = isinstance(fields.get("answers"), dict)
+            answers = json_text.field(fields, "answers", dict if in_columns else list)
+            if in_columns:
                 answers = _answers(answers)
-            id_ = record.get("id", str(row))
         except Flaw as flaw:
-            report(at(flaw), on_error)
+            report(record.error(flaw), on_error)
             continue
-        asked = record | {"id": id_, "answers": answers, "is_impossible": not answers}
-        yield number, "", context, asked
-
-
-def _kind(record: object, name: str) -> type:
-    value = json_text.value_of(record, dict).get(name)
-    return dict if isinstance(value, dict) else list
+        asked = {"id": str(row), **fields, "answers": answers}
+        yield record.number, "", context, asked | {"is_impossible": not answers}
 
 
 def _answers(columns: dict) -> list[dict]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from etils import epath
 
+from dicejax.data.readers.records import FileRecord
 from dicejax.errors import Flaw, InputError, first_line, shortened, shown
 from dicejax.io import files, json_text
 
@@ -49,43 +50,36 @@ def describe(path: str | os.PathLike[str]) -> str:
     return f"{kind}, columns: {shortened(', '.join(listed), 400)}"
 
 
-def records(
-    path: str | os.PathLike[str],
-) -> Iterator[tuple[int, dict | Flaw, Callable[[Flaw], InputError]]]:
-    """Yield the rows of a table as records; see `json_lines.records`.
+def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
+    """Yield the rows of a table.
 
     Classes (`ClassLabel`) have their names instead of numbers, by the features in
     dataset_info.json or in the metadata of the file; -1 is a class that is not known.
-    Columns of what JSON cannot say, such as images and times, are left out.
+    Columns of what JSON cannot say, such as images and times, are left out. Messages
+    count rows from 0, as `datasets` does.
 
     Args:
       path: a folder of `Dataset.save_to_disk`, an Arrow or a Parquet file.
 
-    Yields:
-      The row, from 1; its record, or what is wrong with it; and a function that adds
-      the place, from 0 as `datasets` counts, to a flaw.
-
     Raises:
-      InputError: pyarrow is missing, or a file is missing, damaged or cut off.
+      InputError: a file is missing, damaged or cut off.
     """
-    file = epath.Path(path)
     row = 0
-    for table in _tables(file):
-        features = _features(file, table)
+    for table in _tables(epath.Path(path)):
+        features = _features(epath.Path(path), table)
         names = [column.name for column in table.schema if _is_json(column.type)]
         for batch in table.select(names).to_batches(max_chunksize=1000):
             for values in batch.to_pylist():
-                record: dict | Flaw
+                value: dict | Flaw
                 try:
-                    record = {
+                    value = {
                         name: _named(value, features.get(name), name)
                         for name, value in values.items()
                     }
                 except Flaw as flaw:
-                    record = flaw
+                    value = flaw
                 row += 1
-                where = f"[{row - 1}]"
-                yield row, record, lambda flaw, w=where: flaw.at(path, None, w)
+                yield FileRecord(value, row, path, where=f"[{row - 1}]")
 
 
 def _tables(path: epath.Path) -> Iterator[Any]:
@@ -105,12 +99,12 @@ def _tables(path: epath.Path) -> Iterator[Any]:
 
 
 def _table(path: epath.Path) -> Any:
-    pyarrow = _package(path)
+    import pyarrow  # takes a tenth of a second
+    from pyarrow import parquet
+
     content = files.read_bytes(path)
     try:
         if content.startswith(_PARQUET):
-            from pyarrow import parquet
-
             # Its threads may outlive the interpreter, which then aborts.
             table = parquet.ParquetFile(
                 pyarrow.BufferReader(content), pre_buffer=False
@@ -129,15 +123,6 @@ def _table(path: epath.Path) -> Any:
             path, None, f"{what}: {first_line(error)}", _AGAIN
         ) from None
     return table
-
-
-def _package(path: epath.Path) -> Any:
-    try:
-        import pyarrow
-    except ImportError as error:
-        what = f"pyarrow, which reads it, cannot be used ({first_line(error)})"
-        raise InputError.at(path, None, what, "pip install 'dicejax[arrow]'") from None
-    return pyarrow
 
 
 def _features(path: epath.Path, table: Any) -> Mapping[str, Feature]:
@@ -195,39 +180,26 @@ def _named(value: Any, feature: Feature, name: str) -> Any:
         inner = _inner(feature)
         return value if inner is None else [_named(item, inner, name) for item in value]
     if isinstance(value, dict) and isinstance(feature, dict):
-        fields = feature.get("feature") if "_type" in feature else feature
+        # A sequence of objects is an object of lists.
+        is_sequence = "_type" in feature
+        fields = feature.get("feature") if is_sequence else feature
         if isinstance(fields, dict):
-            return {key: _named(item, _of_field(key, fields, feature), name)
-                    for key, item in value.items()}  # fmt: skip
+            of_field = {
+                key: {"feature": fields.get(key)} if is_sequence else fields.get(key)
+                for key in value
+            }
+            return {key: _named(value[key], of_field[key], name) for key in value}
     return value
-
-
-def _of_field(key: str, fields: Mapping[str, Feature], whole: Feature) -> Feature:
-    """Return the feature of a field; a sequence of objects is an object of lists."""
-    return {"feature": fields.get(key)} if "_type" in whole else fields.get(key)
 
 
 def _is_json(kind: Any) -> bool:
     """Whether values of an Arrow type are text, numbers, lists or objects of them."""
     from pyarrow import types
 
-    if types.is_dictionary(kind):
-        return _is_json(kind.value_type)
     if types.is_struct(kind):
         return all(_is_json(field.type) for field in kind)
-    if (
-        types.is_list(kind)
-        or types.is_large_list(kind)
-        or types.is_fixed_size_list(kind)
-    ):
+    containers = ("dictionary", "list", "large_list", "fixed_size_list")
+    if any(getattr(types, f"is_{name}")(kind) for name in containers):
         return _is_json(kind.value_type)
-    return (
-        types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_string_view(kind)
-        or types.is_integer(kind)
-        or types.is_float32(kind)
-        or types.is_float64(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-    )
+    plain = ("string", "large_string", "string_view", "integer", "float32", "float64")
+    return any(getattr(types, f"is_{n}")(kind) for n in (*plain, "boolean", "null"))

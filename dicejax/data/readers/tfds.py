@@ -21,7 +21,6 @@ Example = Sentence | TaggedWords | ReadingExample | LabelledText
 PLAIN_NAME = re.compile(r"\w+(/[\w+.-]+)?(:(\d+|\*)(\.(\d+|\*)){2})?", re.ASCII)
 """NAME/CONFIGURATION:VERSION, without a namespace or arguments."""
 
-_OWN_CLASSES = "tensorflow_datasets."
 _PAIRS = (("sentence1", "sentence2"), ("question1", "question2"))
 
 
@@ -83,35 +82,20 @@ def read(
     return examples
 
 
-def _package():
-    """Import the package and register its text data sets."""
-    try:
-        import tensorflow_datasets.text
-
-        return tensorflow_datasets
-    except ImportError as error:
-        raise InputError(
-            f"tensorflow-datasets cannot be used ({first_line(error)}); "
-            "pip install tensorflow-datasets"
-        ) from None
-
-
 def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str, Any]]:
-    package = _package()
+    import tensorflow_datasets as package  # takes a second
+    import tensorflow_datasets.text  # registers its data sets
+
     if data_dir is not None:
         _check_classes(epath.Path(data_dir) / re.split("[/:]", name)[0])
     try:
         builder = package.builder(name, data_dir=data_dir, file_format="array_record")
     except package.core.registered.DatasetNotFoundError:
         builders = package.list_builders(with_community_datasets=False)
-        do = (
-            did_you_mean(re.split("[/:]", name)[0], builders)
-            if builders
-            else "check it"
-        )
+        do = did_you_mean(re.split("[/:]", name)[0], builders) if builders else ""
         raise InputError(
             f"{name}: no such data set in tensorflow-datasets "
-            f"{package.__version__}; {_shortened(do)}"
+            f"{package.__version__}; {do if 0 < len(do) < 200 else 'check the name'}"
         ) from None
     except Exception as error:
         raise InputError(f"{name}: {first_line(error)}; check the name") from error
@@ -143,7 +127,9 @@ def _check_classes(folder: epath.Path) -> None:
                 parts += part.values()
                 for key in ("pythonClassName", "python_class_name", "type"):
                     name = part.get(key)
-                    if isinstance(name, str) and not name.startswith(_OWN_CLASSES):
+                    if isinstance(name, str) and not name.startswith(
+                        "tensorflow_datasets."
+                    ):
                         raise InputError(
                             f"{file}: a feature is of class {shown(name)}, which is "
                             "not of tensorflow-datasets; prepare the set anew"
@@ -168,10 +154,6 @@ def _prepare(name: str, builder, download: bool) -> None:
             f"{name}: cannot be prepared: {first_line(error)}; mend that, or copy a "
             f"prepared set to {builder.data_dir}"
         ) from error
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) < 200 else "check the name"
 
 
 def _plain(value: Any) -> Any:

@@ -25,16 +25,14 @@ from dicejax.data.sources.files import (
     ConllFiles,
     ConlluFiles,
     CsvFiles,
+    JsonMultiLabelTexts,
+    JsonSentences,
+    JsonTexts,
     LabelFirstFiles,
     SquadFiles,
     TabSeparatedFiles,
     TensorflowDataset,
     WordLabelFiles,
-)
-from dicejax.data.sources.json_lines import (
-    JsonMultiLabelTexts,
-    JsonSentences,
-    JsonTexts,
 )
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.sources.synthetic import SyntheticNER

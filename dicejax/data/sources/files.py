@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Hashable
 from typing import ClassVar, Literal
 
 from etils import epath
 
-from dicejax.data.examples import (
-    LabelledText,
-    ReadingExample,
-    Sentence,
-    TaggedWords,
-    by_character,
-)
+from dicejax.data.examples import ReadingExample, TaggedWords, by_character
 from dicejax.data.readers import (
     classification,
     conll,
     conllu,
+    json_lines,
     squad,
     tfds,
 )
@@ -26,6 +22,8 @@ from dicejax.data.readers.skipping import OnError, Skipped
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.tags import Scheme
 from dicejax.errors import InputError, shown
+
+Column = str | int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,6 +41,7 @@ class ConllFiles(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
+    reader = staticmethod(conll.read)
 
     word_column: int = 0
     tag_column: int = -1
@@ -50,22 +49,6 @@ class ConllFiles(FileSource):
     scheme: Scheme | None = None
     comment: str | None = None
     context: int = 0
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[Sentence]:
-        """Read one file."""
-        del on_repair
-        return conll.read(
-            path,
-            word_column=self.word_column,
-            tag_column=self.tag_column,
-            separator=self.separator,
-            scheme=self.scheme,
-            comment=self.comment,
-            context=self.context,
-            on_error=on_error,
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -83,6 +66,7 @@ class WordLabelFiles(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
+    reader = staticmethod(conll.read_words)
 
     word_column: int = 0
     label_column: int = -1
@@ -90,22 +74,6 @@ class WordLabelFiles(FileSource):
     comment: str | None = None
     context: int = 0
     characters: bool = False
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[TaggedWords] | list[Sentence]:
-        """Read one file."""
-        del on_repair
-        found = conll.read_words(
-            path,
-            word_column=self.word_column,
-            label_column=self.label_column,
-            separator=self.separator,
-            comment=self.comment,
-            context=self.context,
-            on_error=on_error,
-        )
-        return list(map(by_character, found)) if self.characters else found
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,23 +86,13 @@ class ConlluFiles(FileSource):
     """
 
     several: ClassVar[str] = "sentences"
+    reader = staticmethod(conllu.read)
 
     train: str = "train.conllu"
     dev: str | None = "dev.conllu"
     test: str | None = "test.conllu"
     column: str = "UPOS"
     characters: bool = False
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[TaggedWords] | list[Sentence]:
-        """Read one file."""
-        del on_repair
-        found = conllu.read(path, column=self.column, on_error=on_error)
-        return list(map(by_character, found)) if self.characters else found
-
-
-Column = str | int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -158,16 +116,22 @@ class SquadFiles(FileSource):
     several_spans: bool = False
     repair: bool = False
 
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[ReadingExample]:
+    def read(self, path: epath.Path, on_error: OnError | None) -> list[ReadingExample]:
         """Read one file."""
-        return squad.read(
+        return self.read_with_notes(path, on_error)[0]
+
+    def read_with_notes(
+        self, path: epath.Path, on_error: OnError | None
+    ) -> tuple[list[ReadingExample], list[str]]:
+        """Read one file; also return a note on answers that were moved."""
+        repaired = Skipped(done="repaired", keep=3)
+        examples = squad.read(
             path,
             several_spans=self.several_spans,
-            on_repair=on_repair if self.repair else None,
+            on_repair=repaired if self.repair else None,
             on_error=on_error,
         )
+        return examples, [str(repaired)] if repaired.count else []
 
     def unit(self, example: ReadingExample) -> Hashable:
         """Keep the questions of a context together."""
@@ -187,6 +151,8 @@ class TabSeparatedFiles(FileSource):
       labels: every class there is; empty allows any.
     """
 
+    reader = staticmethod(classification.read)
+
     train: str = "train.tsv"
     dev: str | None = "dev.tsv"
     test: str | None = "test.tsv"
@@ -195,20 +161,6 @@ class TabSeparatedFiles(FileSource):
     label: Column = "label"
     id: Column | None = None
     labels: tuple[str, ...] = ()
-
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[LabelledText]:
-        """Read one file."""
-        del on_repair
-        layout = classification.TextColumns(
-            first=self.first,
-            second=self.second,
-            label=self.label,
-            id=self.id,
-            labels=self.labels or None,
-        )
-        return classification.read(path, layout, on_error=on_error)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -223,6 +175,8 @@ class CsvFiles(FileSource):
       separator: the character between two columns.
     """
 
+    reader = staticmethod(functools.partial(classification.read, quoted=True))
+
     train: str = "train.csv"
     dev: str | None = "dev.csv"
     test: str | None = "test.csv"
@@ -231,33 +185,76 @@ class CsvFiles(FileSource):
     label: Column = "label"
     separator: str = ","
 
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[LabelledText]:
-        """Read one file."""
-        del on_repair
-        layout = classification.TextColumns(
-            first=self.first,
-            second=self.second,
-            label=self.label,
-            separator=self.separator,
-            quoted=True,
-        )
-        return classification.read(path, layout, on_error=on_error)
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelFirstFiles(FileSource):
     """A label, a space or tab and a sentence on each line."""
 
     several: ClassVar[str] = "sentences"
+    reader = staticmethod(classification.read_label_first)
 
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> list[LabelledText]:
-        """Read one file."""
-        del on_repair
-        return classification.read_label_first(path, on_error=on_error)
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonTexts(FileSource):
+    """Texts or pairs with a class, a JSON object per line.
+
+    Args:
+      first: field of the text, or of the first of a pair.
+      second: field of the second of a pair.
+      label: field of the class: text, or a whole number.
+      names: names of classes that are whole numbers, from 0; empty keeps the numbers.
+    """
+
+    several: ClassVar[str] = "texts"
+    reader = staticmethod(json_lines.read_texts)
+
+    train: str = "train.jsonl"
+    dev: str | None = "dev.jsonl"
+    test: str | None = "test.jsonl"
+    first: str = "text"
+    second: str | None = None
+    label: str = "label"
+    names: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonMultiLabelTexts(FileSource):
+    """Texts or pairs with any number of labels, a JSON object per line.
+
+    Args:
+      first: field of the text, or of the first of a pair.
+      second: field of the second of a pair.
+      labels: field of the labels: a list of texts or of whole numbers.
+      names: names of labels that are whole numbers, from 0; empty keeps the numbers.
+    """
+
+    several: ClassVar[str] = "texts"
+    reader = staticmethod(json_lines.read_multi_label)
+
+    train: str = "train.jsonl"
+    dev: str | None = "dev.jsonl"
+    test: str | None = "test.jsonl"
+    first: str = "text"
+    second: str | None = None
+    labels: str = "labels"
+    names: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JsonSentences(FileSource):
+    """Words with tags or texts with entities, a JSON object per line.
+
+    Args:
+      names: names of tags that are whole numbers, from 0.
+    """
+
+    several: ClassVar[str] = "sentences"
+    reader = staticmethod(json_lines.read_sentences)
+
+    train: str = "train.jsonl"
+    dev: str | None = "dev.jsonl"
+    test: str | None = "test.jsonl"
+    names: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -291,8 +288,27 @@ class TensorflowDataset(Source):
     def load(self) -> Corpus:
         """Read the three splits."""
         notes: list[str] = []
-        names = (self.train, self.dev, self.test)
-        splits = [self._read(split, notes) for split in names]
+        splits = []
+        for split in (self.train, self.dev, self.test):
+            skipped = Skipped() if self.on_error == "skip" else None
+            examples: list[tfds.Example] = tfds.read(
+                self.name,
+                split,
+                data_dir=self.dir,
+                download=self.download,
+                label=self.label,
+                on_error=skipped,
+            )
+            if skipped is not None and skipped.count:
+                notes.append(f"{self.name}, {split}: {skipped}")
+            if self.characters:
+                examples = [
+                    by_character(example)
+                    if isinstance(example, TaggedWords)
+                    else example
+                    for example in examples
+                ]
+            splits.append(tuple(examples))
         return Corpus(*splits, tuple(notes))
 
     def offline(self) -> TensorflowDataset:
@@ -307,22 +323,3 @@ class TensorflowDataset(Source):
                 "may fetch code for it and run it"
             )
         return dataclasses.replace(self, download=False)
-
-    def _read(self, split: str, notes: list[str]) -> tuple:
-        skipped = Skipped() if self.on_error == "skip" else None
-        examples = tfds.read(
-            self.name,
-            split,
-            data_dir=self.dir,
-            download=self.download,
-            label=self.label,
-            on_error=skipped,
-        )
-        if skipped is not None and skipped.count:
-            notes.append(f"{self.name}, {split}: {skipped}")
-        if self.characters:
-            examples = [
-                by_character(one) if isinstance(one, TaggedWords) else one
-                for one in examples
-            ]
-        return tuple(examples)

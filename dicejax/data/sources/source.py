@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -96,6 +96,7 @@ class FileSource(Source):
     on_error: Literal["stop", "skip"] = "stop"
 
     several: ClassVar[str] = "examples"  # plural of an example
+    reader: ClassVar[Callable[..., Sequence[Any]]]
 
     def __post_init__(self):
         if not 0 < self.dev_share < 1:
@@ -109,20 +110,26 @@ class FileSource(Source):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}; want at least 1")
 
-    @abc.abstractmethod
-    def read(
-        self, path: epath.Path, on_error: OnError | None, on_repair: OnError
-    ) -> Sequence[Any]:
-        """Read one file.
+    def read(self, path: epath.Path, on_error: OnError | None) -> Sequence[Any]:
+        """Read one file; by default with the class's reader, which takes its fields.
 
         Args:
           path: the file.
           on_error: called with each skipped example's error; None raises the first.
-          on_repair: called with a message for each example that is repaired.
 
         Raises:
           InputError: the file is missing or malformed.
         """
+        common = {field.name for field in dataclasses.fields(FileSource)}
+        names = [field.name for field in dataclasses.fields(self)]
+        settings = {name: getattr(self, name) for name in names if name not in common}
+        return self.reader(path, **settings, on_error=on_error)
+
+    def read_with_notes(
+        self, path: epath.Path, on_error: OnError | None
+    ) -> tuple[Sequence[Any], list[str]]:
+        """Read one file; also return notes on examples that were changed."""
+        return self.read(path, on_error), []
 
     def unit(self, example: Any) -> Hashable:
         """Return a key shared by examples that must stay in one split; None: no key."""
@@ -178,15 +185,16 @@ class FileSource(Source):
     def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
         for name in names.split("+"):
-            skipped = Skipped() if self.on_error == "skip" else None
-            repaired = Skipped(done="repaired", keep=3)
             path = folder / name
             packed = folder / (name + ".gz")
             if not path.exists() and packed.exists():
                 path = packed
-            examples += self.read(path, skipped, repaired)
-            counted = (skips for skips in (skipped, repaired) if skips and skips.count)
-            notes += [f"{path}: {skips}" for skips in counted]
+            skipped = Skipped() if self.on_error == "skip" else None
+            some, remarks = self.read_with_notes(path, skipped)
+            examples += some
+            if skipped is not None and skipped.count:
+                remarks = [str(skipped), *remarks]
+            notes += [f"{path}: {remark}" for remark in remarks]
         return tuple(examples)
 
     def _held_out(

@@ -81,12 +81,12 @@ READERS = {
     "bert_mrc": (bert_mrc.read, MRC),
     "squad": (squad.read, SQUAD),
     "mrpc": (
-        functools.partial(classification.read, layout=glue.MRPC),
+        functools.partial(classification.read, **glue.MRPC),
         "Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n"
         "1\t2\t3\tZürich\tja\n0\t4\t5\ta\tb\n",
     ),
     "qqp": (
-        functools.partial(classification.read, layout=glue.QQP),
+        functools.partial(classification.read, **glue.QQP),
         "1\tWo?\tZürich?\t7\n0\tWer?\tWas?\t8\n",
     ),
     "label_first": (classification.read_label_first, "1 Zürich !\n0 ja\n"),

@@ -212,10 +212,10 @@ def assert_answers_stand_in_their_contexts(examples):
     ],
 )
 def test_classified_texts(data_folder, file, layout, negatives, positives):
-    examples = classification.read(data_folder / file, layout)
+    examples = classification.read(data_folder / file, **layout)
     counts = Counter(example.label for example in examples)
     assert counts == {"0": negatives, "1": positives}
-    assert all((e.second is None) == (layout.second is None) for e in examples)
+    assert all((e.second is None) == ("second" not in layout) for e in examples)
     assert len({example.id for example in examples}) == len(examples)
 
 

@@ -1,7 +1,6 @@
 """Saved folders, Arrow and Parquet of `datasets`, read without it."""
 
 import datetime
-import sys
 
 import pyarrow as pa
 import pytest
@@ -20,7 +19,7 @@ from .. import saved
 
 
 def records(path):
-    return [record for _, record, _ in tables.records(path)]
+    return [record.content() for record in tables.records(path)]
 
 
 def test_a_saved_folder_is_read_in_the_order_of_its_files(tmp_path):
@@ -159,10 +158,3 @@ def test_a_column_whose_name_is_no_text_is_one_line(tmp_path, name):
     file.write_bytes(file.read_bytes().replace(b"sentence", b"sent\xe5nce"))
     with pytest.raises(InputError, match="can't decode byte 0xe5"):
         records(file)
-
-
-def test_without_pyarrow_the_extra_is_named(tmp_path, monkeypatch):
-    saved.to_parquet(tmp_path / "x.parquet", saved.reviews(3), saved.TEXTS)
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(InputError, match=r"pip install 'dicejax\[arrow\]'"):
-        records(tmp_path / "x.parquet")

@@ -1,0 +1,119 @@
+"""Records of a file, with field names and places, and the examples made of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+from dicejax.data.readers.skipping import OnError, report
+from dicejax.errors import Flaw, InputError
+from dicejax.io import json_text
+
+Example = TypeVar("Example")
+
+
+class FileRecord(NamedTuple):
+    """One record of a file.
+
+    Attributes:
+      value: a JSON value, a line or a row; or the error that takes its place.
+      number: its line, or its place in a list or table, from 1.
+      path: its file.
+      line: its line, for messages; None where files have none.
+      where: its place within the file, for messages.
+    """
+
+    value: Any
+    number: int
+    path: str | os.PathLike[str]
+    line: int | None = None
+    where: str = ""
+
+    def content(self) -> Any:
+        """Return the value, or raise the error in its place."""
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+    def fields(self) -> dict:
+        """Return the value by field names.
+
+        Raises:
+          Flaw: it is no object, nor spaCy 2's pair of a text and an object.
+        """
+        return fields_of(self.content())
+
+    def error(self, flaw: Flaw) -> InputError:
+        """Return a flaw with the record's place."""
+        return flaw.at(self.path, self.line or flaw.line, self.where)
+
+
+def fields_of(value: object) -> dict:
+    """Return an object, or spaCy 2's pair of a text and an object as one.
+
+    >>> fields_of(["Anna met Bo", {"entities": [[0, 4, "PER"]]}])
+    {'text': 'Anna met Bo', 'entities': [[0, 4, 'PER']]}
+
+    Raises:
+      Flaw: it is neither.
+    """
+    if isinstance(value, list) and [type(part) for part in value] == [str, dict]:
+        return {"text": value[0], **value[1]}
+    return json_text.value_of(value, dict)
+
+
+def in_order(
+    path: str | os.PathLike[str],
+    read: Callable[[OnError], Iterable[tuple[int, Any]]],
+) -> Iterator[FileRecord]:
+    """Yield numbered rows as records, and errors of rows in their place.
+
+    Args:
+      path: the file.
+      read: called with a listener for errors.
+    """
+    errors: list[InputError] = []
+    for number, row in read(errors.append):
+        yield from (FileRecord(error, number, path) for error in errors)
+        errors.clear()
+        yield FileRecord(row, number, path, number)
+    yield from (FileRecord(error, 0, path) for error in errors)
+
+
+def read_examples(
+    path: str | os.PathLike[str],
+    records: Iterable[FileRecord],
+    make: Callable[[FileRecord, int], Example | None],
+    several: str,
+    on_error: OnError | None,
+    *,
+    unit: str = "one JSON object",
+) -> list[Example]:
+    """Make an example of each record.
+
+    Args:
+      path: the file, for errors.
+      records: all records of the file.
+      make: from the record and its number from 0; None makes no example.
+      several: plural of an example.
+      on_error: called with each flawed record's error; None raises the first.
+      unit: what a line should hold, for errors.
+
+    Raises:
+      InputError: there is no example, or see `on_error`.
+    """
+    examples = []
+    for row, record in enumerate(records):
+        try:
+            example = make(record, row)
+        except Flaw as flaw:
+            report(record.error(flaw), on_error)
+        except InputError as error:
+            report(error, on_error)
+        else:
+            examples += [] if example is None else [example]
+    if not examples:
+        do = f"put {unit} on each line"
+        raise InputError.at(path, None, f"holds no {several}", do)
+    return examples
