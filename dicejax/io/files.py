@@ -108,12 +108,7 @@ def entries(folder: epath.Path) -> list[epath.Path]:
 
 @contextlib.contextmanager
 def reported(path: epath.Path, done: str = "written") -> Iterator[None]:
-    """Turn errors of the file system into an InputError.
-
-    Args:
-      path: file or folder, for the error.
-      done: "read" or "written".
-    """
+    """Turn errors of the file system into an InputError."""
     try:
         yield
     except OSError as error:
@@ -124,11 +119,6 @@ def reported(path: epath.Path, done: str = "written") -> Iterator[None]:
 
 def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     """Write a file atomically; the jobs of an array may write it at the same time.
-
-    Args:
-      folder: folder, created if missing.
-      name: name of the file.
-      content: text is written in UTF-8.
 
     Raises:
       InputError: the folder cannot be made or written to.
@@ -154,13 +144,8 @@ def write_checked(folder: epath.Path, name: str, content: str | bytes) -> None:
     """Write a file atomically, and its SHA-256 to SHA256SUMS in the same folder.
 
     The sum comes first: after a kill in between the file is absent, or `read_checked`
-    refuses it. `sha256sum -c SHA256SUMS` checks a whole folder.
-
-    Args:
-      folder: folder, created if missing; processes that write at the same time must
-        write the same.
-      name: name of the file.
-      content: text is written in UTF-8.
+    refuses it. `sha256sum -c SHA256SUMS` checks a whole folder. Processes that write a
+    file at the same time must write the same.
 
     Raises:
       InputError: the folder cannot be made or written to.

@@ -41,11 +41,6 @@ def records(
     >>> document.value["entities"]
     [{'id': 'T1', 'start': 0, 'end': 4, 'label': 'PER'}]
 
-    Args:
-      path: the folder.
-      on_error: called with the error of each discontinuous entity, which is left out;
-        None raises it.
-
     Raises:
       InputError: a file is missing or cannot be read, or see `on_error`.
     """

@@ -10,7 +10,7 @@ from typing import Any
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import separated
 from dicejax.data.readers.records import FileRecord, in_order, read_examples
-from dicejax.data.readers.skipping import OnError, check_label, did_you_mean
+from dicejax.data.readers.skipping import OnError, check_label, count, did_you_mean
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import files
 
@@ -38,17 +38,6 @@ def read(
     >>> [example] = read(path, first="sentence", label="label")
     >>> example.first, example.label
     ('so "good"', '1')
-
-    Args:
-      path: see `readers`.
-      first: column of the text, or of the first of a pair.
-      second: column of the second of a pair; None where there is none.
-      label: column of the class.
-      id: column of a unique identifier; None numbers the rows from 0.
-      labels: every class there is; empty allows any.
-      separator: the character between two columns.
-      quoted: whether a column may be in quotes; see `separated.rows`.
-      on_error: see `readers`.
 
     Raises:
       InputError: the header lacks a column; a row has more or fewer columns than the
@@ -113,7 +102,9 @@ def _parts(
                     what = f"the header has no column {shown(column)}"
                     raise InputError.at(path, first_line, what, do)
                 if not has_header and not 0 <= column < width:
-                    what = f"{_count(fields)}, but the {part} is asked from column"
+                    what = (
+                        f"{count(width, 'column')}, but the {part} is asked from column"
+                    )
                     between = "tabs" if separator == "\t" else repr(separator)
                     do = f"columns count from 0 and are separated by {between}"
                     raise InputError.at(path, first_line, f"{what} {column}", do)
@@ -124,12 +115,10 @@ def _parts(
             value = {part: fields[place].strip() for part, place in places.items()}
             yield record._replace(value=value)
         else:
-            what = f"{_count(fields)} where {width} are expected, as in line"
+            what = (
+                f"{count(len(fields), 'column')} where {width} are expected, as in line"
+            )
             yield record._replace(value=Flaw(f"{what} {first_line}", advice))
-
-
-def _count(fields: list[str]) -> str:
-    return "1 column" if len(fields) == 1 else f"{len(fields)} columns"
 
 
 def read_label_first(

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.neighbours import neighbours
-from dicejax.data.readers.skipping import OnError, report
+from dicejax.data.readers.skipping import OnError, count, report
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import files
 
@@ -40,7 +41,9 @@ def read(
     r"""Read a file of words and tags of spans.
 
     Blank lines and `-DOCSTART-` rows end a sentence and belong to none. A line that
-    begins with `#` is a row, unless `comment` says otherwise.
+    begins with `#` is a row, unless `comment` says otherwise. Without a separator, runs
+    of ASCII spaces and tabs part columns; other white space can be a word: where each
+    character has a tag, as in Chinese, so have U+3000 and U+00A0.
 
     Every tag must belong to the scheme, but sequences need not follow it: they are
     decoded by `tags.spans`. Without a scheme, `tags.detect_scheme` detects it from the
@@ -58,33 +61,16 @@ def read(
     1 ('Ada', 'Lovelace', 'slept') [('PER', 0, 2)]
     5 ('Paris',) [('LOC', 0, 1)]
 
-    Args:
-      path: see `readers`.
-      word_column: counted from 0; negative counts from the end.
-      tag_column: the same.
-      separator: of columns, exactly one. None: any run of ASCII spaces and tabs. Other
-        white space never separates, because it can be a word: where each character has
-        a tag, as in Chinese, so have the ideographic space U+3000 and U+00A0.
-      scheme: of the tags, one of `tags.PREFIXES`; None detects it.
-      comment: how lines before a sentence begin that are to be left out.
-      context: number of words of the neighbouring sentences to give before and after
-        each; they end where `-DOCSTART-` rows separate documents.
-      on_error: see `readers`.
-
     Raises:
       InputError: a row has more or fewer columns than the first or lacks a column; a
         tag is malformed or not of the scheme; the scheme is unknown; `context` is
         negative.
     """
     if scheme is not None and scheme not in tags.PREFIXES:
-        schemes = ", ".join(tags.PREFIXES)
-        raise InputError.at(
-            path, None, f"scheme {shown(scheme)} is unknown", f"name one of {schemes}"
-        )
+        do = f"name one of {', '.join(tags.PREFIXES)}"
+        raise InputError.at(path, None, f"scheme {shown(scheme)} is unknown", do)
 
-    def check(tag: str) -> None:
-        _check_tag(tag, scheme)
-
+    check = functools.partial(_check_tag, scheme=scheme)
     columns = _Columns(path, word_column, tag_column, separator, check)
     sentences = _read(path, columns, comment, on_error)
     if scheme is None:
@@ -200,20 +186,26 @@ class _Columns:
     """
 
     def __init__(self, path, word: int, label: int, separator: str | None, check):
-        self._path = path
+        if separator == "":
+            do = "name a character"
+            raise InputError.at(path, None, "the separator is empty", do)
+        self._path, self._separator = path, separator
         self._word, self._label = word, label
-        self._split = _splitter(path, separator)
         self._check_label = check
-        self._known: set[str] = set()  # the labels that were found good
+        self._good: set[str] = set()  # the labels that were checked
         self._width = self._first = 0
 
     def take(self, start: int, lines: list[str]) -> tuple[list[str], list[str]]:
-        rows = self._split(lines)
+        if self._separator is not None:
+            rows = [line.split(self._separator) for line in lines]
+        else:  # at runs of ASCII spaces and tabs only, twice as fast as a pattern
+            rows = [line.replace("\t", " ").split(" ") for line in lines]
+            rows = [[f for f in row if f] if "" in row else row for row in rows]
         if set(map(len, rows)) != {self._width}:
             self._check_rows(start, rows)
         words = [fields[self._word] for fields in rows]
         labels = [fields[self._label] for fields in rows]
-        if not (all(words) and self._known.issuperset(labels)):
+        if not (all(words) and self._good.issuperset(labels)):
             self._check_rows(start, rows)
         # A corpus repeats its words; interned, each is kept in memory once.
         return list(map(sys.intern, words)), list(map(sys.intern, labels))
@@ -222,54 +214,32 @@ class _Columns:
         """Raise the first flaw; learn width and labels from the rows before it."""
         for line, fields in enumerate(rows, start):
             try:
-                self._check(line, fields)
+                self._check_width(line, len(fields))
+                if not fields[self._word]:  # only where a separator is named
+                    raise Flaw("the word is empty", "mend the row")
+                label = fields[self._label]
+                if label not in self._good and self._check_label is not None:
+                    self._check_label(label)
+                self._good.add(label)
             except Flaw as flaw:
                 raise flaw.at(self._path, line) from None
 
-    def _check(self, line: int, fields: list[str]) -> None:
-        if len(fields) != self._width:
-            self._check_width(line, len(fields))
-        if not fields[self._word]:  # only where a separator is named
-            raise Flaw("the word is empty", "mend the row")
-        label = fields[self._label]
-        if label not in self._known:
-            if self._check_label is not None:
-                self._check_label(label)
-            self._known.add(label)
-
     def _check_width(self, line: int, width: int) -> None:
-        columns = "1 column" if width == 1 else f"{width} columns"
+        if width == self._width:
+            return
+        columns = count(width, "column")
         if self._width:
-            raise Flaw(
-                f"{columns} where {self._width} are expected, as in line {self._first}",
-                "mend the row, or name the separator if words hold spaces",
-            )
+            what = f"{columns} where {self._width} are expected, as in line"
+            do = "mend the row, or name the separator if words hold spaces"
+            raise Flaw(f"{what} {self._first}", do)
         for name, column in (("word", self._word), ("tag", self._label)):
             if not -width <= column < width:
-                raise Flaw(
-                    f"{columns}, but the {name} is asked from column {column}",
-                    "columns count from 0, or from the end: -1",
-                )
+                what = f"{columns}, but the {name} is asked from column {column}"
+                raise Flaw(what, "columns count from 0, or from the end: -1")
         if self._word % width == self._label % width:
-            raise Flaw(
-                f"{columns}, so word and tag would be the same one",
-                "name other columns or the separator",
-            )
+            what = f"{columns}, so word and tag would be the same one"
+            raise Flaw(what, "name other columns or the separator")
         self._width, self._first = width, line
-
-
-def _splitter(path, separator: str | None) -> Callable[[list[str]], list[list[str]]]:
-    if separator is None:
-        return _split_at_spaces
-    if not separator:
-        raise InputError.at(path, None, "the separator is empty", "name a character")
-    return lambda lines: [line.split(separator) for line in lines]
-
-
-def _split_at_spaces(lines: list[str]) -> list[list[str]]:
-    """Split at runs of ASCII spaces and tabs only (twice as fast as a pattern)."""
-    rows = [line.replace("\t", " ").split(" ") for line in lines]
-    return [[f for f in fields if f] if "" in fields else fields for fields in rows]
 
 
 def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
@@ -278,9 +248,8 @@ def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
         prefix, kind = tags.parse(tag, scheme)
     except ValueError as error:
         if detected:
-            do = (
-                f"the file's other tags look like {scheme}, so correct one or the other"
-            )
+            looks = f"the file's other tags look like {scheme}"
+            do = f"{looks}, so correct one or the other"
         elif scheme is not None:
             do = "correct it, or name another scheme or column"
         raise Flaw(str(error), do) from None

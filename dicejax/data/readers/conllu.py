@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
 from collections.abc import Iterator
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.readers.skipping import OnError, did_you_mean, report
+from dicejax.data.readers.skipping import OnError, count, did_you_mean, report
 from dicejax.errors import Flaw, InputError, shortened, shown
 from dicejax.io import files
 
@@ -32,7 +33,9 @@ def read(
     r"""Read the words of a treebank with one column as their label.
 
     Syntactic words are read: ranges of multiword tokens (`3-4`) and empty nodes (`8.1`)
-    are passed over, and so are comments, which a file need not have.
+    are passed over, and so are comments, which a file need not have. In FEATS, DEPS,
+    MISC and LEMMA `_` is a label like others; elsewhere it means a missing one. With
+    `characters` the words become characters with spans, see `by_character`.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.conllu"
@@ -42,13 +45,6 @@ def read(
     >>> [example] = read(path)
     >>> example.words, example.labels
     (('à', 'le', 'lit'), ('ADP', 'DET', 'NOUN'))
-
-    Args:
-      path: see `readers`.
-      column: of the labels, one of `COLUMNS`. In FEATS, DEPS, MISC and LEMMA `_` is a
-        value like others; elsewhere it means a missing label.
-      characters: give characters with spans instead, see `by_character`.
-      on_error: see `readers`.
 
     Raises:
       InputError: a row has not ten columns, an id that is malformed or out of turn, or
@@ -75,18 +71,18 @@ def _sentences(path, column, on_error) -> Iterator[TaggedWords]:
             report(error, on_error)
         broken = True
 
-    for number, line in files.lines(path, leave_out):
+    lines = files.lines(path, leave_out)
+    for number, line in itertools.chain(lines, [(0, "")]):
         if not line.strip(" \t"):
             if sentence.words and not broken:
-                yield sentence.finish()
+                words, labels = tuple(sentence.words), tuple(sentence.labels)
+                yield TaggedWords(words, labels, sentence.line)
             sentence, broken = _Sentence(column), False
         elif not line.startswith("#") and not broken:
             try:
                 sentence.add(number, line.split("\t"))
             except Flaw as flaw:
                 leave_out(flaw.at(path, number))
-    if sentence.words and not broken:
-        yield sentence.finish()
 
 
 class _Sentence:
@@ -94,30 +90,26 @@ class _Sentence:
 
     def __init__(self, column: str):
         self.words: list[str] = []
-        self._labels: list[str] = []
+        self.labels: list[str] = []
+        self.line = 0
         self._name, self._column = column, COLUMNS.index(column)
-        self._line = 0
 
     def add(self, number: int, fields: list[str]) -> None:
-        self._line = self._line or number
+        self.line = self.line or number
         if len(fields) != len(COLUMNS):
-            columns = "1 column" if len(fields) == 1 else f"{len(fields)} columns"
-            raise Flaw(
-                f"{columns} where CoNLL-U has {len(COLUMNS)}",
-                "separate them with one tab each and mark empty ones by _",
-            )
+            columns = count(len(fields), "column")
+            do = "separate them with one tab each and mark empty ones by _"
+            raise Flaw(f"{columns} where CoNLL-U has {len(COLUMNS)}", do)
         id_, word, label = fields[0], fields[1], fields[self._column]
         if not _WORD.fullmatch(id_):
             if _NO_WORD.fullmatch(id_):
                 return
-            raise Flaw(
-                f"id {shown(id_)} is no number, range or empty node", "correct it"
-            )
+            what = f"id {shown(id_)} is no number, range or empty node"
+            raise Flaw(what, "correct it")
         if id_ != str(len(self.words) + 1):
-            raise Flaw(
-                f"id {shortened(id_, 40)} where {len(self.words) + 1} is next",
-                "mend the numbering, or put a blank line between sentences",
-            )
+            what = f"id {shortened(id_, 40)} where {len(self.words) + 1} is next"
+            do = "mend the numbering, or put a blank line between sentences"
+            raise Flaw(what, do)
         if not word:
             raise Flaw("the word is empty", "mend the row")
         if not label or (label == "_" and self._name in _NEVER_BLANK):
@@ -125,7 +117,4 @@ class _Sentence:
             raise Flaw(f"the word has no {self._name}", do)
         # A corpus repeats its words; interned, each is kept in memory once.
         self.words.append(sys.intern(word))
-        self._labels.append(sys.intern(label))
-
-    def finish(self) -> TaggedWords:
-        return TaggedWords(tuple(self.words), tuple(self._labels), self._line)
+        self.labels.append(sys.intern(label))

@@ -43,14 +43,6 @@ def read_texts(
     >>> example.id, example.first, example.label
     ('7', 'a fine film', 'good')
 
-    Args:
-      path: see `readers`.
-      first: field of the text, or of the first of a pair.
-      second: field of the second of a pair.
-      label: field of the class: text, or a whole number.
-      names: names of whole numbers, from 0; none keeps them as they are.
-      on_error: see `readers`.
-
     Raises:
       InputError: a line is no object, lacks a text, or has an empty one; a label is
         neither text nor a whole number, or has no name.
@@ -88,14 +80,6 @@ def read_multi_label(
     >>> _ = path.write_text('{"text": "a fine film", "labels": ["film", "praise"]}\n')
     >>> read_multi_label(path)[0].labels
     ('film', 'praise')
-
-    Args:
-      path: see `readers`.
-      first: field of the text, or of the first of a pair.
-      second: field of the second of a pair.
-      labels: field of the labels: a list of texts or of whole numbers.
-      names: names of whole numbers, from 0; none keeps them as they are.
-      on_error: see `readers`.
 
     Raises:
       InputError: a line is no object, lacks a text, or has an empty one; labels are no
@@ -140,11 +124,6 @@ def read_sentences(
     >>> sentence.words, [tuple(span) for span in sentence.spans]
     (('In', 'New', 'York', '.'), [('LOC', 1, 3)])
 
-    Args:
-      path: see `readers`.
-      names: names of tags that are whole numbers, from 0.
-      on_error: see `readers`.
-
     Raises:
       InputError: a line is no such object; tags and words differ in number; a tag is
         malformed; an entity is outside of the text, cuts a word or overlaps another.
@@ -180,10 +159,6 @@ def records(
 
     Rows of a table of `datasets` and documents of brat are such records too: see
     `tables` and `brat`.
-
-    Args:
-      path: see `readers`.
-      on_error: called with the error of each line that is not text.
 
     Raises:
       InputError: see `files.lines`; or the list is not JSON.

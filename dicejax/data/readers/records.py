@@ -67,11 +67,9 @@ def in_order(
     path: str | os.PathLike[str],
     read: Callable[[OnError], Iterable[tuple[int, Any]]],
 ) -> Iterator[FileRecord]:
-    """Yield numbered rows as records, and errors of rows in their place.
+    """Yield the numbered rows of a file, and errors of rows in their place.
 
-    Args:
-      path: the file.
-      read: called with a listener for errors.
+    `read` gets a listener for errors.
     """
     errors: list[InputError] = []
     for number, row in read(errors.append):
@@ -90,15 +88,7 @@ def read_examples(
     *,
     unit: str = "one JSON object",
 ) -> list[Example]:
-    """Make an example of each record.
-
-    Args:
-      path: the file, for errors.
-      records: all records of the file.
-      make: from the record and its number from 0; None makes no example.
-      several: plural of an example.
-      on_error: called with each flawed record's error; None raises the first.
-      unit: what a line should hold, for errors.
+    """Make an example of each record, numbered from 0; None makes no example.
 
     Raises:
       InputError: there is no example, or see `on_error`.

@@ -27,7 +27,8 @@ def rows(
     r"""Yield the first line and the fields of each row; blank lines are skipped.
 
     With quotes, a field that begins with `"` ends at the next single one: it may hold
-    separators, line breaks, and quotes that are doubled.
+    separators, line breaks, and quotes that are doubled. `on_error` is called with the
+    error of a malformed row; reading resumes at the line behind the row's first.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.csv"
@@ -36,14 +37,6 @@ def rows(
     [(1, ['text', 'label']), (2, ['so "fine",\nreally', 'good'])]
     >>> list(rows(path, quoted=False))[-1]
     (3, ['really"', 'good'])
-
-    Args:
-      path: see `files.read_bytes`.
-      separator: one character.
-      quoted: whether quotes have that meaning, or are characters like others.
-      on_error: called with the error of a malformed row, behind whose first line
-        reading resumes; None raises it.
-      stream: see `files.lines`.
 
     Raises:
       InputError: see `files.lines`; or a quote is not closed, or closed within a field.

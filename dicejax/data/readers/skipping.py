@@ -13,10 +13,6 @@ OnError = Callable[[InputError], None]
 def report(error: InputError, on_error: OnError | None) -> None:
     """Raise the error, or pass it to `on_error`.
 
-    Args:
-      error: of one example.
-      on_error: called with it; the caller then skips the example. None raises.
-
     Raises:
       InputError: there is no `on_error`.
     """
@@ -29,7 +25,8 @@ class Skipped:
     """Counter of skipped examples that keeps the first few reasons.
 
     Readers take one as `on_error`; the same may be given to several. Where a reader
-    repairs, another, `Skipped(done="repaired")`, counts that.
+    repairs, another, `Skipped(done="repaired")`, counts that. The first `keep` messages
+    are kept.
 
     >>> skipped = Skipped(keep=1)
     >>> for line in (3, 7):
@@ -40,10 +37,6 @@ class Skipped:
     2 left out:
       dev.tsv:3: the text is empty; mend it
       and 1 more
-
-    Args:
-      keep: number of messages to keep.
-      done: verb of the first line.
     """
 
     def __init__(self, keep: int = 20, done: str = "left out"):
@@ -66,15 +59,16 @@ class Skipped:
         return "\n".join([head, *indented, *more])
 
 
+def count(number: int, noun: str) -> str:
+    """Return a number of things, such as "1 column" or "2 columns"."""
+    return f"{number} {noun}{'s' * (number != 1)}"
+
+
 def check_label(label: str, choices: Collection[str] | None) -> None:
-    """Raise if a label is empty or not in a list.
+    """Raise if a label is not in a list; None allows any but the empty one.
 
     >>> check_label("NOUN", ["NOUN", "VERB"])
     >>> check_label("whatever", None)
-
-    Args:
-      label: as the file has it.
-      choices: allowed labels; None allows any but the empty one.
 
     Raises:
       Flaw: the label is not allowed.

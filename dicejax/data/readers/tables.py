@@ -58,9 +58,6 @@ def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
     Columns of what JSON cannot say, such as images and times, are left out. Messages
     count rows from 0, as `datasets` does.
 
-    Args:
-      path: a folder of `Dataset.save_to_disk`, an Arrow or a Parquet file.
-
     Raises:
       InputError: a file is missing, damaged or cut off.
     """

@@ -50,14 +50,6 @@ def read(
     order is that in which it was prepared. With `download` it is prepared there first,
     which some builders cannot do without further packages; the message names them.
 
-    Args:
-      name: of the data set, with configuration and version: `glue/mrpc:2.0.0`.
-      split: of the data set, or a part: `train[:10%]`.
-      data_dir: folder of prepared sets; None is tensorflow-datasets' own folder.
-      download: whether to fetch and prepare a missing set.
-      label: feature with the labels of words; None takes `ner`, else `upos`.
-      on_error: called with the error of each skipped example; None raises the first.
-
     Returns:
       Examples of one kind; at least one.
 

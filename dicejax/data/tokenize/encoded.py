@@ -48,24 +48,17 @@ class EncodedText:
         return 0 if self.texts[0] < 0 else len(self) - 1
 
     def first_pieces(self, words: int, *, text: int = 0) -> np.ndarray:
-        """Return the place of each word's first piece, -1 where a word has none.
-
-        Args:
-          words: number of words.
-          text: index of the text in a pair.
-        """
+        """Return the place of each word's first piece, -1 where a word has none."""
         first = np.full(words, -1, np.int32)
         places = np.flatnonzero(self.texts == text)[::-1]
         first[self.words[places]] = places  # of several, the last written stays
         return first
 
     def shortened(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
-        """Return at most `max_length` pieces, texts cut at their ends.
+        """Return at most `max_length` pieces, special ones included.
 
-        Args:
-          max_length: maximum number of pieces, special ones included.
-          longer_first: cut the longer text of a pair until both are equally long, then
-            both, the second first. Else only the last text is cut.
+        Of a pair the last text alone is cut, at its end; or with `longer_first` the
+        longer one until both are equally long, then both, the second first.
 
         Raises:
           ValueError: the texts are too short to cut that much.
@@ -196,10 +189,7 @@ def with_every_word(
 ) -> EncodedText:
     """Give each word without a piece the unknown piece, so that it can be labelled.
 
-    Args:
-      encoded: pieces.
-      counts: number of words of each text.
-      unknown: id of that piece; None changes nothing.
+    `counts` are the words of each text; None for the piece changes nothing.
     """
     for text, count in enumerate(counts):
         places = np.flatnonzero(encoded.texts == text)

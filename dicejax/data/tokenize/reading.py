@@ -87,10 +87,8 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
     Chinese characters and special tokens. Where it leaves the case open,
     `tokenizer.json` or the entries of `vocab.txt` decide; transformers would lower it.
 
-    Args:
-      folder: a model folder.
-      words: the tokenizer is for texts split into words, `encode`. BPE then takes each
-        word of a text as one that follows a space, the first one too.
+    With `words` it is for texts split into words, `encode`: BPE then takes each word of
+    a text as one that follows a space, the first one too.
 
     Raises:
       InputError: the folder holds no usable tokenizer.
@@ -117,11 +115,6 @@ def read(folder: Path, *, words: bool = True) -> Tokenizer:
 
 def check_fits(tokenizer: Tokenizer, vocab_size: int, folder: Path) -> list[str]:
     """Check that every id of a tokenizer has a row in the encoder's table.
-
-    Args:
-      tokenizer: tokenizer to check.
-      vocab_size: number of rows of the table.
-      folder: its folder, for messages.
 
     Returns:
       Warnings, if the table has many more rows than the tokenizer has entries.
