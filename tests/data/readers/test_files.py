@@ -131,7 +131,9 @@ def test_files_that_are_not_there(write, tmp_path, reader, refusal):
     assert refusal(read, tmp_path) == ": is a folder; name a file in it"
     missing = refusal(read, tmp_path / "train.txt")
     assert missing == ": no such file; did you mean train.txt.gz?"
-    assert "there is no folder" in refusal(read, tmp_path / "no" / "train.txt")
+    assert refusal(read, tmp_path / "unlike") == ": no such file; check the name"
+    nowhere = tmp_path / "no" / "train.txt"
+    assert refusal(read, nowhere).endswith(f"no folder {nowhere.parent} either")
 
 
 @every_reader

@@ -111,143 +111,130 @@ def test_texts_with_entities_by_characters(write):
 
 
 ENTITY = {"start": 0, "end": 4, "label": "PER"}
+SENTENCES = [
+    ('{"tokens": ["a"], ', "not JSON: "),
+    ([1], "is a list, not an object"),
+    ({"tokens": ["a"]}, "has 'tokens' and no 'tags' or 'ner_tags'"),
+    ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens but 1 tags"),
+    ({"tokens": ["a"], "tags": [0]}, "tags are whole numbers without names"),
+    ({"tokens": ["a", 3], "tags": ["O", "O"]}, "tokens[1] is a whole number"),
+    ({"tokens": ["a", " "], "tags": ["O", "O"]}, "tokens[1] is blank"),
+    ({"tokens": [], "tags": []}, "'tokens' is empty"),
+    ({"tokens": ["a"], "tags": ["PER"]}, "tag 'PER'"),
+    ({"tokens": ["a"], "tags": ["B-"]}, "tag 'B-' names no type"),
+    ({"text": "Anna"}, "has no 'entities'"),
+    ({"text": " ", "entities": []}, "the text has no words"),
+    (
+        {"text": "Anna", "entities": [{"start": 0, "end": 4}]},
+        "entities[0] has no 'label'",
+    ),
+    (
+        {"text": "Anna", "entities": [ENTITY | {"end": 9}]},
+        "entities[0] is at 0 to 9 of 4",
+    ),
+    (
+        {"text": "Annabel", "entities": [ENTITY]},
+        "entities[0] is 'Anna', which cuts",
+    ),
+    ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "'PER' and 'PER' overlap"),
+    (
+        {"text": "Anna", "entities": [ENTITY | {"start": 0.5}]},
+        "'start' is a number",
+    ),
+]
+TEXTS = [
+    ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
+    ({"text": "a", "label": True}, "is true or false, not a string"),
+    ({"text": "a", "label": 2}, "'label' is 2, but names are given for 0 to 1"),
+    ({"text": "a", "label": "god"}, "label 'god' is unknown"),
+    ({"text": " ", "label": 1}, "'text' is empty"),
+    ({"label": 1}, "has no 'text'"),
+]
+LABELS = [
+    ("good", "'labels' is a string, not a list"),
+    (["good", "good"], "'labels' has 'good' twice; remove one"),
+    ([1, "good"], "'labels' has 'good' twice"),
+    (["good", " "], "'labels[1]' is blank"),
+    ([""], "'labels[0]' is blank"),
+    ([None], "'labels[0]' is null"),
+    ([0.5], "'labels[0]' is 0.5, a number and no class"),
+    ([True], "'labels[0]' is true or false, not a string"),
+    ([2], "'labels[0]' is 2, but names are given for 0 to 1"),
+    (["god"], "label 'god' is unknown"),
+    (["a\0b"], "'labels[0]' holds a NUL"),
+    ({"good": 1}, "'labels' is an object, not a list"),
+]
+NAMES = {"names": ["bad", "good"]}
+FLAWED = [
+    *(
+        (read_sentences, {}, {"tokens": ["Anna"], "tags": ["B-PER"]}, *r)
+        for r in SENTENCES
+    ),
+    *((read_texts, NAMES, {"text": "fine", "label": 1}, *row) for row in TEXTS),
+    *(
+        (
+            read_multi_label,
+            NAMES,
+            {"text": "fine", "labels": [1]},
+            {"text": "dull", "labels": labels},
+            message,
+        )
+        for labels, message in LABELS
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ('{"tokens": ["a"], ', "not JSON: "),
-        ([1], "is a list, not an object"),
-        ({"tokens": ["a"]}, "has 'tokens' and no 'tags' or 'ner_tags'"),
-        ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens but 1 tags"),
-        ({"tokens": ["a"], "tags": [0]}, "tags are whole numbers without names"),
-        ({"tokens": ["a", 3], "tags": ["O", "O"]}, "tokens[1] is a whole number"),
-        ({"tokens": ["a", " "], "tags": ["O", "O"]}, "tokens[1] is blank"),
-        ({"tokens": [], "tags": []}, "'tokens' is empty"),
-        ({"tokens": ["a"], "tags": ["PER"]}, "tag 'PER'"),
-        ({"tokens": ["a"], "tags": ["B-"]}, "tag 'B-' names no type"),
-        ({"text": "Anna"}, "has no 'entities'"),
-        ({"text": " ", "entities": []}, "the text has no words"),
-        (
-            {"text": "Anna", "entities": [{"start": 0, "end": 4}]},
-            "entities[0] has no 'label'",
-        ),
-        (
-            {"text": "Anna", "entities": [ENTITY | {"end": 9}]},
-            "entities[0] is at 0 to 9 of 4",
-        ),
-        (
-            {"text": "Annabel", "entities": [ENTITY]},
-            "entities[0] is 'Anna', which cuts",
-        ),
-        ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "'PER' and 'PER' overlap"),
-        (
-            {"text": "Anna", "entities": [ENTITY | {"start": 0.5}]},
-            "'start' is a number",
-        ),
-    ],
-)
-def test_sentences_that_cannot_be_read(write, refusal, record, message):
-    good = {"tokens": ["Anna"], "tags": ["B-PER"]}
-    path = write(good, record)
-    assert message in refusal(read_sentences, path)
-    assert refusal(read_sentences, path).startswith(":2: ")
+@pytest.mark.parametrize(("read", "settings", "good", "flawed", "message"), FLAWED)
+def test_records_that_cannot_be_read(
+    write, refusal, read, settings, good, flawed, message
+):
+    path = write(good, flawed)
+    reason = refusal(read, path, **settings)
+    assert reason.startswith(":2: ") and message in reason
     skipped = Skipped()
-    assert len(read_sentences(path, on_error=skipped)) == skipped.count == 1
+    assert len(read(path, **settings, on_error=skipped)) == skipped.count == 1
+    assert "holds no " in refusal(read, write("", ""))
 
 
-@pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
-        ({"text": "a", "label": True}, "is true or false, not a string"),
-        ({"text": "a", "label": 2}, "'label' is 2, but names are given for 0 to 1"),
-        ({"text": "a", "label": "god"}, "label 'god' is unknown"),
-        ({"text": " ", "label": 1}, "'text' is empty"),
-        ({"label": 1}, "has no 'text'"),
-    ],
-)
-def test_texts_that_cannot_be_read(write, refusal, record, message):
-    path = write({"text": "fine", "label": 1}, record)
-
-    def read(path, **settings):
-        return read_texts(path, names=["bad", "good"], **settings)
-
-    assert refusal(read, path).startswith(":2: ") and message in refusal(read, path)
-    skipped = Skipped()
-    assert len(read(path, on_error=skipped)) == skipped.count == 1
-    assert "holds no texts" in refusal(read_texts, write("", ""))
-
-
+SPANS = [
+    {"start": 0, "end": 4, "label": "PER"},
+    {"start": 10, "end": 14, "label": "LOC"},
+]
+TRIPLES = [[0, 4, "PER"], [10, 14, "LOC"]]
+REGIONS = [
+    {"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]},
+    {"start": 10, "end": 14, "text": "Rome", "labels": ["LOC"]},
+]
+OFFSETS = [
+    {"id": 0, "label": "PER", "start_offset": 0, "end_offset": 4},
+    {"id": 1, "label": "LOC", "start_offset": 10, "end_offset": 14},
+]
+RESULT = {"id": "x", "from_name": "label", "to_name": "text", "type": "labels"}
+TEXT = {"text": "Anna left Rome"}
 TOOLS = {  # each as its tool publishes it
-    "prodigy": {
-        "text": "Anna left Rome",
+    "prodigy": TEXT
+    | {
         "_input_hash": -1,
         "tokens": [{"text": "Anna", "start": 0, "end": 4, "id": 0, "ws": True}],
-        "spans": [
-            {"start": 0, "end": 4, "token_start": 0, "token_end": 0, "label": "PER"},
-            {"start": 10, "end": 14, "token_start": 2, "token_end": 2, "label": "LOC"},
-        ],
+        "spans": [span | {"token_start": 0, "token_end": 0} for span in SPANS],
         "answer": "accept",
     },
-    "spacy to_json": {
-        "text": "Anna left Rome",
-        "ents": [
-            {"start": 0, "end": 4, "label": "PER"},
-            {"start": 10, "end": 14, "label": "LOC"},
-        ],
-        "sents": [{"start": 0, "end": 14}],
-    },
-    "spacy 2": ["Anna left Rome", {"entities": [[0, 4, "PER"], [10, 14, "LOC"]]}],
-    "doccano": {
-        "id": 1,
-        "text": "Anna left Rome",
-        "label": [[0, 4, "PER"], [10, 14, "LOC"]],
-    },
-    "doccano relations": {
-        "id": 1,
-        "text": "Anna left Rome",
-        "entities": [
-            {"id": 0, "label": "PER", "start_offset": 0, "end_offset": 4},
-            {"id": 1, "label": "LOC", "start_offset": 10, "end_offset": 14},
-        ],
-        "relations": [],
-    },
-    "label studio min": {
-        "id": 1,
-        "text": "Anna left Rome",
-        "label": [
-            {"start": 0, "end": 4, "text": "Anna", "labels": ["PER"]},
-            {"start": 10, "end": 14, "text": "Rome", "labels": ["LOC"]},
-        ],
-        "annotator": 1,
-    },
+    "spacy to_json": TEXT | {"ents": SPANS, "sents": [{"start": 0, "end": 14}]},
+    "spacy 2": ["Anna left Rome", {"entities": TRIPLES}],
+    "doccano": TEXT | {"id": 1, "label": TRIPLES},
+    "doccano relations": TEXT | {"id": 1, "entities": OFFSETS, "relations": []},
+    "label studio min": TEXT | {"id": 1, "label": REGIONS, "annotator": 1},
     "label studio": {
         "id": 1,
-        "data": {"text": "Anna left Rome"},
+        "data": TEXT,
         "annotations": [
             {"was_cancelled": True, "result": []},
             {
                 "was_cancelled": False,
                 "result": [
-                    {
-                        "id": "x",
-                        "from_name": "label",
-                        "to_name": "text",
-                        "type": "labels",
-                        "value": {
-                            "start": start,
-                            "end": end,
-                            "text": part,
-                            "labels": [label],
-                        },
-                    }
-                    for start, end, part, label in [
-                        (0, 4, "Anna", "PER"),
-                        (10, 14, "Rome", "LOC"),
-                    ]
-                ]
-                + [{"type": "relation", "from_id": "x", "to_id": "x"}],
+                    *(RESULT | {"value": region} for region in REGIONS),
+                    {"type": "relation", "from_id": "x", "to_id": "x"},
+                ],
             },
         ],
     },
@@ -277,31 +264,3 @@ def test_a_flaw_in_a_list_is_named_by_its_place(write, refusal):
     assert refusal(read_sentences, path).startswith(told)
     path = write({"text": "Anna", "label": [{"start": 0, "end": 4, "labels": []}]})
     assert refusal(read_sentences, path).startswith(":1: label[0] has 0 labels; give")
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        ("good", "'labels' is a string, not a list"),
-        (["good", "good"], "'labels' has 'good' twice; remove one"),
-        ([1, "good"], "'labels' has 'good' twice"),
-        (["good", " "], "'labels[1]' is blank"),
-        ([""], "'labels[0]' is blank"),
-        ([None], "'labels[0]' is null"),
-        ([0.5], "'labels[0]' is 0.5, a number and no class"),
-        ([True], "'labels[0]' is true or false, not a string"),
-        ([2], "'labels[0]' is 2, but names are given for 0 to 1"),
-        (["god"], "label 'god' is unknown"),
-        (["a\0b"], "'labels[0]' holds a NUL"),
-        ({"good": 1}, "'labels' is an object, not a list"),
-    ],
-)
-def test_labels_that_cannot_be_read(write, refusal, labels, message):
-    path = write({"text": "fine", "labels": [1]}, {"text": "dull", "labels": labels})
-
-    def read(path, **settings):
-        return read_multi_label(path, names=["bad", "good"], **settings)
-
-    assert refusal(read, path).startswith(":2: ") and message in refusal(read, path)
-    skipped = Skipped()
-    assert len(read(path, on_error=skipped)) == skipped.count == 1
