@@ -163,7 +163,9 @@ def _format(
 ) -> tuple[type[FileSource], dict]:
     """Return the source for a file, and those of its fields that are no defaults."""
     if tables.is_table(path):
-        return _of_table(kind, path, named)
+        next(iter(_objects(path)), None)  # the file can be read
+        what = f"is {tables.describe(path)}" if kind == "pos" else ""
+        return _of_records(kind, path, named, what)
     if brat.is_folder(path):
         if kind == "ner":
             return JsonSentences, {}
@@ -173,23 +175,18 @@ def _format(
         for _, line in itertools.islice(files.lines(path), SAMPLE)
         if line.strip() and not line.startswith("#")
     ]
-    if lines and squad.is_document(lines[0]):
+    first = lines[0] if lines else ""
+    if first and squad.is_document(first):
         if kind == "qa":
             return SquadFiles, {}
         raise _refused(kind, path, "is one JSON document", "qa")
-    if lines and lines[0].lstrip().startswith(("{", "[")):
-        if kind == "classification":
-            return _json_texts(path, named)
-        if kind == "ner":
-            return JsonSentences, {}
-        if kind == "qa":
-            return SquadFiles, {}
-        raise _refused(kind, path, "is JSON lines", "ner")
-    if lines and _CONLLU_ROW.fullmatch(lines[0]):
+    if first.lstrip().startswith(("{", "[")):
+        return _of_records(kind, path, named, "is JSON lines")
+    if _CONLLU_ROW.fullmatch(first):
         if kind == "pos":
             return ConlluFiles, {}
         raise _refused(kind, path, "is CoNLL-U", "pos")
-    if lines and _CONLLU_WITH_SPACES.fullmatch(lines[0]):
+    if _CONLLU_WITH_SPACES.fullmatch(first):
         what = "is CoNLL-U, but with spaces between its columns"
         raise InputError.at(path, None, what, "put tabs there")
     if kind == "qa":
@@ -200,24 +197,9 @@ def _format(
     is_table = table is not None and table.flawless and table.separator != "\t"
     if is_table and not _are_columns(lines):
         what = f"is a table of columns between {table.separator!r}"
-        raise _refused(kind, path, what, "classification" * _has_texts(lines))
+        has_texts = sum(len(line.split()) for line in lines) > 2 * len(lines)
+        raise _refused(kind, path, what, "classification" * has_texts)
     return (ConllFiles if kind == "ner" else WordLabelFiles), _comments(path)
-
-
-def _of_table(
-    kind: Kind, path: epath.Path, named: Columns
-) -> tuple[type[FileSource], dict]:
-    """Return the source of a table of `datasets`, whose rows are as JSON lines."""
-    match kind:
-        case "classification":
-            return _json_texts(path, named)
-        case "ner":
-            next(iter(_objects(path)), None)  # the file can be read
-            return JsonSentences, {}
-        case "qa":
-            next(iter(_objects(path)), None)
-            return SquadFiles, {}
-    raise _refused(kind, path, f"is {tables.describe(path)}", "ner")
 
 
 def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
@@ -225,8 +207,14 @@ def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> Inpu
     return InputError.at(path, None, what, f"`init {kind}` reads {_READS[kind]}{hint}")
 
 
-def _json_texts(path: epath.Path, named: Columns) -> tuple[type[FileSource], dict]:
-    """Return the source of texts in JSON lines, by whether they list their labels."""
+def _of_records(
+    kind: Kind, path: epath.Path, named: Columns, what: str
+) -> tuple[type[FileSource], dict]:
+    """Return the source of records; texts may list their labels."""
+    if kind == "pos":
+        raise _refused(kind, path, what, "ner")
+    if kind != "classification":
+        return (JsonSentences if kind == "ner" else SquadFiles), {}
     lists: dict[str, bool] = {}
     for record in itertools.islice(_objects(path), SAMPLE):
         for name, value in record.items():
@@ -262,34 +250,19 @@ def _table(path: epath.Path) -> _Table | None:
     first = next((line for _, line in files.lines(path) if line.strip()), "")
     tried = sorted(
         (separator for separator in separated.SEPARATORS if separator in first),
-        key=lambda separator: (
-            separator != "\t",
-            -first.count(separator),
-            separator == ",",
-        ),
+        key=lambda s: (s != "\t", -first.count(s), s == ","),
     )
     for separator, quoted in itertools.product(tried, (True, False)):
-        rows = separated.rows(path, separator, quoted=quoted)
         try:
-            widths = {len(fields) for _, fields in rows}
+            rows = [*separated.rows(path, separator, quoted=quoted)]
         except InputError:
             continue
-        if len(widths) == 1:
-            quotes = quoted and _has_quotes(path, separator)
-            return _Table(separator, quotes or separator != "\t", True)
+        if len({len(fields) for _, fields in rows}) == 1:
+            # Tab-separated files mostly have quotes that are characters like others.
+            if quoted and separator == "\t":
+                quoted = rows != [*separated.rows(path, separator, quoted=False)]
+            return _Table(separator, quoted or separator != "\t", True)
     return _Table(tried[0], tried[0] != "\t", False) if tried else None
-
-
-def _has_quotes(path: epath.Path, separator: str) -> bool:
-    """Whether a row differs with and without the meaning of quotes."""
-    return any(
-        row != other
-        for row, other in zip(
-            separated.rows(path, separator),
-            separated.rows(path, separator, quoted=False),
-            strict=False,
-        )
-    )
 
 
 def _of_texts(
@@ -297,30 +270,26 @@ def _of_texts(
 ) -> tuple[type[FileSource], dict]:
     """Return the source of texts that have a class: a table, or the label first."""
     ending = path.name.lower().removesuffix(".gz").rpartition(".")[2]
-    if _are_columns(lines) and sum(map(_has_tag, lines)) > len(lines) / 2:
+    has_tag = (_TAG.fullmatch(line.split()[-1]) is not None for line in lines)
+    if _are_columns(lines) and sum(has_tag) > len(lines) / 2:
         what = "holds a word and its tag on each line"
         raise _refused("classification", path, what, "ner")
-    if table is None and ending in ("csv", "tsv", "tab"):
+    is_table = ending in ("csv", "tsv", "tab")
+    if table is None:
+        if not is_table:
+            return LabelFirstFiles, {}
         what = "has one column alone"
         raise InputError.at(path, 1, what, "give it a text and a label in each row")
-    is_table = ending in ("csv", "tsv", "tab") or named.any
-    if table is None or not (is_table or _names_columns(path, table)):
-        return LabelFirstFiles, {}
+    if not (is_table or named.any):
+        try:  # whether the first line is a header
+            rows = _records(path, table) if table.flawless else ()
+            columns_of(path, rows, ALL_UNNAMED, by_name_alone=True)
+        except InputError:
+            return LabelFirstFiles, {}
     fields = columns_of(path, _records(path, table), named)
     if table.separator == "\t" and not table.quoted:
         return TabSeparatedFiles, fields
     return CsvFiles, fields | {"separator": table.separator}
-
-
-def _names_columns(path: epath.Path, table: _Table) -> bool:
-    """Whether the first line of a file without such an ending is a header."""
-    if not table.flawless:
-        return False
-    try:
-        columns_of(path, _records(path, table), ALL_UNNAMED, by_name_alone=True)
-    except InputError:
-        return False
-    return True
 
 
 def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
@@ -349,14 +318,6 @@ def _are_columns(lines: Sequence[str]) -> bool:
     """Whether lines have equally many words, two or more, as those with tags have."""
     widths = {len(line.split()) for line in lines if not is_break(line)}
     return len(widths) == 1 and widths.pop() > 1
-
-
-def _has_texts(lines: Sequence[str]) -> bool:
-    return sum(len(line.split()) for line in lines) > 2 * len(lines)
-
-
-def _has_tag(line: str) -> bool:
-    return _TAG.fullmatch(line.split()[-1]) is not None
 
 
 def _comments(path: epath.Path) -> dict[str, str]:
