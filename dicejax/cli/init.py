@@ -68,7 +68,7 @@ class Init:
     def __call__(self, console: Console) -> None:
         """Profile the data and write the file."""
         from dicejax import config
-        from dicejax.init import formats, sample, starter
+        from dicejax.init import formats, starter
         from dicejax.init.columns import Columns
         from dicejax.study.profile import profile
         from dicejax.tasks.described import text_and_gold
@@ -82,7 +82,7 @@ class Init:
             raise InputError("name your data with --data, or take --sample; want one")
         if self.sample and self.kind != "ner":
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
-        data = self.data or str(sample.write(Path(self.folder)))
+        data = self.data or str(starter.write_sample(Path(self.folder)))
         named = Columns(self.text, self.second, self.label)
         source = formats.source_of(self.kind, data, named)
         source = dataclasses.replace(source, on_error=self.on_error)

@@ -59,37 +59,41 @@ def columns_of(
     """Return the columns of texts and classes: `first`, perhaps `second`, `label`.
 
     Those that the user names; else those with a usual name; else the only one whose
-    values are texts, or few classes.
-
-    Args:
-      path: the file, for errors.
-      rows: the first one has all columns.
-      named: columns that the user names; numbers where there is no header.
-      by_name_alone: do not look at values.
+    values are texts, or few classes. The first row has all columns; `by_name_alone`
+    does not look at values.
 
     Raises:
       InputError: a column is missing, cannot be told, or holds no classes.
     """
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
+    listed = shortened(", ".join(map(shown, names)), 240)
     flags = [name for name in dataclasses.astuple(named) if name is not None]
     if named.label and all(n.isdecimal() and n not in names for n in flags):
         return _fields(named, int)  # without a header
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in names:
-            listed = shortened(", ".join(map(shown, names)), 240)
             what = f"has no column {shown(name)}"
             raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
-    values = {} if by_name_alone else _values(sample, names)
-    columns = _found(named, names, values)
+    values: dict[str, list[str]] = {name: [] for name in names}
+    for row in () if by_name_alone else sample:
+        for name in names:
+            if (value := row.get(name)) not in (None, ""):
+                values[name].append(str(value))
+    columns = _choose(named, values)
+    missing = [flag for flag in ("text", "label") if getattr(columns, flag) is None]
     if columns.text is None or columns.label is None:
-        raise _untold(path, names, columns)
-    label = values.get(columns.label, [])
-    if columns.label in label or columns.text in values.get(columns.text, ()):
+        nouns = {"text": "the text", "label": "the class"}
+        what = f"the columns {listed} do not say which is "
+        what += " and which ".join(nouns[flag] for flag in missing)
+        flags = [f"--{flag} NAME" for flag in missing]
+        raise InputError.at(path, 1, what, f"say it with {' and '.join(flags)}")
+    labels = values[columns.label]
+    if columns.label in labels or columns.text in values[columns.text]:
         what = "begins with an example where the names of columns are expected"
         do = "add a first line with names, or number columns from 0: --text 1 --label 0"
         raise InputError.at(path, 1, what, do)
-    _check_classes(path, columns.label, label)
+    _check_classes(path, columns.label, labels)
     return _fields(columns, str)
 
 
@@ -99,23 +103,9 @@ def _fields(columns: Columns, kind: type) -> dict[str, str | int]:
     return {name: kind(value) for name, value in fields.items() if value is not None}
 
 
-def _values(
-    sample: Sequence[Mapping[str, object]], names: Sequence[str]
-) -> dict[str, list[str]]:
-    """Return the values of each column as text, those that are missing left out."""
-    return {
-        name: [
-            str(value) for row in sample if (value := row.get(name)) not in (None, "")
-        ]
-        for name in names
-    }
-
-
-def _found(
-    named: Columns, names: Sequence[str], values: Mapping[str, Sequence[str]]
-) -> Columns:
+def _choose(named: Columns, values: Mapping[str, Sequence[str]]) -> Columns:
     """Return the columns that are named, or by name or content the only ones."""
-    by_lower = {name.lower(): name for name in names}
+    by_lower = {name.lower(): name for name in values}
     text, second, label = dataclasses.astuple(named)
     if label is None:
         label = next((by_lower[n] for n in LABELS if n in by_lower), None)
@@ -126,37 +116,23 @@ def _found(
     if text is None:
         text = next((by_lower[n] for n in TEXTS if n in by_lower), None)
     if text is None:
-        text = _only(n for n in names if n != label and _is_text(values.get(n, ())))
+        texts = [n for n, v in values.items() if n != label and _are_texts(v)]
+        text = texts[0] if len(texts) == 1 else None
     if label is None:
-        others = (n for n in names if n not in (text, second))
-        label = _only(n for n in others if _is_class(values.get(n, ())))
+        others = ((n, v) for n, v in values.items() if n not in (text, second))
+        classes = [n for n, v in others if _are_classes(v)]
+        label = classes[0] if len(classes) == 1 else None
     return Columns(text, second, label)
 
 
-def _only(candidates: Iterable[str]) -> str | None:
-    """Return what there is one of."""
-    listed = list(candidates)
-    return listed[0] if len(listed) == 1 else None
-
-
-def _is_text(values: Sequence[str]) -> bool:
+def _are_texts(values: Sequence[str]) -> bool:
     words = sum(len(value.split()) for value in values)
     return words >= _WORDS_OF_A_TEXT * max(len(values), 1)
 
 
-def _is_class(values: Sequence[str]) -> bool:
+def _are_classes(values: Sequence[str]) -> bool:
     """Whether there are few different values, each of them some times."""
     return 2 <= len(set(values)) <= min(_MOST_CLASSES, len(values) // 3)
-
-
-def _untold(path: epath.Path, names: Sequence[str], columns: Columns) -> InputError:
-    missing = [flag for flag in ("text", "label") if getattr(columns, flag) is None]
-    listed = shortened(", ".join(map(shown, names)), 240)
-    nouns = {"text": "the text", "label": "the class"}
-    what = f"the columns {listed} do not say which is "
-    what += " and which ".join(nouns[flag] for flag in missing)
-    flags = " and ".join(f"--{flag} NAME" for flag in missing)
-    return InputError.at(path, 1, what, f"say it with {flags}")
 
 
 def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:

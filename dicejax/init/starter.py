@@ -5,16 +5,21 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import textwrap
 import unicodedata
 from collections.abc import Iterable
+from pathlib import Path
 
 import jax
 import jinja2
+from etils import epath
 
-from dicejax.data.sources import FileSource, JsonMultiLabelTexts
+from dicejax.data import tags
+from dicejax.data.sources import FileSource, JsonMultiLabelTexts, SyntheticNER
 from dicejax.errors import visible
 from dicejax.init.formats import Kind
 from dicejax.init.splits import SPLITS
+from dicejax.io import files
 from dicejax.study.profile import DataProfile, OutputCounts
 from dicejax.tasks import (
     Classification,
@@ -90,8 +95,16 @@ def suggest(
     kind = "scratch" if from_scratch else "pretrained"
     ratios = [output.ratio for output in train.outputs if output.ratio is not None]
     ratio = max(ratios, default=None)
-    of_positions = any(output.rule == "positions" for output in train.outputs)
-    of_several = any(output.sets is not None for output in train.outputs)
+    losses: tuple[str, ...]
+    losses = ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)", "Focal()")
+    if any(output.rule == "positions" for output in train.outputs):
+        losses = ("CrossEntropy()", "Focal()")  # no classes to be imbalanced
+    elif any(output.sets is not None for output in train.outputs):
+        losses = ("CrossEntropy()", "Asymmetric()", "ZLPR()", "DistributionBalanced()")
+        losses += ("Dice(smooth=0.01)",)
+    elif ratio is not None and ratio >= IMBALANCED:
+        losses = ("CrossEntropy()", "Focal()", "Dice(smooth=0.01)")
+        losses += ("SelfAdjustingDice(alpha=0.01, smooth=0.01)",)
     return Suggestions(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
@@ -99,37 +112,36 @@ def suggest(
         encoder=None if from_scratch else encoder or _pretrained(texts),
         learning_rate=1e-3 if from_scratch else 5e-5,
         ratio=ratio,
-        losses=_losses(ratio, of_positions, of_several),
+        losses=losses,
     )
+
+
+SAMPLE = "sample.conll"
+
+
+def write_sample(folder: Path) -> Path:
+    """Write `sample.conll`: 4,000 made-up sentences, a word and its tag on each line.
+
+    The word or two before a word decide whether it is a name, and its type, so a tagger
+    has to read the sentence. The folder is created if missing.
+
+    Raises:
+      InputError: it cannot be written.
+    """
+    corpus = SyntheticNER(train=4000, dev=1, test=1, o_per_entity=8.0).load()
+    lines = []
+    for sentence in corpus.train:
+        labels = tags.encode(sentence.spans, len(sentence.words), "BIO")
+        rows = zip(sentence.words, labels, strict=True)
+        lines += [*(f"{word} {tag}" for word, tag in rows), ""]
+    files.write_whole(epath.Path(folder), SAMPLE, "\n".join(lines) + "\n")
+    return folder / SAMPLE
 
 
 def _longest(profile: DataProfile) -> int:
     """Return the pieces of the longest sequence of all splits."""
     lengths = (split.lengths for split in profile.splits.values())
     return max((length.longest for length in lengths if length is not None), default=0)
-
-
-def _losses(
-    ratio: float | None, of_positions: bool, of_several: bool
-) -> tuple[str, ...]:
-    if of_positions:  # no classes to be imbalanced
-        return ("CrossEntropy()", "Focal()")
-    if of_several:
-        return (
-            "CrossEntropy()",
-            "Asymmetric()",
-            "ZLPR()",
-            "DistributionBalanced()",
-            "Dice(smooth=0.01)",
-        )
-    if ratio is None or ratio < IMBALANCED:
-        return ("CrossEntropy()", "CrossEntropy(label_smoothing=0.1)", "Focal()")
-    return (
-        "CrossEntropy()",
-        "Focal()",
-        "Dice(smooth=0.01)",
-        "SelfAdjustingDice(alpha=0.01, smooth=0.01)",
-    )
 
 
 def _pretrained(texts: Iterable[str]) -> str:
@@ -154,7 +166,7 @@ def _pretrained(texts: Iterable[str]) -> str:
     return "answerdotai/ModernBERT-base"
 
 
-TOLD = {
+TITLES = {
     "ner": "Named entities",
     "pos": "Parts of speech",
     "classification": "Classes of texts",
@@ -180,17 +192,22 @@ def file_for(
         keep_trailing_newline=True,
     )
     environment.filters |= {"python": _python, "comment": _comment}
-    train = profile.splits["train"]
-    sequences = train.sequences
+    sequences = profile.splits["train"].sequences
     updates = suggested.epochs * math.ceil(sequences / suggested.batch_size)
+    always = ("dir", "train", "dev", "test")
+    fields = [
+        (field.name, getattr(source, field.name))
+        for field in dataclasses.fields(source)
+        if field.name in always or getattr(source, field.name) != field.default
+    ]
     return environment.get_template("experiment.py.jinja").render(
-        kind_told=TOLD[kind],
-        where=_where(source),
+        title=TITLES[kind],
+        where=f"{source.dir}/{source.train}",
         file=file,
         name=name,
         task=task_of(kind, source).__name__,
         source=source,
-        source_fields=_own_fields(source),
+        source_fields=fields,
         encoder_class=(
             "ScratchEncoder" if suggested.encoder is None else "PretrainedEncoder"
         ),
@@ -208,30 +225,33 @@ def _facts(profile: DataProfile) -> list[str]:
     sizes = (f"{name} {profile.splits[name].examples:,}" for name in SPLITS)
     facts = [f"Examples: {', '.join(sizes)}."]
     train = profile.splits["train"]
-    if train.lengths is not None:
-        half, most = train.lengths.quantiles[50], train.lengths.quantiles[99]
+    if (lengths := train.lengths) is not None:
         facts.append(
-            f"Lengths: half up to {half} pieces, 99% up to {most}, the longest "
-            f"{train.lengths.longest}."
+            f"Lengths: half up to {lengths.quantiles[50]} pieces, 99% up to "
+            f"{lengths.quantiles[99]}, the longest {lengths.longest}."
         )
     for output in train.outputs:
         sentence = imbalance(output)
         facts.append(f"{output.output}: {sentence}." if sentence else output.output)
         if output.sets is not None:
             facts.append(f"{output.sets}.")
-        named = (
-            label for label in output.labels if not (output.sets and label.is_negative)
-        )
-        ranked = sorted(named, key=lambda label: -label.positives)
-        listed = [
-            f"{label.label} {label.positives:,}" for label in ranked[:MOST_LABELS]
-        ]
+        labels = (x for x in output.labels if not (output.sets and x.is_negative))
+        ranked = sorted(labels, key=lambda label: -label.positives)
+        listed = [f"{x.label} {x.positives:,}" for x in ranked[:MOST_LABELS]]
         more = len(ranked) - len(listed)
-        facts.append(f"  {', '.join(listed)}{f' and {more} more' if more else ''}")
+        facts.append(f"{', '.join(listed)}{f' and {more} more' if more else ''}")
     rare = [label.label for label in profile.too_rare][:MOST_LABELS]
     if rare:
         facts.append(f"Too rare to learn, by one rule or more: {', '.join(rare)}.")
-    return [part for fact in facts for part in _wrapped(fact)]
+    wrapper = textwrap.TextWrapper(
+        84,
+        subsequent_indent="  ",
+        expand_tabs=False,
+        replace_whitespace=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return [line for fact in facts for line in wrapper.wrap(fact)]
 
 
 def imbalance(output: OutputCounts) -> str:
@@ -263,20 +283,6 @@ def _advice(suggested: Suggestions) -> str:
     )
 
 
-def _own_fields(source: FileSource) -> list[tuple[str, object]]:
-    """Return a source's fields that are not at their defaults, the files first."""
-    always = ("dir", "train", "dev", "test")
-    return [
-        (field.name, getattr(source, field.name))
-        for field in dataclasses.fields(source)
-        if field.name in always or getattr(source, field.name) != field.default
-    ]
-
-
-def _where(source: FileSource) -> str:
-    return f"{source.dir}/{source.train}"
-
-
 def _python(value: object) -> str:
     """Write a value as a Python literal; JSON's strings are such."""
     if isinstance(value, str):
@@ -287,12 +293,3 @@ def _python(value: object) -> str:
 def _comment(value: object) -> str:
     """Keep a text on its line, and from ending a docstring around it."""
     return visible(str(value)).replace("\\", "/").replace('"""', "'''")
-
-
-def _wrapped(text: str, width: int = 84) -> list[str]:
-    lines = [""]
-    for word in text.split(" "):
-        if lines[-1] and len(lines[-1]) + 1 + len(word) > width:
-            lines.append("  ")
-        lines[-1] += (" " if lines[-1].strip() else "") + word
-    return lines
