@@ -16,9 +16,6 @@ class Augmentation(abc.ABC):
     def augment(self, examples: Sequence[Any]) -> tuple[tuple[Any, ...], str]:
         """Return the examples to train on, and a note that is logged.
 
-        Args:
-          examples: training split of the data set.
-
         Raises:
           InputError: the examples do not fit.
         """

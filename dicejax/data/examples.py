@@ -142,12 +142,6 @@ def by_character(example: TaggedWords) -> Sentence:
     >>> sentence = by_character(TaggedWords(("我", "喜欢"), ("PRON", "VERB"), 1))
     >>> sentence.words, [tuple(span) for span in sentence.spans]
     (('我', '喜', '欢'), [('PRON', 0, 1), ('VERB', 1, 3)])
-
-    Args:
-      example: words with labels.
-
-    Returns:
-      The characters, and one span per word.
     """
     spans, start = [], 0
     for word, label in zip(example.words, example.labels, strict=True):

@@ -18,11 +18,6 @@ def neighbours(
     >>> neighbours([["a", "b"], ["c"], ["d"], ["e"]], [1, 1, 1, 2], 2)[1]
     (('a', 'b'), ('d',))
 
-    Args:
-      sentences: the words of each, in the order of the file.
-      documents: number of each sentence's document, rising.
-      count: maximum number of words on each side.
-
     Raises:
       InputError: `count` is negative.
     """

@@ -14,19 +14,11 @@ Packing = Literal["best_fit", "first_fit"]
 def pack(
     lengths: Sequence[int], max_length: int, packing: Packing = "best_fit"
 ) -> list[list[int]]:
-    """Put items into rows, in the order given.
+    """Put items of given lengths into rows; return the indices of each row's items.
 
     Each item goes into the fullest row with room for it (best fit), or the first (first
     fit), or a new one. The order of the items is kept within a row, and rows are
     ordered by their first item, so a shuffled order gives shuffled rows.
-
-    Args:
-      lengths: length of each item, at most `max_length`.
-      max_length: the capacity of a row.
-      packing: the rule.
-
-    Returns:
-      For each row the indices of its items.
 
     >>> pack([5, 6, 2, 3], max_length=8)
     [[0, 3], [1, 2]]
@@ -184,13 +176,10 @@ def fill(
 
 
 def starts(counts: Sequence[int]) -> np.ndarray:
-    """Return where each of many parts begins, and the end of the last.
+    """Return where each of many parts begins, by their lengths, and the last's end.
 
     >>> starts([3, 1, 2]).tolist()
     [0, 3, 4, 6]
-
-    Args:
-      counts: how long each part is.
     """
     sums = np.zeros(len(counts) + 1, int)
     np.cumsum(counts, out=sums[1:])

@@ -97,11 +97,6 @@ class Batches:
     def part(self, step: int, start: int, stop: int) -> Packed:
         """Return a batch with the arrays of some rows only.
 
-        Args:
-          step: batch number.
-          start: the first row.
-          stop: end (exclusive), at most `rows`.
-
         Raises:
           IndexError: there is no such batch.
           ValueError: there are no such rows.
@@ -150,10 +145,7 @@ class Batches:
     ) -> Iterator[Packed]:
         """Yield the batches from number `start` on, prefetched in threads.
 
-        Args:
-          start: number of the first batch.
-          rows_here: rows to fill in each batch, as by `part`; None fills all.
-          threads: number of prefetching threads.
+        With `rows_here` only these rows of each are filled, as by `part`.
 
         Raises:
           ValueError: `rows_here` has a stride.

@@ -61,19 +61,11 @@ class BatchPlan:
         return int(self.lengths[self.items].sum())
 
     def places(self, rows: int | None = None) -> int:
-        """Count the places of all batches, padding included.
-
-        Args:
-          rows: of each batch; None: as many as a full one has.
-        """
+        """Count the places of batches of `rows` rows, or as many as a full one has."""
         return int(self.widths.sum()) * (self.rows if rows is None else rows)
 
     def batch(self, step: int) -> tuple[tuple[tuple[int, ...], ...], list[int]]:
-        """Return the examples in each row of a batch, and where rows begin in `items`.
-
-        Args:
-          step: number of the batch, not negative.
-        """
+        """Return each row's examples in a batch, and where rows begin in `items`."""
         first, last = self.batch_starts[step : step + 2].tolist()
         bounds = self.row_starts[first : last + 1].tolist()
         items = iter(self.items[bounds[0] : bounds[-1]].tolist())
@@ -143,20 +135,12 @@ def bucket_plan(
     Each example belongs to the narrowest width that holds it. Where those of a width do
     not fill its last batch, some of the next narrower join them, so an epoch has no
     more batches than with one width. An epoch's examples are shuffled, and then its
-    batches.
+    batches. Arguments are those of `packing_plan`; without a seed wide batches come
+    first. Each of the `buckets` widths at most takes a compilation.
 
     >>> plan = bucket_plan([3, 30, 7, 29, 25], max_length=64, rows=2, buckets=2)
     >>> plan.items.tolist(), plan.batch_starts.tolist(), plan.widths.tolist()
     ([1, 3, 4, 0, 2], [0, 2, 4, 5], [32, 32, 8])
-
-    Args:
-      lengths: tokens of each example.
-      max_length: tokens per row at most; no example is longer.
-      rows: examples per batch.
-      buckets: maximum number of widths, see `bucket_widths`; one compilation each.
-      epochs: number of passes over the examples.
-      seed: of the order; None keeps the order given within a width, wide ones first.
-      drawn: None takes all examples in each epoch.
 
     Raises:
       ValueError: an example is longer than a row, or `buckets` is less than 1.
@@ -183,23 +167,15 @@ def bucket_plan(
 def bucket_widths(
     lengths: Sequence[int], max_length: int, buckets: int
 ) -> tuple[int, ...]:
-    """Choose the widths that minimize padding.
+    """Choose the widths, `buckets` at most, that minimize padding; return them rising.
 
-    They are multiples of 8, or the row length; an optimum by dynamic programming over
-    the number of examples of each such length.
+    They are multiples of 8, or the row length, and hold every example: an optimum by
+    dynamic programming over the number of examples of each such length.
 
     >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=64, buckets=2)
     (8, 64)
     >>> bucket_widths([3, 7, 8, 29, 30, 61], max_length=62, buckets=8)
     (8, 32, 62)
-
-    Args:
-      lengths: tokens of each example.
-      max_length: tokens per row at most; no example is longer.
-      buckets: maximum number of widths.
-
-    Returns:
-      The widths, ascending; the last holds every example.
 
     Raises:
       ValueError: an example is longer than a row, or `buckets` is less than 1.
@@ -232,11 +208,6 @@ def rows_per_batch(lengths: Sequence[int], max_length: int, sentences: int) -> i
 
     >>> rows_per_batch([16] * 100, max_length=128, sentences=32)
     4
-
-    Args:
-      lengths: length of each training example.
-      max_length: tokens per row.
-      sentences: wanted sentences per batch.
     """
     rows = len(pack(lengths, max_length))
     return max(1, round(sentences * rows / len(lengths)))

@@ -76,11 +76,7 @@ class UnitCounts:
         return self.units[:, 1:].sum(axis=1)
 
     def ratio(self, indices: np.ndarray | None = None) -> float:
-        """Return the negative units per positive one; infinite without any.
-
-        Args:
-          indices: examples to count; None: all.
-        """
+        """Return the negative units per positive one; infinite without any."""
         chosen = slice(None) if indices is None else indices
         negative, positive = self.negative[chosen].sum(), self.positive[chosen].sum()
         return float(negative / positive) if positive else float("inf")
@@ -92,13 +88,7 @@ class Sampling(abc.ABC):
 
     @abc.abstractmethod
     def epoch(self, counts: UnitCounts, seed: int, epoch: int) -> Epoch:
-        """Choose the examples of an epoch.
-
-        Args:
-          counts: of all examples.
-          seed: of the run.
-          epoch: number of the pass over the data, from 0.
-        """
+        """Choose the examples of an epoch."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -22,7 +22,7 @@ from typing import Literal, NamedTuple
 from dicejax.errors import shown
 
 Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
-"""The names of the known schemes."""
+"""The names of the schemes."""
 
 PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -32,7 +32,7 @@ PREFIXES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "BMES": ("B", "M", "E", "S"),
     }
 )
-"""The known schemes, each with the prefixes its tags may have besides `O`."""
+"""The prefixes that the tags of each scheme may have besides `O`."""
 
 # What decoding calls a span whose tag names no type, such as a bare "B".
 _NO_TYPE = "_"
@@ -64,16 +64,9 @@ def spans(tags: Sequence[str], scheme: str) -> list[Span]:
     sentence. So IOB1 and BIO decode alike. M is read as I; seqeval does not know M. A
     prefix without a type, such as a bare `B`, has the type `_`, as in seqeval.
 
-    >>> found = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
-    >>> [tuple(span) for span in found]
+    >>> decoded = spans(["I-PER", "I-PER", "O", "B-LOC", "B-LOC"], "BIO")
+    >>> [tuple(span) for span in decoded]
     [('PER', 0, 2), ('LOC', 3, 4), ('LOC', 4, 5)]
-
-    Args:
-      tags: one per word.
-      scheme: one of `PREFIXES`.
-
-    Returns:
-      The spans in the order of their words; they never overlap.
 
     Raises:
       ValueError: the scheme is unknown, or a tag has no prefix of it.
@@ -108,14 +101,6 @@ def encode(spans: Iterable[Span], length: int, scheme: str) -> list[str]:
     ['B-PER', 'E-PER', 'O', 'S-LOC']
     >>> encode([Span("PER", 0, 1), Span("PER", 1, 3)], 3, "IOB1")
     ['I-PER', 'B-PER', 'I-PER']
-
-    Args:
-      spans: in any order.
-      length: words in the sentence.
-      scheme: one of `PREFIXES`.
-
-    Returns:
-      One tag per word.
 
     Raises:
       ValueError: spans overlap, or one is empty, untyped or outside; or an unknown
@@ -156,12 +141,6 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     >>> detect_scheme([["B-PER", "I-PER", "B-PER", "O"], ["I-LOC"]])
     'BIO'
 
-    Args:
-      sequences: the tags of each sentence.
-
-    Returns:
-      One of `PREFIXES`.
-
     Raises:
       ValueError: a tag has a prefix of no scheme.
     """
@@ -191,10 +170,6 @@ def label_set(scheme: str, types: Iterable[str]) -> list[str]:
     >>> label_set("BIO", ["PER", "LOC"])
     ['O', 'B-LOC', 'I-LOC', 'B-PER', 'I-PER']
 
-    Args:
-      scheme: one of `PREFIXES`.
-      types: in any order; the result does not depend on it.
-
     Raises:
       ValueError: the scheme is unknown or a type is empty.
     """
@@ -209,15 +184,11 @@ def label_set(scheme: str, types: Iterable[str]) -> list[str]:
 def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
     """Split a tag into prefix and type at the first "-".
 
+    Without a scheme the prefixes of every one are allowed. The type is empty where the
+    tag names none.
+
     >>> parse("B-work-of-art"), parse("O"), parse("B")
     (('B', 'work-of-art'), ('O', ''), ('B', ''))
-
-    Args:
-      tag: of one word.
-      scheme: whose prefixes are allowed; None allows those of every scheme.
-
-    Returns:
-      The prefix and the type; the type is empty where the tag names none.
 
     Raises:
       ValueError: the tag is not `O` and has no prefix of the scheme.

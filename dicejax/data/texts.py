@@ -90,7 +90,9 @@ def read(
     stream: IO[bytes] | None = None,
     columns: Sequence[str] = ("text",),
 ) -> list[Text]:
-    r"""Read the examples of a file.
+    r"""Read the examples of a file, or of a stream in its place.
+
+    `columns` hold the text, or the two of a pair, in CSV and in objects.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "new.jsonl"
@@ -98,12 +100,6 @@ def read(
     >>> (one,) = read(path, "jsonl")
     >>> one.text, one.fields["id"]
     ('Anna sings', 7)
-
-    Args:
-      path: see `files.read_bytes`.
-      form: its format.
-      stream: see `files.lines`.
-      columns: that hold the text, or the two of a pair, in CSV and in objects.
 
     Raises:
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
@@ -222,10 +218,6 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
     Anna N
     sings V
     <BLANKLINE>
-
-    Args:
-      text: the example.
-      record: its prediction, for which `has_tags` holds.
     """
     words = record["words"]
     if "labels" in record:

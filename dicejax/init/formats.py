@@ -57,11 +57,6 @@ def source_of(kind: Kind, data: str, named: Columns = ALL_UNNAMED) -> FileSource
     Dev and test are held out of a single file, and where a folder lacks them. Files are
     recognised by name (train, dev or valid, test), formats by content.
 
-    Args:
-      kind: of the experiment.
-      data: path of the file or folder.
-      named: columns or fields that the user named.
-
     Raises:
       InputError: there is no such data, or it is in no format that the kind reads.
     """

@@ -80,13 +80,7 @@ class Suggestions:
 def suggest(
     profile: DataProfile, texts: Iterable[str], encoder: str | None
 ) -> Suggestions:
-    """Choose settings for data.
-
-    Args:
-      profile: profile of the data.
-      texts: sample of words or texts, whose script chooses the encoder.
-      encoder: "scratch", a folder or a hub id; None to choose.
-    """
+    """Choose settings for data."""
     train = profile.splits["train"]
     longest = _longest(profile)
     sentences = 32 if train.sequences >= 2000 else 16

@@ -32,10 +32,12 @@ def read(
     `plausible_answers` of v2.0 are no answers and are not read.
 
     In Quoref's dev set as published, 50 answers are not at their offsets: 47 are one
-    character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to
-    the nearest place that has its text, at most 20 characters off; without, it is an
-    error. With `on_error` it stays as a text that predictions are compared with, and
-    only its place is left out: a question is dropped where it has no answer at all.
+    character further on, 3 are 7 or 12. With `on_repair` such an answer is moved to the
+    nearest place that has its text, at most 20 characters off; without, it is an error.
+    With `several_spans` the answers of a question are the spans of one, as in Quoref,
+    else those of several annotators. With `on_error` it stays as a text that
+    predictions are compared with, and only its place is left out: a question is dropped
+    where it has no answer at all.
 
     >>> import json, pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "dev.json"
@@ -46,13 +48,6 @@ def read(
     >>> [example] = read(path)
     >>> example.question, [[tuple(span) for span in a] for a in example.answers]
     ('Who slept?', [[(0, 'Ada')]])
-
-    Args:
-      path: see `readers`.
-      several_spans: whether several `answers` of a question are the spans of one, as
-        in Quoref, or those of several annotators, as in SQuAD.
-      on_repair: called with a message for each answer that is moved; None moves none.
-      on_error: see `readers`.
 
     Raises:
       InputError: the file is not such JSON; a question has no answer and is not marked
@@ -86,9 +81,8 @@ def read(
         ids.add(id_)
         examples.append(read_one)
     if not examples:
-        raise InputError.at(
-            path, None, "holds no questions", "name a file that has some"
-        )
+        do = "name a file that has some"
+        raise InputError.at(path, None, "holds no questions", do)
     return examples
 
 
@@ -100,14 +94,10 @@ def example(
     repairs: list[Flaw] | None = None,
     flaws: list[Flaw] | None = None,
 ) -> ReadingExample:
-    """Read one question.
+    """Read one question from its context and its JSON object.
 
-    Args:
-      context: the text to read.
-      asked: the JSON object with id, question, answers.
-      several_spans: see `read`.
-      repairs: takes a note of each answer that was moved; None moves none.
-      flaws: takes a note of each answer that has no place or no text; None raises it.
+    `repairs` takes a note of each answer that was moved, None moves none; `flaws` takes
+    one of each answer without a place or a text, None raises it.
 
     Raises:
       Flaw: something is missing or wrong.
@@ -127,17 +117,16 @@ def example(
             if flaws is None:
                 raise
             flaws.append(flaw)
-            unlocated += _text(record)
+            text = record.get("text") if isinstance(record, dict) else None
+            unlocated += [text] if isinstance(text, str) and text.strip() else []
     if several_spans and unlocated:  # a part of an answer is another answer
         unlocated = [*(span.text for span in spans), *unlocated]
         spans = []
     if not impossible and not (spans or unlocated):
         if flaws:  # why there is none
             raise flaws[0]
-        raise Flaw(
-            "has no answer but is not impossible",
-            "add one or set is_impossible",
-        )
+        do = "add one or set is_impossible"
+        raise Flaw("has no answer but is not impossible", do)
     if several_spans:
         answers = (tuple(sorted(spans)),) if spans else ()
     else:
@@ -200,23 +189,20 @@ def _flat(
             in_columns = isinstance(fields.get("answers"), dict)
             answers = json_text.field(fields, "answers", dict if in_columns else list)
             if in_columns:
-                answers = _answers(answers)
+                names = ("text", "answer_start")
+                columns = [json_text.field(answers, name, list) for name in names]
+                if len(columns[0]) != len(columns[1]):
+                    lengths = f"{len(columns[0])} texts but {len(columns[1])} starts"
+                    raise Flaw(f"'answers' has {lengths}", "correct the line")
+                answers = [
+                    dict(zip(names, pair, strict=True))
+                    for pair in zip(*columns, strict=True)
+                ]
         except Flaw as flaw:
             report(record.error(flaw), on_error)
             continue
         asked = {"id": str(row), **fields, "answers": answers}
         yield record.number, "", context, asked | {"is_impossible": not answers}
-
-
-def _answers(columns: dict) -> list[dict]:
-    texts, starts = (
-        json_text.field(columns, name, list) for name in ("text", "answer_start")
-    )
-    if len(texts) != len(starts):
-        what = f"'answers' has {len(texts)} texts but {len(starts)} starts"
-        raise Flaw(what, "correct the line")
-    pairs = zip(texts, starts, strict=True)
-    return [{"text": text, "answer_start": start} for text, start in pairs]
 
 
 def _nested(
@@ -246,12 +232,6 @@ def _nested(
                 yield None, f"{where}.qas[{q}]", context, asked
 
 
-def _text(record: object) -> list[str]:
-    """Return the text of an answer, if it has one."""
-    text = record.get("text") if isinstance(record, dict) else None
-    return [text] if isinstance(text, str) and text.strip() else []
-
-
 def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpan:
     answer = json_text.field(record, "text", str)
     start = json_text.field(record, "answer_start", int)
@@ -262,15 +242,11 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
     what = f"answer {shown(answer)} is not at {shown(start)}"
     nearest = _nearest(context, answer, start)
     if nearest is None:
-        raise Flaw(
-            f"{what} of its context nor near it",
-            "correct answer_start, which counts characters from 0",
-        )
+        do = "correct answer_start, which counts characters from 0"
+        raise Flaw(f"{what} of its context nor near it", do)
     if repairs is None:
-        raise Flaw(
-            f"{what} but at {nearest}",
-            "correct it, or move such answers with --data.repair",
-        )
+        do = "correct it, or move such answers with --data.repair"
+        raise Flaw(f"{what} but at {nearest}", do)
     repairs.append(Flaw(what, f"read at {nearest} instead"))
     return AnswerSpan(nearest, answer)
 

@@ -82,6 +82,9 @@ class EncodedText:
             )
         keep[texts[0][first:]] = False
         keep[texts[1][left - first :]] = False
+        return self._select(keep)
+
+    def _select(self, keep: np.ndarray) -> EncodedText:
         arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
         return EncodedText(*(array[keep] for array in arrays))
 
@@ -90,42 +93,32 @@ class EncodedText:
     ) -> EncodedText:
         """Return a pair with a part of its second text, or of another.
 
-        Special pieces stay where the template puts them.
+        The part is from piece `first` to `last`, included; `ahead` keeps so many pieces
+        of the first text. Special pieces stay where the template puts them.
 
         >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
         >>> tokenizer = learn_wordpiece(["a", "b", "c"], 40)
         >>> (pair,) = encode_texts(tokenizer, ["a b"], ["a b c"])
         >>> [tokenizer.id_to_token(i) for i in pair.window(5, 6, ahead=1).ids]
         ['[CLS]', 'a', '[SEP]', 'b', 'c', '[SEP]']
-
-        Args:
-          first: place of the first piece that is kept of the text.
-          last: place of the last, which is included; before `first`, none is kept.
-          ahead: pieces kept of the first text, from its first on; None keeps all.
-          text: index of the text that a part is kept of.
         """
         places = np.arange(len(self))
         keep = (self.texts != text) | (places >= first) & (places <= last)
         if ahead is not None:
             keep[np.flatnonzero(self.texts == 0)[ahead:]] = False
-        arrays = (getattr(self, field.name) for field in dataclasses.fields(self))
-        return EncodedText(*(array[keep] for array in arrays))
+        return self._select(keep)
 
     def around(self, first: int, end: int, max_length: int) -> EncodedText:
-        """Return some words with as many pieces around them as there is room for.
+        """Return words from `first` up to `end`, with pieces around if room is left.
 
-        Both sides get as many; what one does not need, the other has. Where the words
-        alone are too long, they come alone.
+        There are at most `max_length` pieces, special ones included. Both sides get as
+        many; what one does not need, the other has. Where the words alone are too long,
+        they come alone.
 
         >>> from dicejax.data.tokenize import encode, learn_wordpiece
         >>> (encoded,) = encode(learn_wordpiece(list("abcde"), 40), [list("abcde")])
         >>> encoded.around(3, 4, 5).words
         array([-1,  2,  3,  4, -1], dtype=int32)
-
-        Args:
-          first: number of the first word.
-          end: number behind the last.
-          max_length: maximum number of pieces, special ones included.
         """
         places = np.flatnonzero(self.texts == 0)
         words = self.words[places]
@@ -139,7 +132,7 @@ class EncodedText:
         return self.window(*bounds, text=0)
 
     def span(self, first: int, last: int) -> tuple[int, int] | None:
-        """Return the characters `[start, end)` that pieces `first` to `last` come from.
+        """Return the characters `[start, end)` that pieces, `last` included, come from.
 
         >>> from dicejax.data.tokenize import encode_texts, learn_wordpiece
         >>> text = "Zu\u0308rich  wins"  # the u and its dots are two characters
@@ -147,10 +140,6 @@ class EncodedText:
         >>> start, end = encoded.span(*encoded.pieces(0, 7))
         >>> text[start:end] == "Zu\u0308rich"
         True
-
-        Args:
-          first: place of the first piece.
-          last: place of the last, which is included.
 
         Returns:
           None if there is no character.
@@ -169,11 +158,6 @@ class EncodedText:
 
     def pieces(self, start: int, end: int, *, text: int = 0) -> tuple[int, int] | None:
         """Return the first and the last piece with a character of `[start, end)`.
-
-        Args:
-          start: the first character.
-          end: end of the characters, exclusive.
-          text: index of the text in a pair.
 
         Returns:
           None if no piece has one, as for dropped or truncated characters.

@@ -24,10 +24,6 @@ def learn_wordpiece(words: Iterable[str], vocab_size: int) -> Tokenizer:
     worst characters. The same words always give the same vocabulary, which the
     tokenizers library's own trainer does not promise: it breaks ties by chance.
 
-    Args:
-      words: the training words, repeated as often as they occur.
-      vocab_size: upper bound on the entries, unless the characters alone are more.
-
     >>> tokenizer = learn_wordpiece(["low", "lower", "lowest"] * 9, vocab_size=40)
     >>> tokenizer.encode(["lower", "lot"], is_pretokenized=True).tokens
     ['[CLS]', 'lower', 'l', '##o', '##t', '[SEP]']
