@@ -23,36 +23,13 @@ from .. import glue
 package = pytest.importorskip("tensorflow_datasets")
 pytest.importorskip("tensorflow_datasets.text")
 
-ROME = "Ada slept in Rome. Ada woke."
-SQUAD = {
-    "data": [
-        {
-            "title": "Ada",
-            "paragraphs": [
-                {
-                    "context": ROME,
-                    "qas": [
-                        {
-                            "id": "who",
-                            "question": "Who?",
-                            "is_impossible": False,
-                            "answers": [
-                                {"text": "Ada", "answer_start": 0},
-                                {"text": "Ada", "answer_start": 19},
-                            ],
-                        },
-                        {
-                            "id": "why",
-                            "question": "Why?",
-                            "is_impossible": True,
-                            "answers": [],
-                        },
-                    ],
-                }
-            ],
-        }
-    ]
-}
+ANSWERS = [{"text": "Ada", "answer_start": start} for start in (0, 19)]
+ASKED = [
+    {"id": "who", "question": "Who?", "is_impossible": False, "answers": ANSWERS},
+    {"id": "why", "question": "Why?", "is_impossible": True, "answers": []},
+]
+PARAGRAPH = {"context": "Ada slept in Rome. Ada woke.", "qas": ASKED}
+SQUAD = {"data": [{"title": "Ada", "paragraphs": [PARAGRAPH]}]}
 CONLL = (
     "EU NNP I-NP B-ORG\nrejects VBZ I-VP O\n\n"
     "Peter NNP I-NP B-PER\nPan NNP I-NP I-PER\n\n"
@@ -189,17 +166,6 @@ def test_words_of_a_prepared_set_are_written_as_characters_if_asked(prepared):
     assert sentence.spans == (Span("INTJ", 0, 2), Span("PUNCT", 2, 3))
 
 
-def test_flaws_of_a_prepared_set_are_noted(monkeypatch):
-    features = dict.fromkeys(("sentence", "label"))
-    records = [{"sentence": text, "label": np.int64(1)} for text in (b"fine", b"\xff")]
-    monkeypatch.setattr(tfds, "_source", lambda *_: (records, features))
-    corpus = TensorflowDataset(name="mine", on_error="skip").load()
-    assert len(corpus.train) == 1 and len(corpus.notes) == 3
-    assert corpus.notes[0].startswith("mine, train: 1 left out:")
-    with pytest.raises(InputError, match="example 2"):
-        TensorflowDataset(name="mine").load()
-
-
 def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
     """Prepared sets unknown to the package are read too."""
     shutil.copytree(prepared / "glue", tmp_path / "unheard_of")
@@ -238,26 +204,24 @@ def test_what_cannot_be_read_is_refused(prepared, name, split, settings, message
     assert len(str(caught.value)) < 400
 
 
-def test_a_failed_download_is_one_line(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (OSError("no route\nto host"), "cannot be prepared: no route; "),
+        (
+            ModuleNotFoundError("No module named 'conllu'\nSee setup.py"),
+            "cannot be prepared (No module named 'conllu'); install the ",
+        ),
+    ],
+)
+def test_a_failed_download_is_one_line(tmp_path, monkeypatch, failure, message):
     def fail(*_):
-        raise OSError("no route\nto host")
+        raise failure
 
     monkeypatch.setattr(package.download.DownloadManager, "download_and_extract", fail)
     with pytest.raises(InputError) as caught:
         tfds.read("squad/v1.1", "train", data_dir=tmp_path, download=True)
-    assert str(caught.value).startswith("squad/v1.1: cannot be prepared: no route; ")
-
-
-def test_a_package_that_a_builder_lacks_is_named(tmp_path, monkeypatch):
-    def fail(*_):
-        raise ModuleNotFoundError("No module named 'conllu'\nSee setup.py")
-
-    monkeypatch.setattr(package.download.DownloadManager, "download_and_extract", fail)
-    with pytest.raises(InputError) as caught:
-        tfds.read("squad/v1.1", "train", data_dir=tmp_path, download=True)
-    assert str(caught.value).startswith(
-        "squad/v1.1: cannot be prepared (No module named 'conllu'); install the "
-    )
+    assert str(caught.value).startswith(f"squad/v1.1: {message}")
 
 
 def test_flawed_examples_are_left_out_where_someone_listens(monkeypatch):
@@ -274,8 +238,11 @@ def test_flawed_examples_are_left_out_where_someone_listens(monkeypatch):
         "mine:train: example 2: b'\\xff' is not UTF-8; prepare the set anew",
         "mine:train: example 3: a text is empty; leave the example out",
     ]
+    corpus = TensorflowDataset(name="mine", on_error="skip").load()
+    assert len(corpus.train) == 1 and len(corpus.notes) == 3
+    assert corpus.notes[0].startswith("mine, train: 2 left out:")
     with pytest.raises(InputError, match="example 2"):
-        tfds.read("mine", "train")
+        TensorflowDataset(name="mine").load()
     records[:] = []
     with pytest.raises(InputError, match="mine:train: is empty"):
         tfds.read("mine", "train")

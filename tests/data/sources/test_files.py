@@ -123,79 +123,65 @@ def test_questions_of_a_context_stay_together(tmp_path):
     assert not contexts[0] & contexts[1]
 
 
-GOOD = {
-    "conll": "Ada B-PER\nslept O\n\n",
-    "words": "Ada NOUN\n\n",
-    "conllu": "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n",
-    "cluener": '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n',
-    "tab": "text\tlabel\nfine\t1\n",
-    "first": "1 fine\n",
-    "csv": 'text,label\n"fine, too",1\n',
-    "squad": json.dumps({"data": [{"paragraphs": [{"context": "Ada slept.", "qas": [
-        {"id": "a", "question": "Who?", "answers": [
-            {"text": "Ada", "answer_start": 0}]}]}]}]}),
-    "mrc": json.dumps([{"context": "Ada slept", "query": "people", "qas_id": "0.1",
-        "entity_label": "PER", "impossible": False, "start_position": [0],
-        "end_position": [0], "span_position": ["0;0"]}]),
-}  # fmt: skip
-
-SOURCES = {
-    "conll": ConllFiles,
-    "words": WordLabelFiles,
-    "conllu": ConlluFiles,
-    "cluener": CluenerFiles,
-    "tab": TabSeparatedFiles,
-    "first": LabelFirstFiles,
-    "csv": CsvFiles,
-    "squad": SquadFiles,
-    "mrc": BertMrcFiles,
-}
+SQUAD = {"data": [{"paragraphs": [{"context": "Ada slept.", "qas": [
+    {"id": "a", "question": "Who?", "answers": [{"text": "Ada", "answer_start": 0}]}
+]}]}]}  # fmt: skip
+ITEM = {"context": "Ada slept", "query": "people", "qas_id": "0.1",
+    "entity_label": "PER", "impossible": False, "start_position": [0],
+    "end_position": [0], "span_position": ["0;0"]}  # fmt: skip
+BAD_ITEM = ITEM | {"qas_id": "0.2", "start_position": [1], "span_position": ["1;0"]}
 
 
-def broken(kind, document):
-    """Return a document with a good and a bad example, and its error."""
-    match kind:
-        case "conll":
-            return document + "Bob\n\n", "1 column"
-        case "words":
-            return document + "Bob\n\n", "1 column"
-        case "conllu":
-            return document + "1\tBob\n\n", "2 columns"
-        case "cluener":
-            return document + '{"text": "他", "label": {"adress": {}}}\n', "adress"
-        case "tab":
-            return document + "too\tmany\tcolumns\n", "3 columns"
-        case "csv":
-            return document + '"open,0\n', "a quote begins a field and is not closed"
-        case "first":
-            return document + "lonely\n", "label"
-        case "squad":
-            content = json.loads(document)
-            paragraph = content["data"][0]["paragraphs"][0]
-            bad = [{"text": " ", "answer_start": 3}]
-            paragraph["qas"].append({"id": "b", "question": "?", "answers": bad})
-            return json.dumps(content), "the text of an answer is empty"
-        case "mrc":
-            content = json.loads(document)
-            bad = {"start_position": [1], "end_position": [0], "span_position": ["1;0"]}
-            content.append(content[0] | bad | {"qas_id": "0.2"})
-            return json.dumps(content), "ends before it starts"
+def questions(text, start=0):
+    """A document with a question, and another with an answer."""
+    content = json.loads(json.dumps(SQUAD))
+    answers = [{"text": text, "answer_start": start}]
+    asked = {"id": "b", "question": "Who?", "answers": answers}
+    content["data"][0]["paragraphs"][0]["qas"].append(asked)
+    return json.dumps(content)
 
 
-@pytest.mark.parametrize("kind", GOOD)
-def test_bad_examples_stop_or_are_counted_listed_and_skipped(tmp_path, kind):
-    content, said = broken(kind, GOOD[kind])
+# Of each source a file with a good example and a bad one, and what is said of it.
+SOURCES = [
+    (ConllFiles, "Ada B-PER\nslept O\n\nBob\n\n", "1 column"),
+    (WordLabelFiles, "Ada NOUN\n\nBob\n\n", "1 column"),
+    (
+        ConlluFiles,
+        "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n1\tBob\n\n",
+        "2 columns",
+    ),
+    (
+        CluenerFiles,
+        '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n'
+        '{"text": "他", "label": {"adress": {}}}\n',
+        "adress",
+    ),
+    (TabSeparatedFiles, "text\tlabel\nfine\t1\ntoo\tmany\tcolumns\n", "3 columns"),
+    (LabelFirstFiles, "1 fine\nlonely\n", "label"),
+    (
+        CsvFiles,
+        'text,label\n"fine, too",1\n"open,0\n',
+        "a quote begins a field and is not closed",
+    ),
+    (SquadFiles, questions(" ", 3), "the text of an answer is empty"),
+    (BertMrcFiles, json.dumps([ITEM, BAD_ITEM]), "ends before it starts"),
+]
+NAMES = {"train": "data", "dev": "data", "test": "data"}
+
+
+@pytest.mark.parametrize(("source", "content", "message"), SOURCES)
+def test_bad_examples_stop_or_are_counted_listed_and_skipped(
+    tmp_path, source, content, message
+):
     (tmp_path / "data").write_text(content)
-    names = {"train": "data", "dev": "data", "test": "data"}
-    source = SOURCES[kind](dir=str(tmp_path), **names)
     with pytest.raises(InputError) as stop:
-        source.load()
-    assert "\n" not in str(stop.value) and said in str(stop.value)
+        source(dir=str(tmp_path), **NAMES).load()
+    assert "\n" not in str(stop.value) and message in str(stop.value)
     assert str(tmp_path / "data") in str(stop.value)
-    corpus = SOURCES[kind](dir=str(tmp_path), on_error="skip", **names).load()
+    corpus = source(dir=str(tmp_path), on_error="skip", **NAMES).load()
     assert len(corpus.train) == len(corpus.dev) == len(corpus.test) == 1
     assert len(corpus.notes) == 3
-    assert "1 left out:" in corpus.notes[0] and said in corpus.notes[0]
+    assert "1 left out:" in corpus.notes[0] and message in corpus.notes[0]
 
 
 def test_a_missing_folder_names_what_it_should_hold():
@@ -204,21 +190,18 @@ def test_a_missing_folder_names_what_it_should_hold():
 
 
 def test_answers_that_are_moved_are_said(tmp_path):
-    content = json.loads(GOOD["squad"])
-    answers = content["data"][0]["paragraphs"][0]["qas"][0]["answers"]
-    answers[0]["answer_start"] = 2
-    (tmp_path / "data").write_text(json.dumps(content))
-    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    (tmp_path / "data").write_text(questions("Ada", 2))
+    names = NAMES | {"dir": str(tmp_path)}
     with pytest.raises(InputError):
         SquadFiles(**names).load()
     corpus = SquadFiles(repair=True, **names).load()
-    assert corpus.train[0].answers[0][0].start == 0
+    assert corpus.train[1].answers[0][0].start == 0
     assert "1 repaired" in corpus.notes[0]
 
 
 def test_words_are_written_as_characters_if_asked(tmp_path):
     (tmp_path / "data").write_text("喜欢 V\n书 N\n")
-    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    names = NAMES | {"dir": str(tmp_path)}
     words = WordLabelFiles(**names).load().train
     assert words == (TaggedWords(("喜欢", "书"), ("V", "N"), 1),)
     (sentence,) = WordLabelFiles(characters=True, **names).load().train
@@ -227,7 +210,7 @@ def test_words_are_written_as_characters_if_asked(tmp_path):
 
 def test_columns_have_ids_and_known_labels(tmp_path):
     (tmp_path / "data").write_text("1\tWho?\tWhat?\t77\n")
-    names = {"train": "data", "dev": "data", "test": "data", "dir": str(tmp_path)}
+    names = NAMES | {"dir": str(tmp_path)}
     names |= {"first": 1, "second": 2, "label": 0, "id": 3}
     (example,) = TabSeparatedFiles(labels=("0", "1"), **names).load().train
     assert (example.second, example.label, example.id) == ("What?", "1", "77")
