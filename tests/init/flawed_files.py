@@ -6,7 +6,7 @@ import csv
 import dataclasses
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from dicejax.init.formats import Kind
@@ -77,24 +77,13 @@ def examples() -> list[Example]:
         "Mo",
         "Una",
     ]
-    found = []
-    for number in range(12):
-        place = places[number % 3].split()
-        words = [
-            names[number],
-            "Berg",
-            "met",
-            "José",
-            ",",
-            "said",
-            "no",
-            ",",
-            "in",
-            *place,
-        ]
-        spans = [("PER", 0, 2), ("PER", 3, 4), ("LOC", 9, 9 + len(place))]
-        found.append(Example(str(number), words, spans, ["good", "bad"][number % 2]))
-    return found
+    written = []
+    for number, name in enumerate(names):
+        place = places[number % 3]
+        words = f"{name} Berg met José , said no , in {place}".split()
+        spans = [("PER", 0, 2), ("PER", 3, 4), ("LOC", 9, len(words))]
+        written.append(Example(str(number), words, spans, ["good", "bad"][number % 2]))
+    return written
 
 
 @dataclasses.dataclass
@@ -131,26 +120,24 @@ class Form:
 
     def spans(self, example: Example, number: int) -> list[tuple[int, int, str]]:
         """Entities by characters, or by bytes, or one twice."""
-        found = []
+        spans = []
         for label, first, last in example.spans:
-            start, end = example.offsets(first, last)
+            places = example.offsets(first, last)
             if self.at(number) and self.flaw == "offsets in bytes":
-                start, end = (
-                    len(example.text[:place].encode()) for place in (start, end)
-                )
-            found.append((start, end, label))
+                places = (len(example.text[:place].encode()) for place in places)
+            spans.append((*places, label))
         if self.at(number) and self.flaw == "overlapping spans":
-            start, end, _ = found[0]
-            found.append((start, end - 5, "ORG"))
-        return found
+            start, end, _ = spans[0]
+            spans.append((start, end - 5, "ORG"))
+        return spans
 
 
-def table(form: Form, separator: str, other: str, header: bool = True) -> str:
+def table(form: Form, separator: str, other: str) -> str:
     """CSV as pandas writes it, with an index of the user's own."""
     written = io.StringIO()
     separator = form.separator(separator, other)
     writer = csv.writer(written, delimiter=separator, lineterminator="\n")
-    if header and form.flaw != "header missing":
+    if form.flaw != "header missing":
         writer.writerow(["id", "text", "label"])
     for number, one in enumerate(examples()):
         row = [form.id(one, number), form.text(one, number), form.label(one, number)]
@@ -241,15 +228,12 @@ def brat(form: Form) -> Iterator[tuple[str, str]]:
     for number, one in enumerate(examples()):
         lines = []
         for place, (start, end, label) in enumerate(form.spans(one, number), 1):
-            told = one.text[start:end]
+            quoted = one.text[start:end]
             if form.flaw == "offsets in bytes" and place <= len(one.spans):
-                told = one.text[slice(*one.offsets(*one.spans[place - 1][1:]))]
-            first = (
-                f"{start}.0"
-                if form.at(number) and form.flaw == "mixed types"
-                else start
-            )
-            lines.append(f"T{place}{separator}{label} {first} {end}{separator}{told}")
+                quoted = one.text[slice(*one.offsets(*one.spans[place - 1][1:]))]
+            is_mixed = form.at(number) and form.flaw == "mixed types"
+            row = f"{label} {start}{'.0' * is_mixed} {end}"
+            lines.append(f"T{place}{separator}{row}{separator}{quoted}")
         yield f"{number:02}.txt", form.text(one, number)
         yield f"{number:02}.ann", "".join(f"{line}\n" for line in lines)
 
@@ -295,72 +279,42 @@ def _lines(records) -> str:
     return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records)
 
 
-_OF_SPANS = {"overlapping spans", "offsets in bytes"}
-_OF_IDS = {"duplicate ids"}
-_OF_TABLES = {"header missing", "another delimiter"}
+_SPANS = {"overlapping spans", "offsets in bytes"}
+_OF_JSON = _SPANS | {"another delimiter"}
+_OF_FIRST = _SPANS | {"duplicate ids", "header missing"}
+_OF_COLUMNS = _OF_FIRST | {"quoted line breaks"}
+_OF_CONLLU = _SPANS | {"header missing", "quoted line breaks"}
+_TEXTS: Kind = "classification"
+_LAYOUTS = ("entities", "spans", "triples", "label studio")
 
 # Kind of `init`, ending, writer, and flaws that the format cannot have.
-FORMATS: dict[str, tuple[Kind, str, object, set[str]]] = {
-    "csv": ("classification", "csv", lambda form: table(form, ",", "|"), _OF_SPANS),
-    "csv with semicolons": (
-        *("classification", "csv", lambda form: table(form, ";", ",")),
-        _OF_SPANS,
-    ),
-    "tsv with quotes": (
-        *("classification", "tsv", lambda form: table(form, "\t", ",")),
-        _OF_SPANS,
-    ),
-    "tsv": ("classification", "tsv", plain_table, _OF_SPANS),
-    "table in .txt": (
-        *("classification", "txt", lambda form: table(form, "\t", ",")),
-        _OF_SPANS,
-    ),
-    "label first": (
-        *("classification", "txt", label_first),
-        _OF_SPANS | _OF_IDS | {"header missing"},
-    ),
-    "json texts": (
-        *("classification", "jsonl", lambda form: _lines(json_texts(form))),
-        _OF_SPANS | {"another delimiter"},
-    ),
-    "json list": (
-        *("classification", "json", lambda form: json.dumps([*json_texts(form)])),
-        _OF_SPANS | {"another delimiter"},
-    ),
-    "json tokens": (
-        *("ner", "jsonl", lambda form: _lines(json_tokens(form))),
-        _OF_SPANS | {"another delimiter"},
-    ),
+FORMATS: dict[str, tuple[Kind, str, Callable[[Form], object], set[str]]] = {
+    "csv": (_TEXTS, "csv", lambda f: table(f, ",", "|"), _SPANS),
+    "csv with semicolons": (_TEXTS, "csv", lambda f: table(f, ";", ","), _SPANS),
+    "tsv with quotes": (_TEXTS, "tsv", lambda f: table(f, "\t", ","), _SPANS),
+    "tsv": (_TEXTS, "tsv", plain_table, _SPANS),
+    "table in .txt": (_TEXTS, "txt", lambda f: table(f, "\t", ","), _SPANS),
+    "label first": (_TEXTS, "txt", label_first, _OF_FIRST),
+    "json texts": (_TEXTS, "jsonl", lambda f: _lines(json_texts(f)), _OF_JSON),
+    "json list": (_TEXTS, "json", lambda f: json.dumps([*json_texts(f)]), _OF_JSON),
+    "json tokens": ("ner", "jsonl", lambda f: _lines(json_tokens(f)), _OF_JSON),
     **{
-        f"json {layout}": (
-            *("ner", "jsonl", lambda f, la=layout: _lines(json_entities(f, la))),
+        f"json {x}": (
+            *("ner", "jsonl", lambda f, x=x: _lines(json_entities(f, x))),
             {"another delimiter"},
         )
-        for layout in ("entities", "spans", "triples", "label studio")
+        for x in _LAYOUTS
     },
-    "columns": (
-        *("ner", "conll", lambda form: columns(form, " ", "ner")),
-        _OF_SPANS | _OF_IDS | {"header missing", "quoted line breaks"},
-    ),
-    "columns with tabs": (
-        *("ner", "tsv", lambda form: columns(form, "\t", "ner")),
-        _OF_SPANS | _OF_IDS | {"header missing", "quoted line breaks"},
-    ),
+    "columns": ("ner", "conll", lambda f: columns(f, " ", "ner"), _OF_COLUMNS),
+    "columns with tabs": ("ner", "tsv", lambda f: columns(f, "\t", "ner"), _OF_COLUMNS),
     "columns with comments": (
-        *("ner", "conll", lambda form: columns(form, " ", "comments")),
-        _OF_SPANS | _OF_IDS | {"header missing", "quoted line breaks"},
+        *("ner", "conll", lambda f: columns(f, " ", "comments"), _OF_COLUMNS),
     ),
-    "parts of speech": (
-        *("pos", "txt", lambda form: columns(form, "\t", "pos")),
-        _OF_SPANS | _OF_IDS | {"header missing", "quoted line breaks"},
-    ),
-    "conllu": (
-        *("pos", "conllu", conllu),
-        _OF_SPANS | {"header missing", "quoted line breaks"},
-    ),
-    "brat": ("ner", "brat", brat, _OF_IDS | {"header missing"}),
+    "parts of speech": ("pos", "txt", lambda f: columns(f, "\t", "pos"), _OF_COLUMNS),
+    "conllu": ("pos", "conllu", conllu, _OF_CONLLU),
+    "brat": ("ner", "brat", brat, {"duplicate ids", "header missing"}),
     "squad": ("qa", "json", squad, {"another delimiter"}),
-}  # fmt: skip
+}
 
 
 def cases() -> Iterator[tuple[str, str, int]]:

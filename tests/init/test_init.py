@@ -38,6 +38,18 @@ def begun(folder, kind, data, *words):
     return config.load(folder / "experiment.py")
 
 
+def write_lines(path, records):
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    return path
+
+
+def imbalance(sentences):
+    """Tokens outside and inside of entities."""
+    inside = sum(e.end - e.start for s in sentences for e in s.spans)
+    return sum(len(s.words) for s in sentences) - inside, inside
+
+
 @pytest.fixture
 def conll(tmp_path):
     file = tmp_path / "my.conll"
@@ -59,9 +71,7 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
     lines = [{s.line for s in split} for split in (corpus.train, corpus.dev)]
     assert not lines[0] & lines[1] and not lines[0] & {s.line for s in corpus.test}
     text = (tmp_path / "mine" / "experiment.py").read_text()
-    outside = sum(len(s.words) - sum(e.end - e.start for e in s.spans)
-                  for s in corpus.train)  # fmt: skip
-    inside = sum(e.end - e.start for s in corpus.train for e in s.spans)
+    outside, inside = imbalance(corpus.train)
     assert f"O tokens per entity token ({outside:,} vs. {inside:,})" in text
     assert f"{outside / inside:.1f} negatives to a" in text
     assert CrossEntropy() in experiment.compared
@@ -69,11 +79,9 @@ def test_one_file_is_parted_and_looked_at(tmp_path, conll):
 
 
 def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
-    file = tmp_path / "reviews.jsonl"
-    rows = [
-        {"review": f"film {n}", "sentiment": n % 2, "stars": 3.5} for n in range(40)
-    ]
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    texts = [{"review": f"film {n}", "stars": 3.5} for n in range(40)]
+    rows = [text | {"sentiment": n % 2} for n, text in enumerate(texts)]
+    file = write_lines(tmp_path / "reviews.jsonl", rows)
     experiment = begun(tmp_path / "mine", "classification", file)
     assert isinstance(experiment.data, JsonTexts)
     assert (experiment.data.first, experiment.data.label) == ("review", "sentiment")
@@ -81,18 +89,15 @@ def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
     told = capsys.readouterr().out
     assert "a JSON object per line. first: review, label: sentiment\n  film " in told
     folder = tmp_path / "folder"
-    folder.mkdir()
-    (folder / "train.json").write_text(file.read_text())
-    kept_back = [{"review": f"film {n}"} for n in range(4)]
-    (folder / "test.json").write_text("".join(f"{json.dumps(r)}\n" for r in kept_back))
+    write_lines(folder / "train.json", rows)
+    write_lines(folder / "test.json", texts)
     assert begun(tmp_path / "two", "classification", folder).data.test is None
 
 
 def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
     sets = (["film", "praise"], [], ["film"])
     rows = [{"text": f"film {n}", "labels": sets[n % 3]} for n in range(40)]
-    file = tmp_path / "reviews.jsonl"
-    file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file = write_lines(tmp_path / "reviews.jsonl", rows)
     experiment = begun(tmp_path / "mine", "classification", file)
     assert experiment.task == MultiLabelClassification()
     assert isinstance(experiment.data, JsonMultiLabelTexts)
@@ -106,10 +111,9 @@ def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
 
     # Another field of numbers, and a test file whose labels are kept back.
     folder = tmp_path / "folder"
-    folder.mkdir()
     rows = [{"body": f"war film {n}", "genres": [n % 3]} for n in range(30)]
-    (folder / "train.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
-    (folder / "test.jsonl").write_text('{"body": "a b c"}\n')
+    write_lines(folder / "train.jsonl", rows)
+    write_lines(folder / "test.jsonl", [{"body": "a b c"}])
     words = ["--label", "genres", "--text", "body"]
     source = begun(tmp_path / "two", "classification", folder, *words).data
     assert (source.first, source.labels, source.test) == ("body", "genres", None)
@@ -118,13 +122,12 @@ def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
 
 @pytest.mark.parametrize("form", ["tokens", "entities"])
 def test_json_lines_of_sentences_train(tmp_path, capsys, form):
-    file = tmp_path / "names.json"
     row = {"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]}
     if form == "entities":
         ends = [(0, 4), (9, 11)]
         entities = [{"start": a, "end": b, "label": "PER"} for a, b in ends]
         row = {"id": 3, "text": "Anna met Bo", "entities": entities}
-    file.write_text(f"{json.dumps(row)}\n" * 30)
+    file = write_lines(tmp_path / "names.json", [row] * 30)
     experiment = begun(tmp_path / "mine", "ner", file, "--encoder", "scratch")
     assert isinstance(experiment.data, JsonSentences)
     assert "  Anna met Bo\n    PER: Anna; PER: Bo\n" in capsys.readouterr().out
@@ -245,9 +248,7 @@ def test_a_sample_is_written_and_read(tmp_path, capsys):
     assert corpus.sizes == {"train": 2800, "dev": 600, "test": 600}
     # Enough updates for random weights to learn from.
     assert experiment.training.epochs * 2800 / experiment.training.batch_size > 1500
-    outside = sum(len(s.words) - sum(e.end - e.start for e in s.spans)
-                  for s in corpus.train)  # fmt: skip
-    inside = sum(e.end - e.start for s in corpus.train for e in s.spans)
+    outside, inside = imbalance(corpus.train)
     assert outside / inside == pytest.approx(8, rel=0.1)
 
 
@@ -257,17 +258,14 @@ def test_a_folder_of_splits_is_found_by_their_names(tmp_path):
     row = (
         "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n2\truns\t_\tVERB\tVB\t_\t1\tx\t_\t_\n\n"
     )
-    for name in ("xx-ud-train.conllu", "xx-ud-dev.conllu", "xx-ud-test.conllu"):
+    names = [f"xx-ud-{split}.conllu" for split in ("train", "dev", "test")]
+    for name in names:
         (data / name).write_text(row * 20)
     experiment = begun(tmp_path / "pos", "pos", data)
     assert experiment.task == WordTagging()
     source = experiment.data
     assert isinstance(source, ConlluFiles)
-    assert (source.train, source.dev, source.test) == (
-        "xx-ud-train.conllu",
-        "xx-ud-dev.conllu",
-        "xx-ud-test.conllu",
-    )
+    assert [source.train, source.dev, source.test] == names
     assert source.dev_share == 0.1 and source.test_share == 0.0
 
 
@@ -295,17 +293,13 @@ def test_columns_of_texts_are_found_and_an_unlabelled_test_is_left_out(tmp_path)
 
 def test_reading_has_no_classes(tmp_path):
     answer = [{"text": "Ada", "answer_start": 0}]
+    asked = [{"id": str(n), "question": "Who?", "answers": answer} for n in range(20)]
     paragraphs = [
-        {
-            "context": f"Ada slept {n} hours.",
-            "qas": [{"id": str(n), "question": "Who?", "answers": answer}],
-        }
-        for n in range(20)
+        {"context": f"Ada slept {n} hours.", "qas": [one]}
+        for n, one in enumerate(asked)
     ]
-    (tmp_path / "own.json").write_text(
-        json.dumps({"data": [{"paragraphs": paragraphs}]})
-    )
-    experiment = begun(tmp_path / "qa", "qa", tmp_path / "own.json")
+    file = write_lines(tmp_path / "x.json", [{"data": [{"paragraphs": paragraphs}]}])
+    experiment = begun(tmp_path / "qa", "qa", file)
     assert isinstance(experiment.task, QuestionAnswering)
     assert len(experiment.compared) == 2
 
@@ -373,11 +367,8 @@ def test_the_length_is_that_of_the_longest_sequence_in_the_given_tokenizer(
     model = tmp_path / "model"
     model.mkdir()
     (model / "vocab.txt").write_text("".join(f"{piece}\n" for piece in vocab))
-    (model / "config.json").write_text(
-        json.dumps(
-            {**SMALL_MODEL, "vocab_size": len(vocab), "max_position_embeddings": 512}
-        )
-    )
+    settings = {"vocab_size": len(vocab), "max_position_embeddings": 512}
+    (model / "config.json").write_text(json.dumps(SMALL_MODEL | settings))
     flags = ["--encoder", str(model)]
     experiment = begun(tmp_path / "mine", "classification", data, *flags)
     assert experiment.training.max_length == 128  # 6 pieces a word, [CLS] and [SEP]
