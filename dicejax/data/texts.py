@@ -23,8 +23,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import IO, Any, Literal
 
 from dicejax.data import tags
-from dicejax.data.readers import separated, squad, tables
+from dicejax.data.readers import json_lines, separated, squad, tables
 from dicejax.data.readers.conll import begins_document, is_break
+from dicejax.data.readers.records import FileRecord
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
 from dicejax.errors import Flaw, InputError, shown
@@ -105,22 +106,28 @@ def read(
       InputError: see `files.lines`; or a line is not of the format, or all are blank.
     """
     if form == "csv":
-        return _not_blank(path, _rows(path, stream, columns))
-    if form == "jsonl" and tables.is_table(path):
-        return _not_blank(path, _of_table(path, columns))
-    lines = list(files.lines(path, stream=stream))
-    if form == "conll":
-        texts = _sentences(path, lines)
-    elif form == "jsonl":
-        if stream is None and squad.is_document(lines[0][1]):
-            return _not_blank(path, _of_document(path, columns))
-        texts = [_of_json(path, number, line, columns) for number, line in lines]
+        texts = _rows(path, stream, columns)
+    elif form == "jsonl" and tables.is_table(path):
+        texts = [_of_record(record, columns) for record in tables.records(path)]
     else:
-        texts = [Text(number, line) for number, line in lines]
-    return _not_blank(path, texts)
-
-
-def _not_blank(path, texts: list[Text]) -> list[Text]:
+        lines = list(files.lines(path, stream=stream))
+        if form == "conll":
+            texts = _sentences(path, lines)
+        elif form == "text":
+            texts = [Text(number, line) for number, line in lines]
+        elif stream is None and squad.is_document(lines[0][1]):
+            asked = enumerate(squad.asked(path), start=1)  # numbers stand for lines
+            texts = [
+                _of_record(FileRecord(v, n, path, where=f"question {n}"), columns)
+                for n, v in asked
+            ]
+        else:
+            texts = [
+                _of_record(json_lines.record(path, number, line), columns)
+                if line.strip()
+                else Text(number, "")
+                for number, line in lines
+            ]
     if all(text.is_blank for text in texts):
         raise InputError(f"{path}: holds no text")
     return texts
@@ -173,10 +180,7 @@ def table(
             prediction = [label, record["probabilities"][label]]
         else:
             rest = {k: v for k, v in record.items() if k not in ("id", "question")}
-            prediction = [
-                json.dumps(rest, ensure_ascii=False) if rest else "",
-                "",
-            ]
+            prediction = [json.dumps(rest, ensure_ascii=False) if rest else "", ""]
         yield _csv([*(fields.get(name, "") for name in names), *prediction])
 
 
@@ -223,14 +227,19 @@ def conll(text: Text, record: Mapping[str, Any]) -> str:
     if "labels" in record:
         predicted = [label or "_" for label in record["labels"]]
     else:
-        predicted = _bio(record["entities"], len(words))
-    rows = text.rows or words
-    joined = [
-        f"{row}{_separator(row)}{tag}" for row, tag in zip(rows, predicted, strict=True)
+        spans: list[Span] = []
+        entities = record["entities"]
+        for entity in sorted(entities, key=lambda e: (e["start"], -e["end"])):
+            if not spans or spans[-1].end <= entity["start"]:
+                spans.append(Span(entity["type"], entity["start"], entity["end"]))
+        predicted = tags.encode(spans, len(words), "BIO")
+    rows = [
+        "\t".join([row, tag]) if "\t" in row else f"{row} {tag}"
+        for row, tag in zip(text.rows or words, predicted, strict=True)
     ]
     if not text.rows:
-        return "\n".join([*joined, ""])
-    return "\n".join([*text.before, *joined, *text.after])
+        return "\n".join([*rows, ""])
+    return "\n".join([*text.before, *rows, *text.after])
 
 
 def jsonl(text: Text, record: Mapping[str, Any]) -> str:
@@ -243,75 +252,39 @@ def jsonl(text: Text, record: Mapping[str, Any]) -> str:
     return json.dumps({**text.fields, **record, **identity}, ensure_ascii=False)
 
 
-def _bio(entities: Sequence[Mapping[str, Any]], count: int) -> list[str]:
-    spans: list[Span] = []
-    for entity in sorted(
-        entities, key=lambda entity: (entity["start"], -entity["end"])
-    ):
-        if not spans or spans[-1].end <= entity["start"]:
-            spans.append(Span(entity["type"], entity["start"], entity["end"]))
-    return tags.encode(spans, count, "BIO")
-
-
-def _separator(row: str) -> str:
-    return "\t" if "\t" in row else " "
-
-
-def _of_table(path, columns: Sequence[str]) -> list[Text]:
-    texts = []
-    for record in tables.records(path):
-        try:
-            texts.append(_of_object(record.fields(), record.number, columns))
-        except Flaw as flaw:
-            raise record.error(flaw) from None
-    return texts
-
-
-def _of_document(path, columns: Sequence[str]) -> list[Text]:
-    """Read the questions of SQuAD's document; their numbers stand for lines."""
-    texts = []
-    for number, record in enumerate(squad.asked(path), start=1):
-        try:
-            texts.append(_of_object(record, number, columns))
-        except Flaw as flaw:
-            raise flaw.at(path, None, f"question {number}") from None
-    return texts
-
-
-def _of_json(path, number: int, line: str, columns: Sequence[str]) -> Text:
-    if not line.strip():
-        return Text(number, "")
+def _of_record(record: FileRecord, columns: Sequence[str]) -> Text:
     try:
-        return _of_object(json_text.parse(line), number, columns)
+        fields = json_text.value_of(record.content(), dict)
+        text, words = _of_object(fields, columns)
     except Flaw as flaw:
-        raise flaw.at(path, number) from None
+        raise record.error(flaw) from None
+    return Text(record.number, text, words, fields)
 
 
-def _of_object(record: object, number: int, columns: Sequence[str]) -> Text:
-    fields = json_text.value_of(record, dict)
+def _of_object(
+    fields: dict, columns: Sequence[str]
+) -> tuple[str, tuple[str, ...] | None]:
+    """Return the text of an object, and its words if it has tokens."""
     if "tokens" in fields and "text" not in fields:
         words = json_text.field(fields, "tokens", list)
         for place, word in enumerate(words):
             try:
-                json_text.value_of(word, str)
+                if not json_text.value_of(word, str).strip():
+                    raise Flaw("is blank", "remove it")
             except Flaw as flaw:
                 raise Flaw(f"tokens[{place}] {flaw.what}", flaw.do) from None
-            if not word.strip():
-                raise Flaw(f"tokens[{place}] is blank", "remove it")
-        return Text(number, " ".join(words), tuple(words), fields)
+        return " ".join(words), tuple(words)
     if "question" in fields and "context" in fields:
-        question, context = (
-            json_text.field(fields, name, str) for name in ("question", "context")
-        )
+        names = ("question", "context")
+        question, context = (json_text.field(fields, name, str) for name in names)
         if "\t" in question:
             raise Flaw("'question' holds a tab", "replace it")
-        return Text(number, f"{question}\t{context}", None, fields)
-    names = columns if fields.keys() >= set(columns) else ("text",)
-    parts = [json_text.field(fields, name, str) for name in names]
-    return Text(number, _joined(parts), None, fields)
+        return f"{question}\t{context}", None
+    names = tuple(columns) if fields.keys() >= set(columns) else ("text",)
+    return _join([json_text.field(fields, name, str) for name in names]), None
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join(parts: Sequence[str]) -> str:
     """Write the texts of a pair with a tab between them; a text stays as it is."""
     if len(parts) == 1:
         return parts[0]

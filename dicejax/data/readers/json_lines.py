@@ -176,22 +176,24 @@ def records(
             yield FileRecord(value, place + 1, path, where=f"[{place}]")
         return
     for number, line in itertools.chain([first] if first else [], lines):
-        record: object | Flaw
-        try:
-            record = json_text.parse(line)
-        except Flaw as flaw:
-            record = flaw
-        yield FileRecord(record, number, path, number)
+        yield record(path, number, line)
+
+
+def record(path: str | os.PathLike[str], number: int, line: str) -> FileRecord:
+    """Return the record on a line."""
+    try:
+        return FileRecord(json_text.parse(line), number, path, number)
+    except Flaw as flaw:
+        return FileRecord(flaw, number, path, number)
 
 
 def _begins_a_list(line: str) -> bool:
     """Whether a file's first line begins a list of records, and is no record itself."""
-    if not line.lstrip().startswith("["):
-        return False
-    try:
-        fields_of(json_text.parse(line))
-    except Flaw:
-        return True
+    if line.lstrip().startswith("["):
+        try:
+            fields_of(json_text.parse(line))
+        except Flaw:
+            return True
     return False
 
 
@@ -211,7 +213,12 @@ def _class(value: object, field: str, names: Sequence[str]) -> str | None:
     if value is None:
         return None
     if type(value) is int:
-        return _named(value, field, names) if names else str(value)
+        if not names:
+            return str(value)
+        if not 0 <= value < len(names):
+            what = f"{shown(field)} is {shown(value)}, but names are given for 0 to"
+            raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
+        return names[value]
     if type(value) is float:
         what = f"{shown(field)} is {shown(value)}, a number and no class"
         raise Flaw(what, "name classes: regression is not for this tool")
@@ -223,24 +230,16 @@ def _class(value: object, field: str, names: Sequence[str]) -> str | None:
     return label
 
 
-def _named(value: int, field: str, names: Sequence[str]) -> str:
-    if not 0 <= value < len(names):
-        what = f"{shown(field)} is {shown(value)}, but names are given for 0 to"
-        raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
-    return names[value]
-
-
 def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] | None:
     if record.get(field) is None:
         return None
     labels: dict[str, None] = {}
     for place, value in enumerate(json_text.field(record, field, list)):
         where = f"{field}[{place}]"
-        if isinstance(value, str) and not value.strip():
-            raise Flaw(f"{shown(where)} is blank", "remove it")
-        label = _class(value, where, names)
-        if label is None:
-            raise Flaw(f"{shown(where)} is null", "remove it")
+        if value is None or (isinstance(value, str) and not value.strip()):
+            what = "null" if value is None else "blank"
+            raise Flaw(f"{shown(where)} is {what}", "remove it")
+        label = _class(value, where, names) or ""
         if label in labels:
             raise Flaw(f"{shown(field)} has {shown(label)} twice", "remove one")
         labels[label] = None
@@ -292,7 +291,7 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
         if not names:
             what = f"{field} are whole numbers without names"
             raise Flaw(what, "give their names (--data.names), in their order")
-        return [_named(value, field, names) for value in values]
+        return [str(_class(value, field, names)) for value in values]
     texts = _strings(record, field)
     if names:
         for tag in texts:
