@@ -25,7 +25,7 @@ def pack(
     >>> pack([5, 6, 2, 3], max_length=8, packing="first_fit")
     [[0, 2], [1], [3]]
     """
-    lengths = checked_lengths(lengths, max_length).tolist()
+    lengths = check_lengths(lengths, max_length).tolist()
     choose = {"best_fit": _best_fit, "first_fit": _first_fit}[packing]
     rows: list[list[int]] = []
     for item, row in enumerate(choose(lengths, max_length)):
@@ -35,7 +35,7 @@ def pack(
     return rows
 
 
-def checked_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
+def check_lengths(lengths: Sequence[int], max_length: int) -> np.ndarray:
     """Return lengths as an array.
 
     Raises:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax.data.pack import Packing, checked_lengths, pack, starts
+from dicejax.data.pack import Packing, check_lengths, pack, starts
 from dicejax.data.resample import Epoch
 
 MULTIPLE = 8  # widths of buckets are multiples of it: lengths in between gain nothing
@@ -155,7 +155,7 @@ def bucket_plan(
             batches = [batches[number] for number in random.permutation(len(batches))]
         widest = np.array([batch[0] for batch in batches], int)
         return _Arranged(
-            _joined(batches),
+            _join(batches),
             np.ones(len(order), int),
             np.array([len(batch) for batch in batches], int),
             widths[bucket[widest]],
@@ -182,7 +182,7 @@ def bucket_widths(
     """
     if buckets < 1:
         raise ValueError(f"buckets is {buckets}; want at least 1")
-    lengths = checked_lengths(lengths, max_length)
+    lengths = check_lengths(lengths, max_length)
     rounded = np.minimum(-(-lengths // MULTIPLE) * MULTIPLE, max_length)
     widths, counts = np.unique(rounded, return_counts=True)
     held = np.concatenate([[0], np.cumsum(counts)])  # examples of the first n widths
@@ -232,7 +232,7 @@ def _plan(
     arrange: Callable[[np.ndarray, np.random.Generator | None], _Arranged],
 ) -> BatchPlan:
     """Shuffle and arrange each epoch, from the lengths of its examples."""
-    lengths = checked_lengths(lengths, max_length)
+    lengths = check_lengths(lengths, max_length)
     items, weights, arranged = [], [], []
     for epoch in range(epochs):
         chosen, of_chosen = np.arange(len(lengths)), None
@@ -252,15 +252,15 @@ def _plan(
         raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
     return BatchPlan(
         lengths=lengths,
-        items=_joined(items),
-        row_starts=starts(_joined([part.examples for part in arranged])),
-        batch_starts=starts(_joined([part.rows for part in arranged])),
+        items=_join(items),
+        row_starts=starts(_join([part.examples for part in arranged])),
+        batch_starts=starts(_join([part.rows for part in arranged])),
         epochs=np.repeat(np.arange(epochs), [len(part.rows) for part in arranged]),
-        widths=_joined([part.widths for part in arranged]),
+        widths=_join([part.widths for part in arranged]),
         rows=rows,
         weights=np.concatenate(weights) if weights else None,
     )
 
 
-def _joined(parts: Sequence[np.ndarray]) -> np.ndarray:
+def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros(0, int)

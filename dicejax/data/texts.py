@@ -116,7 +116,9 @@ def read(
         elif form == "text":
             texts = [Text(number, line) for number, line in lines]
         elif stream is None and squad.is_document(lines[0][1]):
-            asked = enumerate(squad.asked(path), start=1)  # numbers stand for lines
+            asked = enumerate(
+                squad.question_records(path), start=1
+            )  # numbers stand for lines
             texts = [
                 _of_record(FileRecord(v, n, path, where=f"question {n}"), columns)
                 for n, v in asked

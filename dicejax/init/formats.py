@@ -112,14 +112,14 @@ def remarks(examples: Sequence[object]) -> list[str]:
             (numbers, counts.keys() - numbers),
             key=lambda some: sum(counts[label] for label in some),
         )
-        warnings.append(f"labels are numbers and names: {_listed(fewer, lines)}")
+        warnings.append(f"labels are numbers and names: {_list(fewer, lines)}")
     once = [label for label, count in counts.items() if count == 1]
     if of_texts and once:
-        warnings.append(f"classes with a single text: {_listed(once, lines)}")
+        warnings.append(f"classes with a single text: {_list(once, lines)}")
     return warnings
 
 
-def _listed(labels: Iterable[str], lines: Mapping[str, int]) -> str:
+def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
     descriptions = [f"{shown(label)} (line {lines[label]})" for label in sorted(labels)]
     more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
     return ", ".join(descriptions[:5]) + more
@@ -164,7 +164,7 @@ def _format(
     if brat.is_folder(path):
         if kind == "ner":
             return JsonSentences, {}
-        raise _refused(kind, path, "holds brat's .ann files", "ner")
+        raise _refusal(kind, path, "holds brat's .ann files", "ner")
     lines = [
         line
         for _, line in itertools.islice(files.lines(path), SAMPLE)
@@ -174,18 +174,18 @@ def _format(
     if first and squad.is_document(first):
         if kind == "qa":
             return SquadFiles, {}
-        raise _refused(kind, path, "is one JSON document", "qa")
+        raise _refusal(kind, path, "is one JSON document", "qa")
     if first.lstrip().startswith(("{", "[")):
         return _of_records(kind, path, named, "is JSON lines")
     if _CONLLU_ROW.fullmatch(first):
         if kind == "pos":
             return ConlluFiles, {}
-        raise _refused(kind, path, "is CoNLL-U", "pos")
+        raise _refusal(kind, path, "is CoNLL-U", "pos")
     if _CONLLU_WITH_SPACES.fullmatch(first):
         what = "is CoNLL-U, but with spaces between its columns"
         raise InputError.at(path, None, what, "put tabs there")
     if kind == "qa":
-        raise _refused(kind, path, "is no JSON", None)
+        raise _refusal(kind, path, "is no JSON", None)
     table = _table(path)
     if kind == "classification":
         return _of_texts(path, lines, table, named)
@@ -193,11 +193,11 @@ def _format(
     if is_table and not _are_columns(lines):
         what = f"is a table of columns between {table.separator!r}"
         has_texts = sum(len(line.split()) for line in lines) > 2 * len(lines)
-        raise _refused(kind, path, what, "classification" * has_texts)
+        raise _refusal(kind, path, what, "classification" * has_texts)
     return (ConllFiles if kind == "ner" else WordLabelFiles), _comments(path)
 
 
-def _refused(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
+def _refusal(kind: Kind, path: epath.Path, what: str, other: str | None) -> InputError:
     hint = f"; `init {other}` may" if other and other != kind else ""
     return InputError.at(path, None, what, f"`init {kind}` reads {_READS[kind]}{hint}")
 
@@ -207,7 +207,7 @@ def _of_records(
 ) -> tuple[type[FileSource], dict]:
     """Return the source of records; texts may list their labels."""
     if kind == "pos":
-        raise _refused(kind, path, what, "ner")
+        raise _refusal(kind, path, what, "ner")
     if kind != "classification":
         return (JsonSentences if kind == "ner" else SquadFiles), {}
     lists: dict[str, bool] = {}
@@ -268,7 +268,7 @@ def _of_texts(
     has_tag = (_TAG.fullmatch(line.split()[-1]) is not None for line in lines)
     if _are_columns(lines) and sum(has_tag) > len(lines) / 2:
         what = "holds a word and its tag on each line"
-        raise _refused("classification", path, what, "ner")
+        raise _refusal("classification", path, what, "ner")
     is_table = ending in ("csv", "tsv", "tab")
     if table is None:
         if not is_table:

@@ -57,10 +57,10 @@ def _tables(folder: epath.Path) -> list[str]:
 
 
 def _splits(names: Sequence[str]) -> dict[str, str | None]:
-    return {split: _named(names, words) for split, words in SPLITS.items()}
+    return {split: _find(names, words) for split, words in SPLITS.items()}
 
 
-def _named(names: Sequence[str], words: Sequence[str]) -> str | None:
+def _find(names: Sequence[str], words: Sequence[str]) -> str | None:
     for word in words:
         for name in names:
             stem = _stem(name)

@@ -103,7 +103,7 @@ def suggest(
         max_length=next((row for row in ROWS if row >= longest), ROWS[-1]),
         batch_size=sentences,
         epochs=min(MOST_EPOCHS[kind], max(3, math.ceil(UPDATES[kind] / per_epoch))),
-        encoder=None if from_scratch else encoder or _pretrained(texts),
+        encoder=None if from_scratch else encoder or _choose_encoder(texts),
         learning_rate=1e-3 if from_scratch else 5e-5,
         ratio=ratio,
         losses=losses,
@@ -138,7 +138,7 @@ def _longest(profile: DataProfile) -> int:
     return max((length.longest for length in lengths if length is not None), default=0)
 
 
-def _pretrained(texts: Iterable[str]) -> str:
+def _choose_encoder(texts: Iterable[str]) -> str:
     """Return a hub id by the script of most letters and by the device.
 
     Of the same size, ModernBERT is the better one, but for English alone, and large for

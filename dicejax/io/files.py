@@ -38,7 +38,7 @@ def read_bytes(path: Path) -> bytes:
       InputError: the file is missing, no regular file, a damaged archive, or cannot be
         read.
     """
-    with _opened(path) as file:
+    with _open(path) as file:
         return file.read()
 
 
@@ -71,7 +71,7 @@ def lines(
         of newlines; or a line is not text and there is no `on_error`.
     """
     number = 0
-    with _opened(path, stream) as file:
+    with _open(path, stream) as file:
         for offset, block in _blocks(file):
             if b"\n" not in block and block.count(b"\r") > 1:
                 what = "its lines end in a carriage return alone"
@@ -102,12 +102,12 @@ def entries(folder: epath.Path) -> list[epath.Path]:
     Raises:
       InputError: it cannot be read.
     """
-    with reported(folder, "read"):
+    with input_errors(folder, "read"):
         return sorted(folder.iterdir())
 
 
 @contextlib.contextmanager
-def reported(path: epath.Path, done: str = "written") -> Iterator[None]:
+def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
     """Turn errors of the file system into an InputError."""
     try:
         yield
@@ -229,7 +229,7 @@ def _bytes(content: str | bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def _opened(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+def _open(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
     """Open a regular file for reading, decompressed where its name says so."""
     file = epath.Path(path)
     try:

@@ -160,7 +160,7 @@ def _fitted(
             yield part.encoded
         return
     try:
-        yield whole.shortened(max_length, longer_first=True)
+        yield whole.truncate(max_length, longer_first=True)
     except ValueError as error:
         raise InputError(f"max_length: {error}; make it larger") from error
 

@@ -19,7 +19,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.io.files import read_bytes, read_text, reported
+from dicejax.io.files import input_errors, read_bytes, read_text
 
 FILE = "metrics.jsonl"
 WANDB_ID = "wandb_id.txt"
@@ -74,7 +74,7 @@ class MetricsLog:
         self._hash = hashlib.sha256(content)
         self._content = None if is_local(file) else bytearray(content)
         if self._content is None:
-            with reported(file):
+            with input_errors(file):
                 if content != before:
                     _replace(os.fspath(file), content)
                 self._file = open(file, "ab")  # noqa: SIM115
@@ -115,7 +115,7 @@ class MetricsLog:
         if self._content is not None:
             self._content += line
         else:
-            with reported(self._path):
+            with input_errors(self._path):
                 self._check(self._path)
                 self._file.write(line)
                 self._file.flush()
@@ -136,7 +136,7 @@ class MetricsLog:
             for board in self._boards:
                 stack.callback(board.close, failed=failed)
             if self._path is not None:
-                stack.enter_context(reported(self._path))
+                stack.enter_context(input_errors(self._path))
                 if self._content is None:
                     stack.enter_context(self._file)  # closing writes what is left
             self._flush_file()
@@ -144,7 +144,7 @@ class MetricsLog:
     def _flush_file(self) -> None:
         if self._path is None:
             return
-        with reported(self._path):
+        with input_errors(self._path):
             if self._content is not None:
                 self._path.write_bytes(bytes(self._content))
             else:
@@ -226,7 +226,7 @@ class TensorBoard:
         import tensorboardX
 
         self._folder = folder
-        with reported(folder):
+        with input_errors(folder):
             local = is_local(folder)
             self._copied_from = None if local else tempfile.TemporaryDirectory()
             self._writer = tensorboardX.SummaryWriter(
@@ -239,20 +239,20 @@ class TensorBoard:
 
     def write(self, step: int, values: Mapping[str, Any]) -> None:
         """Write the numbers; where a value is None the curve has a gap."""
-        with reported(self._folder):
+        with input_errors(self._folder):
             for name, value in values.items():
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     self._writer.add_scalar(name, value, step)
 
     def flush(self) -> None:
         """Flush, and copy where the folder is not local."""
-        with reported(self._folder):
+        with input_errors(self._folder):
             self._writer.flush()
             self._copy()
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and close."""
-        with reported(self._folder):
+        with input_errors(self._folder):
             self._writer.close()
             self._copy()
             if self._copied_from:

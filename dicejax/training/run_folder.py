@@ -192,7 +192,7 @@ class Run:
             if file.name.endswith(".jsonl"):
                 files.sign(self.path, file.name, files.read_bytes(file))
         self._write(RESULT, _json(result))
-        with files.reported(self.path):
+        with files.input_errors(self.path):
             (self.path / DIVERGED).unlink(missing_ok=True)
 
     def result(self) -> dict[str, Any]:

@@ -247,14 +247,14 @@ def test_cutting_keeps_the_special_pieces_of_every_template(tmp_path):
         (whole,) = tokenize.encode_texts(tokenizer, ["the cat costs"], ["a world"])
         second = np.flatnonzero(whole.texts == 1)
         for length in range(len(whole) - len(second), len(whole) + 2):
-            cut = whole.shortened(length)
+            cut = whole.truncate(length)
             assert len(cut) == min(length, len(whole))
             gone = second[len(second) - (len(whole) - len(cut)) :].tolist()
             kept = [n for n in range(len(whole)) if n not in gone]
             np.testing.assert_array_equal(cut.ids, whole.ids[kept])
             np.testing.assert_array_equal(cut.offsets, whole.offsets[kept])
         with pytest.raises(ValueError, match="leave no room"):
-            whole.shortened(len(whole) - len(second) - 1)
+            whole.truncate(len(whole) - len(second) - 1)
 
 
 @pytest.mark.parametrize("kind", made.KINDS)
@@ -267,13 +267,13 @@ def test_the_longer_text_of_a_pair_is_cut_first(kind, tmp_path):
         sizes = [int((whole.texts == text).sum()) for text in (0, 1)]
         special = len(whole) - sum(sizes)
         for length in range(len(whole), special - 1, -1):
-            cut = whole.shortened(length, longer_first=True)
+            cut = whole.truncate(length, longer_first=True)
             found = [int((cut.texts == text).sum()) for text in (0, 1)]
             assert found == sizes and len(cut) == length
             assert cut.special.sum() == special
             sizes[1 if sizes[1] >= sizes[0] else 0] -= 1
         with pytest.raises(ValueError, match="leave no room"):
-            whole.shortened(special - 1, longer_first=True)
+            whole.truncate(special - 1, longer_first=True)
 
 
 def fails(folder, *parts):

@@ -325,9 +325,9 @@ def test_names_are_data_and_no_code(tmp_path):
     ],
 )
 def test_the_encoder_is_of_the_script_and_the_device(text, on_cpu, on_gpu, monkeypatch):
-    assert starter._pretrained([text]) == on_cpu
+    assert starter._choose_encoder([text]) == on_cpu
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    assert starter._pretrained([text]) == on_gpu
+    assert starter._choose_encoder([text]) == on_gpu
 
 
 def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):

@@ -38,10 +38,10 @@ class Entity(NamedTuple):
     place: str
 
 
-def annotated(record: Mapping[str, object]) -> tuple[str, list[Entity]]:
+def text_and_entities(record: Mapping[str, object]) -> tuple[str, list[Entity]]:
     """Return the text and the entities of a record in any of the layouts.
 
-    >>> annotated({"text": "Anna met Bo", "label": [[0, 4, "PER"]]})[1]
+    >>> text_and_entities({"text": "Anna met Bo", "label": [[0, 4, "PER"]]})[1]
     [Entity(start=0, end=4, label='PER', place='label[0]')]
 
     Raises:

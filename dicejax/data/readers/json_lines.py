@@ -313,7 +313,7 @@ def _check_tag(tag: str, scheme: str | None) -> None:
 
 
 def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
-    text, entities = annotations.annotated(record)
+    text, entities = annotations.text_and_entities(record)
     places = [match.span() for match in _WORD.finditer(text)]
     if not places:
         raise Flaw("the text has no words", "remove the line")

@@ -55,7 +55,7 @@ def read(
     """
     examples: list[ReadingExample] = []
     ids: set[str] = set()
-    questions = _flat if is_flat(path) else _nested
+    questions = _of_records if is_flat(path) else _of_document
     for line, where, context, asked in questions(path, on_error):
         repairs: list[Flaw] = []
         flaws: list[Flaw] = []
@@ -163,13 +163,13 @@ def is_document(first: str) -> bool:
     return isinstance(value, dict) and isinstance(value.get("data"), list)
 
 
-def asked(path: str | os.PathLike[str]) -> Iterator[dict]:
+def question_records(path: str | os.PathLike[str]) -> Iterator[dict]:
     """Yield the question, its context and its id in SQuAD's document, without gold.
 
     Raises:
       InputError: see `read`.
     """
-    for _, where, context, record in _nested(path, None):
+    for _, where, context, record in _of_document(path, None):
         try:
             question = json_text.field(record, "question", str)
             fields = {"question": question, "context": context}
@@ -178,7 +178,7 @@ def asked(path: str | os.PathLike[str]) -> Iterator[dict]:
             raise flaw.at(path, None, where) from None
 
 
-def _flat(
+def _of_records(
     path, on_error: OnError | None
 ) -> Iterator[tuple[int | None, str, str, object]]:
     """Yield the line, context and record of each question as `datasets` has them."""
@@ -205,7 +205,7 @@ def _flat(
         yield record.number, "", context, asked | {"is_impossible": not answers}
 
 
-def _nested(
+def _of_document(
     path, on_error: OnError | None
 ) -> Iterator[tuple[int | None, str, str, object]]:
     """Yield the place, context and record of each question of SQuAD's document."""

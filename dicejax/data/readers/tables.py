@@ -70,7 +70,7 @@ def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
                 value: dict | Flaw
                 try:
                     value = {
-                        name: _named(value, features.get(name), name)
+                        name: _decode(value, features.get(name), name)
                         for name, value in values.items()
                     }
                 except Flaw as flaw:
@@ -159,7 +159,7 @@ def _classes(feature: Feature) -> str:
     return "" if names is None else f" ({shortened(', '.join(map(str, names)), 100)})"
 
 
-def _named(value: Any, feature: Feature, name: str) -> Any:
+def _decode(value: Any, feature: Feature, name: str) -> Any:
     """Return a value with the names of classes in it."""
     if type(value) is int:
         names = _names(feature)
@@ -175,7 +175,9 @@ def _named(value: Any, feature: Feature, name: str) -> Any:
         return value if math.isfinite(value) else None
     if isinstance(value, list):
         inner = _inner(feature)
-        return value if inner is None else [_named(item, inner, name) for item in value]
+        return (
+            value if inner is None else [_decode(item, inner, name) for item in value]
+        )
     if isinstance(value, dict) and isinstance(feature, dict):
         # A sequence of objects is an object of lists.
         is_sequence = "_type" in feature
@@ -185,7 +187,7 @@ def _named(value: Any, feature: Feature, name: str) -> Any:
                 key: {"feature": fields.get(key)} if is_sequence else fields.get(key)
                 for key in value
             }
-            return {key: _named(value[key], of_field[key], name) for key in value}
+            return {key: _decode(value[key], of_field[key], name) for key in value}
     return value
 
 

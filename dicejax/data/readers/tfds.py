@@ -175,7 +175,7 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
         return _reading
     for pair in (*_PAIRS, ("sentence",)):
         if {*pair, "label"} <= set(features):
-            return lambda record, number: _labelled(record, number, pair)
+            return lambda record, number: _text_example(record, number, pair)
     raise InputError(
         f"{name}: has features {', '.join(features)}, which make no example known "
         "here; name a set for tagging, reading, or classifying one text or two"
@@ -231,7 +231,7 @@ def _reading(record: dict, number: int) -> ReadingExample:
     return squad.example(record["context"], asked)
 
 
-def _labelled(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
+def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> LabelledText:
     first, second = [record[name].strip() for name in texts] + [None] * (2 - len(texts))
     if not first or second == "":
         raise Flaw("a text is empty", "leave the example out")

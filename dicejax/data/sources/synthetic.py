@@ -105,12 +105,12 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
         draw = rng.random()
         if draw < rate:
             label = str(rng.choice(TYPES))
-            words += _cued(rng, lexicon, lexicon.cues[label])
+            words += _cue(rng, lexicon, lexicon.cues[label])
             name = _name(rng, lexicon)
             spans.append(Span(label, len(words), len(words) + len(name)))
             words += name
         elif draw < 1.5 * rate:
-            words += _cued(rng, lexicon, lexicon.neutral) + _name(rng, lexicon)
+            words += _cue(rng, lexicon, lexicon.neutral) + _name(rng, lexicon)
         elif draw < 2 * rate:
             label = str(rng.choice(TYPES))
             words += [str(rng.choice(lexicon.cues[label])), *_common(rng, lexicon, 2)]
@@ -119,7 +119,7 @@ def _sentence(rng, lexicon: _Lexicon, o_per_entity: float, line: int) -> Sentenc
     return Sentence(tuple(words), tuple(spans), line)
 
 
-def _cued(rng, lexicon: _Lexicon, cues: list[str]) -> list[str]:
+def _cue(rng, lexicon: _Lexicon, cues: list[str]) -> list[str]:
     return [str(rng.choice(cues)), *_common(rng, lexicon, rng.integers(0, 2))]
 
 

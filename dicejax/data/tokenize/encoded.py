@@ -54,7 +54,7 @@ class EncodedText:
         first[self.words[places]] = places  # of several, the last written stays
         return first
 
-    def shortened(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
+    def truncate(self, max_length: int, *, longer_first: bool = False) -> EncodedText:
         """Return at most `max_length` pieces, special ones included.
 
         Of a pair the last text alone is cut, at its end; or with `longer_first` the

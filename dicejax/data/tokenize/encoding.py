@@ -51,13 +51,13 @@ def encode(
     inputs = [list(words) for words in sentences]
     counts = [(len(words),) for words in inputs]
     if pairs is None:
-        encodings = _encoded(tokenizer, inputs, inputs, words=True)
+        encodings = _encode_chunks(tokenizer, inputs, inputs, words=True)
     else:
         both = list(zip(inputs, map(list, pairs), strict=True))
         units = [first + second for first, second in both]
         counts = [(len(first), len(second)) for first, second in both]
         firsts = [first for first, _ in counts]
-        encodings = _encoded(tokenizer, both, units, words=True, firsts=firsts)
+        encodings = _encode_chunks(tokenizer, both, units, words=True, firsts=firsts)
     if not every_word:
         return list(encodings)
     numbers = map(tokenizer.token_to_id, _UNKNOWN)
@@ -83,12 +83,12 @@ def encode_texts(
     """
     if pairs is None:
         units = [(text,) for text in texts]
-        return list(_encoded(tokenizer, list(texts), units, words=False))
+        return list(_encode_chunks(tokenizer, list(texts), units, words=False))
     both = list(zip(texts, pairs, strict=True))
-    return list(_encoded(tokenizer, both, both, words=False))
+    return list(_encode_chunks(tokenizer, both, both, words=False))
 
 
-def _encoded(
+def _encode_chunks(
     tokenizer: Tokenizer,
     inputs: Sequence,
     units: Sequence[Sequence[str]],
@@ -114,7 +114,7 @@ def _encoded(
         if firsts:
             unit += (arrays[2] == 1) * np.repeat(firsts[chunk], lengths)
         solid = arrays[2] >= 0
-        offsets[solid] = _fitted(
+        offsets[solid] = _fit_offsets(
             list(chain.from_iterable(units[chunk])),
             unit[solid],
             offsets[solid],
@@ -128,19 +128,19 @@ def _encoded(
 def _arrays(encodings: list[Encoding]) -> tuple[np.ndarray, ...]:
     """Return the fields of `EncodedText` for concatenated encodings."""
 
-    def joined(lists) -> np.ndarray:
+    def join(lists) -> np.ndarray:
         return np.fromiter(chain.from_iterable(lists), np.int32)
 
     return (
-        joined(e.ids for e in encodings),
-        joined(e.type_ids for e in encodings),
-        joined([-1 if t is None else t for t in e.sequence_ids] for e in encodings),
-        joined([-1 if w is None else w for w in e.word_ids] for e in encodings),
-        joined(chain.from_iterable(e.offsets) for e in encodings).reshape(-1, 2),
+        join(e.ids for e in encodings),
+        join(e.type_ids for e in encodings),
+        join([-1 if t is None else t for t in e.sequence_ids] for e in encodings),
+        join([-1 if w is None else w for w in e.word_ids] for e in encodings),
+        join(chain.from_iterable(e.offsets) for e in encodings).reshape(-1, 2),
     )
 
 
-def _fitted(
+def _fit_offsets(
     units: list[str], unit: np.ndarray, offsets: np.ndarray, prefixes: np.ndarray
 ) -> np.ndarray:
     """Correct the library's offsets to those a reader would mark."""
