@@ -168,9 +168,8 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
-        raise InputError(
-            f"{name}: has no labels per word; leave out label={shown(label)}"
-        )
+        what = f"has no labels per word; leave out label={shown(label)}"
+        raise InputError(f"{name}: {what}")
     if {"id", "context", "question", "answers"} <= set(features):
         return _reading
     for pair in (*_PAIRS, ("sentence",)):
@@ -186,9 +185,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
     if label is None:
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
-        do = did_you_mean(
-            label, [feature for feature in features if feature != "tokens"]
-        )
+        do = did_you_mean(label, [name for name in features if name != "tokens"])
         raise InputError(f"{name}: no labels {shown(label)}; {do}")
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None
@@ -236,6 +233,5 @@ def _text_example(record: dict, number: int, texts: tuple[str, ...]) -> Labelled
     if not first or second == "":
         raise Flaw("a text is empty", "leave the example out")
     label = None if record["label"] == -1 else str(record["label"])
-    return LabelledText(
-        first, second, label, str(record.get("idx", number - 1)), number
-    )
+    id_ = str(record.get("idx", number - 1))
+    return LabelledText(first, second, label, id_, number)

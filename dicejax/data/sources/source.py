@@ -175,12 +175,21 @@ class FileSource(Source):
                 "no test split: scores are of dev, which selects the checkpoint, and "
                 "therefore optimistic"
             )
-        splits = {"train": train, "dev": dev, "test": test}
-        drawn = [
-            self._sample(name, number, examples, notes)
-            for number, (name, examples) in enumerate(splits.items())
-        ]
-        return Corpus(*drawn, tuple(notes))
+        splits = []
+        whole = {"train": train, "dev": dev, "test": test}
+        for number, (name, examples) in enumerate(whole.items()):
+            most = getattr(self, f"max_{name}")
+            if most is not None and most < len(examples):
+                seed = self.sample_seed
+                if name == "train" and self.train_sample is not None:
+                    seed = self.train_sample
+                random = np.random.default_rng((seed, _SAMPLE, number))
+                chosen = np.sort(random.permutation(len(examples))[:most])
+                sizes = f"{most} of {len(examples)} {self.several}"
+                notes.append(f"{name}: {sizes} (random)")
+                examples = tuple(examples[place] for place in chosen)
+            splits.append(examples)
+        return Corpus(*splits, tuple(notes))
 
     def _split(self, folder: epath.Path, names: str, notes: list[str]) -> Examples:
         examples: list[Any] = []
@@ -221,17 +230,3 @@ class FileSource(Source):
             tuple(example for example, unit in pairs if unit not in out),
             tuple(example for example, unit in pairs if unit in out),
         )
-
-    def _sample(
-        self, name: str, number: int, examples: Examples, notes: list[str]
-    ) -> Examples:
-        most = getattr(self, f"max_{name}")
-        if most is None or most >= len(examples):
-            return examples
-        seed = self.sample_seed
-        if name == "train" and self.train_sample is not None:
-            seed = self.train_sample
-        random = np.random.default_rng((seed, _SAMPLE, number))
-        chosen = np.sort(random.permutation(len(examples))[:most])
-        notes.append(f"{name}: {most} of {len(examples)} {self.several} (random)")
-        return tuple(examples[place] for place in chosen)

@@ -151,11 +151,8 @@ def _check_template(tokenizer: Tokenizer) -> None:
 
 def pad_id(tokenizer: Tokenizer) -> int:
     """Return the id that fills a row; 0 for a tokenizer that has none of its own."""
-    for name in ("[PAD]", "<pad>"):
-        number = tokenizer.token_to_id(name)
-        if number is not None:
-            return number
-    return 0
+    numbers = map(tokenizer.token_to_id, ("[PAD]", "<pad>"))
+    return next((number for number in numbers if number is not None), 0)
 
 
 def _read(folder: Path) -> Tokenizer:
@@ -237,18 +234,12 @@ def _class(
     transformers: ModuleType, settings: Settings, config: Settings, present: set[str]
 ) -> Any:
     """Return the class that reads a folder, by the rules of AutoTokenizer."""
-    named = [
-        part.get(name)
-        for part, name in (
-            (settings, "tokenizer_class"),
-            (config, "tokenizer_class"),
-            (config, "model_type"),
-        )
-    ]
-    for value in named:
+    named = [part.get("tokenizer_class") for part in (settings, config)]
+    model_type = config.get("model_type")
+    for value in (*named, model_type):
         if not isinstance(value, str | None):
             raise InputError(f"tokenizer_class or model_type is {shown(value)}")
-    registered = _CLASSES.get(named.pop())
+    registered = _CLASSES.get(model_type)
     by_file = (_CLASSES_OF_FILES[n] for n in _CLASSES_OF_FILES if n in present)
     name = next(filter(None, [*named, registered, *by_file]), None)
     if name is None:
@@ -302,12 +293,8 @@ def _vocabulary(folder: Path, names: list[str]) -> Settings:
     for number, entry in files.lines(folder / _WORDPIECE):
         first = vocabulary.setdefault(entry, number - 1) + 1
         if first != number:
-            raise InputError.at(
-                folder / _WORDPIECE,
-                number,
-                f"{shown(entry)} is on line {first} too",
-                "fetch it again",
-            )
+            what = f"{shown(entry)} is on line {first} too"
+            raise InputError.at(folder / _WORDPIECE, number, what, "fetch it again")
     return {"vocab": vocabulary}
 
 
@@ -329,9 +316,8 @@ def _unigram(file: Path) -> tuple[Tokenizer, int]:
     sound = all(scores) and all(map(math.isfinite, scores.values()))
     unknown = model.trainer_spec.unk_id
     if not (sound and len(scores) == len(model.pieces) and unknown < len(scores)):
-        raise InputError(
-            f"{file.name} is no SentencePiece model or damaged; fetch it again"
-        )
+        what = f"{file.name} is no SentencePiece model or damaged"
+        raise InputError(f"{what}; fetch it again")
     if model.trainer_spec.model_type != model.trainer_spec.UNIGRAM:
         raise InputError(f"{file.name} is not of the unigram kind")
     if file.name == _XLNET:  # a comma behind a digit is a piece of its own
@@ -382,19 +368,16 @@ def _settings(file: Path) -> Settings:
     content = {n: v for n, v in _object(file).items() if v is not None}
     for name in _FLAGS:
         if not isinstance(content.get(name), bool | None):
-            raise InputError(
-                f"{file.name}: {name} is {shown(content[name])}; want true, false or "
-                "null"
-            )
+            what = f"{name} is {shown(content[name])}; want true, false or null"
+            raise InputError(f"{file.name}: {what}")
     for name in _NAMES:
         token = content.get(name)
         if isinstance(token, dict):
             token |= {"__type": "AddedToken", "special": True}
             token = token.get("content")
         if not isinstance(token, str | None):
-            raise InputError(
-                f"{file.name}: {name} is {shown(token)}; want text or null"
-            )
+            what = f"{name} is {shown(token)}; want text or null"
+            raise InputError(f"{file.name}: {what}")
     return content
 
 
