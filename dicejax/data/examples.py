@@ -42,12 +42,10 @@ class Sentence:
 class TaggedWords:
     """One sentence with a label for each word, as in part-of-speech tagging.
 
+    The other attributes are those of `Sentence`.
+
     Attributes:
-      words: words in the file.
       labels: one label per word.
-      line: first line in the file, from 1.
-      before: words of the document in front of it that are read as context.
-      after: the same, behind it.
     """
 
     words: tuple[str, ...]
@@ -118,13 +116,11 @@ class LabelledText:
 class MultiLabelText:
     """A text or a pair of texts, and any number of labels.
 
+    The other attributes are those of `LabelledText`.
+
     Attributes:
-      first: the text, or the first of the pair.
-      second: second of the pair, or None.
       labels: labels that hold, in the order of the file, perhaps none; or None where
         they are unknown, as in texts to predict.
-      id: identifier in the file, or row number from 0.
-      line: line of the file, from 1.
     """
 
     first: str

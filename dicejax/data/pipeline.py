@@ -160,10 +160,7 @@ class Batches:
 
 
 def _weight_arrays(
-    weights: np.ndarray,
-    counts: Sequence[int],
-    segment_ids: np.ndarray,
-    sequences: int,
+    weights: np.ndarray, counts: Sequence[int], segment_ids: np.ndarray, sequences: int
 ) -> dict[str, np.ndarray]:
     """Lay out example weights as arrays."""
     of_sequences = np.zeros((len(counts), sequences), np.float32)

@@ -245,7 +245,7 @@ def _facts(profile: DataProfile) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return [line for fact in facts for line in wrapper.wrap(fact)]
+    return [line for fact in facts for line in wrapper.wrap(fact) or [""]]
 
 
 def imbalance(output: OutputCounts) -> str:

@@ -29,12 +29,12 @@ def test_each_item_goes_where_the_rule_says(lengths, packing):
         fitting = [r for r in reversed(order) if room[r] >= lengths[item]]
         if not fitting:
             room.append(32)
-            wanted = len(room) - 1
+            expected = len(room) - 1
         elif packing == "first_fit":
-            wanted = min(fitting)
+            expected = min(fitting)
         else:
-            wanted = min(fitting, key=room.__getitem__)
-        assert row == wanted
+            expected = min(fitting, key=room.__getitem__)
+        assert row == expected
         room[row] -= lengths[item]
         order = [r for r in order if r != row] + [row]
 
@@ -79,21 +79,23 @@ def test_fill_puts_one_token_after_the_other(rows):
     ]
     batch = fill(made, 40, layout, sequences=6)
     fillers = {"input_ids": 7, "tags": -100, "segment_ids": 0, "position_ids": 0}
-    wanted = {name: [[f] * 40 for _ in rows] for name, f in fillers.items()}
-    wanted |= {name: [[f] * 6 for _ in rows] for name, f in (("class", -3), ("at", -9))}
+    expected = {name: [[f] * 40 for _ in rows] for name, f in fillers.items()}
+    expected |= {
+        name: [[f] * 6 for _ in rows] for name, f in (("class", -3), ("at", -9))
+    }
     for number, row in enumerate(made):
         place = 0
         for segment, example in enumerate(row):
-            wanted["class"][number][segment] = example["class"]
+            expected["class"][number][segment] = example["class"]
             at = example["at"]
-            wanted["at"][number][segment] = at + place if at >= 0 else at
+            expected["at"][number][segment] = at + place if at >= 0 else at
             for position, token in enumerate(example["input_ids"].tolist()):
-                wanted["input_ids"][number][place] = token
-                wanted["tags"][number][place] = -position
-                wanted["segment_ids"][number][place] = segment + 1
-                wanted["position_ids"][number][place] = position
+                expected["input_ids"][number][place] = token
+                expected["tags"][number][place] = -position
+                expected["segment_ids"][number][place] = segment + 1
+                expected["position_ids"][number][place] = position
                 place += 1
-    assert {name: array.tolist() for name, array in batch.items()} == wanted
+    assert {name: array.tolist() for name, array in batch.items()} == expected
     assert {array.dtype for array in batch.values()} == {np.dtype(np.int32)}
     most = max(map(len, rows), default=0)
     assert fill(made, 40, layout)["class"].shape == (len(rows), most)

@@ -82,15 +82,15 @@ def test_arrays_hold_the_examples_that_the_rows_name(make):
     lengths, made = batches(make)
     for batch in made.iterate():
         assert len(batch.rows) <= made.rows and "token_weights" not in batch.arrays
-        wanted = np.full(batch.arrays["input_ids"].shape, -1)
+        expected = np.full(batch.arrays["input_ids"].shape, -1)
         for row, items in enumerate(batch.rows):
             tokens = np.repeat(items, lengths[list(items)])
-            wanted[row, : len(tokens)] = tokens
+            expected[row, : len(tokens)] = tokens
             ends = np.cumsum(lengths[list(items)]) - 1
             assert batch.arrays["last"][row, : len(items)].tolist() == ends.tolist()
             assert batch.arrays["item"][row, : len(items)].tolist() == list(items)
             assert (batch.arrays["item"][row, len(items) :] == -100).all()
-        assert (batch.arrays["input_ids"] == wanted).all()
+        assert (batch.arrays["input_ids"] == expected).all()
 
 
 @both_plans
@@ -126,18 +126,18 @@ def test_share_filled_is_the_share_of_real_tokens(make):
 @both_plans
 @pytest.mark.parametrize("multiple_of", [2, 5, 8])
 def test_what_is_in_a_batch_does_not_depend_on_the_number_of_devices(make, multiple_of):
-    _, one = batches(make, drawn=weighted_draw)
+    _, first = batches(make, drawn=weighted_draw)
     _, many = batches(make, drawn=weighted_draw, multiple_of=multiple_of)
-    assert len(one) == len(many) and one.epoch_ends() == many.epoch_ends()
-    assert many.rows % multiple_of == 0 and many.rows - one.rows < multiple_of
+    assert len(first) == len(many) and first.epoch_ends() == many.epoch_ends()
+    assert many.rows % multiple_of == 0 and many.rows - first.rows < multiple_of
     fillers = {"input_ids": -1, "item": -100, "last": -1}
-    for ours, other in zip(one, many, strict=True):
+    for ours, other in zip(first, many, strict=True):
         assert ours.rows == other.rows and ours.tokens == other.tokens
         assert other.places == other.arrays["input_ids"].size
         for name, array in other.arrays.items():
-            assert_equal(array[: one.rows], ours.arrays[name])
+            assert_equal(array[: first.rows], ours.arrays[name])
             assert array.shape[0] == many.rows
-            assert (array[one.rows :] == fillers.get(name, 0)).all()
+            assert (array[first.rows :] == fillers.get(name, 0)).all()
 
 
 @both_plans
@@ -148,11 +148,11 @@ def test_a_part_is_a_slice_of_the_whole(make, drawn):
     for step, whole in enumerate(made.iterate(rows_here=None)):
         for (start, stop), others in parts.items():
             part = next(others)
-            wanted = {n: array[start:stop] for n, array in whole.arrays.items()}
-            assert_equal(part.arrays, wanted)
+            expected = {n: array[start:stop] for n, array in whole.arrays.items()}
+            assert_equal(part.arrays, expected)
             assert part.rows == whole.rows and part.sentences == whole.sentences
             assert (part.tokens, part.places) == (whole.tokens, whole.places)
-            assert_equal(made.part(step, start, stop).arrays, wanted)
+            assert_equal(made.part(step, start, stop).arrays, expected)
 
 
 PARTS = ((0, 4), (4, 8), (2, 3), (5, 8), (3, 3), (0, 8))
@@ -209,10 +209,10 @@ def test_weights_of_examples_lie_on_their_tokens_and_sequences(make):
         assert (tokens[batch.arrays["segment_ids"] == 0] == 0).all()
         for row, items in enumerate(batch.rows):
             for number, item in enumerate(items):
-                own = batch.arrays["segment_ids"][row] == number + 1
-                wanted = np.float32(weights[item])
-                assert (tokens[row][own] == wanted).all()
-                assert batch.arrays["sequence_weights"][row, number] == wanted
+                mine = batch.arrays["segment_ids"][row] == number + 1
+                expected = np.float32(weights[item])
+                assert (tokens[row][mine] == expected).all()
+                assert batch.arrays["sequence_weights"][row, number] == expected
 
 
 @both_plans

@@ -70,7 +70,7 @@ def test_a_batch_of_a_bucket_has_one_row_for_each_example(lengths, rows, buckets
     assert sum(len(batch) < rows for batch in batches) <= 1
     for width, batch in zip(plan.widths, batches, strict=True):
         longest = max(lengths[item] for (item,) in batch)
-        assert width == min(one for one in widths if one >= longest)
+        assert width == min(e for e in widths if e >= longest)
     # Examples of a narrower width are guests of one batch of each wider one at most.
     guests = Counter(
         int(width)

@@ -57,8 +57,8 @@ def test_down_sampling_leaves_exactly_so_many_negatives(positives, negatives, ra
     counts = labelled(positives, negatives)
     epoch = DownSampling(ratio=float(ratio)).epoch(counts, seed=0, epoch=0)
     assert counts.positive[epoch.indices].sum() == positives
-    wanted = min(negatives, floor(Fraction(ratio) * positives))
-    assert counts.negative[epoch.indices].sum() == wanted
+    expected = min(negatives, floor(Fraction(ratio) * positives))
+    assert counts.negative[epoch.indices].sum() == expected
     assert len(set(epoch.indices.tolist())) == len(epoch.indices)
     assert epoch.weights is None
 
@@ -196,8 +196,8 @@ def test_the_weighted_mean_of_losses_is_unbiased(sampling, seed):
     assert np.mean(estimates) == pytest.approx(losses.mean(), abs=4 * error)
     # Without weights the estimate is far off, so the test can tell.
     assert abs(np.mean(biased) - losses.mean()) > 20 * error
-    one = standard_error(chances, np.ones(300), drawn)
-    assert np.mean(weights) == pytest.approx(1, abs=4 * one)
+    error = standard_error(chances, np.ones(300), drawn)
+    assert np.mean(weights) == pytest.approx(1, abs=4 * error)
 
 
 def test_at_power_one_every_class_is_drawn_equally_often():

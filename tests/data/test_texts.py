@@ -20,33 +20,30 @@ def read(tmp_path, content, form):
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_each_line_is_an_example_and_blank_ones_stay(tmp_path, end):
-    found = read(tmp_path, end.join(["one" + WITHIN + "two", "", " ", "three"]), "text")
-    assert [one.text for one in found] == ["one" + WITHIN + "two", "", " ", "three"]
-    assert [one.is_blank for one in found] == [False, True, True, False]
-    assert [one.line for one in found] == [1, 2, 3, 4]
+    result = read(
+        tmp_path, end.join(["one" + WITHIN + "two", "", " ", "three"]), "text"
+    )
+    assert [e.text for e in result] == ["one" + WITHIN + "two", "", " ", "three"]
+    assert [e.is_blank for e in result] == [False, True, True, False]
+    assert [e.line for e in result] == [1, 2, 3, 4]
 
 
 def test_json_keeps_its_fields_and_the_id_of_the_file(tmp_path):
     content = '{"id": "a", "tokens": ["New York", "!"], "year": 3}\n\n{"text": "hm"}\n'
-    one, blank, other = read(tmp_path, content, "jsonl")
-    assert one.words == ("New York", "!") and other.words is None
+    first, blank, other = read(tmp_path, content, "jsonl")
+    assert first.words == ("New York", "!") and other.words is None
     assert blank.is_blank and other.text == "hm" and other.line == 3
-    record = json.loads(texts.jsonl(one, {"id": "1", "label": "x"}))
-    assert record == {
-        "id": "a",
-        "tokens": ["New York", "!"],
-        "year": 3,
-        "label": "x",
-    }
+    record = json.loads(texts.jsonl(first, {"id": "1", "label": "x"}))
+    assert record == {"id": "a", "tokens": ["New York", "!"], "year": 3, "label": "x"}
 
 
 def test_json_of_questions(tmp_path):
-    (one,) = read(tmp_path, '{"question": "Who?", "context": "She.\\tNo"}\n', "jsonl")
-    assert one.text == "Who?\tShe.\tNo"
+    (e,) = read(tmp_path, '{"question": "Who?", "context": "She.\\tNo"}\n', "jsonl")
+    assert e.text == "Who?\tShe.\tNo"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("plain", "not JSON"),
         ("[1]", "is a list, not an object"),
@@ -58,23 +55,23 @@ def test_json_of_questions(tmp_path):
         ('{"question": "a\\tb", "context": "c"}', "'question' holds a tab"),
     ],
 )
-def test_bad_json_is_named_with_its_line(tmp_path, line, said):
+def test_bad_json_is_named_with_its_line(tmp_path, line, message):
     with pytest.raises(InputError) as error:
         read(tmp_path, '{"text": "good"}\n' + line, "jsonl")
     assert str(error.value).startswith(f"{tmp_path / 'file'}:2: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_columns_and_breaks_come_back_with_a_tag_in_a_new_column(tmp_path):
-    first, second = found = read(tmp_path, COLUMNS, "conll")
+    first, second = result = read(tmp_path, COLUMNS, "conll")
     assert first.words == ("Anna", "sings") and (first.line, second.line) == (3, 7)
     entity = {"type": "PER", "start": 0, "end": 1}
     records = [
         {"words": list(first.words), "entities": [entity]},
         {"words": ["No"], "labels": [""]},
     ]
-    pairs = zip(found, records, strict=True)
-    written = "".join(texts.conll(one, record) + "\n" for one, record in pairs)
+    pairs = zip(result, records, strict=True)
+    written = "".join(texts.conll(e, record) + "\n" for e, record in pairs)
     assert written == COLUMNS.replace("x\n", "x B-PER\n").replace(
         "y\n", "y O\n"
     ).replace("z\n", "z\t_\n")

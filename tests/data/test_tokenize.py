@@ -74,12 +74,12 @@ def test_the_templates_of_the_families(tmp_path):
     for kind, (pair, types, single) in expected.items():
         tokenizer = made.read(kind, tmp_path, words=False)
         (two,) = tokenize.encode_texts(tokenizer, ["a"], ["b"])
-        (one,) = tokenize.encode_texts(tokenizer, ["a"])
+        (e,) = tokenize.encode_texts(tokenizer, ["a"])
         assert " ".join(tokens(tokenizer, two)) == pair
         assert two.token_types.tolist() == types
-        assert " ".join(tokens(tokenizer, one)) == single
-        assert one.token_types[:-1].tolist() == [0] * (len(one) - 1)
-        assert one.token_types[-1] == (2 if kind == "xlnet" else 0)
+        assert " ".join(tokens(tokenizer, e)) == single
+        assert e.token_types[:-1].tolist() == [0] * (len(e) - 1)
+        assert e.token_types[-1] == (2 if kind == "xlnet" else 0)
         plain = [token in ("▁", "a", "b") for token in tokens(tokenizer, two)]
         assert (~two.special).tolist() == plain
     pads = [made.read(k, tmp_path, words=False) for k in expected]
@@ -135,16 +135,16 @@ def test_settings_count_as_in_transformers(tmp_path, settings, pieces):
     tokenizer = tokenize.read(folder)
     theirs = transformers.AutoTokenizer.from_pretrained(folder)
     text = "Müller NATO 中文"
-    (found,) = tokenize.encode_texts(tokenizer, [text])
-    assert " ".join(tokens(tokenizer, found)[1:-1]) == pieces
+    (result,) = tokenize.encode_texts(tokenizer, [text])
+    assert " ".join(tokens(tokenizer, result)[1:-1]) == pieces
     expected = theirs(text, return_offsets_mapping=True)
-    assert found.ids.tolist() == expected["input_ids"]
-    assert found.offsets.tolist() == [list(o) for o in expected["offset_mapping"]]
-    (found,) = tokenize.encode(tokenizer, [text.split()])
+    assert result.ids.tolist() == expected["input_ids"]
+    assert result.offsets.tolist() == [list(o) for o in expected["offset_mapping"]]
+    (result,) = tokenize.encode(tokenizer, [text.split()])
     expected = theirs(text.split(), is_split_into_words=True)
-    assert found.ids.tolist() == expected["input_ids"]
+    assert result.ids.tolist() == expected["input_ids"]
     words = [-1 if word is None else word for word in expected.word_ids()]
-    assert found.words.tolist() == words
+    assert result.words.tolist() == words
 
 
 def test_a_cased_file_is_not_lowered_by_silent_settings(tmp_path):
@@ -250,9 +250,9 @@ def test_cutting_keeps_the_special_pieces_of_every_template(tmp_path):
             cut = whole.truncate(length)
             assert len(cut) == min(length, len(whole))
             gone = second[len(second) - (len(whole) - len(cut)) :].tolist()
-            kept = [n for n in range(len(whole)) if n not in gone]
-            np.testing.assert_array_equal(cut.ids, whole.ids[kept])
-            np.testing.assert_array_equal(cut.offsets, whole.offsets[kept])
+            retained = [n for n in range(len(whole)) if n not in gone]
+            np.testing.assert_array_equal(cut.ids, whole.ids[retained])
+            np.testing.assert_array_equal(cut.offsets, whole.offsets[retained])
         with pytest.raises(ValueError, match="leave no room"):
             whole.truncate(len(whole) - len(second) - 1)
 
@@ -268,8 +268,8 @@ def test_the_longer_text_of_a_pair_is_cut_first(kind, tmp_path):
         special = len(whole) - sum(sizes)
         for length in range(len(whole), special - 1, -1):
             cut = whole.truncate(length, longer_first=True)
-            found = [int((cut.texts == text).sum()) for text in (0, 1)]
-            assert found == sizes and len(cut) == length
+            result = [int((cut.texts == text).sum()) for text in (0, 1)]
+            assert result == sizes and len(cut) == length
             assert cut.special.sum() == special
             sizes[1 if sizes[1] >= sizes[0] else 0] -= 1
         with pytest.raises(ValueError, match="leave no room"):

@@ -25,9 +25,9 @@ def texts(data_folder):
     content = json.loads((data_folder / "squad_v1.1" / "dev.json").read_text("utf-8"))
     paragraphs = [p for article in content["data"] for p in article["paragraphs"]]
     questions = [qa["question"] for p in paragraphs for qa in p["qas"]]
-    found = [*made.TEXTS, *(p["context"] for p in paragraphs[::5]), *questions]
-    assert len(found) > 10_000
-    return found
+    result = [*made.TEXTS, *(p["context"] for p in paragraphs[::5]), *questions]
+    assert len(result) > 10_000
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,14 @@ def test_texts_are_split_as_transformers_does(folder, texts):
     Those of the texts that are hard to split differ inside a character: ours keep
     characters whole.
     """
-    wanted = of_transformers(folder)(texts, return_offsets_mapping=True)
-    found = tokenize.encode_texts(tokenize.read(folder, words=False), texts)
-    for number, (text, encoded) in enumerate(zip(texts, found, strict=True)):
-        assert encoded.ids.tolist() == wanted["input_ids"][number], text
+    expected = of_transformers(folder)(texts, return_offsets_mapping=True)
+    result = tokenize.encode_texts(tokenize.read(folder, words=False), texts)
+    for number, (text, encoded) in enumerate(zip(texts, result, strict=True)):
+        assert encoded.ids.tolist() == expected["input_ids"][number], text
         if text in made.TEXTS or not text.isascii():
             continue
         places = [
-            made.trimmed(text, *pair) for pair in wanted["offset_mapping"][number]
+            made.trimmed(text, *pair) for pair in expected["offset_mapping"][number]
         ]
         real = ~encoded.special
         theirs = np.array(places)[real]
@@ -91,12 +91,12 @@ def test_words_follow_a_space_as_in_pretraining(folder, texts):
     characters say so, takes none.
     """
     sentences = [text.split() for text in texts if text.split()][:2000]
-    found = tokenize.encode(tokenize.read(folder), sentences)
+    result = tokenize.encode(tokenize.read(folder), sentences)
     spaced = of_transformers(folder)
     with_space = pre_tokenizers.ByteLevel(add_prefix_space=True)
     spaced.backend_tokenizer.pre_tokenizer = with_space
-    wanted = spaced(sentences, is_split_into_words=True)["input_ids"]
-    assert [one.ids.tolist() for one in found] == wanted
+    expected = spaced(sentences, is_split_into_words=True)["input_ids"]
+    assert [e.ids.tolist() for e in result] == expected
     (bare,) = of_transformers(folder)([["the", "city"]], is_split_into_words=True)[
         "input_ids"
     ]
@@ -129,8 +129,8 @@ def test_words_follow_a_space_in_pieces_like_gemmas(texts, tmp_path):
     learnt.save(str(tmp_path / "tokenizer.json"))
     sentences = [text.split() for text in texts if text.split() and "▁" not in text]
     sentences = [words for words in sentences[:1000] if "<unk>" not in words]
-    found = tokenize.encode(tokenize.read(tmp_path), sentences)
-    for words, encoded in zip(sentences, found, strict=True):
+    result = tokenize.encode(tokenize.read(tmp_path), sentences)
+    for words, encoded in zip(sentences, result, strict=True):
         assert encoded.ids.tolist() == learnt.encode(f" {' '.join(words)}").ids
         first = encoded.first_pieces(len(words))
         assert (encoded.words[first] == np.arange(len(words))).all()

@@ -120,9 +120,9 @@ def test_special_tokens_length_and_sides_are_the_family_s(pair):
 def test_a_padded_batch_has_what_the_model_takes(pair):
     kind, _, theirs, folder = pair
     batch = theirs(["the cat", "the"], ["a", "world world"], padding=True)
-    wanted = {"input_ids", "attention_mask"}
+    expected = {"input_ids", "attention_mask"}
     assert set(batch) == (
-        wanted if kind == "byte_level" else wanted | {"token_type_ids"}
+        expected if kind == "byte_level" else expected | {"token_type_ids"}
     )
     torch = pytest.importorskip("torch")
     model = transformers.AutoModelForTokenClassification.from_pretrained(folder)

@@ -74,25 +74,25 @@ many = settings(deadline=None)
 
 
 def encoded(tokenizer, text):
-    (one,) = tokenizer.texts([text])
-    return one
+    (e,) = tokenizer.texts([text])
+    return e
 
 
-def solid(one, text=0):
+def solid(e, text=0):
     """Return the offsets of pieces with characters."""
-    pairs = one.offsets[one.texts == text].tolist()
+    pairs = e.offsets[e.texts == text].tolist()
     return [(start, end) for start, end in pairs if start < end]
 
 
 @given(text=texts)
 @many
 def test_offsets_are_inside_in_order_and_never_at_white_space(for_texts, text):
-    one = encoded(for_texts, text)
-    offsets = one.offsets[~one.special]
+    first = encoded(for_texts, text)
+    offsets = first.offsets[~first.special]
     assert (offsets >= 0).all() and (offsets <= len(text)).all()
     assert (offsets[:, 0] <= offsets[:, 1]).all()
     assert (np.diff(offsets, axis=0) >= 0).all()
-    for start, end in solid(one):
+    for start, end in solid(first):
         assert text[start:end] == text[start:end].strip()
 
 
@@ -121,14 +121,14 @@ def test_what_is_not_dropped_is_covered(for_texts, text):
 def test_a_gold_span_comes_back(for_texts, text, data):
     start = data.draw(st.integers(0, len(text)))
     end = data.draw(st.integers(start, len(text)))
-    one = encoded(for_texts, text)
-    spans = solid(one)
+    first = encoded(for_texts, text)
+    spans = solid(first)
     covered = {n for s, e in spans for n in range(s, e)} & set(range(start, end))
-    found = one.pieces(start, end)
-    assert (found is None) == (not covered)
-    if found is None:
+    result = first.pieces(start, end)
+    assert (result is None) == (not covered)
+    if result is None:
         return
-    back = one.span(*found)
+    back = first.span(*result)
     assert covered <= set(range(*back))
     astride = [p for p in spans if p[0] < start < p[1] or p[0] < end < p[1]]
     if not astride:  # the gold span begins and ends where pieces do
@@ -141,17 +141,17 @@ def test_a_gold_span_comes_back(for_texts, text, data):
 @many
 @example(words=["", "\u200b", "\u0301", "a", "　", "New York", "''"])
 def test_every_word_has_its_pieces_or_minus_one(for_words, words):
-    (one,) = tokenize.encode(for_words.tokenizer, [words])
-    inner = one.words[~one.special]
-    assert (np.diff(inner) >= 0).all() and (one.words[one.special] == -1).all()
-    first = one.first_pieces(len(words))
+    (x,) = tokenize.encode(for_words.tokenizer, [words])
+    inner = x.words[~x.special]
+    assert (np.diff(inner) >= 0).all() and (x.words[x.special] == -1).all()
+    first = x.first_pieces(len(words))
     for place, word in enumerate(words):
-        mine = np.flatnonzero(one.words == place)
+        mine = np.flatnonzero(x.words == place)
         assert first[place] == (mine[0] if len(mine) else -1)
         if not len(mine):
             assert all(for_words.may_drop(c) for c in word)
-        assert (one.offsets[mine] <= len(word)).all()
-        covered = {n for s, e in one.offsets[mine].tolist() for n in range(s, e)}
+        assert (x.offsets[mine] <= len(word)).all()
+        covered = {n for s, e in x.offsets[mine].tolist() for n in range(s, e)}
         lost = [c for n, c in enumerate(word) if n not in covered]
         assert all(map(for_words.may_drop, lost))
 
@@ -177,15 +177,17 @@ def test_every_word_can_have_a_piece(for_words, words):
     (plain,) = tokenize.encode(for_words.tokenizer, [words])
     for first in ([], ["\u200b", "x"]):
         texts = ([first], [words]) if first else ([words],)
-        (one,) = tokenize.encode(for_words.tokenizer, *texts, every_word=True)
-        places = one.first_pieces(len(words), text=len(texts) - 1)
-        known = plain.first_pieces(len(words)) >= 0
-        assert (places >= 0).all() or not known.any()
-        assert (np.diff(places) > 0).all() or not known.any()
-        added = {for_words.tokenizer.id_to_token(n) for n in one.ids[places[~known]]}
-        assert added <= {"[UNK]", "<unk>"} or not known.any()
-        kept = np.setdiff1d(np.flatnonzero(one.texts == len(texts) - 1), places[~known])
-        np.testing.assert_array_equal(one.ids[kept], plain.ids[plain.texts == 0])
+        (e,) = tokenize.encode(for_words.tokenizer, *texts, every_word=True)
+        places = e.first_pieces(len(words), text=len(texts) - 1)
+        present = plain.first_pieces(len(words)) >= 0
+        assert (places >= 0).all() or not present.any()
+        assert (np.diff(places) > 0).all() or not present.any()
+        added = {for_words.tokenizer.id_to_token(n) for n in e.ids[places[~present]]}
+        assert added <= {"[UNK]", "<unk>"} or not present.any()
+        retained = np.setdiff1d(
+            np.flatnonzero(e.texts == len(texts) - 1), places[~present]
+        )
+        np.testing.assert_array_equal(e.ids[retained], plain.ids[plain.texts == 0])
 
 
 @given(
@@ -214,10 +216,10 @@ def test_many_pairs_at_once_are_encoded_like_one(for_words, monkeypatch):
     queries = [text.split()[:n] for n, text in enumerate(made.TEXTS)]
     sentences = [made.TEXTS[n:] for n in range(len(made.TEXTS))]
     together = tokenize.encode(for_words.tokenizer, queries, sentences)
-    for n, found in enumerate(together):
+    for n, result in enumerate(together):
         (alone,) = tokenize.encode(for_words.tokenizer, [queries[n]], [sentences[n]])
         for name in ("ids", "texts", "words", "offsets"):
-            np.testing.assert_array_equal(getattr(found, name), getattr(alone, name))
+            np.testing.assert_array_equal(getattr(result, name), getattr(alone, name))
 
 
 @pytest.mark.parametrize("text", made.TEXTS)
@@ -246,28 +248,28 @@ CASES = [
 
 @pytest.mark.parametrize(("text", "gold", "marked"), CASES)
 def test_hand_made_cases_in_whole_words(for_texts, text, gold, marked):
-    one = encoded(for_texts, text)
+    e = encoded(for_texts, text)
     word = text.index(marked), text.index(marked) + len(marked)
-    assert text[slice(*one.span(*one.pieces(*word)))] == marked
-    found = one.span(*one.pieces(*gold))
-    assert set(range(*gold)) <= set(range(*found)) <= set(range(*word))
+    assert text[slice(*e.span(*e.pieces(*word)))] == marked
+    result = e.span(*e.pieces(*gold))
+    assert set(range(*gold)) <= set(range(*result)) <= set(range(*word))
 
 
 def test_sentencepiece_s_beginning_of_a_word_is_no_character(folders):
     tokenizer = made.read("xlnet", folders, words=False)
-    (one,) = tokenize.encode_texts(tokenizer, ["the  in ▁"])
-    tokens = [tokenizer.id_to_token(i) for i in one.ids.tolist()]
+    (e,) = tokenize.encode_texts(tokenizer, ["the  in ▁"])
+    tokens = [tokenizer.id_to_token(i) for i in e.ids.tolist()]
     assert tokens[:4] == ["▁the", "▁", "i", "n"]
-    assert one.offsets[:4].tolist() == [[0, 3], [5, 5], [5, 6], [6, 7]]
-    assert one.span(1, 1) is None and one.span(0, 1) == (0, 3)
-    assert one.span(*one.pieces(8, 9)) == (8, 9)  # a real ▁ in the text
+    assert e.offsets[:4].tolist() == [[0, 3], [5, 5], [5, 6], [6, 7]]
+    assert e.span(1, 1) is None and e.span(0, 1) == (0, 3)
+    assert e.span(*e.pieces(8, 9)) == (8, 9)  # a real ▁ in the text
 
 
 def test_two_quotes_that_xlnet_makes_one_are_both_of_its_piece(folders):
     tokenizer = made.read("xlnet", folders, words=False)
     text = "say ''x'' or ``y``"
-    (one,) = tokenize.encode_texts(tokenizer, [text])
-    quotes = one.offsets[one.ids == tokenizer.token_to_id('"')].tolist()
+    (x,) = tokenize.encode_texts(tokenizer, [text])
+    quotes = x.offsets[x.ids == tokenizer.token_to_id('"')].tolist()
     assert [text[s:e] for s, e in quotes] == ["''", "''", "``", "``"]
 
 
@@ -289,11 +291,11 @@ def test_a_window_keeps_the_template_and_the_characters(for_texts, first, second
     low = data.draw(st.integers(0, len(context)))
     high = data.draw(st.integers(low, len(context)))
     ahead = data.draw(st.one_of(st.none(), st.integers(0, 5)))
-    kept = context[low:high]
-    ends = (kept[0], kept[-1]) if len(kept) else (1, 0)
+    retained = context[low:high]
+    ends = (retained[0], retained[-1]) if len(retained) else (1, 0)
     part = pair.window(*ends, ahead=ahead)
     asked = np.flatnonzero(pair.texts == 0)[:ahead]
-    places = np.sort(np.concatenate([np.flatnonzero(pair.special), asked, kept]))
+    places = np.sort(np.concatenate([np.flatnonzero(pair.special), asked, retained]))
     for name in ("ids", "token_types", "texts", "words", "offsets"):
         np.testing.assert_array_equal(
             getattr(part, name), getattr(pair, name)[places.astype(int)]

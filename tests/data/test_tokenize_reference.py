@@ -60,8 +60,8 @@ XLNET = [
 def test_xlnet_splits_as_sentencepiece_does(data_folder, text, pieces):
     tokenizer = tokenize.read(data_folder / "vocab" / "xlnet-base-cased", words=False)
     (encoded,) = tokenize.encode_texts(tokenizer, [text])
-    found = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
-    assert found == [*pieces.split(" "), "<sep>", "<cls>"]
+    result = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
+    assert result == [*pieces.split(" "), "<sep>", "<cls>"]
     assert encoded.ids[-2:].tolist() == [4, 3]
 
 
@@ -142,8 +142,8 @@ def test_deberta_has_the_ids_and_offsets_of_transformers(deberta):
                 mine.offsets.tolist(), old.offsets, strict=True
             ):
                 # Theirs have the space before a word, which may be all of "▁".
-                wanted = theirs[1] - len(text[slice(*theirs)].lstrip()), theirs[1]
-                assert start == end or (start, end) == wanted, text
+                expected = theirs[1] - len(text[slice(*theirs)].lstrip()), theirs[1]
+                assert start == end or (start, end) == expected, text
     assert counts["four"] >= len(texts) - 3
     assert min(counts.values()) > 9000
 
@@ -183,10 +183,10 @@ def test_a_model_type_s_class_is_that_of_autotokenizer(typed, deberta):
     _, texts = deberta
     auto = transformers.AutoTokenizer.from_pretrained(typed)
     expected = auto(texts, return_offsets_mapping=True)
-    found = tokenize.encode_texts(tokenize.read(typed, words=False), texts)
+    result = tokenize.encode_texts(tokenize.read(typed, words=False), texts)
     assert len(texts) > 10_000
     compared = 0
-    for number, (text, encoded) in enumerate(zip(texts, found, strict=True)):
+    for number, (text, encoded) in enumerate(zip(texts, result, strict=True)):
         assert encoded.ids.tolist() == expected["input_ids"][number], text
         mended = not text.isascii() or "''" in text or "``" in text
         if mended or text in made.TEXTS:
@@ -255,7 +255,7 @@ def test_every_chinese_character_keeps_its_own_piece(data_folder):
 def test_chinese_in_a_longer_word_is_split_but_latin_is_not(data_folder):
     tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
     (encoded,) = tokenize.encode(tokenizer, [["在2008年iPhone上", "　", "\x07", "北"]])
-    found = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
-    assert found[1:-1] == ["在", "2008", "年", "iphone", "上", "北"]
+    result = [tokenizer.id_to_token(number) for number in encoded.ids.tolist()]
+    assert result[1:-1] == ["在", "2008", "年", "iphone", "上", "北"]
     assert encoded.first_pieces(4).tolist() == [1, -1, -1, 6]
     assert encoded.offsets[4].tolist() == [6, 12]

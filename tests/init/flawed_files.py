@@ -54,10 +54,10 @@ class Example:
         return before, before + len(" ".join(self.words[start:end]))
 
     def tags(self) -> list[str]:
-        found = ["O"] * len(self.words)
+        tags = ["O"] * len(self.words)
         for label, start, end in self.spans:
-            found[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
-        return found
+            tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
+        return tags
 
 
 def examples() -> list[Example]:
@@ -139,8 +139,12 @@ def table(form: Form, separator: str, other: str) -> str:
     writer = csv.writer(written, delimiter=separator, lineterminator="\n")
     if form.flaw != "header missing":
         writer.writerow(["id", "text", "label"])
-    for number, one in enumerate(examples()):
-        row = [form.id(one, number), form.text(one, number), form.label(one, number)]
+    for number, first in enumerate(examples()):
+        row = [
+            form.id(first, number),
+            form.text(first, number),
+            form.label(first, number),
+        ]
         writer.writerow(row)
     return written.getvalue()
 
@@ -149,31 +153,31 @@ def plain_table(form: Form) -> str:
     """Tab-separated without quotes: no field can hold a line break."""
     separator = form.separator("\t", "|")
     rows = [] if form.flaw == "header missing" else [["id", "text", "label"]]
-    for number, one in enumerate(examples()):
-        label = str(form.label(one, number))
-        rows.append([form.id(one, number), form.text(one, number), label])
+    for number, e in enumerate(examples()):
+        label = str(form.label(e, number))
+        rows.append([form.id(e, number), form.text(e, number), label])
     return "".join(f"{separator.join(row)}\n" for row in rows)
 
 
 def label_first(form: Form) -> str:
     separator = form.separator(" ", ";")
     return "".join(
-        f"{form.label(one, number)}{separator}{form.text(one, number)}\n"
-        for number, one in enumerate(examples())
+        f"{form.label(e, number)}{separator}{form.text(e, number)}\n"
+        for number, e in enumerate(examples())
     )
 
 
 def json_texts(form: Form) -> Iterator[dict]:
     named = ("body", "cls") if form.flaw == "header missing" else ("text", "label")
-    for number, one in enumerate(examples()):
-        values = form.text(one, number), form.label(one, number)
-        yield {"id": form.id(one, number), **dict(zip(named, values, strict=True))}
+    for number, e in enumerate(examples()):
+        values = form.text(e, number), form.label(e, number)
+        yield {"id": form.id(e, number), **dict(zip(named, values, strict=True))}
 
 
 def json_tokens(form: Form) -> Iterator[dict]:
     named = ("words", "labels") if form.flaw == "header missing" else ("tokens", "tags")
-    for number, one in enumerate(examples()):
-        words, tags = list(one.words), one.tags()
+    for number, e in enumerate(examples()):
+        words, tags = list(e.words), e.tags()
         if form.at(number) and form.flaw == "empty text":
             words, tags = [], []
         if form.at(number) and form.flaw == "mixed types":
@@ -181,17 +185,17 @@ def json_tokens(form: Form) -> Iterator[dict]:
         if form.at(number) and form.flaw == "quoted line breaks":
             words[4] = "\n"
         values = words, tags
-        yield {"id": form.id(one, number), **dict(zip(named, values, strict=True))}
+        yield {"id": form.id(e, number), **dict(zip(named, values, strict=True))}
 
 
 def json_entities(form: Form, layout: str) -> Iterator[object]:
-    for number, one in enumerate(examples()):
-        text, spans = form.text(one, number), form.spans(one, number)
+    for number, item in enumerate(examples()):
+        text, spans = form.text(item, number), form.spans(item, number)
         if form.at(number) and form.flaw == "mixed types":
             spans[-1] = (str(spans[-1][0]), *spans[-1][1:])
         field = "text" if form.flaw != "header missing" else "body"
         objects = [{"start": s, "end": e, "label": label} for s, e, label in spans]
-        record = {"id": form.id(one, number), field: text}
+        record = {"id": form.id(item, number), field: text}
         match layout:
             case "spans":
                 yield {**record, "spans": objects}
@@ -200,15 +204,15 @@ def json_entities(form: Form, layout: str) -> Iterator[object]:
             case "triples":
                 yield {**record, "label": spans}
             case "label studio":
-                found = [{"start": s, "end": e, "labels": [x]} for s, e, x in spans]
-                yield {**record, "label": found}
+                result = [{"start": s, "end": e, "labels": [x]} for s, e, x in spans]
+                yield {**record, "label": result}
 
 
 def columns(form: Form, separator: str, labels: str) -> str:
     separator = form.separator(separator, ",")
     lines = []
-    for number, one in enumerate(examples()):
-        words, tags = list(one.words), one.tags()
+    for number, e in enumerate(examples()):
+        words, tags = list(e.words), e.tags()
         if labels == "pos":
             tags = ["X" if tag == "O" else "PROPN" for tag in tags]
         if form.at(number) and form.flaw == "empty text":
@@ -216,7 +220,7 @@ def columns(form: Form, separator: str, labels: str) -> str:
         if form.at(number) and form.flaw == "mixed types":
             tags[-1] = "7"
         if labels == "comments":
-            lines.append(f"# text = {one.text}")
+            lines.append(f"# text = {e.text}")
         lines += [f"{w}{separator}{t}" for w, t in zip(words, tags, strict=True)]
         lines.append("")
     return "\n".join(lines) + "\n"
@@ -225,25 +229,25 @@ def columns(form: Form, separator: str, labels: str) -> str:
 def brat(form: Form) -> Iterator[tuple[str, str]]:
     """Names and contents of the files of a folder."""
     separator = form.separator("\t", " ")
-    for number, one in enumerate(examples()):
+    for number, e in enumerate(examples()):
         lines = []
-        for place, (start, end, label) in enumerate(form.spans(one, number), 1):
-            quoted = one.text[start:end]
-            if form.flaw == "offsets in bytes" and place <= len(one.spans):
-                quoted = one.text[slice(*one.offsets(*one.spans[place - 1][1:]))]
+        for place, (start, end, label) in enumerate(form.spans(e, number), 1):
+            quoted = e.text[start:end]
+            if form.flaw == "offsets in bytes" and place <= len(e.spans):
+                quoted = e.text[slice(*e.offsets(*e.spans[place - 1][1:]))]
             is_mixed = form.at(number) and form.flaw == "mixed types"
             row = f"{label} {start}{'.0' * is_mixed} {end}"
             lines.append(f"T{place}{separator}{row}{separator}{quoted}")
-        yield f"{number:02}.txt", form.text(one, number)
+        yield f"{number:02}.txt", form.text(e, number)
         yield f"{number:02}.ann", "".join(f"{line}\n" for line in lines)
 
 
 def conllu(form: Form) -> str:
     lines = []
     separator = form.separator("\t", " ")
-    for number, one in enumerate(examples()):
-        lines.append(f"# sent_id = {form.id(one, number)}")
-        for place, (word, tag) in enumerate(zip(one.words, one.tags(), strict=True), 1):
+    for number, e in enumerate(examples()):
+        lines.append(f"# sent_id = {form.id(e, number)}")
+        for place, (word, tag) in enumerate(zip(e.words, e.tags(), strict=True), 1):
             label = "X" if tag == "O" else "PROPN"
             if form.at(number) and form.flaw == "empty text" and place == 3:
                 word = ""
@@ -257,17 +261,17 @@ def conllu(form: Form) -> str:
 
 def squad(form: Form) -> str:
     paragraphs = []
-    for number, one in enumerate(examples()):
-        text = form.text(one, number) or " "
-        start, end = one.offsets(*one.spans[-1][1:])
-        answers = [{"text": one.text[start:end], "answer_start": start}]
+    for number, e in enumerate(examples()):
+        text = form.text(e, number) or " "
+        start, end = e.offsets(*e.spans[-1][1:])
+        answers = [{"text": e.text[start:end], "answer_start": start}]
         if form.at(number) and form.flaw == "offsets in bytes":
-            answers[0]["answer_start"] = len(one.text[:start].encode())
+            answers[0]["answer_start"] = len(e.text[:start].encode())
         if form.at(number) and form.flaw == "overlapping spans":
-            answers.append({"text": one.text[start : end - 1], "answer_start": start})
+            answers.append({"text": e.text[start : end - 1], "answer_start": start})
         if form.at(number) and form.flaw == "mixed types":
             answers[0]["answer_start"] = str(start)
-        asked = {"id": form.id(one, number), "question": "Where?", "answers": answers}
+        asked = {"id": form.id(e, number), "question": "Where?", "answers": answers}
         field = "context" if form.flaw != "header missing" else "body"
         paragraphs.append({field: text, "qas": [asked]})
     return json.dumps(
@@ -276,7 +280,7 @@ def squad(form: Form) -> str:
 
 
 def _lines(records) -> str:
-    return "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in records)
+    return "".join(f"{json.dumps(e, ensure_ascii=False)}\n" for e in records)
 
 
 _SPANS = {"overlapping spans", "offsets in bytes"}

@@ -24,11 +24,11 @@ def outcome(path: Path, kind: formats.Kind) -> tuple[str, list]:
     try:
         source = formats.source_of(kind, str(path))
         whole = dataclasses.replace(source, dev=source.train, test=source.train)
-        found = whole.load().train
-        told = "; ".join([type(source).__name__, *formats.remarks(found)])
+        result = whole.load().train
+        message = "; ".join([type(source).__name__, *formats.remarks(result)])
     except InputError as error:
         return str(error).replace(str(path), "FILE"), []
-    return told, list(found)
+    return message, list(result)
 
 
 def content(example) -> tuple:
@@ -46,22 +46,22 @@ def content(example) -> tuple:
 
 def intended(name: str, flaw: str, place: int) -> list[tuple]:
     """Return what the author of a file meant, from the words and spans themselves."""
-    found = []
-    for number, one in enumerate(examples()):
-        here = number == place and flaw not in WHOLE
-        gold = [(label, start, end) for label, start, end in one.spans]
+    result = []
+    for number, e in enumerate(examples()):
+        at_place = number == place and flaw not in WHOLE
+        gold = [(label, start, end) for label, start, end in e.spans]
         kind = FORMATS[name][0]
         if kind == "classification":
-            gold = one.label
+            gold = e.label
         elif kind == "pos":
-            gold = ["X" if tag == "O" else "PROPN" for tag in one.tags()]
+            gold = ["X" if tag == "O" else "PROPN" for tag in e.tags()]
         elif kind == "qa":
-            _, start, end = one.spans[-1]
-            gold = {" ".join(one.words[start:end])}
-            if here and flaw == "overlapping spans":
+            _, start, end = e.spans[-1]
+            gold = {" ".join(e.words[start:end])}
+            if at_place and flaw == "overlapping spans":
                 gold |= {next(iter(gold))[:-1]}
-        found.append((one.words, gold))
-    return found
+        result.append((e.words, gold))
+    return result
 
 
 def test_init_says_of_each_file_what_the_table_has(tmp_path):
@@ -70,10 +70,10 @@ def test_init_says_of_each_file_what_the_table_has(tmp_path):
         kind, ending, _, _ = FORMATS[name]
         path = tmp_path / f"data.{ending}"
         write(path, name, flaw, place)
-        told, found = outcome(path, kind)
-        lines.append(f"{name} | {flaw} | {place} | {told}")
-        is_silent = found and re.fullmatch(r"\w+", told)
-        if is_silent and list(map(content, found)) != intended(name, flaw, place):
+        message, result = outcome(path, kind)
+        lines.append(f"{name} | {flaw} | {place} | {message}")
+        is_silent = result and re.fullmatch(r"\w+", message)
+        if is_silent and list(map(content, result)) != intended(name, flaw, place):
             silently_wrong.append(lines[-1])
     assert not silently_wrong
     assert lines == TABLE.read_text("utf-8").splitlines()
@@ -86,7 +86,7 @@ def test_init_says_of_each_file_what_the_table_has(tmp_path):
 def test_the_command_ends_as_the_table_says(tmp_path, capsys, name):
     """Also profiles what was read and writes the experiment."""
     rows = (line.split(" | ", 3) for line in TABLE.read_text("utf-8").splitlines())
-    for number, (format_, flaw, place, told) in enumerate(rows):
+    for number, (format_, flaw, place, message) in enumerate(rows):
         if name not in (format_, "all"):
             continue
         kind, ending, _, _ = FORMATS[format_]
@@ -95,13 +95,13 @@ def test_the_command_ends_as_the_table_says(tmp_path, capsys, name):
         argv = ["init", kind, str(tmp_path / str(number)), "--data", str(path)]
         status = run(argv)
         errors = capsys.readouterr().err
-        if re.match(r"\w+(;|$)", told):
+        if re.match(r"\w+(;|$)", message):
             assert status == 0, (flaw, errors)
-            for remark in told.split("; ")[1:]:
+            for remark in message.split("; ")[1:]:
                 assert f"note: {remark}" in errors
         else:
-            assert status == 2, (flaw, told)
-            assert told.replace("FILE", str(path)) in errors
+            assert status == 2, (flaw, message)
+            assert message.replace("FILE", str(path)) in errors
 
 
 def test_examples_that_are_skipped_are_counted(tmp_path, capsys):

@@ -85,9 +85,9 @@ def test_json_lines_of_texts_are_taken_by_their_fields(tmp_path, capsys):
     experiment = begun(tmp_path / "mine", "classification", file)
     assert isinstance(experiment.data, JsonTexts)
     assert (experiment.data.first, experiment.data.label) == ("review", "sentiment")
-    assert {one.label for one in experiment.data.load().train} == {"0", "1"}
-    told = capsys.readouterr().out
-    assert "a JSON object per line. first: review, label: sentiment\n  film " in told
+    assert {e.label for e in experiment.data.load().train} == {"0", "1"}
+    message = capsys.readouterr().out
+    assert "a JSON object per line. first: review, label: sentiment\n  film " in message
     folder = tmp_path / "folder"
     write_lines(folder / "train.json", rows)
     write_lines(folder / "test.json", texts)
@@ -103,8 +103,8 @@ def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
     assert isinstance(experiment.data, JsonMultiLabelTexts)
     names = {type(loss).__name__ for loss in experiment.compared}
     assert {"Asymmetric", "ZLPR", "DistributionBalanced", "Dice"} < names
-    told = capsys.readouterr().out
-    assert "any number of labels, a JSON object per line" in told
+    message = capsys.readouterr().out
+    assert "any number of labels, a JSON object per line" in message
     text = (tmp_path / "mine/experiment.py").read_text()
     assert " labels per text on average, 2 at most; " in text
     assert "# film " in text and "not film" not in text
@@ -117,7 +117,7 @@ def test_json_lines_that_list_their_labels_have_several(tmp_path, capsys):
     words = ["--label", "genres", "--text", "body"]
     source = begun(tmp_path / "two", "classification", folder, *words).data
     assert (source.first, source.labels, source.test) == ("body", "genres", None)
-    assert {one.labels for one in source.load().train} == {("0",), ("1",), ("2",)}
+    assert {e.labels for e in source.load().train} == {("0",), ("1",), ("2",)}
 
 
 @pytest.mark.parametrize("form", ["tokens", "entities"])
@@ -159,11 +159,13 @@ def test_a_table_is_read_whatever_its_columns_are_called(
     experiment = begun(tmp_path / "mine", "classification", file, *words)
     assert isinstance(experiment.data, CsvFiles)
     corpus = experiment.data.load()
-    found = [*corpus.train, *corpus.dev, *corpus.test]
-    found.sort(key=lambda one: one.line)
-    assert [(one.first, one.label) for one in found] == [row[1:] for row in rows]
-    told = "1, label: 2" if words else "body, label: topic"
-    assert f"spreadsheets and pandas write it. first: {told}" in capsys.readouterr().out
+    result = [*corpus.train, *corpus.dev, *corpus.test]
+    result.sort(key=lambda e: e.line)
+    assert [(e.first, e.label) for e in result] == [row[1:] for row in rows]
+    message = "1, label: 2" if words else "body, label: topic"
+    assert (
+        f"spreadsheets and pandas write it. first: {message}" in capsys.readouterr().out
+    )
 
 
 def test_columns_that_cannot_be_told_are_named_by_flags(tmp_path, capsys):
@@ -194,8 +196,8 @@ def test_measures_are_no_classes(tmp_path, capsys):
     file = tmp_path / "x.csv"
     file.write_text("text,label\n" + "".join(f"so fine,{n}\n" for n in range(127)) * 2)
     argv = ["init", "classification", str(tmp_path / "m"), "--data", str(file)]
-    told = "column 'label' has 127 different numbers (0, 1, 10, ...); give classes"
-    fails(capsys, argv, f"{file}: {told}", "regression is not for this tool")
+    message = "column 'label' has 127 different numbers (0, 1, 10, ...); give classes"
+    fails(capsys, argv, f"{file}: {message}", "regression is not for this tool")
 
 
 def test_a_format_of_another_kind_is_named(tmp_path, capsys):
@@ -206,11 +208,11 @@ def test_a_format_of_another_kind_is_named(tmp_path, capsys):
         "pos": ('{"tokens": ["a"]}\n', "is JSON lines; `init pos` reads a word and"),
         "qa": ("a,b\n", "is no JSON; `init qa` reads SQuAD's JSON"),
     }
-    for kind, (text, told) in files.items():
+    for kind, (text, message) in files.items():
         file = tmp_path / kind
         file.write_text(text * 5)
         argv = ["init", kind, str(tmp_path / "m"), "--data", str(file)]
-        fails(capsys, argv, f"{file}: ", told)
+        fails(capsys, argv, f"{file}: ", message)
     (tmp_path / "t.csv").write_text("text,label\n" + "so very fine,good\n" * 5)
     argv = ["init", "ner", str(tmp_path / "m"), "--data", str(tmp_path / "t.csv")]
     fails(capsys, argv, "is a table of columns between ','; ", "`init classification`")
@@ -221,7 +223,7 @@ def test_comments_before_sentences_are_left_out(tmp_path):
     file.write_text("# sent 7 of 9\n# text = #1 in Rome\n# O\n1 O\nRome B-LOC\n\n" * 9)
     experiment = begun(tmp_path / "mine", "ner", file)
     assert experiment.data.comment == "# "
-    assert {one.words for one in experiment.data.load().train} == {("1", "Rome")}
+    assert {e.words for e in experiment.data.load().train} == {("1", "Rome")}
 
 
 def test_json_that_does_not_say_its_fields_is_one_line(tmp_path, capsys):
@@ -295,8 +297,7 @@ def test_reading_has_no_classes(tmp_path):
     answer = [{"text": "Ada", "answer_start": 0}]
     asked = [{"id": str(n), "question": "Who?", "answers": answer} for n in range(20)]
     paragraphs = [
-        {"context": f"Ada slept {n} hours.", "qas": [one]}
-        for n, one in enumerate(asked)
+        {"context": f"Ada slept {n} hours.", "qas": [e]} for n, e in enumerate(asked)
     ]
     file = write_lines(tmp_path / "x.json", [{"data": [{"paragraphs": paragraphs}]}])
     experiment = begun(tmp_path / "qa", "qa", file)
@@ -349,7 +350,7 @@ def test_bad_input_is_one_line_and_nothing_is_written(tmp_path, conll, capsys):
     assert (mine / "experiment.py").read_text() == before
     begun(mine, "ner", conll, "--overwrite", "--encoder", "scratch")
     assert "ScratchEncoder" in (mine / "experiment.py").read_text()
-    assert [one.name for one in mine.iterdir()] == ["experiment.py"]
+    assert [e.name for e in mine.iterdir()] == ["experiment.py"]
 
 
 def test_the_length_is_that_of_the_longest_sequence_in_the_given_tokenizer(

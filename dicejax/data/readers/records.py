@@ -64,8 +64,7 @@ def fields_of(value: object) -> dict:
 
 
 def in_order(
-    path: str | os.PathLike[str],
-    read: Callable[[OnError], Iterable[tuple[int, Any]]],
+    path: str | os.PathLike[str], read: Callable[[OnError], Iterable[tuple[int, Any]]]
 ) -> Iterator[FileRecord]:
     """Yield the numbered rows of a file, and errors of rows in their place.
 

@@ -10,14 +10,7 @@ from typing import ClassVar, Literal
 from etils import epath
 
 from dicejax.data.examples import ReadingExample, TaggedWords, by_character
-from dicejax.data.readers import (
-    classification,
-    conll,
-    conllu,
-    json_lines,
-    squad,
-    tfds,
-)
+from dicejax.data.readers import classification, conll, conllu, json_lines, squad, tfds
 from dicejax.data.readers.skipping import OnError, Skipped
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.tags import Scheme

@@ -39,44 +39,41 @@ def entities(sentence):
 
 
 def test_entities_relations_and_notes(folder):
-    one, other = read_sentences(folder)
-    assert entities(one) == [
+    first, other = read_sentences(folder)
+    assert entities(first) == [
         ("Organization", "Sony"),
         ("Person", "Jo Ann Moe"),
         ("Organization", "Sony"),
     ]
-    assert one.words[:7] == ("Sony", "said", "Jo", "Ann", "Moe", "🙂", "joined")
+    assert first.words[:7] == ("Sony", "said", "Jo", "Ann", "Moe", "🙂", "joined")
     assert (other.words, other.spans) == (("Nothing", "here", "."), ())
 
 
 def test_a_gap_is_refused_or_left_out_and_counted(folder):
     with (folder / "a.ann").open("a") as file:
         file.write("T4\tPlace 37 42;51 58\tnorth America\n")
-    told = r"a.ann:9: entity T4 has a gap \(37 42;51 58\)"
-    with pytest.raises(InputError, match=told):
+    message = r"a.ann:9: entity T4 has a gap \(37 42;51 58\)"
+    with pytest.raises(InputError, match=message):
         read_sentences(folder)
     skipped = Skipped()
-    one, _ = read_sentences(folder, on_error=skipped)
-    assert skipped.count == 1 and len(one.spans) == 3
+    e, _ = read_sentences(folder, on_error=skipped)
+    assert skipped.count == 1 and len(e.spans) == 3
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("T4\tX 0 3\tSony", "a.ann:9: entity T4 is 'Sony', but 0 to 3 of the text is"),
         ("T4 X 0 4 Sony", "a.ann:9: 'T4 X 0 4 Sony' is no entity"),
-        (
-            "T4\tX 0 3",
-            r"a.ann: entities\[3\] \('T4'\) is 'Son', which cuts a word",
-        ),
+        ("T4\tX 0 3", r"a.ann: entities\[3\] \('T4'\) is 'Son', which cuts a word"),
         ("T4\tX 900 904", r"a.ann: entities\[3\] \('T4'\) is at 900 to 904 of"),
         ("T4\tX 10 16\tJo Ann", "a.ann: entities 'X' and 'Person' overlap"),
     ],
 )
-def test_malformed_entities_name_file_and_line(folder, line, told):
+def test_malformed_entities_name_file_and_line(folder, line, message):
     with (folder / "a.ann").open("a") as file:
         file.write(line)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_sentences(folder)
     skipped = Skipped()
     assert len(read_sentences(folder, on_error=skipped)) == skipped.count == 1
@@ -97,8 +94,8 @@ def test_init_and_profile_know_it(folder, tmp_path, capsys):
         (folder / f"c{number}.ann").write_text("T1\tPerson 0 2\tJo\n")
     words = ["--encoder", "scratch", "--data"]
     assert run(["init", "ner", str(tmp_path / "m"), *words, str(folder)]) == 0
-    told = capsys.readouterr().out
-    assert "Documents with entities, brat's standoff: .txt and .ann files." in told
+    message = capsys.readouterr().out
+    assert "Documents with entities, brat's standoff: .txt and .ann files." in message
     assert run(["profile", str(tmp_path / "m/experiment.py")]) == 0
     assert "Person" in capsys.readouterr().out
     splits = tmp_path / "splits"

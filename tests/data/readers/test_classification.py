@@ -51,28 +51,16 @@ def test_rows_left_out_keep_their_numbers(write):
 @pytest.mark.parametrize(
     ("content", "layout", "message"),
     [
-        (
-            "1\ta\n",
-            QQP,
-            ":1: 2 columns, but the second is asked from column 2; columns",
-        ),
+        ("1\ta\n", QQP, ":1: 2 columns, but the second is asked from column 2; column"),
         ("1 a b 3\n", QQP, ":1: 1 column, but the first is asked from column 1;"),
-        (
-            "1\ta\tb\t3\n1\ta\tb\n",
-            QQP,
-            ":2: 3 columns where 4 are expected, as in line 1",
-        ),
+        ("1\ta\tb\t3\n1\ta\tb\n", QQP, ":2: 3 columns where 4 are expected, as in lin"),
         ("1\ta\tb\t3\n1\ta\tb\tc\t4\n", QQP, ":2: 5 columns where 4 are expected,"),
         ("2\ta\tb\t3\n", QQP, ":1: label '2' is unknown; name one of 0, 1"),
         ("\ta\tb\t3\n", QQP, ":1: label '' is unknown;"),
         ("1\t \tb\t3\n", QQP, ":1: the first text is empty; add it or remove the line"),
         ("1\ta\t\t3\n", QQP, ":1: the second text is empty;"),
         ("sentence\tlabel\n\t1\n", SST2, ":2: the text is empty;"),
-        (
-            "sentences\tlabel\na\t1\n",
-            SST2,
-            ":1: the header has no column 'sentence'; did",
-        ),
+        ("sentences\tlabel\na\t1\n", SST2, ":1: the header has no column 'sentence';"),
         ("sentence\tlabel\n", SST2, ": holds no examples;"),
         ("sentence label\na 1\n", SST2, ":1: the header has no column 'sentence'; did"),
     ],
@@ -86,10 +74,7 @@ def test_what_cannot_be_read_is_refused(write, refusal, content, layout, message
     [
         ({"first": "text", "label": 0}, "name all columns or number all"),
         ({"first": 1, "second": 1, "label": 0}, "a column is used twice"),
-        (
-            {"first": 0, "label": 1, "separator": ", "},
-            "separator is ', '; want one character",
-        ),
+        ({"first": 0, "label": 1, "separator": ", "}, "separator is ', '; want one ch"),
     ],
 )
 def test_layouts_that_cannot_be(write, columns, message):
@@ -132,8 +117,8 @@ def test_after_a_flawed_quote_reading_goes_on_with_the_next_line(write, refusal)
         ":2: text follows the quote that ends"
     )
     skipped = Skipped()
-    found = read(path, **QUOTED, on_error=skipped)
-    assert [(one.first, one.id, one.line) for one in found] == [
+    result = read(path, **QUOTED, on_error=skipped)
+    assert [(e.first, e.id, e.line) for e in result] == [
         ("so", "1", 3),
         ("fine", "3", 5),
         ("last", "4", 6),

@@ -99,39 +99,19 @@ def test_broken_sequences_are_decoded_not_refused(write):
     ("content", "settings", "message"),
     [
         ("-DOCSTART- -X- O O\n\n", {}, ": holds no sentences;"),
-        (
-            "a b c O\na b O\n",
-            {},
-            ":2: 3 columns where 4 are expected, as in line 1; mend",
-        ),
-        (
-            "\na O\nb x O\n",
-            {},
-            ":3: 3 columns where 2 are expected, as in line 2; mend",
-        ),
+        ("a b c O\na b O\n", {}, ":2: 3 columns where 4 are expected, as in line 1; m"),
+        ("\na O\nb x O\n", {}, ":3: 3 columns where 2 are expected, as in line 2; men"),
         ("a O\n\nb\n", {}, ":3: 1 column where 2 are expected, as in line 1; mend"),
         ("a,O\n", {}, ":1: 1 column, so word and tag would be the same one; name"),
         ("a O\n", {"tag_column": 0}, ":1: 2 columns, so word and tag would be the"),
-        (
-            "a O\n",
-            {"tag_column": 3},
-            ":1: 2 columns, but the tag is asked from column 3",
-        ),
+        ("a O\n", {"tag_column": 3}, ":1: 2 columns, but the tag is asked from column"),
         ("a O\n", {"word_column": -3}, ":1: 2 columns, but the word is asked from col"),
         ("\tO\n", {"separator": "\t"}, ":1: the word is empty;"),
         ("a O\n", {"separator": ""}, ": the separator is empty;"),
-        (
-            "a O\n",
-            {"scheme": "BILOU"},
-            ": scheme 'BILOU' is unknown; name one of IOB1,",
-        ),
+        ("a O\n", {"scheme": "BILOU"}, ": scheme 'BILOU' is unknown; name one of IOB1"),
         ("a O\nb NNP\n", {}, ":2: tag 'NNP' does not belong to any scheme (O, B-TYPE"),
         ("a O\nb B\n", {}, ":2: tag 'B' names no type (O, B-TYPE"),
-        (
-            "a O\nb I-\n",
-            {"scheme": "BIO"},
-            ":2: tag 'I-' names no type (O, B-TYPE, I-TY",
-        ),
+        ("a O\nb I-\n", {"scheme": "BIO"}, ":2: tag 'I-' names no type (O, B-TYPE, I-"),
         ("a O\nb O-X\n", {}, ":2: tag 'O-X' does not belong"),
         (
             "a B-X\n\nb E-X\n",
@@ -173,12 +153,7 @@ def test_the_place_of_a_bad_byte_is_told(write, refusal):
         ),
         ("conll2003/dev.txt", 3_250, 51_362, 5_942),
         ("conll2003/test.txt", 3_453, 46_435, 5_648),
-        (
-            "msra/test.txt",
-            3_442,
-            172_601,
-            {"LOC": 2_886, "ORG": 1_331, "PER": 1_973},
-        ),
+        ("msra/test.txt", 3_442, 172_601, {"LOC": 2_886, "ORG": 1_331, "PER": 1_973}),
         pytest.param(
             "msra/train.txt.gz",
             50_658,
@@ -192,8 +167,8 @@ def test_published_counts(data_folder, file, sentences, words, spans):
     corpus = read(data_folder / file)
     assert len(corpus) == sentences
     assert sum(len(sentence.words) for sentence in corpus) == words
-    found = Counter(span.type for sentence in corpus for span in sentence.spans)
-    assert (found if isinstance(spans, dict) else found.total()) == spans
+    result = Counter(span.type for sentence in corpus for span in sentence.spans)
+    assert (result if isinstance(spans, dict) else result.total()) == spans
 
 
 def test_published_tags_are_written_again(data_folder):
@@ -322,9 +297,9 @@ def test_the_first_flaw_of_a_sentence_speaks_for_it(write):
     skipped = Skipped()
     with pytest.raises(InputError, match="holds no sentences"):
         read(write(content), on_error=skipped)
-    told = [message.split(": ", 1)[1] for message in skipped.messages]
-    assert told[0].startswith("1 column where 2 are expected, as in line 1")
-    assert told[1].startswith("byte 15 (0xff) is not UTF-8")
+    reason = [message.split(": ", 1)[1] for message in skipped.messages]
+    assert reason[0].startswith("1 column where 2 are expected, as in line 1")
+    assert reason[1].startswith("byte 15 (0xff) is not UTF-8")
 
 
 def test_tags_of_another_scheme_cost_their_sentence(write):

@@ -11,12 +11,7 @@ import cluener_files as cluener
 import pytest
 from etils import epath
 
-from dicejax.data.readers import (
-    classification,
-    conll,
-    conllu,
-    squad,
-)
+from dicejax.data.readers import classification, conll, conllu, squad
 from dicejax.data.readers.skipping import Skipped
 from dicejax.errors import InputError
 
@@ -25,53 +20,19 @@ from .. import glue
 CONLLU = (
     "1\tZürich\t_\tPROPN\t_\t_\t0\troot\t_\t_\n\n1\tja\t_\tINTJ\t_\t_\t0\troot\t_\t_\n"
 )
-CLUENER = "".join(
-    json.dumps(record, ensure_ascii=False) + "\n"
-    for record in [
-        {"text": "在台湾", "label": {"address": {"台湾": [[1, 2]]}}},
-        {"text": "Zürich", "label": {}},
-    ]
-)
-MRC = json.dumps(
-    [
-        {
-            "context": "Zürich schläft",
-            "query": "where",
-            "entity_label": "LOC",
-            "qas_id": f"{n}.1",
-            "impossible": False,
-            "start_position": [0],
-            "end_position": [0],
-            "span_position": ["0;0"],
-        }
-        for n in range(2)
-    ],
-    ensure_ascii=False,
-    indent=1,
-)
-SQUAD = json.dumps(
-    {
-        "data": [
-            {
-                "paragraphs": [
-                    {
-                        "context": "Zürich schläft.",
-                        "qas": [
-                            {
-                                "id": f"q{n}",
-                                "question": "Wer?",
-                                "answers": [{"text": "Zürich", "answer_start": 0}],
-                            }
-                            for n in range(2)
-                        ],
-                    }
-                ]
-            }
-        ]
-    },
-    ensure_ascii=False,
-    indent=1,
-)
+CLUENER = """{"text": "在台湾", "label": {"address": {"台湾": [[1, 2]]}}}
+{"text": "Zürich", "label": {}}
+"""
+ITEM = {"context": "Zürich schläft", "query": "where", "entity_label": "LOC"}
+ITEM |= {"impossible": False, "start_position": [0], "end_position": [0]}
+ITEM |= {"span_position": ["0;0"]}
+ITEMS = [ITEM | {"qas_id": f"{number}.1"} for number in range(2)]
+MRC = json.dumps(ITEMS, ensure_ascii=False, indent=1)
+ASKED = {"question": "Wer?", "answers": [{"text": "Zürich", "answer_start": 0}]}
+QUESTIONS = [{"id": f"q{number}"} | ASKED for number in range(2)]
+PARAGRAPHS = [{"context": "Zürich schläft.", "qas": QUESTIONS}]
+SQUAD = {"data": [{"paragraphs": PARAGRAPHS}]}
+SQUAD = json.dumps(SQUAD, ensure_ascii=False, indent=1)
 
 READERS = {
     "conll": (conll.read, "Zürich B-LOC\n\nja O\n"),

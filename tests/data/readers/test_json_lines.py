@@ -4,11 +4,7 @@ import json
 
 import pytest
 
-from dicejax.data.readers.json_lines import (
-    read_multi_label,
-    read_sentences,
-    read_texts,
-)
+from dicejax.data.readers.json_lines import read_multi_label, read_sentences, read_texts
 from dicejax.data.readers.skipping import Skipped
 
 
@@ -33,17 +29,17 @@ def test_texts_with_classes_by_name_and_by_number(write):
         "",
         {"id": 12, "text": "dull", "label": None},
     )
-    one, other = read_texts(path)
-    assert (one.first, one.second, one.label) == ("a fine\nfilm", None, "good")
-    assert (one.id, one.line, other.id, other.line) == ("0", 1, "12", 3)
+    x, other = read_texts(path)
+    assert (x.first, x.second, x.label) == ("a fine\nfilm", None, "good")
+    assert (x.id, x.line, other.id, other.line) == ("0", 1, "12", 3)
     assert other.label is None
     # As to_json of datasets and of pandas writes classes.
     path = write(
         {"review": "x", "title": "t", "y": 0}, {"review": "z", "title": "u", "y": 1}
     )
     fields = {"first": "title", "second": "review", "label": "y"}
-    found = read_texts(path, **fields, names=["bad", "good"])
-    assert [(e.first, e.second, e.label) for e in found] == [
+    result = read_texts(path, **fields, names=["bad", "good"])
+    assert [(e.first, e.second, e.label) for e in result] == [
         ("t", "x", "bad"),
         ("u", "z", "good"),
     ]
@@ -57,10 +53,10 @@ def test_texts_with_labels_by_name_and_by_number(write):
         {"text": "new", "labels": None},
         {"text": "new"},
     )
-    found = read_multi_label(path)
-    assert [one.labels for one in found] == [("b", "a"), (), None, None]
-    assert [one.id for one in found] == ["0", "x", "2", "3"]
-    assert (found[0].first, found[0].second, found[0].line) == ("fine", None, 1)
+    result = read_multi_label(path)
+    assert [e.labels for e in result] == [("b", "a"), (), None, None]
+    assert [e.id for e in result] == ["0", "x", "2", "3"]
+    assert (result[0].first, result[0].second, result[0].line) == ("fine", None, 1)
     path = write({"q": "x", "r": "y", "genres": [2, 0]})
     fields = {"first": "q", "second": "r", "labels": "genres"}
     (pair,) = read_multi_label(path, **fields, names=["crime", "war", "love"])
@@ -83,7 +79,7 @@ def test_words_with_tags_by_name_and_by_number(write):
         {"tokens": words, "tags": ["B-PER", "E-PER", "O", "S-PER"]},
         {"tokens": words, "tags": ["B-PER", "M-PER", "E-PER", "O"]},
     )
-    assert [spans(one) for one in read_sentences(bmes)] == [
+    assert [spans(e) for e in read_sentences(bmes)] == [
         [("PER", "Anna Berg"), ("PER", "Bo")],
         [("PER", "Anna Berg met")],
     ]
@@ -104,9 +100,9 @@ def test_texts_with_entities_by_characters(write):
         {"text": text, "entities": [entity("left ", "V"), entity("𝒳 Ltd", "ORG")]},
         {"text": text, "entities": []},
     )
-    one, other, none = read_sentences(path)
-    assert one.words[:8] == ("Zoë", "’", "s", "firm", "(", "𝒳", "Ltd", ".")
-    assert spans(one) == [("PER", "Zoë"), ("LOC", "New York")]
+    first, other, none = read_sentences(path)
+    assert first.words[:8] == ("Zoë", "’", "s", "firm", "(", "𝒳", "Ltd", ".")
+    assert spans(first) == [("PER", "Zoë"), ("LOC", "New York")]
     assert (spans(other), spans(none)) == ([("ORG", "𝒳 Ltd"), ("V", "left")], [])
 
 
@@ -132,15 +128,9 @@ SENTENCES = [
         {"text": "Anna", "entities": [ENTITY | {"end": 9}]},
         "entities[0] is at 0 to 9 of 4",
     ),
-    (
-        {"text": "Annabel", "entities": [ENTITY]},
-        "entities[0] is 'Anna', which cuts",
-    ),
+    ({"text": "Annabel", "entities": [ENTITY]}, "entities[0] is 'Anna', which cuts"),
     ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "'PER' and 'PER' overlap"),
-    (
-        {"text": "Anna", "entities": [ENTITY | {"start": 0.5}]},
-        "'start' is a number",
-    ),
+    ({"text": "Anna", "entities": [ENTITY | {"start": 0.5}]}, "'start' is a number"),
 ]
 TEXTS = [
     ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
@@ -248,19 +238,19 @@ def test_entities_as_annotation_tools_export_them(tmp_path, tool, form):
     records = [TOOLS[tool]] * 2
     text = json.dumps(records, indent=2 if form == "indented list" else None)
     if form == "lines":
-        text = "".join(f"{json.dumps(one)}\n" for one in records)
+        text = "".join(f"{json.dumps(first)}\n" for first in records)
     path.write_text(text)
-    one, other = read_sentences(path)
-    assert spans(one) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
+    first, other = read_sentences(path)
+    assert spans(first) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
 
 
 def test_a_flaw_in_a_list_is_named_by_its_place(write, refusal):
     path = write(json.dumps([{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]))
     assert refusal(read_texts, path).startswith(": [1]: 'label' is 0.5, a number")
     skipped = Skipped()
-    assert [one.first for one in read_texts(path, on_error=skipped)] == ["a"]
+    assert [e.first for e in read_texts(path, on_error=skipped)] == ["a"]
     path = write({"text": "Anna", "label": [[0, 4]]})
-    told = ":1: label[0] is a list, but not of start, end and label"
-    assert refusal(read_sentences, path).startswith(told)
+    message = ":1: label[0] is a list, but not of start, end and label"
+    assert refusal(read_sentences, path).startswith(message)
     path = write({"text": "Anna", "label": [{"start": 0, "end": 4, "labels": []}]})
     assert refusal(read_sentences, path).startswith(":1: label[0] has 0 labels; give")

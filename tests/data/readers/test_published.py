@@ -13,12 +13,7 @@ import cluener_files as cluener
 import pytest
 
 from dicejax.data.examples import by_character
-from dicejax.data.readers import (
-    classification,
-    conll,
-    conllu,
-    squad,
-)
+from dicejax.data.readers import classification, conll, conllu, squad
 from dicejax.data.readers.skipping import Skipped
 
 from .. import glue
@@ -141,9 +136,9 @@ def test_bert_mrc(data_folder, file, items, spans, empty, corpus):
     named = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
     asked = {}
     for query in queries:
-        found = asked.setdefault(query.id.split(".")[0], (query.words, []))
+        result = asked.setdefault(query.id.split(".")[0], (query.words, []))
         kind = named.get(query.label, query.label)
-        found[1].extend(span._replace(type=kind) for span in query.spans)
+        result[1].extend(span._replace(type=kind) for span in query.spans)
     sentences = conll.read(data_folder / corpus)[:300]
     for (text, gold), sentence in zip(asked.values(), sentences, strict=True):
         assert text == sentence.words
@@ -186,11 +181,11 @@ def test_quoref(data_folder):
     }
     assert (len(strict), skipped.count) == (2_418, 50)
     for example in strict:
-        wanted = published[example.id]
+        expected = published[example.id]
         if example.unlocated:  # scored, not trained on
-            assert set(example.unlocated) == {text for _, text in wanted}
+            assert set(example.unlocated) == {text for _, text in expected}
         else:
-            assert {tuple(span) for span in example.answers[0]} == wanted
+            assert {tuple(span) for span in example.answers[0]} == expected
 
 
 def assert_answers_stand_in_their_contexts(examples):
@@ -232,9 +227,9 @@ def test_classified_texts(data_folder, file, layout, negatives, positives):
 )
 def test_sentiment_of_sentences(data_folder, file, counts):
     examples = classification.read_label_first(data_folder / file)
-    found = Counter(example.label for example in examples)
-    assert [found[str(label)] for label in range(len(counts))] == counts
-    assert found.total() == sum(counts)
+    result = Counter(example.label for example in examples)
+    assert [result[str(label)] for label in range(len(counts))] == counts
+    assert result.total() == sum(counts)
 
 
 def test_reading_msra_peaks_under_a_gibibyte(data_folder):

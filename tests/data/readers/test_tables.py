@@ -7,11 +7,7 @@ import pytest
 from pyarrow import parquet
 
 from dicejax.data.readers import squad, tables
-from dicejax.data.readers.json_lines import (
-    read_multi_label,
-    read_sentences,
-    read_texts,
-)
+from dicejax.data.readers.json_lines import read_multi_label, read_sentences, read_texts
 from dicejax.data.readers.skipping import Skipped
 from dicejax.errors import InputError
 
@@ -24,9 +20,9 @@ def records(path):
 
 def test_a_saved_folder_is_read_in_the_order_of_its_files(tmp_path):
     saved.save_to_disk(tmp_path / "x", saved.sentences(20), saved.NER, shards=3)
-    found = records(tmp_path / "x")
-    assert [one["id"] for one in found] == [str(n) for n in range(20)]
-    assert found[7] == {
+    result = records(tmp_path / "x")
+    assert [e["id"] for e in result] == [str(n) for n in range(20)]
+    assert result[7] == {
         "id": "7",
         "tokens": ["Ada", "Berg", "met", "Bo"],
         "ner_tags": ["B-PER", "I-PER", "O", "B-PER"],
@@ -46,8 +42,8 @@ def test_names_of_classes_in_the_metadata_of_a_file(tmp_path, kind):
         opened = {"stream": pa.ipc.new_stream, "file": pa.ipc.new_file}[kind]
         with opened(path, whole.schema) as out:
             out.write_table(whole)
-    found = read_texts(path, first="sentence")
-    assert [one.label for one in found] == ["bad", "good", "bad", None]
+    result = read_texts(path, first="sentence")
+    assert [e.label for e in result] == ["bad", "good", "bad", None]
 
 
 def test_labels_in_lists_and_sequences_of_objects(tmp_path):
@@ -62,19 +58,19 @@ def test_labels_in_lists_and_sequences_of_objects(tmp_path):
     inner = {"start": saved.INT, "label": names}
     features = {"spans": {"feature": inner, "_type": "Sequence"}}
     saved.to_parquet(tmp_path / "s.parquet", rows, features)
-    (found,) = records(tmp_path / "s.parquet")
-    assert found["spans"] == {"start": [0, 4], "label": ["film", "praise"]}
+    (result,) = records(tmp_path / "s.parquet")
+    assert result["spans"] == {"start": [0, 4], "label": ["film", "praise"]}
     rows = [{"spans": [{"start": 0, "label": 0}, {"start": 4, "label": 1}]}]
     saved.to_parquet(tmp_path / "l.parquet", rows, {"spans": saved.several(inner)})
-    (found,) = records(tmp_path / "l.parquet")
-    assert [one["label"] for one in found["spans"]] == ["film", "praise"]
+    (result,) = records(tmp_path / "l.parquet")
+    assert [x["label"] for x in result["spans"]] == ["film", "praise"]
 
 
 def test_questions_of_a_saved_folder(tmp_path):
     saved.save_to_disk(tmp_path / "x", saved.questions(2), saved.READING)
-    one, _ = squad.read(tmp_path / "x")
-    assert (one.id, one.question) == ("q0", "Whom?")
-    assert [[tuple(span) for span in a] for a in one.answers] == [[(10, "Bo")]]
+    e, _ = squad.read(tmp_path / "x")
+    assert (e.id, e.question) == ("q0", "Whom?")
+    assert [[tuple(span) for span in a] for a in e.answers] == [[(10, "Bo")]]
 
 
 def test_a_table_of_pandas_without_features(tmp_path):
@@ -86,8 +82,8 @@ def test_a_table_of_pandas_without_features(tmp_path):
         "image": pa.array([b"\x00", b"\xff"]),
     }
     parquet.write_table(pa.table(columns), tmp_path / "x.parquet")
-    one, other = records(tmp_path / "x.parquet")
-    assert one == {"text": "fine", "label": "good", "score": 1.5}
+    first, other = records(tmp_path / "x.parquet")
+    assert first == {"text": "fine", "label": "good", "score": 1.5}
     assert other["score"] is None
 
 
@@ -113,8 +109,8 @@ def test_what_is_wrong_with_a_row_names_it_as_datasets_counts(tmp_path):
     with pytest.raises(InputError, match=r"x: \[2\]: 'label' is 7, but has names for"):
         read_texts(tmp_path / "x", first="sentence")
     skipped = Skipped()
-    found = read_texts(tmp_path / "x", first="sentence", on_error=skipped)
-    assert len(found) == skipped.count == 2
+    result = read_texts(tmp_path / "x", first="sentence", on_error=skipped)
+    assert len(result) == skipped.count == 2
     assert f"{tmp_path / 'x'}: [3]: 'sentence' is empty" in skipped.messages[1]
     with pytest.raises(InputError, match=r"x: \[0\]: has no 'text'"):
         read_texts(tmp_path / "x")
@@ -130,7 +126,7 @@ def test_tags_without_names_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "content", "told"),
+    ("file", "content", "message"),
     [
         ("state.json", "{", "state.json:1: not JSON"),
         ("state.json", "{}", "state.json: has no '_data_files'"),
@@ -143,10 +139,10 @@ def test_tags_without_names_are_refused(tmp_path):
         ("data-00000-of-00001.arrow", "text", "cannot be read as Arrow"),
     ],
 )
-def test_damaged_folders_are_one_line(tmp_path, file, content, told):
+def test_damaged_folders_are_one_line(tmp_path, file, content, message):
     saved.save_to_disk(tmp_path / "x", saved.reviews(3), saved.TEXTS)
     (tmp_path / "x" / file).write_text(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         records(tmp_path / "x")
 
 

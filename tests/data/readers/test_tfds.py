@@ -182,12 +182,7 @@ def test_a_folder_is_enough_without_the_builder(prepared, tmp_path):
     ("name", "split", "settings", "message"),
     [
         ("squaad", "train", {}, "squaad: no such data set in tensorflow-datasets "),
-        (
-            "squad/v2.0",
-            "dev",
-            {},
-            "squad/v2.0: no split 'dev'; name one of train, valid",
-        ),
+        ("squad/v2.0", "dev", {}, "squad/v2.0: no split 'dev'; name one of train, val"),
         ("squad/v2.0", "tran", {}, "squad/v2.0: no split 'tran'; did you mean train?"),
         ("squad/v9", "train", {}, "squad/v9: "),
         ("squad/v1.1", "train", {}, "squad/v1.1: is not prepared in "),

@@ -92,8 +92,8 @@ def test_a_test_split_is_held_out_before_dev(tmp_path):
     with pytest.raises(ValueError, match="test_share is 0"):
         LabelFirstFiles(dir="x", test_share=0.9)
     # A file of its own is taken whole, whatever the share.
-    own = label_first(tmp_path, dev=None, dev_share=0.2, test_share=0.3)
-    assert (len(own.train), len(own.dev), len(own.test)) == (80, 20, 100)
+    mine = label_first(tmp_path, dev=None, dev_share=0.2, test_share=0.3)
+    assert (len(mine.train), len(mine.dev), len(mine.test)) == (80, 20, 100)
 
 
 def test_too_little_to_hold_out_is_said(tmp_path):
@@ -145,11 +145,7 @@ def questions(text, start=0):
 SOURCES = [
     (ConllFiles, "Ada B-PER\nslept O\n\nBob\n\n", "1 column"),
     (WordLabelFiles, "Ada NOUN\n\nBob\n\n", "1 column"),
-    (
-        ConlluFiles,
-        "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n1\tBob\n\n",
-        "2 columns",
-    ),
+    (ConlluFiles, "1\tAda\t_\tNOUN\tNN\t_\t0\troot\t_\t_\n\n1\tBob\n\n", "2 columns"),
     (
         CluenerFiles,
         '{"text": "他去台湾", "label": {"address": {"台湾": [[2, 3]]}}}\n'

@@ -14,11 +14,11 @@ def ratio(sentences) -> float:
 
 
 @pytest.mark.parametrize(
-    "wanted", [5.0, pytest.param(20.0, marks=pytest.mark.exhaustive), 60.0]
+    "expected", [5.0, pytest.param(20.0, marks=pytest.mark.exhaustive), 60.0]
 )
-def test_the_ratio_of_words_outside_to_inside_is_as_asked(wanted):
-    corpus = SyntheticNER(train=6_000, dev=1, test=1, o_per_entity=wanted).load()
-    assert ratio(corpus.train) == pytest.approx(wanted, rel=0.04)
+def test_the_ratio_of_words_outside_to_inside_is_as_asked(expected):
+    corpus = SyntheticNER(train=6_000, dev=1, test=1, o_per_entity=expected).load()
+    assert ratio(corpus.train) == pytest.approx(expected, rel=0.04)
 
 
 @pytest.fixture(scope="module")
