@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dicejax.data.examples import LabelledText
@@ -55,70 +56,75 @@ def read(
     if len(set(used)) < len(used):
         raise ValueError(f"a column is used twice: {used}")
 
-    def make(record: FileRecord, row: int) -> LabelledText:
-        part = record.content()
-        for name in ("first", "second"):
-            if part.get(name) == "":
-                which = "text" if second is None else f"{name} text"
-                raise Flaw(f"the {which} is empty", "add it or remove the line")
-        check_label(part["label"], labels or None)
-        texts = part["first"], part.get("second")
-        return LabelledText(
-            *texts, part["label"], part.get("id", str(row)), record.number
-        )
-
+    layout = _Layout(path, columns, separator, quoted, labels)
     rows = in_order(
         path, lambda skip: separated.rows(path, separator, quoted=quoted, on_error=skip)
     )
-    advice = "mend the line; a text may hold no tab"
-    if quoted:
-        advice = f"mend the row; put a text that holds {separator!r} in quotes"
-    records = _parts(path, rows, columns, separator, advice)
-    return read_examples(path, records, make, "examples", on_error, unit="one")
+    records = layout.below_header(rows)
+    return read_examples(
+        path, records, layout.example, "examples", on_error, unit="one"
+    )
 
 
-def _parts(
-    path,
-    rows: Iterable[FileRecord],
-    columns: Mapping[str, Any],
-    separator: str,
-    advice: str,
-) -> Iterator[FileRecord]:
-    """Yield the columns of each row that are used, below the header if there is one."""
-    places: dict[str, int] = {}
-    width = first_line = 0
-    has_header = isinstance(columns["label"], str)
-    for record in rows:
-        fields = record.value
-        if isinstance(fields, InputError):
-            yield record
-            continue
-        if not places:
-            width, first_line = len(fields), record.number
-            names = [name.strip() for name in fields]
-            for part, column in columns.items():
-                if has_header and column not in names:
-                    do = did_you_mean(column, names)
-                    what = f"the header has no column {shown(column)}"
-                    raise InputError.at(path, first_line, what, do)
-                if not has_header and not 0 <= column < width:
-                    what = (
-                        f"{count(width, 'column')}, but the {part} is asked from column"
-                    )
-                    between = "tabs" if separator == "\t" else repr(separator)
-                    do = f"columns count from 0 and are separated by {between}"
-                    raise InputError.at(path, first_line, f"{what} {column}", do)
-                places[part] = names.index(column) if has_header else column
-            if has_header:
-                continue
-        if len(fields) == width:
-            value = {part: fields[place].strip() for part, place in places.items()}
-            yield record._replace(value=value)
-        else:
-            what = (
-                f"{count(len(fields), 'column')} where {width} are expected, as in line"
-            )
-            yield record._replace(value=Flaw(f"{what} {first_line}", advice))
+@dataclasses.dataclass
+class _Layout:
+    """The columns of a file; the first row has their places."""
+
+    path: str | os.PathLike[str]
+    columns: Mapping[str, Any]
+    separator: str
+    quoted: bool
+    labels: Sequence[str]
+    places: dict[str, int] = dataclasses.field(default_factory=dict)
+    width: int = 0
+    first_line: int = 0
+
+    def below_header(self, rows: Iterator[FileRecord]) -> Iterator[FileRecord]:
+        """Find the columns in the first row; yield all rows but a header."""
+        has_header = isinstance(self.columns["label"], str)
+        for record in rows:
+            if isinstance(record.value, list):
+                self._find(record, has_header)
+            if not (has_header and self.places):
+                yield record
+            if self.places:
+                break
+        yield from rows
+
+    def _find(self, record: FileRecord, has_header: bool) -> None:
+        self.width, self.first_line = len(record.value), record.number
+        names = [name.strip() for name in record.value]
+        for part, column in self.columns.items():
+            if has_header and column not in names:
+                do = did_you_mean(column, names)
+                what = f"the header has no column {shown(column)}"
+                raise InputError.at(self.path, self.first_line, what, do)
+            if not has_header and not 0 <= column < self.width:
+                what = f"but the {part} is asked from column {column}"
+                what = f"{count(self.width, 'column')}, {what}"
+                between = "tabs" if self.separator == "\t" else repr(self.separator)
+                do = f"columns count from 0 and are separated by {between}"
+                raise InputError.at(self.path, self.first_line, what, do)
+            self.places[part] = names.index(column) if has_header else column
+
+    def example(self, record: FileRecord, row: int) -> LabelledText:
+        """Return the example in a row, which is numbered from 0 below the header."""
+        fields = record.content()
+        if len(fields) != self.width:
+            what = f"{self.width} are expected, as in line {self.first_line}"
+            do = "mend the line; a text may hold no tab"
+            if self.quoted:
+                do = f"mend the row; put a text that holds {self.separator!r} in quotes"
+            raise Flaw(f"{count(len(fields), 'column')} where {what}", do)
+        part = {name: fields[place].strip() for name, place in self.places.items()}
+        for name in ("first", "second"):
+            if part.get(name) == "":
+                which = f"{name} text" if "second" in part else "text"
+                raise Flaw(f"the {which} is empty", "add it or remove the line")
+        check_label(part["label"], self.labels or None)
+        id_ = part.get("id", str(row))
+        second = part.get("second")
+        return LabelledText(part["first"], second, part["label"], id_, record.number)
 
 
 def read_label_first(

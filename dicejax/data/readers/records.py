@@ -72,8 +72,9 @@ def in_order(
     """
     errors: list[InputError] = []
     for number, row in read(errors.append):
-        yield from (FileRecord(error, number, path) for error in errors)
-        errors.clear()
+        if errors:
+            yield from (FileRecord(error, number, path) for error in errors)
+            errors.clear()
         yield FileRecord(row, number, path, number)
     yield from (FileRecord(error, 0, path) for error in errors)
 
@@ -101,7 +102,8 @@ def read_examples(
         except InputError as error:
             report(error, on_error)
         else:
-            examples += [] if example is None else [example]
+            if example is not None:
+                examples.append(example)
     if not examples:
         do = f"put {unit} on each line"
         raise InputError.at(path, None, f"holds no {several}", do)
