@@ -12,7 +12,7 @@ import jax
 
 from dicejax.data import texts as text_files
 from dicejax.data.examples import ReadingExample
-from dicejax.data.neighbours import neighbours
+from dicejax.data.readers.conll import neighbours
 from dicejax.data.texts import Format, Text
 from dicejax.errors import Flaw, InputError, cuts
 from dicejax.io import json_text

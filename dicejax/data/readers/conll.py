@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.neighbours import neighbours
 from dicejax.data.readers.skipping import OnError, count, report
 from dicejax.errors import Flaw, InputError, shown
 from dicejax.io import files
 
 _DOCUMENT_START = "-DOCSTART-"
+Words = tuple[str, ...]
 
 
 class _Rows(NamedTuple):
@@ -112,6 +113,37 @@ def read_words(
         for r, more in zip(sentences, _neighbours(sentences, context), strict=True)
     ]
     return list(map(by_character, examples)) if characters else examples
+
+
+def neighbours(
+    sentences: Sequence[Sequence[str]], documents: Sequence[int], count: int
+) -> list[tuple[Words, Words]]:
+    """Return `count` words before and after each sentence, in its document.
+
+    The numbers of the documents rise.
+
+    >>> neighbours([["a", "b"], ["c"], ["d"], ["e"]], [1, 1, 1, 2], 2)[1]
+    (('a', 'b'), ('d',))
+
+    Raises:
+      InputError: `count` is negative.
+    """
+    if count < 0:
+        raise InputError(f"context is {count}; want 0 words or more (--data.context)")
+    words = tuple(itertools.chain.from_iterable(sentences))
+    bounds: dict[int, tuple[int, int]] = {}
+    places, end = [], 0
+    for sentence, document in zip(sentences, documents, strict=True):
+        start, end = end, end + len(sentence)
+        places.append((start, end))
+        bounds[document] = (bounds.get(document, (start, end))[0], end)
+    return [
+        (
+            words[max(start - count, bounds[document][0]) : start],
+            words[end : min(end + count, bounds[document][1])],
+        )
+        for (start, end), document in zip(places, documents, strict=True)
+    ]
 
 
 def _neighbours(sentences: list[_Rows], context: int):
