@@ -164,11 +164,7 @@ def is_document(first: str) -> bool:
 
 
 def question_records(path: str | os.PathLike[str]) -> Iterator[dict]:
-    """Yield the question, its context and its id in SQuAD's document, without gold.
-
-    Raises:
-      InputError: see `read`.
-    """
+    """Yield the question, its context and its id in SQuAD's document, without gold."""
     for _, where, context, record in _of_document(path, None):
         try:
             question = json_text.field(record, "question", str)

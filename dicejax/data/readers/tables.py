@@ -35,11 +35,7 @@ def is_table(path: str | os.PathLike[str]) -> bool:
 
 
 def describe(path: str | os.PathLike[str]) -> str:
-    """Return the kind of a table, and its columns with the names of their classes.
-
-    Raises:
-      InputError: see `records`.
-    """
+    """Return the kind of a table, and its columns with the names of their classes."""
     file = epath.Path(path)
     kind = f"a folder saved by datasets ({STATE})"
     if file.suffix in _FORMS:
