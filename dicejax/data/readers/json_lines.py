@@ -263,11 +263,16 @@ def _words(record: dict, line: int, names: Sequence[str]) -> _Words:
     # Prodigy's texts have tokens too.
     if "tokens" not in record or ("text" in record and not has_tags):
         return _Words(line, *_entities(record))
-    words = _strings(record, "tokens")
+    words = strings(record, "tokens")
     return _Words(line, tuple(words), _tags(record, len(words), names), [])
 
 
-def _strings(record: dict, name: str) -> list[str]:
+def strings(record: dict, name: str) -> list[str]:
+    """Return a field that lists texts.
+
+    Raises:
+      Flaw: it is missing, no such list or empty, or a text is blank.
+    """
     values = json_text.field(record, name, list)
     if not values:
         raise Flaw(f"{shown(name)} is empty", "remove the line")
@@ -292,7 +297,7 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
             what = f"{field} are whole numbers without names"
             raise Flaw(what, "give their names (--data.names), in their order")
         return [str(_class(value, field, names)) for value in values]
-    texts = _strings(record, field)
+    texts = strings(record, field)
     if names:
         for tag in texts:
             if tag not in names:
