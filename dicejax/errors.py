@@ -41,7 +41,7 @@ class InputError(Exception):
     """
 
     def __init__(self, message: str):
-        super().__init__(shortened(visible(message), _LONGEST))
+        super().__init__(truncate(visible(message), _LONGEST))
 
     @classmethod
     def at(
@@ -129,21 +129,21 @@ def visible(text: str, keep: str = "") -> str:
     return _UNSEEN.sub(escaped, text)
 
 
-def shown(value: object) -> str:
+def quote(value: object) -> str:
     r"""Return input as a message repeats it: its `repr`, of at most 80 characters.
 
-    >>> print(shown("B-PER"), shown("B\x1b"))
+    >>> print(quote("B-PER"), quote("B\x1b"))
     'B-PER' 'B\x1b'
-    >>> len(shown("x" * 1_000_000)), len(shown([["x" * 50] * 50] * 50))
+    >>> len(quote("x" * 1_000_000)), len(quote([["x" * 50] * 50] * 50))
     (80, 80)
     """
-    return shortened(_BRIEF.repr(value), 80)
+    return truncate(_BRIEF.repr(value), 80)
 
 
-def shortened(text: str, limit: int) -> str:
+def truncate(text: str, limit: int) -> str:
     """Return a text without its middle if it has more characters than the limit.
 
-    >>> shortened("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 16)
+    >>> truncate("ABCDEFGHIJKLMNOPQRSTUVWXYZ", 16)
     'ABCDEFGHI...WXYZ'
     """
     if len(text) <= limit:
@@ -181,4 +181,4 @@ def first_line(error: BaseException) -> str:
     ('no room', 'KeyError')
     """
     said = (str(error).strip() or type(error).__name__).split("\n")[0]
-    return shortened(said.strip(), 400)
+    return truncate(said.strip(), 400)

@@ -28,7 +28,7 @@ from dicejax.cli.help import epilog, flags_of
 from dicejax.cli.init import Init
 from dicejax.cli.process import quieten, use_huge_pages
 from dicejax.cli.runs import Evaluate, Export, Plot, Predict, Report
-from dicejax.errors import Diverged, InputError, Stopped, hint, shown
+from dicejax.errors import Diverged, InputError, Stopped, hint, quote
 from dicejax.io.terminal import literal
 
 COMMANDS = {
@@ -140,7 +140,7 @@ def parse(argv: Sequence[str]) -> Command:
     if name and not name.startswith("-") and name not in COMMANDS:
         names = ", ".join(COMMANDS)
         raise InputError(
-            f"unknown command {shown(name)}; known: {names}{hint(name, COMMANDS)}"
+            f"unknown command {quote(name)}; known: {names}{hint(name, COMMANDS)}"
         )
     if name not in COMMANDS:
         commands: Any = tuple(

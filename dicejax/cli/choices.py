@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from dicejax import objectives, optimizers
-from dicejax.errors import InputError, hint, shown
+from dicejax.errors import InputError, hint, quote
 from dicejax.objectives import Objective
 from dicejax.optimizers import Optimizer
 
@@ -35,7 +35,7 @@ def objective_named(text: str) -> Objective:
     for field, value in _pairs(settings):
         if field not in hints:
             raise InputError(
-                f"loss {name} has no {shown(field)}; it has {', '.join(hints)}"
+                f"loss {name} has no {quote(field)}; it has {', '.join(hints)}"
                 f"{hint(field, hints)}{_losses_with(field)}"
             )
         try:
@@ -149,6 +149,6 @@ def _chosen(what: str, name: str, known: Mapping[str, type]) -> Any:
     if name not in known:
         names = ", ".join(known)
         raise InputError(
-            f"unknown {what} {shown(name)}; known: {names}{hint(name, known)}"
+            f"unknown {what} {quote(name)}; known: {names}{hint(name, known)}"
         )
     return known[name]()

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 
 Scheme = Literal["IOB1", "BIO", "IOBES", "BMES"]
 """The names of the schemes."""
@@ -199,7 +199,7 @@ def parse(tag: str, scheme: str | None = None) -> tuple[str, str]:
     if prefix not in (_ALL_PREFIXES if scheme is None else PREFIXES[scheme]):
         belongs = "any scheme" if scheme is None else scheme
         raise ValueError(
-            f"tag {shown(tag)} does not belong to {belongs} ({forms(scheme)})"
+            f"tag {quote(tag)} does not belong to {belongs} ({forms(scheme)})"
         )
     return prefix, kind
 
@@ -222,7 +222,7 @@ _ALL_PREFIXES = tuple(
 def _check_scheme(scheme: str) -> None:
     if scheme not in PREFIXES:
         raise ValueError(
-            f"unknown scheme {shown(scheme)}; known are {', '.join(PREFIXES)}"
+            f"unknown scheme {quote(scheme)}; known are {', '.join(PREFIXES)}"
         )
 
 

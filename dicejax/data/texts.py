@@ -28,7 +28,7 @@ from dicejax.data.readers.conll import begins_document, is_break
 from dicejax.data.readers.records import FileRecord
 from dicejax.data.readers.skipping import did_you_mean
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files, json_text
 
 Format = Literal["text", "jsonl", "conll", "csv"]
@@ -144,7 +144,7 @@ def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
     names = [name.strip() for name in next(rows)[1]]
     for column in columns:
         if column not in names:
-            what = f"the header has no column {shown(column)}, as the data of the run"
+            what = f"the header has no column {quote(column)}, as the data of the run"
             raise InputError.at(path, 1, what, did_you_mean(column, names))
     texts = []
     for number, fields in rows:

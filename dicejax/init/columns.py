@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from etils import epath
 
-from dicejax.errors import InputError, shortened, shown
+from dicejax.errors import InputError, quote, truncate
 
 LABELS = ("label", "class", "category", "target", "sentiment", "quality")
 TEXTS = ("text", "sentence", "review", "content", "tweet", "comment")
@@ -67,13 +67,13 @@ def columns_of(
     """
     sample = list(itertools.islice(rows, SAMPLE))
     names = list(sample[0]) if sample else []
-    listed = shortened(", ".join(map(shown, names)), 240)
+    listed = truncate(", ".join(map(quote, names)), 240)
     flags = [name for name in dataclasses.astuple(named) if name is not None]
     if named.label and all(n.isdecimal() and n not in names for n in flags):
         return _fields(named, int)  # without a header
     for flag, name in dataclasses.asdict(named).items():
         if name is not None and name not in names:
-            what = f"has no column {shown(name)}"
+            what = f"has no column {quote(name)}"
             raise InputError.at(path, 1, what, f"name one of {listed} with --{flag}")
     values: dict[str, list[str]] = {name: [] for name in names}
     for row in () if by_name_alone else sample:
@@ -145,6 +145,6 @@ def _check_classes(path: epath.Path, name: str, values: Sequence[str]) -> None:
     whole = all(number.is_integer() for number in numbers)
     if numbers and (not whole or len(numbers) > _NUMBERS):
         few = ", ".join(distinct[:3])
-        what = f"column {shown(name)} has {len(numbers)} different numbers ({few}, ...)"
+        what = f"column {quote(name)} has {len(numbers)} different numbers ({few}, ...)"
         do = "give classes, or name another with --label: regression is not for this"
         raise InputError.at(path, None, what, f"{do} tool")

@@ -27,7 +27,7 @@ from dicejax.data.sources import (
     TabSeparatedFiles,
     WordLabelFiles,
 )
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.init import splits
 from dicejax.init.columns import ALL_UNNAMED, LABELS, Columns, columns_of
 from dicejax.io import files
@@ -100,7 +100,7 @@ def remarks(examples: Sequence[object]) -> list[str]:
             lines.setdefault(label, example.line)
     of_texts = bool(examples) and isinstance(examples[0], LabelledText)
     if of_texts and len(examples) >= 8 and len(counts) > len(examples) / 2:
-        few = ", ".join(map(shown, sorted(counts)[:3]))
+        few = ", ".join(map(quote, sorted(counts)[:3]))
         raise InputError(
             f"{len(counts)} classes in {len(examples)} texts ({few}, ...): no class "
             "can be learnt; name the columns of a table with --text and --label"
@@ -120,7 +120,7 @@ def remarks(examples: Sequence[object]) -> list[str]:
 
 
 def _list(labels: Iterable[str], lines: Mapping[str, int]) -> str:
-    descriptions = [f"{shown(label)} (line {lines[label]})" for label in sorted(labels)]
+    descriptions = [f"{quote(label)} (line {lines[label]})" for label in sorted(labels)]
     more = f" and {len(descriptions) - 5} more" if len(descriptions) > 5 else ""
     return ", ".join(descriptions[:5]) + more
 

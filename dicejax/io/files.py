@@ -21,7 +21,7 @@ from typing import IO
 
 from etils import epath
 
-from dicejax.errors import Flaw, InputError, shown, suggestion
+from dicejax.errors import Flaw, InputError, quote, suggestion
 
 Path = str | os.PathLike[str]
 
@@ -210,7 +210,7 @@ def file_name(text: str, what: str) -> str:
     if text.isprintable() and not text.startswith(".") and text and "/" not in text:
         return text
     raise InputError(
-        f"{what} is {shown(text)}; a folder will be called so: want letters, digits "
+        f"{what} is {quote(text)}; a folder will be called so: want letters, digits "
         "and signs, but no slash, and no dot in front"
     )
 

@@ -9,7 +9,7 @@ import os
 import re
 from typing import Any, TypeVar
 
-from dicejax.errors import Flaw, shortened, shown, suggestion
+from dicejax.errors import Flaw, quote, suggestion, truncate
 from dicejax.io import files
 
 T = TypeVar("T")
@@ -97,11 +97,11 @@ def field(record: object, name: str, kind: type[T], default: T | None = _REQUIRE
     if name not in fields:
         if default is not _REQUIRED:
             return default
-        raise Flaw(f"has no {shown(name)}", suggestion(name, fields) or "add it")
+        raise Flaw(f"has no {quote(name)}", suggestion(name, fields) or "add it")
     try:
         return value_of(fields[name], kind)
     except Flaw as flaw:
-        raise Flaw(f"{shown(name)} {flaw.what}", flaw.do) from None
+        raise Flaw(f"{quote(name)} {flaw.what}", flaw.do) from None
 
 
 def value_of(value: object, kind: type[T]) -> T:
@@ -129,7 +129,7 @@ def _bad_number(text: str) -> Flaw:
     for match in _STRING_OR_NUMBER.finditer(text):
         number = match[1]
         if number and (len(number) > _DIGITS or not math.isfinite(float(number))):
-            name = shortened(number, 40)
+            name = truncate(number, 40)
             line = text.count("\n", 0, match.start()) + 1
             return Flaw(f"number {name} is too large or not finite", "correct it", line)
     return Flaw("a number is too large or not finite", "correct it")
@@ -141,7 +141,7 @@ def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(fields) != len(pairs):
         names = collections.Counter(name for name, _ in pairs)
         [(twice, _)] = names.most_common(1)
-        raise Flaw(f"an object has {shown(twice)} twice", "merge the two")
+        raise Flaw(f"an object has {quote(twice)} twice", "merge the two")
     return fields
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.metrics import quotients
 from dicejax.metrics.squad import ARTICLE, PUNCTUATION, AnswerScores
 
@@ -37,7 +37,7 @@ def score(
     exact, f1 = [], []
     for question, spans in golds.items():
         if not spans:
-            raise ValueError(f"question {shown(question)} has no gold span")
+            raise ValueError(f"question {quote(question)} has no gold span")
         result = (0.0, 0.0)
         if question in predictions and spans[0].strip():
             result = score_answer(spans, predictions[question])

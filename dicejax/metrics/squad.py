@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.metrics import quotients
 
 
@@ -165,7 +165,7 @@ def score_v1(
     unanswerable = [question for question, texts in golds.items() if not texts]
     if unanswerable:
         raise ValueError(
-            f"question {shown(unanswerable[0])} has no gold answer: is this SQuAD v2.0?"
+            f"question {quote(unanswerable[0])} has no gold answer: is this SQuAD v2.0?"
         )
     exact, f1 = [], []
     for question, texts in golds.items():
@@ -266,7 +266,7 @@ def _check_covered(golds: Mapping, given: Mapping, what: str) -> None:
     if lacking:
         raise ValueError(
             f"{len(lacking)} of {len(golds)} questions have no {what}, "
-            f"{shown(lacking[0])} among them"
+            f"{quote(lacking[0])} among them"
         )
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from flax import nnx
 from jax import Array
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, by_position, segment_mask
 from dicejax.models.bert import BertLayer, PostNormConfig
@@ -69,7 +69,7 @@ class DebertaConfig(PostNormConfig):
         unknown = set(self.pos_att_type.split("|")) - {*TERMS, ""}
         if unknown:
             raise ValueError(
-                f"pos_att_type is {shown(self.pos_att_type)}; want 'c2p', 'p2c', both "
+                f"pos_att_type is {quote(self.pos_att_type)}; want 'c2p', 'p2c', both "
                 "joined by '|', or neither"
             )
         middle, last = self.position_buckets // 2, self.distances - 1

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
 from dicejax.models.layers import PRODUCT, recomputed
@@ -96,7 +96,7 @@ class EncoderConfig(abc.ABC):
         check_fields(self)
         if self.model_type not in self.model_types:
             raise ValueError(
-                f"model_type is {shown(self.model_type)}; supported: "
+                f"model_type is {quote(self.model_type)}; supported: "
                 f"{', '.join(map(repr, self.model_types))}"
             )
 

@@ -18,7 +18,7 @@ import numpy as np
 from flax import nnx
 from jax import Array, lax
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.models.attention import attend, attend_near, segment_mask, within
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
@@ -101,7 +101,7 @@ class ModernBertConfig(EncoderConfig):
         fits = isinstance(types, list | tuple) and len(types) == self.depth
         if not fits or any(kind not in (FULL, WINDOW) for kind in types):
             raise ValueError(
-                f"layer_types is {shown(types)}; want {self.depth} times {FULL!r} or "
+                f"layer_types is {quote(types)}; want {self.depth} times {FULL!r} or "
                 f"{WINDOW!r}"
             )
         # One spelling for one architecture.
@@ -120,10 +120,10 @@ class ModernBertConfig(EncoderConfig):
         parameters = content.get("rope_parameters") or {}
         if content.get("rope_scaling") is not None:
             raise ValueError(
-                f"rope_scaling is {shown(content['rope_scaling'])}; supported: null"
+                f"rope_scaling is {quote(content['rope_scaling'])}; supported: null"
             )
         if not isinstance(parameters, Mapping):
-            raise ValueError(f"rope_parameters is {shown(parameters)}; want an object")
+            raise ValueError(f"rope_parameters is {quote(parameters)}; want an object")
         for kind, name in ((FULL, "global"), (WINDOW, "local")):
             rope = parameters.get(kind) or {}
             plain = isinstance(rope, Mapping) and not rope.keys() - {
@@ -132,7 +132,7 @@ class ModernBertConfig(EncoderConfig):
             }
             if not plain or rope.get("rope_type", "default") != "default":
                 raise ValueError(
-                    f"rope_parameters has {shown(rope)} for {kind}; supported: "
+                    f"rope_parameters has {quote(rope)} for {kind}; supported: "
                     "rope_type 'default' with a rope_theta"
                 )
             if "rope_theta" in rope:

@@ -10,7 +10,7 @@ import types
 import typing
 from typing import Annotated, Any, Literal
 
-from dicejax.errors import shown
+from dicejax.errors import quote
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +73,7 @@ def check_fields(settings: Any) -> None:
     for field in dataclasses.fields(settings):
         value, kinds = getattr(settings, field.name), _kinds(hints[field.name])
         if kinds and not any(_fits(value, kind) for kind in kinds):
-            raise ValueError(f"{field.name} is {shown(value)}; {_described(kinds)}")
+            raise ValueError(f"{field.name} is {quote(value)}; {_described(kinds)}")
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from jax.experimental import topologies
 
-from dicejax.errors import InputError, first_line, hint, shown
+from dicejax.errors import InputError, first_line, hint, quote
 from dicejax.training.hardware import peak_flops
 
 # Read once, when libtpu is loaded. Without them it asks Google Cloud what machine this
@@ -93,7 +93,7 @@ class Device:
             share = math.nan
         if not 0 < share <= 1:
             raise InputError(
-                f"{_FRACTION} is {shown(text)}; want more than 0, at most 1"
+                f"{_FRACTION} is {quote(text)}; want more than 0, at most 1"
             )
         return int(share * self.memory)
 
@@ -155,15 +155,15 @@ def parse_topology(name: str) -> Topology:
     kind, _, size = name.partition(":")
     if kind not in DEVICES:
         raise InputError(
-            f"topology {shown(name)} is unknown; known: {', '.join(examples())}"
+            f"topology {quote(name)} is unknown; known: {', '.join(examples())}"
             f"{hint(kind, DEVICES)}"
         )
     device = DEVICES[kind]
     if not re.fullmatch(r"[1-9]\d{0,4}(x[1-9]\d{0,4})*", size):
-        raise InputError(f"topology {shown(name)} has no size; {_want(device)}")
+        raise InputError(f"topology {quote(name)} has no size; {_want(device)}")
     lengths = tuple(map(int, size.split("x")))
     if len(lengths) != device.dimensions:
-        raise InputError(f"topology {shown(name)} has the wrong size; {_want(device)}")
+        raise InputError(f"topology {quote(name)} has the wrong size; {_want(device)}")
     if math.prod(lengths) > device.chips:
         raise InputError(
             f"topology {name} has {math.prod(lengths)} chips; "

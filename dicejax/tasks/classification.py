@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from dicejax.data.examples import LabelledText
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
@@ -70,12 +70,12 @@ class Classification(TextTask):
         """
         self.require_gold("train", examples)
         names = sorted({example.label for example in examples})
-        listed = ", ".join(map(shown, names))
+        listed = ", ".join(map(quote, names))
         if len(names) < 2:
             raise InputError(f"train has {listed or 'no class'} alone; want 2 classes")
         if self.positive is not None and self.positive not in names:
             raise InputError(
-                f"positive is {shown(self.positive)}, but the classes are {listed}"
+                f"positive is {quote(self.positive)}, but the classes are {listed}"
             )
         if len(names) > 2 and (self.positive is not None or self.tune_threshold):
             raise InputError(

@@ -15,7 +15,7 @@ from dicejax.data.examples import (
     Sentence,
     TaggedWords,
 )
-from dicejax.errors import InputError, shortened
+from dicejax.errors import InputError, truncate
 from dicejax.tasks.answers import gold_texts
 from dicejax.tasks.task import Examples, Labels, Task
 
@@ -48,7 +48,7 @@ def text_and_gold(example: Any) -> tuple[str, str]:
         gold = "; ".join(dict.fromkeys(gold_texts(example)))
     else:
         text, gold = "", ""
-    return shortened(text, LONGEST), shortened(gold, LONGEST) or "-"
+    return truncate(text, LONGEST), truncate(gold, LONGEST) or "-"
 
 
 def beside_gold(

@@ -17,7 +17,7 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import BatchLayout
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
@@ -108,10 +108,10 @@ class MachineReading(windows.WindowTask, SpanTask):
             raise ValueError("queries is empty; want the text of at least one type")
         twice = sorted({kind for kind in types if types.count(kind) > 1})
         if twice:
-            raise ValueError(f"queries has several for {', '.join(map(shown, twice))}")
+            raise ValueError(f"queries has several for {', '.join(map(quote, twice))}")
         blank = [kind for kind, text in self.queries if not text.split()]
         if blank:
-            raise ValueError(f"queries has no text for {', '.join(map(shown, blank))}")
+            raise ValueError(f"queries has no text for {', '.join(map(quote, blank))}")
         if self.spans_per_start < 1:
             raise ValueError(
                 f"spans_per_start is {self.spans_per_start}; want at least 1"
@@ -145,8 +145,8 @@ class MachineReading(windows.WindowTask, SpanTask):
         missing = sorted(found.difference(types))
         if missing:
             raise InputError(
-                f"no query for the type {', '.join(map(shown, missing))} of the data's "
-                f"spans, only for {', '.join(map(shown, types))}; write one for each "
+                f"no query for the type {', '.join(map(quote, missing))} of the data's "
+                f"spans, only for {', '.join(map(quote, types))}; write one for each "
                 "type in queries"
             )
         return types
@@ -418,7 +418,7 @@ def _require_room(kind: str, pieces: EncodedText, max_length: int) -> None:
     taken = int((pieces.texts != 1).sum())
     if taken >= max_length:
         raise InputError(
-            f"the query for {shown(kind)} takes {taken} pieces, special ones included, "
+            f"the query for {quote(kind)} takes {taken} pieces, special ones included, "
             f"and {max_length} are allowed: no room for the sentence; shorten it or "
             f"allow at least {taken + 1}"
         )

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
@@ -134,7 +134,7 @@ class QuestionAnswering(Task):
         for name, values in zip(("form", "head"), known, strict=True):
             if (given := getattr(self, name)) not in values:
                 supported = ", ".join(map(repr, values))
-                raise ValueError(f"{name} is {shown(given)}; supported: {supported}")
+                raise ValueError(f"{name} is {quote(given)}; supported: {supported}")
         if self.head == "xlnet" and self.form != "positions":
             raise ValueError(f"head 'xlnet' chooses positions; {self.form!r} does not")
         if self.unanswerable and self.several_spans:
@@ -197,7 +197,7 @@ class QuestionAnswering(Task):
             elif not self.several_spans and any(len(a) > 1 for a in example.answers):
                 what = "has an answer of several spans; set several_spans,"
             if what:
-                raise InputError(f"question {shown(example.id)} {what} or leave it out")
+                raise InputError(f"question {quote(example.id)} {what} or leave it out")
         return examples
 
     def label_names(self, examples: Questions) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dicejax.data.examples import Sentence, Span
-from dicejax.errors import Cut, shown
+from dicejax.errors import Cut, quote
 from dicejax.metrics import spans as span_metrics
 from dicejax.metrics.scores import Scores
 from dicejax.tasks.task import Items, Labels, Scored, Task
@@ -113,7 +113,7 @@ def gold_warnings(
     types = (span.type for sentence in sentences for span in sentence.spans)
     unseen = Counter(kind for kind in types if kind not in known)
     said = [
-        f"{split} has {count} {shown(kind)} span{'s' if count > 1 else ''}, a type "
+        f"{split} has {count} {quote(kind)} span{'s' if count > 1 else ''}, a type "
         "that train lacks: counted as misses"
         for kind, count in sorted(unseen.items())
     ]

@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import Cut, InputError, shown
+from dicejax.errors import Cut, InputError, quote
 from dicejax.tasks import windows
 from dicejax.tasks.task import IGNORED, Examples, Item, Items, Labels, Outputs
 
@@ -115,7 +115,7 @@ class TextTask(windows.WindowTask):
         counts = Counter(one for e in examples for one in self.gold(e) or ())
         said = [
             f"{split} has {count} example{'s' if count > 1 else ''} of {self.told} "
-            f"{shown(label)}, which train lacks: counted as wrong"
+            f"{quote(label)}, which train lacks: counted as wrong"
             for label, count in sorted(counts.items())
             if label not in labels
         ]
@@ -132,7 +132,7 @@ class TextTask(windows.WindowTask):
         if without:
             raise InputError(
                 f"{len(without)} of {len(examples)} examples of {split} have no label, "
-                f"{shown(without[0])} among them: there is nothing to compare with; "
+                f"{quote(without[0])} among them: there is nothing to compare with; "
                 f"name a labelled one (--data.{split})"
             )
 

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from dicejax.data.examples import ReadingExample
 from dicejax.data.tokenize import EncodedText
-from dicejax.errors import Cut, InputError, shown
+from dicejax.errors import Cut, InputError, quote
 from dicejax.tasks.task import Examples, Items, Task
 
 Places = tuple[int, int]
@@ -102,7 +102,7 @@ def cut(
     room = max_length - asked
     if room < 1:
         raise InputError(
-            f"question {shown(example.id)}: max_length {max_length} leaves no room for "
+            f"question {quote(example.id)}: max_length {max_length} leaves no room for "
             f"the text to read, question and special pieces take {asked}; raise it, or "
             "lower max_question"
         )

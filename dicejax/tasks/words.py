@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
 from dicejax.data.tags import Scheme
-from dicejax.errors import shown
+from dicejax.errors import quote
 from dicejax.metrics import classification, segmentation
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.spans import TypeCounts
@@ -142,7 +142,7 @@ class WordTagging(TokenTask):
         counts = Counter(label for one in examples for label in one.labels)
         said = [
             f"{split} has {count} word{'s' if count > 1 else ''} labelled "
-            f"{shown(label)}, which train lacks: counted as wrong"
+            f"{quote(label)}, which train lacks: counted as wrong"
             for label, count in sorted(counts.items())
             if label not in known
         ]

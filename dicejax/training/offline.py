@@ -6,7 +6,7 @@ import dataclasses
 
 from dicejax import config
 from dicejax.data.sources import FileSource
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.training.run_folder import EXPERIMENT, Run
 
 # A data set of the user's own experiment file is this one.
@@ -39,7 +39,7 @@ def offline(run: Run, *, data: str | None = None) -> config.Experiment:
             continue
         if value not in (data, given.get(name)):
             raise InputError(
-                f"{origin}: {name} is {shown(value)}, which is not fetched because a "
+                f"{origin}: {name} is {quote(value)}, which is not fetched because a "
                 f"run folder says so; {remedy}, or a folder with --data"
             )
     if given and all(given.get(name) == leaves.get(name) for name in _SOURCE):

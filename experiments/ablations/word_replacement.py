@@ -31,7 +31,7 @@ import numpy as np
 
 from dicejax.data.augmentation import Augmentation
 from dicejax.data.examples import LabelledText
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.io.files import lines
 
 Lookup = Callable[[str], tuple[str, ...]]
@@ -333,7 +333,7 @@ class ImbalanceAblation(Augmentation):
         if self.variant not in get_args(Variant):
             variants = ", ".join(map(repr, get_args(Variant)))
             raise ValueError(
-                f"variant is {shown(self.variant)}; want one of {variants}"
+                f"variant is {quote(self.variant)}; want one of {variants}"
             )
         free = {"original": 0, "+positive & +negative": 2}.get(self.variant, 1)
         if (self.size is not None) + (self.positive_share is not None) > free:
@@ -439,8 +439,8 @@ class ImbalanceAblation(Augmentation):
         if not all(classes):
             labels = sorted({example.label for example in examples})
             raise InputError(
-                f"positive is label {shown(self.positive)}, but the examples have "
-                f"{', '.join(map(shown, labels)) or 'none'}; want it and another"
+                f"positive is label {quote(self.positive)}, but the examples have "
+                f"{', '.join(map(quote, labels)) or 'none'}; want it and another"
             )
         return classes
 

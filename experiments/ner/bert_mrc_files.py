@@ -14,7 +14,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.sources import FileSource
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import json_text
 
 _PLACE = re.compile(r"([0-9]{1,9})[;,]([0-9]{1,9})")
@@ -84,8 +84,8 @@ def merged(path: epath.Path, queries: Sequence[SpanQuery]) -> list[Sentence]:
             raise InputError.at(
                 path,
                 None,
-                f"items of sentence {shown(key)} have different words, "
-                f"{shown(item.id)} among them",
+                f"items of sentence {quote(key)} have different words, "
+                f"{quote(item.id)} among them",
                 "give the items of each sentence an id of their own, as 'SENTENCE.N'",
             )
         spans += item.spans
@@ -150,7 +150,7 @@ def read(
 
 def _where(place: int, record: object) -> str:
     named = isinstance(record, dict) and record.get("qas_id")
-    return f"item {place}" + (f" (qas_id {shown(named)})" if named else "")
+    return f"item {place}" + (f" (qas_id {quote(named)})" if named else "")
 
 
 def _query(record: object, labels: Collection[str] | None) -> SpanQuery:
@@ -187,13 +187,13 @@ def _spans(record: object, label: str, length: int) -> tuple[Span, ...]:
 def _span(place: object, label: str, length: int) -> Span:
     match = _PLACE.fullmatch(place) if isinstance(place, str) else None
     if not match:
-        raise Flaw(f"'span_position' holds {shown(place)}", 'write "start;end"')
+        raise Flaw(f"'span_position' holds {quote(place)}", 'write "start;end"')
     start, end = int(match[1]), int(match[2])
     if end < start:
-        raise Flaw(f"span {shown(place)} ends before it starts", "correct it")
+        raise Flaw(f"span {quote(place)} ends before it starts", "correct it")
     if end >= length:
         raise Flaw(
-            f"span {shown(place)} is outside the sentence of {length} words",
+            f"span {quote(place)} is outside the sentence of {length} words",
             "correct it; words count from 0",
         )
     return Span(label, start, end + 1)
@@ -203,7 +203,7 @@ def _check_agrees(record: object, name: str, expected: set[int]) -> None:
     values = [json_text.value_of(v, int) for v in json_text.field(record, name, list)]
     if set(values) != expected:
         raise Flaw(
-            f"{shown(name)} is {shown(values)} but 'span_position' says "
-            f"{shown(sorted(expected))}",
+            f"{quote(name)} is {quote(values)} but 'span_position' says "
+            f"{quote(sorted(expected))}",
             "correct one or the other; ends are included",
         )

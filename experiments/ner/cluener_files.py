@@ -13,7 +13,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.readers.skipping import OnError, check_label, report
 from dicejax.data.sources import FileSource
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files, json_text
 
 _NAMES = "address book company game government movie name organization position scene"
@@ -97,12 +97,12 @@ def _place(place: object, name: str) -> tuple[int, int]:
     if isinstance(place, list) and [type(end) for end in place] == [int, int]:
         return place[0], place[1]
     raise Flaw(
-        f"place {shown(place)} of {shown(name)} is not [first, last]", "correct it"
+        f"place {quote(place)} of {quote(name)} is not [first, last]", "correct it"
     )
 
 
 def _check_place(content: str, name: str, first: int, last: int) -> None:
-    where = f"{shown(name)} at {shown(first)} to {shown(last)}"
+    where = f"{quote(name)} at {quote(first)} to {quote(last)}"
     if last < first:
         raise Flaw(f"{where} ends before it starts", "correct it")
     if first < 0 or last >= len(content):
@@ -110,6 +110,6 @@ def _check_place(content: str, name: str, first: int, last: int) -> None:
         raise Flaw(what, "correct it")
     if content[first : last + 1] != name:
         raise Flaw(
-            f"{where} is not there, but {shown(content[first : last + 1])}",
+            f"{where} is not there, but {quote(content[first : last + 1])}",
             "correct the place; its end is included",
         )

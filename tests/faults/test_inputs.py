@@ -17,7 +17,7 @@ from word_replacement import SynonymPairs
 
 from dicejax.cli import init, run
 from dicejax.data.readers import classification, conll, squad
-from dicejax.errors import InputError, shown, visible
+from dicejax.errors import InputError, quote, visible
 from dicejax.init import starter
 from dicejax.io import files, json_text
 from dicejax.objectives import CrossEntropy, Focal
@@ -274,9 +274,9 @@ def test_a_place_of_5000_digits_is_a_malformed_place(tmp_path):
 
 
 def test_what_is_shown_of_input_is_short_and_visible():
-    assert shown("short") == repr("short")
+    assert quote("short") == repr("short")
     for value in ("x" * 10**6, ["x" * 10**4] * 10**4, {"k" * 999: 1}, 10**4000, ESCAPE):
-        assert len(shown(value)) <= 80 and is_shown_as_is(shown(value))
+        assert len(quote(value)) <= 80 and is_shown_as_is(quote(value))
     for text in (ESCAPE, WITHIN, "\x7f\u2066\ud800"):
         assert is_shown_as_is(visible(text))
         quoted = json.dumps(text, ensure_ascii=False)

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from dicejax.data.readers.skipping import check_label
-from dicejax.errors import Flaw, shown
+from dicejax.errors import Flaw, quote
 from dicejax.io import json_text
 
 FIELDS = ("entities", "spans", "ents", "label", "labels")
@@ -72,7 +72,7 @@ def _in_a_list(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     for number, value in enumerate(json_text.field(record, name, list)):
         # brat's entities have names in their file.
         id_ = value.get("id") if isinstance(value, dict) else None
-        suffix = f" ({shown(id_)})" if isinstance(id_, str) else ""
+        suffix = f" ({quote(id_)})" if isinstance(id_, str) else ""
         yield f"{name}[{number}]{suffix}", value
 
 

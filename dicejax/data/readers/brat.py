@@ -10,7 +10,7 @@ from etils import epath
 
 from dicejax.data.readers.records import FileRecord
 from dicejax.data.readers.skipping import OnError, report
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files
 
 _PLACE = r"\d{1,18} \d{1,18}"
@@ -66,7 +66,7 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             continue
         match = _ENTITY.fullmatch(row)
         if match is None:
-            what = f"{shown(row)} is no entity"
+            what = f"{quote(row)} is no entity"
             raise Flaw(what, "write ID<tab>TYPE START END<tab>TEXT", line)
         name, label, places, quoted = match.groups()
         if ";" in places:
@@ -75,9 +75,9 @@ def _document(file: epath.Path, on_error: OnError | None) -> dict:
             continue
         start, end = map(int, places.split(" "))
         if quoted is not None and quoted.split() != text[start:end].split():
-            what = f"entity {name} is {shown(quoted)}, but {start} to {end} of the text"
+            what = f"entity {name} is {quote(quoted)}, but {start} to {end} of the text"
             do = "correct its offsets, which count characters from 0, end excluded"
-            raise Flaw(f"{what} is {shown(text[start:end])}", do, line)
+            raise Flaw(f"{what} is {quote(text[start:end])}", do, line)
         entities.append({"id": name, "start": start, "end": end, "label": label})
     return {"text": text, "entities": entities}
 

@@ -12,7 +12,7 @@ from dicejax.data.examples import LabelledText
 from dicejax.data.readers import separated
 from dicejax.data.readers.records import FileRecord, in_order, read_examples
 from dicejax.data.readers.skipping import OnError, check_label, count, did_you_mean
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files
 
 
@@ -97,7 +97,7 @@ class _Layout:
         for part, column in self.columns.items():
             if has_header and column not in names:
                 do = did_you_mean(column, names)
-                what = f"the header has no column {shown(column)}"
+                what = f"the header has no column {quote(column)}"
                 raise InputError.at(self.path, self.first_line, what, do)
             if not has_header and not 0 <= column < self.width:
                 what = f"but the {part} is asked from column {column}"

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.readers.skipping import OnError, count, report
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files
 
 _DOCUMENT_START = "-DOCSTART-"
@@ -69,7 +69,7 @@ def read(
     """
     if scheme is not None and scheme not in tags.PREFIXES:
         do = f"name one of {', '.join(tags.PREFIXES)}"
-        raise InputError.at(path, None, f"scheme {shown(scheme)} is unknown", do)
+        raise InputError.at(path, None, f"scheme {quote(scheme)} is unknown", do)
 
     check = functools.partial(_check_tag, scheme=scheme)
     columns = _Columns(path, word_column, tag_column, separator, check)
@@ -286,7 +286,7 @@ def _check_tag(tag: str, scheme: str | None, detected: bool = False) -> None:
             do = "correct it, or name another scheme or column"
         raise Flaw(str(error), do) from None
     if prefix != "O" and not kind:
-        raise Flaw(f"tag {shown(tag)} names no type ({tags.forms(scheme)})", do)
+        raise Flaw(f"tag {quote(tag)} names no type ({tags.forms(scheme)})", do)
 
 
 def _of_scheme(sentences, scheme: str, path, on_error) -> Iterator[_Rows]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.readers.skipping import OnError, count, did_you_mean, report
-from dicejax.errors import Flaw, InputError, shortened, shown
+from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.io import files
 
 _NAMES = "ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC"
@@ -52,7 +52,7 @@ def read(
     """
     if column not in COLUMNS[2:]:
         do = did_you_mean(column, COLUMNS[2:])
-        raise InputError.at(path, None, f"no column {shown(column)} has labels", do)
+        raise InputError.at(path, None, f"no column {quote(column)} has labels", do)
     sentences = list(_sentences(path, column, on_error))
     if not sentences:
         raise InputError.at(
@@ -104,10 +104,10 @@ class _Sentence:
         if not _WORD.fullmatch(id_):
             if _NO_WORD.fullmatch(id_):
                 return
-            what = f"id {shown(id_)} is no number, range or empty node"
+            what = f"id {quote(id_)} is no number, range or empty node"
             raise Flaw(what, "correct it")
         if id_ != str(len(self.words) + 1):
-            what = f"id {shortened(id_, 40)} where {len(self.words) + 1} is next"
+            what = f"id {truncate(id_, 40)} where {len(self.words) + 1} is next"
             do = "mend the numbering, or put a blank line between sentences"
             raise Flaw(what, do)
         if not word:

@@ -14,7 +14,7 @@ from dicejax.data.readers import annotations, brat, tables
 from dicejax.data.readers.records import FileRecord, fields_of, read_examples
 from dicejax.data.readers.skipping import OnError, check_label, did_you_mean, report
 from dicejax.data.tags import Span
-from dicejax.errors import Flaw, InputError, shortened, shown
+from dicejax.errors import Flaw, InputError, quote, truncate
 from dicejax.io import files, json_text
 
 TAGS = ("tags", "ner_tags")
@@ -200,7 +200,7 @@ def _begins_a_list(line: str) -> bool:
 def _text(record: dict, name: str) -> str:
     text = json_text.field(record, name, str).strip()
     if not text:
-        raise Flaw(f"{shown(name)} is empty", "remove the line")
+        raise Flaw(f"{quote(name)} is empty", "remove the line")
     return text
 
 
@@ -216,16 +216,16 @@ def _class(value: object, field: str, names: Sequence[str]) -> str | None:
         if not names:
             return str(value)
         if not 0 <= value < len(names):
-            what = f"{shown(field)} is {shown(value)}, but names are given for 0 to"
+            what = f"{quote(field)} is {quote(value)}, but names are given for 0 to"
             raise Flaw(f"{what} {len(names) - 1}", "correct it or name all")
         return names[value]
     if type(value) is float:
-        what = f"{shown(field)} is {shown(value)}, a number and no class"
+        what = f"{quote(field)} is {quote(value)}, a number and no class"
         raise Flaw(what, "name classes: regression is not for this tool")
     try:
         label = json_text.value_of(value, str)
     except Flaw as flaw:
-        raise Flaw(f"{shown(field)} {flaw.what}", flaw.do) from None
+        raise Flaw(f"{quote(field)} {flaw.what}", flaw.do) from None
     check_label(label, names or None)
     return label
 
@@ -238,10 +238,10 @@ def _labels(record: dict, field: str, names: Sequence[str]) -> tuple[str, ...] |
         where = f"{field}[{place}]"
         if value is None or (isinstance(value, str) and not value.strip()):
             what = "null" if value is None else "blank"
-            raise Flaw(f"{shown(where)} is {what}", "remove it")
+            raise Flaw(f"{quote(where)} is {what}", "remove it")
         label = _class(value, where, names) or ""
         if label in labels:
-            raise Flaw(f"{shown(field)} has {shown(label)} twice", "remove one")
+            raise Flaw(f"{quote(field)} has {quote(label)} twice", "remove one")
         labels[label] = None
     return tuple(labels)
 
@@ -257,7 +257,7 @@ class _Words(NamedTuple):
 
 def _words(record: dict, line: int, names: Sequence[str]) -> _Words:
     if not {"tokens", "text", "data"} & record.keys():
-        fields = shortened(", ".join(map(shown, record)), 240)
+        fields = truncate(", ".join(map(quote, record)), 240)
         raise Flaw(f"has neither 'tokens' nor 'text' but {fields}", "rename its fields")
     has_tags = any(name in record for name in TAGS)
     # Prodigy's texts have tokens too.
@@ -275,7 +275,7 @@ def strings(record: dict, name: str) -> list[str]:
     """
     values = json_text.field(record, name, list)
     if not values:
-        raise Flaw(f"{shown(name)} is empty", "remove the line")
+        raise Flaw(f"{quote(name)} is empty", "remove the line")
     for place, value in enumerate(values):
         try:
             if not json_text.value_of(value, str).strip():
@@ -288,7 +288,7 @@ def strings(record: dict, name: str) -> list[str]:
 def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     field = next((name for name in TAGS if name in record), None)
     if field is None:
-        raise Flaw(f"has 'tokens' and no {' or '.join(map(shown, TAGS))}", "add it")
+        raise Flaw(f"has 'tokens' and no {' or '.join(map(quote, TAGS))}", "add it")
     values = json_text.field(record, field, list)
     if len(values) != count:
         raise Flaw(f"{count} tokens but {len(values)} {field}", "correct the line")
@@ -301,7 +301,7 @@ def _tags(record: dict, count: int, names: Sequence[str]) -> list[str]:
     if names:
         for tag in texts:
             if tag not in names:
-                raise Flaw(f"tag {shown(tag)} is unknown", did_you_mean(tag, names))
+                raise Flaw(f"tag {quote(tag)} is unknown", did_you_mean(tag, names))
     for tag in texts:
         _check_tag(tag, None)
     return texts
@@ -313,7 +313,7 @@ def _check_tag(tag: str, scheme: str | None) -> None:
     except ValueError as error:
         raise Flaw(str(error), "correct it") from None
     if prefix != "O" and not kind:
-        what = f"tag {shown(tag)} names no type ({tags.forms(scheme)})"
+        what = f"tag {quote(tag)} names no type ({tags.forms(scheme)})"
         raise Flaw(what, "correct it")
 
 
@@ -327,19 +327,19 @@ def _entities(record: dict) -> tuple[tuple[str, ...], None, list[Span]]:
     spans: list[Span] = []
     for start, end, label, name in entities:
         if not 0 <= start < end <= len(text):
-            what = f"{name} is at {shown(start)} to {shown(end)} of {len(text)}"
+            what = f"{name} is at {quote(start)} to {quote(end)} of {len(text)}"
             do = "correct it: offsets count characters from 0, end excluded"
             raise Flaw(f"{what} characters", do)
         part = text[start:end]
         first = start + len(part) - len(part.lstrip())
         last = end - (len(part) - len(part.rstrip()))
         if first not in starts or last not in ends:
-            what = f"{name} is {shown(part)}, which cuts a word"
+            what = f"{name} is {quote(part)}, which cuts a word"
             raise Flaw(what, "correct its offsets")
         spans.append(Span(label, starts[first], ends[last]))
     spans.sort(key=lambda span: (span.start, span.end))
     for span, other in itertools.pairwise(spans):
         if other.start < span.end:
-            what = f"entities {shown(span.type)} and {shown(other.type)} overlap"
+            what = f"entities {quote(span.type)} and {quote(other.type)} overlap"
             raise Flaw(what, "keep one of them")
     return tuple(text[start:end] for start, end in places), None, spans

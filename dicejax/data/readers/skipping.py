@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from dicejax.errors import Flaw, InputError, shortened, shown, suggestion
+from dicejax.errors import Flaw, InputError, quote, suggestion, truncate
 
 OnError = Callable[[InputError], None]
 """Called with the error of each example that is skipped."""
@@ -77,7 +77,7 @@ def check_label(label: str, choices: Collection[str] | None) -> None:
         if not label:
             raise Flaw("the label is empty", "name one")
     elif label not in choices:
-        raise Flaw(f"label {shown(label)} is unknown", did_you_mean(label, choices))
+        raise Flaw(f"label {quote(label)} is unknown", did_you_mean(label, choices))
 
 
 def did_you_mean(name: str, choices: Collection[str]) -> str:
@@ -88,6 +88,6 @@ def did_you_mean(name: str, choices: Collection[str]) -> str:
     >>> did_you_mean("x", ["NOUN", "VERB"])
     'name one of NOUN, VERB'
     """
-    names = shortened(", ".join(sorted(choices)), 240)
+    names = truncate(", ".join(sorted(choices)), 240)
     otherwise = f"name one of {names}" if choices else "there is none"
     return suggestion(name, choices) or otherwise

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.data.readers import json_lines, tables
 from dicejax.data.readers.skipping import OnError, report
-from dicejax.errors import Flaw, InputError, shown
+from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files, json_text
 
 # How far from its offset an answer is looked for, in characters.
@@ -61,7 +61,7 @@ def read(
         flaws: list[Flaw] = []
         try:
             id_ = json_text.field(asked, "id", str)
-            where = f"{where} (id {shown(id_)})".lstrip()
+            where = f"{where} (id {quote(id_)})".lstrip()
             if id_ in ids:
                 raise Flaw("the id comes a second time", "give each its own")
             read_one = example(
@@ -235,7 +235,7 @@ def _span(context: str, record: object, repairs: list[Flaw] | None) -> AnswerSpa
         raise Flaw("the text of an answer is empty", "remove it or set is_impossible")
     if start >= 0 and context.startswith(answer, start):
         return AnswerSpan(start, answer)
-    what = f"answer {shown(answer)} is not at {shown(start)}"
+    what = f"answer {quote(answer)} is not at {quote(start)}"
     nearest = _nearest(context, answer, start)
     if nearest is None:
         do = "correct answer_start, which counts characters from 0"

@@ -10,7 +10,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.data.readers.records import FileRecord
-from dicejax.errors import Flaw, InputError, first_line, shortened, shown
+from dicejax.errors import Flaw, InputError, first_line, quote, truncate
 from dicejax.io import files, json_text
 
 STATE = "state.json"
@@ -43,7 +43,7 @@ def describe(path: str | os.PathLike[str]) -> str:
     table = next(_tables(file))
     features = _features(file, table)
     listed = [f"{name}{_classes(features.get(name))}" for name in table.schema.names]
-    return f"{kind}, columns: {shortened(', '.join(listed), 400)}"
+    return f"{kind}, columns: {truncate(', '.join(listed), 400)}"
 
 
 def records(path: str | os.PathLike[str]) -> Iterator[FileRecord]:
@@ -152,7 +152,7 @@ def _names(feature: Feature) -> list[str] | None:
 def _classes(feature: Feature) -> str:
     """Return the names of the classes of a column or of its lists in parentheses."""
     names = _names(feature) or _names(_inner(feature))
-    return "" if names is None else f" ({shortened(', '.join(map(str, names)), 100)})"
+    return "" if names is None else f" ({truncate(', '.join(map(str, names)), 100)})"
 
 
 def _decode(value: Any, feature: Feature, name: str) -> Any:
@@ -164,7 +164,7 @@ def _decode(value: Any, feature: Feature, name: str) -> Any:
         if value == -1:
             return None
         if not 0 <= value < len(names):
-            what = f"{shown(name)} is {value}, but has names for 0 to {len(names) - 1}"
+            what = f"{quote(name)} is {value}, but has names for 0 to {len(names) - 1}"
             raise Flaw(what, "correct it, or name all classes")
         return names[value]
     if type(value) is float:

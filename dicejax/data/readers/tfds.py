@@ -13,7 +13,7 @@ from dicejax.data import tags
 from dicejax.data.examples import LabelledText, ReadingExample, Sentence, TaggedWords
 from dicejax.data.readers import squad
 from dicejax.data.readers.skipping import OnError, did_you_mean, report
-from dicejax.errors import Flaw, InputError, first_line, shown
+from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.io import json_text
 
 Example = Sentence | TaggedWords | ReadingExample | LabelledText
@@ -96,7 +96,7 @@ def _source(name, split, data_dir, download) -> tuple[Iterable[Any], Mapping[str
     base = re.split(r"\W", split)[0]
     if base not in builder.info.splits:
         do = did_you_mean(base, list(builder.info.splits))
-        raise InputError(f"{name}: no split {shown(split)}; {do}")
+        raise InputError(f"{name}: no split {quote(split)}; {do}")
     try:
         return builder.as_data_source(split), builder.info.features
     except Exception as error:
@@ -123,7 +123,7 @@ def _check_classes(folder: epath.Path) -> None:
                         "tensorflow_datasets."
                     ):
                         raise InputError(
-                            f"{file}: a feature is of class {shown(name)}, which is "
+                            f"{file}: a feature is of class {quote(name)}, which is "
                             "not of tensorflow-datasets; prepare the set anew"
                         )
 
@@ -156,7 +156,7 @@ def _plain(value: Any) -> Any:
         try:
             return value.decode()
         except UnicodeDecodeError:
-            raise Flaw(f"{shown(value)} is not UTF-8", "prepare the set anew") from None
+            raise Flaw(f"{quote(value)} is not UTF-8", "prepare the set anew") from None
     if hasattr(value, "tolist"):
         value = value.tolist()
         return _plain(value) if isinstance(value, bytes | list) else value
@@ -168,7 +168,7 @@ def _converter(name: str, features: Mapping[str, Any], label: str | None):
     if "tokens" in features:
         return _for_words(name, features, label)
     if label is not None:
-        what = f"has no labels per word; leave out label={shown(label)}"
+        what = f"has no labels per word; leave out label={quote(label)}"
         raise InputError(f"{name}: {what}")
     if {"id", "context", "question", "answers"} <= set(features):
         return _reading
@@ -186,7 +186,7 @@ def _for_words(name: str, features: Mapping[str, Any], label: str | None) -> Cal
         label = "ner" if "ner" in features else "upos"
     if label not in features or label == "tokens":
         do = did_you_mean(label, [name for name in features if name != "tokens"])
-        raise InputError(f"{name}: no labels {shown(label)}; {do}")
+        raise InputError(f"{name}: no labels {quote(label)}; {do}")
     names = getattr(getattr(features[label], "feature", None), "names", None)
     scheme = _scheme(names) if names else None
 

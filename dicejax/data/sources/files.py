@@ -14,7 +14,7 @@ from dicejax.data.readers import classification, conll, conllu, json_lines, squa
 from dicejax.data.readers.skipping import OnError, Skipped
 from dicejax.data.sources.source import Corpus, FileSource, Source
 from dicejax.data.tags import Scheme
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 
 Column = str | int
 
@@ -312,7 +312,7 @@ class TensorflowDataset(Source):
         """
         if not tfds.PLAIN_NAME.fullmatch(self.name):
             raise InputError(
-                f"data set {shown(self.name)} is no plain name: tensorflow-datasets "
+                f"data set {quote(self.name)} is no plain name: tensorflow-datasets "
                 "may fetch code for it and run it"
             )
         return dataclasses.replace(self, download=False)

@@ -18,7 +18,7 @@ from typing import Any
 from tokenizers import Tokenizer, models, normalizers
 
 from dicejax.data.tokenize.steps import with_exact_offsets, with_prefix_space
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.io import files, json_text
 
 FILE = "tokenizer.json"
@@ -146,7 +146,7 @@ def _check_template(tokenizer: Tokenizer) -> None:
         columns = (encoding.tokens, encoding.ids, encoding.special_tokens_mask)
         for token, number, special in zip(*columns, strict=True):
             if special and tokenizer.id_to_token(number) != token:
-                raise InputError(f"its template gives {shown(token)} the id {number}")
+                raise InputError(f"its template gives {quote(token)} the id {number}")
 
 
 def pad_id(tokenizer: Tokenizer) -> int:
@@ -238,7 +238,7 @@ def _class(
     model_type = config.get("model_type")
     for value in (*named, model_type):
         if not isinstance(value, str | None):
-            raise InputError(f"tokenizer_class or model_type is {shown(value)}")
+            raise InputError(f"tokenizer_class or model_type is {quote(value)}")
     registered = _CLASSES.get(model_type)
     by_file = (_CLASSES_OF_FILES[n] for n in _CLASSES_OF_FILES if n in present)
     name = next(filter(None, [*named, registered, *by_file]), None)
@@ -293,7 +293,7 @@ def _vocabulary(folder: Path, names: list[str]) -> Settings:
     for number, entry in files.lines(folder / _WORDPIECE):
         first = vocabulary.setdefault(entry, number - 1) + 1
         if first != number:
-            what = f"{shown(entry)} is on line {first} too"
+            what = f"{quote(entry)} is on line {first} too"
             raise InputError.at(folder / _WORDPIECE, number, what, "fetch it again")
     return {"vocab": vocabulary}
 
@@ -368,7 +368,7 @@ def _settings(file: Path) -> Settings:
     content = {n: v for n, v in _object(file).items() if v is not None}
     for name in _FLAGS:
         if not isinstance(content.get(name), bool | None):
-            what = f"{name} is {shown(content[name])}; want true, false or null"
+            what = f"{name} is {quote(content[name])}; want true, false or null"
             raise InputError(f"{file.name}: {what}")
     for name in _NAMES:
         token = content.get(name)
@@ -376,7 +376,7 @@ def _settings(file: Path) -> Settings:
             token |= {"__type": "AddedToken", "special": True}
             token = token.get("content")
         if not isinstance(token, str | None):
-            what = f"{name} is {shown(token)}; want text or null"
+            what = f"{name} is {quote(token)}; want text or null"
             raise InputError(f"{file.name}: {what}")
     return content
 

@@ -15,7 +15,7 @@ import jax
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from dicejax.errors import InputError, first_line, shown
+from dicejax.errors import InputError, first_line, quote
 from dicejax.io import json_text
 from dicejax.models import (  # noqa: F401 - define their architectures
     bert,
@@ -165,7 +165,7 @@ def _weight_files(folder: Path) -> list[Path]:
         for shard in shards.values():
             if not isinstance(shard, str) or not _FILE_NAME.fullmatch(shard):
                 raise InputError(
-                    f"{index}: weight_map has {shown(shard)}, which is no name of a "
+                    f"{index}: weight_map has {quote(shard)}, which is no name of a "
                     "file in this folder; fetch it again"
                 )
         return [folder / shard for shard in sorted(set(shards.values()))]
@@ -195,7 +195,7 @@ def config_from(content: Mapping[str, Any], origin: str = "config") -> EncoderCo
     kind, classes = content.get("model_type"), encoder_configs()
     if not isinstance(kind, str) or kind not in classes:
         raise InputError(
-            f"{origin}: model_type is {shown(kind)}; supported: "
+            f"{origin}: model_type is {quote(kind)}; supported: "
             f"{', '.join(map(repr, sorted(classes)))}"
         )
     try:
@@ -335,9 +335,9 @@ def _other_meanings(
             problem_type(head),
         ):
             expected = problem_type(head)
-            difference = f"problem_type is {shown(problem)}, the task's is {expected!r}"
+            difference = f"problem_type is {quote(problem)}, the task's is {expected!r}"
         elif labels is not None and names not in (None, list(labels)):
-            few = [", ".join(map(shown, some[:5])) for some in (names, labels)]
+            few = [", ".join(map(quote, some[:5])) for some in (names, labels)]
             difference = f"labels are {few[0]}, the data's in this order {few[1]}"
         if difference:
             notes[name] = f"{file}: {difference}: the head begins with random weights"

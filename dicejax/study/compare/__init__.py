@@ -14,7 +14,7 @@ import rich.table
 from etils import epath
 
 from dicejax.config import Experiment
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.io.files import file_name
 from dicejax.metrics.scores import heading
 from dicejax.objectives import Objective, name_of
@@ -350,7 +350,7 @@ def compare_scores(
         losses = dict.fromkeys(outcome.loss for outcome in outcomes)
         if baseline not in losses:
             raise InputError(
-                f"{path}: {shown(data)} has no score of {baseline} to compare with; "
+                f"{path}: {quote(data)} has no score of {baseline} to compare with; "
                 f"--baseline takes another: {', '.join(losses)}"
             )
         if len(by_data) > 1:

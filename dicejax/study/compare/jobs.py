@@ -11,7 +11,7 @@ import numpy as np
 from etils import epath
 
 from dicejax.config import Experiment, ScratchEncoder
-from dicejax.errors import Diverged, InputError, shown
+from dicejax.errors import Diverged, InputError, quote
 from dicejax.io.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
@@ -119,7 +119,7 @@ def require_one_label_set(experiments: Sequence[Experiment]) -> None:
             seeds = experiments[0].training.seed, experiment.training.seed
             raise InputError(
                 f"--resample: samples {seeds[0]} and {seeds[1]} do not both have the "
-                f"label {shown(missing[0])}; raise --data.max_train"
+                f"label {quote(missing[0])}; raise --data.max_train"
             )
 
 
@@ -158,7 +158,7 @@ def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
     match = re.fullmatch(r"(\d+)/(\d+)", shard)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise InputError(
-            f"--shard is {shown(shard)}; want I/N with I from 1 to N, as 3/16"
+            f"--shard is {quote(shard)}; want I/N with I from 1 to N, as 3/16"
         )
     return list(jobs[int(match[1]) - 1 :: int(match[2])])
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.io import files
 from dicejax.study.compare.jobs import Outcome
 
@@ -52,8 +52,8 @@ def outcomes_of(path: str) -> dict[str, list[Outcome]]:
     firsts: dict[str, dict[str, _Line]] = {}
     for (data, loss, seed), run in by_run.items():
         first = firsts.setdefault(data, run)
-        missing = [f"no example {shown(name)}" for name in first if name not in run]
-        more = [f"example {shown(name)}" for name in run if name not in first]
+        missing = [f"no example {quote(name)}" for name in first if name not in run]
+        more = [f"example {quote(name)}" for name in run if name not in first]
         if missing or more:
             line, like = next(iter(run.values())), next(iter(first.values()))
             raise InputError(
@@ -110,14 +110,14 @@ def _line(path: str, number: int, row: Mapping[str, str]) -> _Line:
     try:
         seed = int(row["seed"])
     except ValueError:
-        what = f"seed {shown(row['seed'])} is no whole number"
+        what = f"seed {quote(row['seed'])} is no whole number"
         raise _refused(path, number, what, "correct it") from None
     try:
         score = float(row["score"])
     except ValueError:
         score = math.nan
     if not 0 <= score <= 100:
-        what = f"score {shown(row['score'])} is no number of points from 0 to 100"
+        what = f"score {quote(row['score'])} is no number of points from 0 to 100"
         raise _refused(path, number, what, "correct it")
     return _Line(number, row["data"], row["loss"], seed, row.get(EXAMPLE, ""), score)
 

@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from dicejax.errors import InputError, shown
+from dicejax.errors import InputError, quote
 from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
@@ -41,7 +41,7 @@ def seconds_of(duration: str) -> float:
       InputError: it is not written like that, or is 0.
     """
     if not re.fullmatch(r"(\d+(\.\d+)?[hms])+", duration):
-        raise InputError(f"--budget is {shown(duration)}; want 2h, 90m or 1h30m")
+        raise InputError(f"--budget is {quote(duration)}; want 2h, 90m or 1h30m")
     parts = re.findall(r"([\d.]+)([hms])", duration)
     seconds = sum(float(number) * _UNITS[unit] for number, unit in parts)
     if not seconds:

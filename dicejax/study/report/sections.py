@@ -8,7 +8,7 @@ from typing import Any
 
 from etils import epath
 
-from dicejax.errors import shown, visible
+from dicejax.errors import quote, visible
 from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
@@ -196,7 +196,7 @@ def all_positive(test: Mapping[str, Any]) -> list[str]:
     positive = list(counts)[-1]
     share = counts[positive] / counts.total()
     f1 = 200 * share / (1 + share)
-    text = f"Predicting {shown(positive)} for every text gives F1 {f1:.2f}, "
+    text = f"Predicting {quote(positive)} for every text gives F1 {f1:.2f}, "
     return [f"{text}accuracy {100 * share:.2f} and Matthews 0."]
 
 
