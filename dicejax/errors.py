@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import os
 import re
 import reprlib
 import signal
 from collections.abc import Iterable
+from typing import Literal
 
 _LONGEST = 2000  # characters of a message
 # Control characters, separators of lines, reversals of direction, half surrogates.
@@ -16,20 +18,18 @@ _BRIEF = reprlib.Repr()
 _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
 
 
-class Cut(str):
+@dataclasses.dataclass(frozen=True)
+class Truncation:
     """A warning of gold or input that is cut off, with the setting that mends it.
 
     The last lines of `train` and `evaluate` repeat it, and so does the report.
     """
 
+    kind: Literal["gold", "input"]  # gold that is cut off counts as missed
+    text: str
 
-def cuts(said: Iterable[str]) -> tuple[Cut, ...]:
-    """Return the warnings of what is cut off.
-
-    >>> cuts([Cut("2 of 9 pairs are cut off"), "train has no span"])
-    ('2 of 9 pairs are cut off',)
-    """
-    return tuple(text for text in said if isinstance(text, Cut))
+    def __str__(self) -> str:
+        return self.text
 
 
 class InputError(Exception):
@@ -118,15 +118,15 @@ def visible(text: str, keep: str = "") -> str:
       keep: characters to leave as they are, such as a newline.
     """
 
-    def escaped(one: re.Match) -> str:
-        character = one[0]
+    def escape(match: re.Match) -> str:
+        character = match[0]
         if character in keep:
             return character
         if character < "\x7f":
             return character.encode("unicode_escape").decode()
         return f"\\u{ord(character):04x}"
 
-    return _UNSEEN.sub(escaped, text)
+    return _UNSEEN.sub(escape, text)
 
 
 def quote(value: object) -> str:
@@ -152,7 +152,7 @@ def truncate(text: str, limit: int) -> str:
     return f"{text[: limit - end - 3]}...{text[-end:]}"
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
+def suggestion(name: str, choices: Iterable[str]) -> str:
     """Suggest names that look alike; empty where none does.
 
     >>> suggestion("NUON", ["NOUN", "VERB"]), suggestion("x", ["NOUN", "VERB"])
@@ -160,18 +160,18 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     """
     if len(name) > 100:  # the search takes quadratic time
         return ""
-    close = difflib.get_close_matches(name, [one for one in known if len(one) <= 100])
+    short = [choice for choice in choices if len(choice) <= 100]
+    close = difflib.get_close_matches(name, short)
     return f"did you mean {' or '.join(close)}?" if close else ""
 
 
-def hint(name: str, known: Iterable[str]) -> str:
-    """Return the end of an error message that suggests a known name.
+def hint(name: str, choices: Iterable[str]) -> str:
+    """Return the end of an error message that suggests a valid name.
 
     >>> hint("trian", ["train", "predict"])
     '; did you mean train?'
     """
-    found = suggestion(name, known)
-    return f"; {found}" if found else ""
+    return f"; {text}" if (text := suggestion(name, choices)) else ""
 
 
 def first_line(error: BaseException) -> str:
@@ -180,5 +180,5 @@ def first_line(error: BaseException) -> str:
     >>> first_line(OSError("no room\nin the folder")), first_line(KeyError())
     ('no room', 'KeyError')
     """
-    said = (str(error).strip() or type(error).__name__).split("\n")[0]
-    return truncate(said.strip(), 400)
+    line = (str(error).strip() or type(error).__name__).split("\n")[0]
+    return truncate(line.strip(), 400)

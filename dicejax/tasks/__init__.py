@@ -16,10 +16,9 @@ from dicejax.tasks.classification import Classification
 from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.multi_label import MultiLabelClassification
 from dicejax.tasks.question_answering import QuestionAnswering
-from dicejax.tasks.tagging import Tagging
-from dicejax.tasks.task import Item, Predicted, Target, Task
+from dicejax.tasks.tagging import JointTagging, Tagging, WordTagging
+from dicejax.tasks.task import Item, Predicted, Prediction, Target, Task
 from dicejax.tasks.two_pointers import TwoPointerNER
-from dicejax.tasks.words import JointTagging, WordTagging
 
 __all__ = [
     "Classification",
@@ -28,6 +27,7 @@ __all__ = [
     "MachineReading",
     "MultiLabelClassification",
     "Predicted",
+    "Prediction",
     "QuestionAnswering",
     "Tagging",
     "Target",

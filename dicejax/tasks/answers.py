@@ -35,15 +35,15 @@ class Candidate(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Found:
+class RankedAnswers:
     """The result of decoding one question.
 
     Attributes:
-      candidates: the best first.
+      spans: candidates, the best first.
       no_answer: no-answer score; see `QuestionAnswering`.
     """
 
-    candidates: tuple[Candidate, ...]
+    spans: tuple[Candidate, ...]
     no_answer: float
 
 
@@ -53,7 +53,7 @@ class Answer:
 
     Attributes:
       texts: parts of the context, in its order; none where the question is refused.
-      no_answer: as `Found` has it.
+      no_answer: no-answer score; see `QuestionAnswering`.
       best: the best candidate, also where the question is refused.
     """
 
@@ -65,12 +65,7 @@ class Answer:
 def rank_answers(
     spans: Iterable[tuple[float, int, int]], context: str
 ) -> tuple[Candidate, ...]:
-    """Return candidates, the best first, without repeated characters.
-
-    Args:
-      spans: score, start and end of each, in characters.
-      context: the text.
-    """
+    """Return candidates of (score, start, end), the best first, each span once."""
     best: dict[tuple[int, int], float] = {}
     for score, *ends in sorted(spans, key=lambda span: -span[0]):
         best.setdefault(tuple(ends), score)
@@ -85,14 +80,16 @@ def log_odds(log_probability: float) -> float:
     return log_probability - math.log(max(-math.expm1(log_probability), 1e-30))
 
 
-def apart(candidates: Sequence[Candidate], weights: Sequence[float]) -> tuple:
+def disjoint_answers(
+    candidates: Sequence[Candidate], weights: Sequence[float]
+) -> tuple[Candidate, ...]:
     """Choose candidates that do not overlap, with the largest sum of weights.
 
     >>> spans = [Candidate("a b", 0, 3, 0.0), Candidate("a", 0, 1, 0.0),
     ...          Candidate("b", 2, 3, 0.0), Candidate("c", 4, 5, 0.0)]
-    >>> [span.text for span in apart(spans, [1.5, 1.0, 1.0, -1.0])]
+    >>> [span.text for span in disjoint_answers(spans, [1.5, 1.0, 1.0, -1.0])]
     ['a', 'b']
-    >>> [span.text for span in apart(spans, [2.5, 1.0, 1.0, 1.0])]
+    >>> [span.text for span in disjoint_answers(spans, [2.5, 1.0, 1.0, 1.0])]
     ['a b', 'c']
 
     Returns:
@@ -121,55 +118,35 @@ def by_characters(examples: Questions) -> bool:
     return 2 * sum(map(squad.is_unspaced, texts)) > len(texts)
 
 
-def unit_of_f1(split: str, examples: Questions) -> list[str]:
-    """Return a line that says so where F1 counts characters."""
-    if not by_characters(examples):
-        return []
-    script = "most answers are in a script without spaces"
-    return [f"{split}: {script}: F1 counts characters, not words"]
-
-
-def answer_scores(
+def score_answers(
     examples: Questions,
     answers: Sequence[Answer],
-    *,
-    several: bool,
     characters: bool | None = None,
+    *,
+    several: bool = False,
+    unanswerable: bool = False,
 ) -> Scores:
-    """Score as SQuAD v1.1 does or, with several spans to an answer, as Quoref does.
+    """Score as SQuAD v1.1 does, v2.0 if questions may be unanswerable, or as Quoref.
 
-    Args:
-      examples: the questions.
-      answers: one for each.
-      several: whether an answer has several spans.
-      characters: whether F1 counts characters; None: see `by_characters`.
+    Quoref's answers have several spans. F1 counts `characters`, by default where
+    `by_characters` says so.
     """
     if characters is None:
         characters = by_characters(examples)
     golds = {example.id: gold_texts(example) for example in examples}
-    given = {e.id: a.texts for e, a in zip(examples, answers, strict=True)}
-    if several:
-        scores = quoref.score(golds, given)
-    else:
-        joined = {question: "".join(texts) for question, texts in given.items()}
-        scores = squad.score_v1(golds, joined, characters)
-    return Scores({"f1": scores.f1, "exact": scores.exact})
-
-
-def refusal_scores(
-    examples: Questions, answers: Sequence[Answer], characters: bool | None = None
-) -> Scores:
-    """Score as SQuAD v2.0 does; see `QuestionAnswering.score` and `answer_scores`."""
-    if characters is None:
-        characters = by_characters(examples)
-    golds = {example.id: gold_texts(example) for example in examples}
-    given = {e.id: a for e, a in zip(examples, answers, strict=True)}
-    texts = {i: "".join(a.texts) for i, a in given.items()}
-    scores = squad.score_v2(golds, texts, by_characters=characters)
+    by_id = {e.id: answer for e, answer in zip(examples, answers, strict=True)}
+    joined = {id_: "".join(answer.texts) for id_, answer in by_id.items()}
+    if not unanswerable:
+        if several:
+            means = quoref.score(golds, {id_: a.texts for id_, a in by_id.items()})
+        else:
+            means = squad.score_v1(golds, joined, characters)
+        return Scores({"f1": means.f1, "exact": means.exact})
+    scores = squad.score_v2(golds, joined, by_characters=characters)
     swept = squad.score_v2(
         golds,
-        {i: a.best for i, a in given.items()},
-        {i: a.no_answer for i, a in given.items()},
+        {id_: answer.best for id_, answer in by_id.items()},
+        {id_: answer.no_answer for id_, answer in by_id.items()},
         by_characters=characters,
     )
     values = {
@@ -179,42 +156,18 @@ def refusal_scores(
         "unanswerable": scores.unanswerable.exact,
         "f1_at_own_best_threshold": swept.best_f1.attained,
     }
-    parts = {"answerable": scores.answerable, "unanswerable": scores.unanswerable}
     groups = {
         name: {"f1": part.f1, "exact": part.exact, "support": part.questions}
-        for name, part in parts.items()
+        for name, part in (
+            ("answerable", scores.answerable),
+            ("unanswerable", scores.unanswerable),
+        )
     }
     return Scores(values, groups)
 
 
-def f1_of_each(
-    examples: Questions, answers: Sequence[Answer], *, several: bool, unanswerable: bool
-) -> np.ndarray:
-    """Return each question's F1 and a weight of 1, `[N, 1, 2]`.
-
-    All count the unit that the score of all counts, so that their mean is that score.
-    """
-    characters = by_characters(examples)
-
-    def f1(example: ReadingExample, answer: Answer) -> float:
-        if unanswerable:
-            scores = refusal_scores([example], [answer], characters)
-        else:
-            scores = answer_scores(
-                [example], [answer], several=several, characters=characters
-            )
-        return scores.values["f1"]
-
-    pairs = [(f1(*pair), 1.0) for pair in zip(examples, answers, strict=True)]
-    return np.array(pairs).reshape(-1, 1, 2)
-
-
 def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThreshold:
-    """Score every refusal threshold, by sorted no-answer scores.
-
-    Args:
-      examples: the questions.
-      answers: none of them refused.
+    """Return the best threshold on no-answer scores; no answer may be refused yet.
 
     Raises:
       ValueError: there are no questions.
@@ -254,15 +207,10 @@ def best_refusal(examples: Questions, answers: Sequence[Answer]) -> TunedThresho
 
 def best_of_several(
     examples: Questions,
-    found: Sequence[Found],
-    decide: Callable[[Found, float], Answer],
+    candidates: Sequence[RankedAnswers],
+    decide: Callable[[RankedAnswers, float], Answer],
 ) -> TunedThreshold:
-    """Compare thresholds for answers of several spans by Quoref's mean F1.
-
-    Args:
-      examples: the questions.
-      found: decoded candidates of each question.
-      decide: function from candidates and a threshold to an answer.
+    """Return the threshold for answers of several spans with Quoref's best mean F1.
 
     Raises:
       ValueError: there are no questions.
@@ -271,11 +219,11 @@ def best_of_several(
         raise ValueError("there are no questions to choose a threshold from")
 
     def f1(limit: float) -> float:
-        answers = [decide(one, limit) for one in found]
-        return answer_scores(examples, answers, several=True).values["f1"]
+        answers = [decide(ranked, limit) for ranked in candidates]
+        return score_answers(examples, answers, several=True).values["f1"]
 
     # The first few alone: behind them are spans that no sensible threshold takes.
-    odds = [-log_odds(c.score) for one in found for c in one.candidates[:3]]
+    odds = [-log_odds(c.score) for ranked in candidates for c in ranked.spans[:3]]
     limits = np.quantile(odds, np.linspace(0, 1, 32)) if odds else []
     scored = {0.0: f1(0.0)} | {limit: f1(limit) for limit in map(float, limits)}
     best = max(scored, key=lambda limit: (scored[limit], limit == 0.0))

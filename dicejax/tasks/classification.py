@@ -2,35 +2,200 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
+from tokenizers import Tokenizer
 
+from dicejax.data import tokenize
 from dicejax.data.examples import LabelledText
-from dicejax.errors import InputError, quote
+from dicejax.data.pack import BatchLayout
+from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics import classification, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.task import IGNORED, Labels, Predicted, Target
-from dicejax.tasks.texts import HEAD, TextTask, shown_texts
+from dicejax.tasks.task import (
+    IGNORED,
+    Examples,
+    Item,
+    Items,
+    Labels,
+    Outputs,
+    Predicted,
+    Prediction,
+    Predictions,
+    Remark,
+    Target,
+    Task,
+    token_arrays,
+    token_fills,
+    unseen_labels,
+)
+from dicejax.tasks.windows import cut, remark
 
 Texts = Sequence[LabelledText]
 
+HEAD = "label"
 
-class Decision(NamedTuple):
-    """The prediction for a text.
 
-    Attributes:
-      label: the class.
-      probabilities: of all classes.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TextTask(Task):
+    """Base class of tasks with one output per text.
+
+    Examples have a `first` text and a `second` one or None; a subclass says what of
+    them is gold. A text longer than `max_length` is cut into windows that overlap: each
+    is trained with the text's gold, and the mean of their probabilities decides. Of a
+    pair the longer text is truncated.
+
+    Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window.
     """
 
-    label: str
-    probabilities: dict[str, float]
+    reads_words: ClassVar[bool] = False
+    default_threshold: ClassVar[float | None] = 0.5
+    noun: ClassVar[str] = "label"  # in warnings
+
+    @abc.abstractmethod
+    def gold(self, example: Any) -> Sequence[str] | None:
+        """Return the gold labels of an example; None if they are unknown."""
+
+    @abc.abstractmethod
+    def encode_target(
+        self, gold: Sequence[str] | None, index: Mapping[str, int]
+    ) -> int | np.ndarray:
+        """Return the target of an example, given the number of each known label."""
+
+    def texts(self, examples: Examples) -> Iterable[str]:
+        """Yield the words of all texts."""
+        for example in examples:
+            yield from example.first.split()
+            yield from (example.second or "").split()
+
+    @abc.abstractmethod
+    def label_fields(self, labels: Labels) -> dict[str, Any]:
+        """Return the labels of a text as fields of a record."""
+
+    def layout(self, tokenizer: Tokenizer) -> BatchLayout:
+        """Return the layout of an item's arrays."""
+        return BatchLayout(
+            tokens=token_fills(tokenizer),
+            sequences={HEAD: IGNORED},
+            places={"summary_positions": -1},
+        )
+
+    def encode(
+        self, examples: Examples, tokenizer: Tokenizer, labels: Labels, max_length: int
+    ) -> list[Item]:
+        """Encode texts, in windows, and pairs; the detail: whether a pair was cut.
+
+        Unknown labels are left out of the loss.
+        """
+        index = {label: number for number, label in enumerate(labels)}
+        firsts = [example.first for example in examples]
+        seconds = [example.second for example in examples]
+        are_pairs = any(second is not None for second in seconds)
+        if are_pairs and None in seconds:
+            single = examples[seconds.index(None)]
+            raise InputError(
+                f"example {single.id} is one text, others are pairs; give all texts a "
+                "second, or none"
+            )
+        encoded = tokenize.encode_texts(
+            tokenizer, firsts, seconds if are_pairs else None
+        )
+        items = []
+        for number, (example, whole) in enumerate(zip(examples, encoded, strict=True)):
+            target = self.encode_target(self.gold(example), index)
+            if are_pairs:
+                try:
+                    parts = [whole.shortened(max_length, longer_first=True)]
+                except ValueError as error:
+                    raise InputError(f"max_length: {error}; make it larger") from error
+            else:
+                parts = [part for part, _ in cut(whole, max_length, self.stride)]
+            for pieces in parts:
+                arrays = token_arrays(pieces) | {
+                    HEAD: target,
+                    "summary_positions": pieces.summary,
+                }
+                is_cut = are_pairs and len(pieces) < len(whole)
+                items.append(Item(arrays, number, is_cut))
+        return items
+
+    def decode(
+        self, example: Any, items: Items, outputs: Outputs, labels: Labels
+    ) -> dict[str, float]:
+        """Return the probability of each label, the mean over the windows."""
+        mean = np.mean([output[HEAD] for output in outputs], axis=0)
+        return dict(zip(labels, mean.tolist(), strict=True))
+
+    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
+        """Warn of pairs that are cut off."""
+        count = sum(item.detail for item in items)
+        if not count:
+            return []
+        text = (
+            f"{count} of {len(items)} {split} pairs ({count / len(items):.0%}) are cut "
+            f"off at {max(map(len, items))} tokens; raise --training.max_length"
+        )
+        return [Truncation("input", text)]
+
+    def warnings(
+        self, split: str, examples: Examples, items: Items, labels: Labels
+    ) -> list[Remark]:
+        """Warn of labels that train lacks, and of long texts.
+
+        Raises:
+          InputError: an example has no label.
+        """
+        self.require_gold(split, examples)
+        counts = Counter(label for e in examples for label in self.gold(e) or ())
+        text = f" example{{s}} of {self.noun} {{label}}, which train lacks: counted as"
+        unseen = unseen_labels(counts, labels, f"{split} has {{count}}{text} wrong")
+        return [
+            *unseen,
+            *self.cut_inputs(split, items),
+            *remark(split, examples, items),
+        ]
+
+    def require_gold(self, split: str, examples: Examples) -> None:
+        """Check that all gold labels are known.
+
+        Raises:
+          InputError: those of an example are not.
+        """
+        without = [example.id for example in examples if self.gold(example) is None]
+        if without:
+            raise InputError(
+                f"{len(without)} of {len(examples)} examples of {split} have no label, "
+                f"{quote(without[0])} among them: there is nothing to compare with; "
+                f"name a labelled one (--data.{split})"
+            )
+
+    def show(
+        self, example: Any, prediction: Prediction
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Format the labels and the probabilities of all."""
+        texts, by_label = [example.first], prediction.probabilities
+        texts += [] if example.second is None else [example.second]
+        record = {"texts": texts, **self.label_fields(prediction.values)}
+        text = ", ".join(f"{n}  ({by_label[n]:.3f})" for n in prediction.values)
+        return record | {"probabilities": by_label}, [*texts, f"  {text or '-'}"]
+
+    def parse(self, line: str, number: int) -> Any:
+        """Take a text, or two with a tab between them."""
+        first, *rest = line.split("\t")
+        if len(rest) > 1:
+            raise InputError(f"text {number} has {len(rest)} tabs; want one at most")
+        second = rest[0] if rest else None
+        (kind,) = self.takes
+        return kind(first.strip(), second, None, str(number - 1), number)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,16 +215,11 @@ class Classification(TextTask):
     """
 
     takes: ClassVar[tuple[type, ...]] = (LabelledText,)
-    told: ClassVar[str] = "class"
+    noun: ClassVar[str] = "class"
 
     primary_metric: Literal["f1", "accuracy", "matthews"] = "f1"
     positive: str | None = None
     tune_threshold: bool = False
-
-    @property
-    def tunes_threshold(self) -> bool:
-        """Whether the decision threshold is to be tuned on the dev split."""
-        return self.tune_threshold
 
     def label_names(self, examples: Texts) -> tuple[str, ...]:
         """Return the classes that occur, the positive one last.
@@ -87,6 +247,10 @@ class Classification(TextTask):
         """Return the class."""
         return None if example.label is None else (example.label,)
 
+    def label_fields(self, labels: Labels) -> dict[str, Any]:
+        """Return the class."""
+        return {"label": labels[0]}
+
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
     ) -> int | np.ndarray:
@@ -106,29 +270,29 @@ class Classification(TextTask):
         return Predicted(sequences={HEAD: jax.nn.softmax(outputs[HEAD], axis=-1)})
 
     def decide(
-        self, found: dict[str, float], threshold: float | None = None
-    ) -> Decision:
+        self, candidates: dict[str, float], threshold: float | None = None
+    ) -> Prediction:
         """Take the likeliest class; of two, the last from the threshold on."""
-        label = max(found, key=found.get)
-        if len(found) == 2:
-            negative, positive = found
+        label = max(candidates, key=candidates.get)
+        if len(candidates) == 2:
+            negative, positive = candidates
             limit = self.default_threshold if threshold is None else threshold
-            label = positive if found[positive] >= limit else negative
-        return Decision(label, found)
+            label = positive if candidates[positive] >= limit else negative
+        return Prediction((label,), candidates)
 
     def tune(
-        self, examples: Texts, found: Sequence[dict[str, float]], labels: Labels
+        self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThreshold:
         """Choose the threshold with the best F1 of the positive class."""
         positive = labels[-1]
         return thresholds.tune(
-            [one[positive] for one in found],
+            [probabilities[positive] for probabilities in candidates],
             [example.label == positive for example in examples],
             default=self.default_threshold,
         )
 
     def score(
-        self, examples: Texts, predictions: Sequence[Decision], labels: Labels
+        self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> Scores:
         """Compute F1, accuracy, Matthews' correlation and average precision.
 
@@ -140,17 +304,18 @@ class Classification(TextTask):
         index = {name: number for number, name in enumerate(names)}
         gold = np.array([index[example.label] for example in examples])
         matrix = classification.confusion(
-            gold, [index[one.label] for one in predictions], len(names)
+            gold, [index[guess.values[0]] for guess in predictions], len(names)
         )
         scores = classification.scores(matrix)
-        known = gold < len(labels)
+        trained = gold < len(labels)
         likelihood = np.array(
-            [[one.probabilities[name] for name in labels] for one in predictions]
+            [[guess.probabilities[name] for name in labels] for guess in predictions]
         )
-        precision = ranking.average_precision_per_class(gold[known], likelihood[known])
+        precision = ranking.average_precision_per_class(
+            gold[trained], likelihood[trained]
+        )
         two = len(names) == 2
         main = scores.per_class[1] if two else scores.macro
-        average = precision.per_class[1] if two else precision.macro
         return Scores(
             {
                 "f1": main.f1,
@@ -158,22 +323,22 @@ class Classification(TextTask):
                 "precision": main.precision,
                 "recall": main.recall,
                 "matthews": scores.matthews,
-                "average_precision": average,
+                "average_precision": precision.per_class[1] if two else precision.macro,
             },
             {
-                name: dataclasses.asdict(scores.per_class[number])
-                for name, number in index.items()
+                name: dataclasses.asdict(row)
+                for name, row in zip(names, scores.per_class, strict=True)
             },
         )
 
     def example_statistics(
-        self, examples: Texts, predictions: Sequence[Decision], labels: Labels
+        self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> np.ndarray:
         """Return per-class numerators and denominators of F1, or of accuracy."""
         gold = np.array([example.label for example in examples])
-        found = np.array([one.label for one in predictions])
+        guesses = np.array([guess.values[0] for guess in predictions])
         if self.primary_metric == "accuracy":
-            right = (gold == found).astype(float)
+            right = (gold == guesses).astype(float)
             return np.stack([right, np.ones_like(right)], axis=-1)[:, None]
         if self.primary_metric != "f1":
             raise InputError(
@@ -181,17 +346,6 @@ class Classification(TextTask):
                 "over them need; take --task.primary_metric f1 or accuracy"
             )
         names = [*labels, *sorted(set(gold) - set(labels))]
-        wanted, given = (
-            values[:, None] == np.array(names[1:] if len(names) == 2 else names)
-            for values in (gold, found)
-        )
-        return np.stack([2.0 * (wanted & given), 1.0 * wanted + given], axis=-1)
-
-    def show(
-        self, example: LabelledText, prediction: Decision
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Format the class and its probability."""
-        texts = shown_texts(example)
-        record = {"texts": texts, **prediction._asdict()}
-        chance = prediction.probabilities[prediction.label]
-        return record, [*texts, f"  {prediction.label}  ({chance:.3f})"]
+        columns = np.array(names[1:] if len(names) == 2 else names)
+        actual, predicted = (x[:, None] == columns for x in (gold, guesses))
+        return np.stack([2.0 * (actual & predicted), 1.0 * actual + predicted], axis=-1)

@@ -1,4 +1,4 @@
-"""Examples as a text and its gold answer, and beside their predictions."""
+"""Examples as a text and its gold answer, and vs. their predictions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dicejax.data.examples import (
 )
 from dicejax.errors import InputError, truncate
 from dicejax.tasks.answers import gold_texts
-from dicejax.tasks.task import Examples, Labels, Task
+from dicejax.tasks.task import Examples, Labels, Prediction, Task
 
 LONGEST = 240
 
@@ -31,23 +31,21 @@ def text_and_gold(example: Any) -> tuple[str, str]:
     >>> text_and_gold(Sentence(("No", "one"), (), 1))
     ('No one', '-')
     """
-    if isinstance(example, Sentence):
-        spans = (
-            f"{span.type}: {' '.join(example.words[span.start : span.end])}"
-            for span in example.spans
-        )
-        text, gold = " ".join(example.words), "; ".join(spans)
-    elif isinstance(example, TaggedWords):
-        text, gold = " ".join(example.words), " ".join(example.labels)
-    elif isinstance(example, LabelledText | MultiLabelText):
-        text = " | ".join(part for part in (example.first, example.second) if part)
-        one_class = isinstance(example, LabelledText)
-        gold = (example.label if one_class else ", ".join(example.labels or ())) or ""
-    elif isinstance(example, ReadingExample):
-        text = f"{example.question} | {example.context}"
-        gold = "; ".join(dict.fromkeys(gold_texts(example)))
-    else:
-        text, gold = "", ""
+    text, gold = "", ""
+    match example:
+        case Sentence(words=words, spans=spans):
+            text = " ".join(words)
+            pairs = ((s.type, " ".join(words[s.start : s.end])) for s in spans)
+            gold = "; ".join(map(": ".join, pairs))
+        case TaggedWords():
+            text, gold = " ".join(example.words), " ".join(example.labels)
+        case LabelledText() | MultiLabelText():
+            text = " | ".join(part for part in (example.first, example.second) if part)
+            is_class = isinstance(example, LabelledText)
+            gold = example.label or "" if is_class else ", ".join(example.labels or ())
+        case ReadingExample():
+            text = f"{example.question} | {example.context}"
+            gold = "; ".join(dict.fromkeys(gold_texts(example)))
     return truncate(text, LONGEST), truncate(gold, LONGEST) or "-"
 
 
@@ -59,14 +57,8 @@ def beside_gold(
     Hardest has the most `errors`: false positives and negatives, of answers 1 - F1. Of
     as many, classes are sorted by the probability of the right one.
 
-    Args:
-      task: that made the predictions.
-      examples: those of a split.
-      predictions: of `task.decide`.
-      labels: of the network.
-
     Returns:
-      Objects with `line` or `id`, `errors`, the input, `gold` and `reduce_logits`.
+      Objects with `line` or `id`, `errors`, the input, `gold` and `predicted`.
     """
     errors = _errors(task, examples, predictions, labels)
     rows, ranks = [], []
@@ -75,16 +67,18 @@ def beside_gold(
         gold = _gold(task, example)
         place = "id" if isinstance(example, ReadingExample) else "line"
         row: dict[str, Any] = {place: getattr(example, place), "errors": wrong}
-        # "words" alone are those that the task has found.
+        # "words" alone are words that the task predicts.
         shared = {"id", "question", "texts"}
         shared |= {"words"} if len(predicted) > 1 else set()
         row |= {name: value for name, value in predicted.items() if name in shared}
         for name, record in (("gold", gold), ("predicted", predicted)):
             row[name] = {k: v for k, v in record.items() if k not in shared}
         rows.append(row)
-        chances = predicted.get("probabilities")  # by label, or of words
-        chance = chances.get(gold.get("label"), 0.0) if type(chances) is dict else 0.0
-        ranks.append((-wrong, chance))
+        by_label = predicted.get("probabilities")  # or of words
+        if isinstance(by_label, dict):
+            ranks.append((-wrong, by_label.get(gold.get("label"), 0.0)))
+        else:
+            ranks.append((-wrong, 0.0))
     return [rows[place] for place in sorted(range(len(rows)), key=ranks.__getitem__)]
 
 
@@ -101,9 +95,9 @@ def _errors(task: Task, examples, predictions, labels) -> list[float]:
 def _gold(task: Task, example: Any) -> dict[str, Any]:
     match example:
         case Sentence():
-            return task.show(example, example.spans)[0]
+            return task.show(example, Prediction(example.spans))[0]
         case TaggedWords():
-            return task.show(example, example.labels)[0]
+            return task.show(example, Prediction(example.labels))[0]
         case LabelledText():
             return {"label": example.label}
         case MultiLabelText():

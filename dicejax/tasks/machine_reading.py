@@ -21,34 +21,38 @@ from dicejax.errors import InputError, quote
 from dicejax.metrics.thresholds import TunedThreshold, tune_spans
 from dicejax.models.heads import AnswerabilityHead, Head, SpanMatchHead, StartEndHead
 from dicejax.tasks import span_decoding, windows
-from dicejax.tasks.span_decoding import Candidate, Pairs
+from dicejax.tasks.span_decoding import Candidate, Pairs, without_overlaps
 from dicejax.tasks.spans import Sentences, SpanTask, gold_warnings
 from dicejax.tasks.task import (
     IGNORED,
     Item,
     Items,
     Labels,
+    Output,
     Outputs,
     Predicted,
-    Scored,
+    Prediction,
+    Remark,
     Target,
+    token_arrays,
+    token_fills,
 )
-from dicejax.tasks.windows import SeenWords
+from dicejax.tasks.windows import Window
 
 _CHUNK = 1024  # sentences at a time, of which pieces and their offsets are in memory
 _FLOOR = 0.01  # below it a span is no candidate, whatever the threshold
 _MOST = 10  # candidates a word, of the best scores: what an untrained network gives
 
 
-class Asked(NamedTuple):
-    """Query of an item, and the words that it sees."""
+class QueryWindow(NamedTuple):
+    """The number of an item's query, and its window on the sentence."""
 
-    query: int  # its number
-    seen: SeenWords
+    query: int
+    window: Window
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MachineReading(windows.WindowTask, SpanTask):
+class MachineReading(SpanTask):
     """Named entities, flat or nested, as answers to a query per type (BERT-MRC).
 
     Each sentence is read once for each query. Three outputs are trained: whether a span
@@ -119,11 +123,6 @@ class MachineReading(windows.WindowTask, SpanTask):
         self.heads(())  # checks the settings
 
     @property
-    def tunes_threshold(self) -> bool:
-        """Whether the decision threshold is to be tuned on the dev split."""
-        return self.tune_threshold
-
-    @property
     def loss_weights(self) -> Mapping[str, float]:
         """The weight of each output's loss in the sum."""
         weights = {
@@ -141,8 +140,8 @@ class MachineReading(windows.WindowTask, SpanTask):
           InputError: a type has no query.
         """
         types = tuple(kind for kind, _ in self.queries)
-        found = {span.type for sentence in examples for span in sentence.spans}
-        missing = sorted(found.difference(types))
+        present = {span.type for sentence in examples for span in sentence.spans}
+        missing = sorted(present.difference(types))
         if missing:
             raise InputError(
                 f"no query for the type {', '.join(map(quote, missing))} of the data's "
@@ -160,14 +159,12 @@ class MachineReading(windows.WindowTask, SpanTask):
 
     def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
         """Return a head for starts and ends, and one for pairs of them."""
-        found: list[tuple[str, Head]] = [
-            ("spans", StartEndHead(classes=1, form="sigmoid"))
-        ]
+        heads: dict[str, Head] = {"spans": StartEndHead(classes=1, form="sigmoid")}
         if self.match:
-            found.append(("match", SpanMatchHead(width=self.match_width)))
+            heads["match"] = SpanMatchHead(width=self.match_width)
         if self.answerable:
-            found.append(("answerable", AnswerabilityHead()))
-        return tuple(found)
+            heads["answerable"] = AnswerabilityHead()
+        return tuple(heads.items())
 
     def targets(self, labels: Labels) -> dict[str, Target]:
         """Return binary targets: start, end, pairs of both, and `answerable`."""
@@ -180,9 +177,7 @@ class MachineReading(windows.WindowTask, SpanTask):
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
-        pad = tokenize.pad_id(tokenizer)
-        labels = span_decoding.fillers(self._told)
-        tokens = {"input_ids": pad, "token_type_ids": 0, **labels}
+        tokens = token_fills(tokenizer) | span_decoding.fillers(self._ends_per_start)
         if not self.answerable:
             return BatchLayout(tokens=tokens)
         return BatchLayout(
@@ -202,16 +197,22 @@ class MachineReading(windows.WindowTask, SpanTask):
           InputError: a query leaves no room for the sentence.
         """
         items = []
-        for number, query, pieces in self._encoded(examples, tokenizer):
+        for number, query, whole in self._pairs(examples, tokenizer):
             sentence, (kind, _) = examples[number], self.queries[query]
-            if len(pieces) > max_length:
-                _require_room(kind, pieces, max_length)
-            first_pieces = pieces.first_pieces(len(sentence.words), text=1)
+            taken = int((whole.texts != 1).sum())
+            if len(whole) > max_length and taken >= max_length:
+                raise InputError(
+                    f"the query for {quote(kind)} takes {taken} pieces, special ones "
+                    f"included, and {max_length} are allowed: no room for the "
+                    f"sentence; shorten it or allow at least {taken + 1}"
+                )
+            first_pieces = whole.first_pieces(len(sentence.words), text=1)
             spans = span_decoding.of_type(sentence.spans, kind)
-            for part in windows.of_text(pieces, max_length, self.stride, text=1):
-                seen = part.words(first_pieces)
-                arrays = self._labelled(part.encoded, spans, seen)
-                items.append(Item(arrays, number, Asked(query, seen)))
+            for pieces, window in windows.cut(
+                whole, max_length, self.stride, text=1, words=first_pieces
+            ):
+                arrays = token_arrays(pieces) | self._gold(pieces, spans, window)
+                items.append(Item(arrays, number, QueryWindow(query, window)))
         return items
 
     def loss_inputs(
@@ -236,17 +237,18 @@ class MachineReading(windows.WindowTask, SpanTask):
         Where labelled pairs depend on the network's own starts and ends, the pairs of a
         gold start and a gold end are counted; for "all" every pair.
         """
-        found = {}
+        counts = {}
         for name in (name for name in self.targets(()) if name != "match"):
             columns = [np.atleast_1d(item.arrays[name]) for item in items]
             values = np.concatenate(columns or [[]])
-            found[name] = np.bincount(values[values >= 0].astype(int), minlength=2)
+            counts[name] = np.bincount(values[values >= 0].astype(int), minlength=2)
         if self.match:
-            found["match"] = np.zeros(2, int)
-            for item in items:
-                counts = span_decoding.pair_counts(item.arrays, self.candidates)
-                found["match"] += counts
-        return {name: counts[None] for name, counts in found.items()}
+            pairs = (
+                span_decoding.pair_counts(item.arrays, self.candidates)
+                for item in items
+            )
+            counts["match"] = sum(pairs, np.zeros(2, int))
+        return {name: count[None] for name, count in counts.items()}
 
     def reduce_logits(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
@@ -255,23 +257,18 @@ class MachineReading(windows.WindowTask, SpanTask):
 
         Probabilities would all be 1 in float16, and overlaps are resolved by score.
         """
-        tokens = {name: outputs[name] for name in ("start", "end")}
-        sequences = {}
+        predicted = Predicted({name: outputs[name] for name in ("start", "end")})
         if self.answerable:
             rows = len(batch["segment_ids"])
-            sequences["answerable"] = outputs["answerable"].reshape(rows, -1)
-        if not self.match:
-            return Predicted(tokens=tokens, sequences=sequences)
-        largest = float(jnp.finfo(jnp.float16).max)
-        match = jnp.clip(outputs["match"], -largest, largest).astype(jnp.float16)
-        return Predicted(tokens=tokens, sequences=sequences, pairs={"match": match})
+            predicted.sequences["answerable"] = outputs["answerable"].reshape(rows, -1)
+        if self.match:
+            largest = float(jnp.finfo(jnp.float16).max)
+            match = jnp.clip(outputs["match"], -largest, largest)
+            predicted.pairs["match"] = match.astype(jnp.float16)
+        return predicted
 
     def decode(
-        self,
-        example: Sentence,
-        items: Items,
-        outputs: Sequence[Outputs],
-        labels: Labels,
+        self, example: Sentence, items: Items, outputs: Outputs, labels: Labels
     ) -> list[Candidate]:
         """Find the spans of all types, with scores.
 
@@ -281,15 +278,15 @@ class MachineReading(windows.WindowTask, SpanTask):
         the geometric mean of their two probabilities. With `answerable` there are none
         where the probability that there are is 1/2 or less.
 
-        Kept are scores of at least 0.01, and the best 10 candidates per word.
+        Candidates have a score of at least 0.01, and are the best 10 per word.
         """
-        parts = [
-            _decided(item.detail.seen, output)
+        spans = [
+            _decided_spans(item.detail.window, output)
             for item, output in zip(items, outputs, strict=True)
         ]
-        sizes = [len(scores) for _, _, scores in parts]
+        sizes = [len(scores) for _, _, scores in spans]
         queries = np.repeat([item.detail.query for item in items], sizes)
-        columns = [queries, *map(np.concatenate, zip(*parts, strict=True))]
+        columns = [queries, *map(np.concatenate, zip(*spans, strict=True))]
         scores = columns[-1]
         best = np.argsort(-scores, kind="stable")[: _MOST * len(example.words)]
         best = np.sort(best[scores[best] >= _FLOOR])
@@ -301,26 +298,29 @@ class MachineReading(windows.WindowTask, SpanTask):
         ]
 
     def decide(
-        self, found: Sequence[Candidate], threshold: float | None = None
-    ) -> Scored:
+        self, candidates: Sequence[Candidate], threshold: float | None = None
+    ) -> Prediction:
         """Keep spans whose score is not below a threshold; flat ones do not overlap.
 
         The probability of a span is its score, see `decode`.
         """
         limit = self.default_threshold if threshold is None else threshold
-        kept = [one for one in self._compatible(found) if one[1] >= limit]
-        kept.sort(key=lambda one: (one[0].start, one[0].end, one[0].type))
-        return Scored([span for span, _ in kept], [score for _, score in kept])
+        chosen = [pair for pair in self._compatible(candidates) if pair[1] >= limit]
+        chosen.sort(key=lambda pair: (pair[0].start, pair[0].end, pair[0].type))
+        return Prediction([span for span, _ in chosen], [score for _, score in chosen])
 
     def tune(
-        self, examples: Sentences, found: Sequence[Sequence[Candidate]], labels: Labels
+        self,
+        examples: Sentences,
+        candidates: Sequence[Sequence[Candidate]],
+        labels: Labels,
     ) -> TunedThreshold:
         """Choose the threshold with the best micro F1, exact also without overlaps."""
         gold = [set(example.spans) for example in examples]
         judged = [
             (score, span in spans)
-            for spans, candidates in zip(gold, found, strict=True)
-            for span, score in self._compatible(candidates)
+            for spans, scored in zip(gold, candidates, strict=True)
+            for span, score in self._compatible(scored)
         ]
         total, default = sum(map(len, gold)), self.default_threshold
         if not judged:
@@ -329,58 +329,62 @@ class MachineReading(windows.WindowTask, SpanTask):
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels
-    ) -> list[str]:
+    ) -> list[Remark]:
         """Warn of types without a query, and of spans that cannot be predicted."""
         types = [kind for kind, _ in self.queries]
         gold = sum(len(sentence.spans) for sentence in examples)
-        lost = untold = unpaired = 0
-        for (number, query), parts in itertools.groupby(
+        lost = unlabelled = unpaired = 0
+        for (number, query), group in itertools.groupby(
             items, key=lambda item: (item.example, item.detail.query)
         ):
             spans = span_decoding.of_type(examples[number].spans, types[query])
-            seen = [part.detail.seen.first_pieces for part in parts]
+            shown_words = [item.detail.window.words for item in group]
             for span in spans:
-                lost += not any((places[list(span)] >= 0).all() for places in seen)
+                lost += not any(
+                    (places[list(span)] >= 0).all() for places in shown_words
+                )
             starts = Counter(start for start, _ in spans)
-            untold += sum(max(n - self.spans_per_start, 0) for n in starts.values())
+            unlabelled += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.recoverable_spans(spans))
         which = None if self.nested else "of which flat decoding keeps one; see nested"
-        said = gold_warnings(split, examples, types, lost, items, overlapping=which)
-        if untold and self.match:
-            said.append(
-                f"{split}: {untold} of {gold} spans start where {self.spans_per_start} "
-                "others of their type do: learnt as no match; see spans_per_start"
+        remarks = gold_warnings(split, examples, types, lost, items, overlapping=which)
+        if unlabelled and self.match:
+            remarks.append(
+                f"{split}: {unlabelled} of {gold} spans start where "
+                f"{self.spans_per_start} others of their type do: learnt as no match; "
+                "see spans_per_start"
             )
         if unpaired and not self.match:
-            said.append(
+            remarks.append(
                 f"{split}: {unpaired} of {gold} spans do not go from a start to the "
                 "nearest end of their type: counted as misses; see match"
             )
-        return [*said, *windows.remark(split, examples, items, reads=len(types))]
+        return remarks + windows.remark(split, examples, items, reads=len(types))
 
     @property
-    def _told(self) -> int:
-        """Return the number of spans per start in the labels."""
+    def _ends_per_start(self) -> int:
         return self.spans_per_start if self.match else 0
 
-    def _labelled(
-        self, pieces: EncodedText, spans: Sequence[tuple[int, int]], seen: SeenWords
+    def _gold(
+        self, pieces: EncodedText, spans: Sequence[tuple[int, int]], window: Window
     ) -> dict[str, Any]:
-        """Return the arrays of an item, of the spans of its query's type."""
-        places = seen.first_pieces
+        """Return the gold of an item: the spans of its query's type."""
         gold: dict[str, Any] = span_decoding.labels(
-            spans, places, len(pieces), self._told, seen.trained_words(spans)
+            spans,
+            window.words,
+            len(pieces),
+            self._ends_per_start,
+            window.trained_words(spans),
         )
         if self.answerable:
-            both = places[np.array(spans, int).reshape(-1, 2)] >= 0
+            both = window.words[np.array(spans, int).reshape(-1, 2)] >= 0
             # What a window cuts is neither an answer nor none.
             partly = IGNORED if both.any() else 0
             gold["answerable"] = 1 if both.all(axis=1).any() else partly
             gold["summary_positions"] = pieces.summary
-        inputs = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
-        return inputs | gold
+        return gold
 
-    def _encoded(
+    def _pairs(
         self, examples: Sentences, tokenizer: Tokenizer
     ) -> Iterator[tuple[int, int, EncodedText]]:
         """Yield sentence number, query number and pieces of both."""
@@ -389,36 +393,21 @@ class MachineReading(windows.WindowTask, SpanTask):
             words = [sentence.words for sentence in examples[begin : begin + _CHUNK]]
             seconds = [each for each in words for _ in texts]
             firsts = texts * len(words)
-            found = tokenize.encode(tokenizer, firsts, seconds, every_word=True)
-            for place, pieces in enumerate(found):
+            encoded = tokenize.encode(tokenizer, firsts, seconds, every_word=True)
+            for place, pieces in enumerate(encoded):
                 number, query = divmod(place, len(texts))
                 yield begin + number, query, pieces
 
-    def _compatible(self, found: Sequence[Candidate]) -> Sequence[Candidate]:
-        return found if self.nested else span_decoding.without_overlaps(found)
+    def _compatible(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
+        return candidates if self.nested else without_overlaps(candidates)
 
 
-def _decided(
-    seen: SeenWords, output: Outputs
+def _decided_spans(
+    window: Window, output: Output
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the first words, last words and scores of spans decided in a window."""
-    places = seen.first_pieces[: None if _may_have(output) else 0]
-    first, last, scores = span_decoding.scored_pairs(output, places)
-    here = seen.decides(first, last)
-    return first[here], last[here], scores[here]
-
-
-def _may_have(output: Outputs) -> bool:
-    """Return whether a sentence is predicted to have spans of a type at all."""
-    return float(output.get("answerable", 1.0)) > 0
-
-
-def _require_room(kind: str, pieces: EncodedText, max_length: int) -> None:
-    """Raise an InputError if not one piece of the sentence finds room."""
-    taken = int((pieces.texts != 1).sum())
-    if taken >= max_length:
-        raise InputError(
-            f"the query for {quote(kind)} takes {taken} pieces, special ones included, "
-            f"and {max_length} are allowed: no room for the sentence; shorten it or "
-            f"allow at least {taken + 1}"
-        )
+    """Return first words, last words and scores of the spans decided in a window."""
+    may_have_spans = float(output.get("answerable", 1.0)) > 0
+    words = window.words[: None if may_have_spans else 0]
+    first, last, scores = span_decoding.scored_pairs(output, words)
+    decided = window.decides(first, last)
+    return first[decided], last[decided], scores[decided]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal
 
 import jax
 import numpy as np
@@ -15,22 +15,17 @@ from dicejax.metrics import multi_label, ranking, thresholds
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThresholds
 from dicejax.models.heads import SequenceHead
-from dicejax.tasks.task import IGNORED, Labels, Predicted, Target
-from dicejax.tasks.texts import HEAD, TextTask, shown_texts
+from dicejax.tasks.classification import HEAD, TextTask
+from dicejax.tasks.task import (
+    IGNORED,
+    Labels,
+    Predicted,
+    Prediction,
+    Predictions,
+    Target,
+)
 
 Texts = Sequence[MultiLabelText]
-
-
-class LabelDecisions(NamedTuple):
-    """The prediction for a text.
-
-    Attributes:
-      labels: those that hold, perhaps none.
-      probabilities: of all labels.
-    """
-
-    labels: tuple[str, ...]
-    probabilities: dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,7 +52,7 @@ class MultiLabelClassification(TextTask):
 
     @property
     def tunes_threshold(self) -> bool:
-        """Whether the decision thresholds are to be tuned on the dev split."""
+        """Whether the thresholds of labels are to be tuned on the dev split."""
         return self.tune_thresholds
 
     def label_names(self, examples: Texts) -> tuple[str, ...]:
@@ -75,6 +70,10 @@ class MultiLabelClassification(TextTask):
     def gold(self, example: MultiLabelText) -> tuple[str, ...] | None:
         """Return the labels."""
         return example.labels
+
+    def label_fields(self, labels: Labels) -> dict[str, Any]:
+        """Return the labels."""
+        return {"labels": list(labels)}
 
     def encode_target(
         self, gold: Sequence[str] | None, index: Mapping[str, int]
@@ -99,30 +98,35 @@ class MultiLabelClassification(TextTask):
         return Predicted(sequences={HEAD: jax.nn.sigmoid(outputs[HEAD])})
 
     def decide(
-        self, found: dict[str, float], threshold: Mapping[str, float] | None = None
-    ) -> LabelDecisions:
+        self,
+        candidates: dict[str, float],
+        threshold: Mapping[str, float] | None = None,
+    ) -> Prediction:
         """Take the labels whose probabilities are not below their thresholds."""
         limits = threshold or {}
         labels = tuple(
             label
-            for label, chance in found.items()
-            if chance >= limits.get(label, self.default_threshold)
+            for label, probability in candidates.items()
+            if probability >= limits.get(label, self.default_threshold)
         )
-        return LabelDecisions(labels, found)
+        return Prediction(labels, candidates)
 
     def tune(
-        self, examples: Texts, found: Sequence[dict[str, float]], labels: Labels
+        self, examples: Texts, candidates: Sequence[dict[str, float]], labels: Labels
     ) -> TunedThresholds:
         """Choose the threshold of each label with its best F1."""
         return thresholds.tune_per_label(
-            [[one[label] for label in labels] for one in found],
-            _indicators((example.labels for example in examples), labels),
+            [
+                [probabilities[label] for label in labels]
+                for probabilities in candidates
+            ],
+            _indicators([example.labels for example in examples], labels),
             labels,
             default=self.default_threshold,
         )
 
     def score(
-        self, examples: Texts, predictions: Sequence[LabelDecisions], labels: Labels
+        self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> Scores:
         """Compute micro and macro F1, rankings, and the share without a mistake.
 
@@ -133,10 +137,8 @@ class MultiLabelClassification(TextTask):
           InputError: the labels of an example are unknown.
         """
         self.require_gold("test", examples)
-        names = _all_labels(examples, labels)
-        gold, given = _gold_and_given(examples, predictions, names)
-        chances = _chances(predictions, names)
-        scores = multi_label.scores(gold, given)
+        names, gold, predicted, chances = _arrays(examples, predictions, labels)
+        scores = multi_label.scores(gold, predicted)
         precision = ranking.average_precision_per_class(gold, chances)
         rank = multi_label.label_ranking_average_precision(gold, chances)
         return Scores(
@@ -150,66 +152,45 @@ class MultiLabelClassification(TextTask):
                 "subset_accuracy": scores.subset_accuracy,
             },
             {
-                name: dataclasses.asdict(one)
-                for name, one in zip(names, scores.per_label, strict=True)
+                name: dataclasses.asdict(row)
+                for name, row in zip(names, scores.per_label, strict=True)
             },
         )
 
     def example_statistics(
-        self, examples: Texts, predictions: Sequence[LabelDecisions], labels: Labels
+        self, examples: Texts, predictions: Predictions, labels: Labels
     ) -> np.ndarray:
         """Return numerators and denominators of F1, per label if macro; or LRAP."""
-        names = _all_labels(examples, labels)
-        gold, given = _gold_and_given(examples, predictions, names)
+        _, gold, predicted, chances = _arrays(examples, predictions, labels)
         if self.primary_metric == "lrap":
-            rank = multi_label.label_ranking_average_precision(
-                gold, _chances(predictions, names)
-            )
+            rank = multi_label.label_ranking_average_precision(gold, chances)
             return np.stack([rank, np.ones_like(rank)], axis=-1)[:, None]
-        counts = np.stack([2.0 * (gold & given), 1.0 * gold + given], axis=-1)
+        counts = np.stack([2.0 * (gold & predicted), 1.0 * gold + predicted], axis=-1)
         if self.primary_metric == "micro_f1":
             counts = counts.sum(axis=1, keepdims=True)
         return counts
 
-    def show(
-        self, example: MultiLabelText, prediction: LabelDecisions
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Format the labels and their probabilities."""
-        texts = shown_texts(example)
-        labels, chances = prediction
-        record = {"texts": texts, "labels": list(labels), "probabilities": chances}
-        told = ", ".join(f"{label}  ({chances[label]:.3f})" for label in labels)
-        return record, [*texts, f"  {told or '-'}"]
+
+def _arrays(
+    examples: Texts, predictions: Predictions, labels: Labels
+) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+    """Return the labels of train and of gold, and for each example and label `[N, C]`.
+
+    The arrays are whether a label is gold, whether it is predicted, and its
+    probability, which is 0 for labels that train lacks.
+    """
+    present = {label for example in examples for label in example.labels or ()}
+    names = [*labels, *sorted(present - set(labels))]
+    chances = [[p.probabilities.get(n, 0.0) for n in names] for p in predictions]
+    gold = _indicators([example.labels for example in examples], names)
+    predicted = _indicators([guess.values for guess in predictions], names)
+    return names, gold, predicted, np.array(chances)
 
 
-def _all_labels(examples: Texts, labels: Labels) -> tuple[str, ...]:
-    """Return the labels of train, then others that the examples have."""
-    found = {label for example in examples for label in example.labels or ()}
-    return (*labels, *sorted(found - set(labels)))
-
-
-def _gold_and_given(
-    examples: Texts, predictions: Sequence[LabelDecisions], names: Sequence[str]
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return gold and predicted labels, bool `[N, C]`."""
-    return (
-        _indicators((example.labels for example in examples), names),
-        _indicators((one.labels for one in predictions), names),
-    )
-
-
-def _chances(predictions: Sequence[LabelDecisions], names: Sequence[str]) -> np.ndarray:
-    """Return the probabilities, float `[N, C]`; 0 of labels that train lacks."""
-    return np.array(
-        [[one.probabilities.get(name, 0.0) for name in names] for one in predictions]
-    )
-
-
-def _indicators(sets, names: Sequence[str]) -> np.ndarray:
-    """Return whether each set has each name, bool `[N, C]`; others are left out."""
+def _indicators(rows: Sequence[Sequence[str]], names: Sequence[str]) -> np.ndarray:
+    """Return whether each row of labels holds each name, bool `[N, C]`."""
     index = {name: number for number, name in enumerate(names)}
-    rows = list(sets)
-    held = np.zeros((len(rows), len(names)), bool)
-    for row, labels in zip(held, rows, strict=True):
-        row[[index[label] for label in labels if label in index]] = True
-    return held
+    indicators = np.zeros((len(rows), len(names)), bool)
+    for indicator, row in zip(indicators, rows, strict=True):
+        indicator[[index[label] for label in row if label in index]] = True
+    return indicators

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer
 from dicejax.data import tokenize
 from dicejax.data.examples import ReadingExample
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError, quote
+from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold
 from dicejax.models.heads import (
@@ -26,17 +26,22 @@ from dicejax.models.heads import (
 )
 from dicejax.tasks.answers import (
     Answer,
-    Found,
     Questions,
-    answer_scores,
-    apart,
+    RankedAnswers,
     best_of_several,
     best_refusal,
-    f1_of_each,
+    by_characters,
+    disjoint_answers,
     log_odds,
     rank_answers,
-    refusal_scores,
-    unit_of_f1,
+    score_answers,
+)
+from dicejax.tasks.contexts import (
+    ContextPart,
+    best_spans,
+    covered_characters,
+    cut_context,
+    hindrance_remarks,
 )
 from dicejax.tasks.task import (
     IGNORED,
@@ -45,16 +50,11 @@ from dicejax.tasks.task import (
     Labels,
     Outputs,
     Predicted,
+    Remark,
     Target,
     Task,
-)
-from dicejax.tasks.windows import (
-    Window,
-    best_spans,
-    covered_characters,
-    cut,
-    too_long,
-    unanswerable_warnings,
+    token_arrays,
+    token_fills,
 )
 
 HEAD = "answer"
@@ -62,6 +62,8 @@ START, END, NONE = "start", "end", "impossible"  # the outputs of the heads
 _CHUNK = 1024  # questions at a time, which bounds the memory
 # Of k spans side by side, k (k + 1) / 2 pairs of a start and an end look like a span.
 _PAIRS = 5
+
+_CHOICES = {"form": ("positions", "sigmoid", "softmax"), "head": ("start_end", "xlnet")}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,13 +130,12 @@ class QuestionAnswering(Task):
     def __post_init__(self):
         least = {"stride": 0, "max_question": 1, "max_answer": 1, "n_best": 1}
         for name, number in least.items():
-            if (given := getattr(self, name)) < number:
-                raise ValueError(f"{name} is {given}; want {number} or more")
-        known = ("positions", "sigmoid", "softmax"), ("start_end", "xlnet")
-        for name, values in zip(("form", "head"), known, strict=True):
-            if (given := getattr(self, name)) not in values:
-                supported = ", ".join(map(repr, values))
-                raise ValueError(f"{name} is {quote(given)}; supported: {supported}")
+            if (value := getattr(self, name)) < number:
+                raise ValueError(f"{name} is {value}; want {number} or more")
+        for name in ("form", "head"):
+            if (value := getattr(self, name)) not in (choices := _CHOICES[name]):
+                supported = ", ".join(map(repr, choices))
+                raise ValueError(f"{name} is {quote(value)}; supported: {supported}")
         if self.head == "xlnet" and self.form != "positions":
             raise ValueError(f"head 'xlnet' chooses positions; {self.form!r} does not")
         if self.unanswerable and self.several_spans:
@@ -151,22 +152,17 @@ class QuestionAnswering(Task):
         """Return 0, where both decisions are equally likely, if a threshold decides."""
         return 0.0 if self.unanswerable or self._takes_several else None
 
-    @property
-    def tunes_threshold(self) -> bool:
-        """Whether the decision threshold is to be tuned on the dev split."""
-        return self.tune_threshold and self.default_threshold is not None
-
-    def over_positions(self, wanted: bool) -> Task:
+    def over_positions(self, positions: bool) -> QuestionAnswering:
         """Return form "sigmoid" as "softmax", or back."""
-        forms = {"sigmoid": "softmax"} if wanted else {"softmax": "sigmoid"}
+        forms = {"sigmoid": "softmax"} if positions else {"softmax": "sigmoid"}
         return dataclasses.replace(self, form=forms.get(self.form, self.form))
 
     def identity(self, item: Item) -> Mapping[str, Any]:
         """Return the pieces and the gold spans of a window, whatever the form."""
         gold = [span or (-1, -1) for span in item.detail.gold or ()]
-        known = [item.detail.gold is not None]
+        is_known = np.array([item.detail.gold is not None])
         inputs = {name: item.arrays[name] for name in ("input_ids", "token_type_ids")}
-        return inputs | {"gold": np.array(gold, int), "known": np.array(known)}
+        return inputs | {"gold": np.array(gold, int), "known": is_known}
 
     @property
     def loss_weights(self) -> Mapping[str, float]:
@@ -225,14 +221,14 @@ class QuestionAnswering(Task):
         """Return positions or binary targets; `impossible` is binary."""
         if self._is_binary:
             return {name: Target("multi_label", (HEAD,)) for name in (START, END)}
-        found = {name: Target("positions") for name in (START, END)}
+        targets = {name: Target("positions") for name in (START, END)}
         if self.head == "xlnet":
-            found[NONE] = Target("multi_label", (NONE,))
-        return found
+            targets[NONE] = Target("multi_label", (NONE,))
+        return targets
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
-        tokens = {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
+        tokens = token_fills(tokenizer)
         ends = {START: IGNORED, END: IGNORED}
         if self._is_binary:
             return BatchLayout(tokens=tokens | ends)
@@ -245,7 +241,7 @@ class QuestionAnswering(Task):
     def encode(
         self, examples: Questions, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
-        """Encode each window as one item; its detail is the `Window`."""
+        """Encode each window as one item; its detail is the `ContextPart`."""
         items = []
         for begin in range(0, len(examples), _CHUNK):
             chunk = examples[begin : begin + _CHUNK]
@@ -254,31 +250,26 @@ class QuestionAnswering(Task):
             )
             pairs = zip(chunk, encoded, strict=True)
             for number, (example, pair) in enumerate(pairs, begin):
-                windows = cut(
-                    example,
-                    pair,
-                    max_length=max_length,
-                    overlap=self.stride,
-                    max_question=self.max_question,
+                parts = cut_context(
+                    example, pair, max_length, self.stride, self.max_question
                 )
-                items += [Item(self._arrays(w), number, w) for w in windows]
+                items += [Item(self._arrays(part), number, part) for part in parts]
         return items
 
-    def _arrays(self, window: Window) -> dict[str, Any]:
+    def _arrays(self, part: ContextPart) -> dict[str, Any]:
         """Return the input and the gold labels of one window."""
-        gold, encoded = window.gold, window.encoded
-        arrays = {"input_ids": encoded.ids, "token_type_ids": encoded.token_types}
+        gold, arrays = part.gold, token_arrays(part.encoded)
         if self._is_binary:
             # What can be no answer is left out of the loss, and all if gold is unknown.
-            seen = window.candidates & (gold is not None)
+            labelled = part.candidates & (gold is not None)
             spans = np.array([span for span in self._trained_spans(gold) if span], int)
             for name, places in zip((START, END), spans.reshape(-1, 2).T, strict=True):
-                arrays[name] = np.where(seen, 0, IGNORED).astype(np.int32)
+                arrays[name] = np.where(labelled, 0, IGNORED).astype(np.int32)
                 arrays[name][places] = 1
             return arrays
-        arrays["summary_positions"] = window.encoded.summary
+        arrays["summary_positions"] = part.encoded.summary
         (span,) = self._trained_spans(gold) or (None,)
-        none = (IGNORED if self.head == "xlnet" else window.encoded.summary,) * 2
+        none = (IGNORED if self.head == "xlnet" else part.encoded.summary,) * 2
         arrays[START], arrays[END] = (
             (IGNORED, IGNORED) if gold is None else span or none
         )
@@ -302,8 +293,7 @@ class QuestionAnswering(Task):
     def reduce_logits(self, outputs, batch) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""
         if self._is_binary:
-            tokens = {n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)}
-            return Predicted(tokens=tokens)
+            return Predicted({n: jax.nn.log_sigmoid(outputs[n]) for n in (START, END)})
         segment_ids = batch["segment_ids"]
         tokens = {n: own_log_softmax(outputs[n], segment_ids) for n in (START, END)}
         if self.head == "start_end":
@@ -311,50 +301,47 @@ class QuestionAnswering(Task):
         return Predicted(tokens, {NONE: outputs[NONE].reshape(len(segment_ids), -1)})
 
     def decode(
-        self,
-        example: ReadingExample,
-        items: Items,
-        outputs: Sequence[Outputs],
-        labels: Labels = (),
-    ) -> Found:
+        self, example: ReadingExample, items: Items, outputs: Outputs, labels=()
+    ) -> RankedAnswers:
         """Find the best spans of all windows; each is a part of the context."""
         count = self.n_best * (_PAIRS if self._takes_several else 1)
-        found, refusals = [], []
+        spans, refusals = [], []
         for item, output in zip(items, outputs, strict=True):
-            window, start, end = item.detail, output[START], output[END]
+            part, start, end = item.detail, output[START], output[END]
             scores, first, last = best_spans(
-                window, start, end, longest=self.max_answer, count=count
+                part, start, end, longest=self.max_answer, count=count
             )
             if self.head == "xlnet":
                 refusals.append(float(output[NONE]))
                 scores = scores - np.logaddexp(0, output[NONE])  # log P(possible)
             else:
-                refusals.append(
-                    float(start[window.encoded.summary] + end[window.encoded.summary])
-                )
-            ends = (places.tolist() for places in window.characters(first, last))
-            found += zip(scores.tolist(), *ends, strict=True)
-        candidates = rank_answers(found, example.context)[:count]
+                summary = part.encoded.summary
+                refusals.append(float(start[summary] + end[summary]))
+            ends = (places.tolist() for places in part.characters(first, last))
+            spans += zip(scores.tolist(), *ends, strict=True)
+        candidates = rank_answers(spans, example.context)[:count]
         best = candidates[0].score if candidates else 2 * IMPOSSIBLE
         if self._is_binary:
-            return Found(candidates, -log_odds(best))
+            return RankedAnswers(candidates, -log_odds(best))
         no_answer = min(refusals) - (best if self.head == "start_end" else 0)
-        return Found(candidates, no_answer)
+        return RankedAnswers(candidates, no_answer)
 
-    def decide(self, found: Found, threshold: float | None = None) -> Answer:
+    def decide(
+        self, candidates: RankedAnswers, threshold: float | None = None
+    ) -> Answer:
         """Take the best candidate, several, or none."""
         limit = self.default_threshold if threshold is None else threshold
-        chosen = found.candidates[:1]
+        chosen = candidates.spans[:1]
         best = "".join(candidate.text for candidate in chosen)
-        if self.unanswerable and found.no_answer > limit:
+        if self.unanswerable and candidates.no_answer > limit:
             chosen = ()
         elif self._takes_several:
-            weights = [log_odds(c.score) + limit for c in found.candidates]
-            chosen = apart(found.candidates, weights) or chosen
-        return Answer(tuple(c.text for c in chosen), found.no_answer, best)
+            weights = [log_odds(c.score) + limit for c in candidates.spans]
+            chosen = disjoint_answers(candidates.spans, weights) or chosen
+        return Answer(tuple(c.text for c in chosen), candidates.no_answer, best)
 
     def tune(
-        self, examples: Questions, found: Sequence[Found], labels: Labels = ()
+        self, examples: Questions, candidates: Sequence[RankedAnswers], labels=()
     ) -> TunedThreshold:
         """Choose the threshold with the best mean F1: of refusal, or of several spans.
 
@@ -363,56 +350,75 @@ class QuestionAnswering(Task):
         several spans 32 thresholds are tried.
         """
         if self.unanswerable:
-            return best_refusal(examples, [self.decide(f, math.inf) for f in found])
+            answers = [self.decide(ranked, math.inf) for ranked in candidates]
+            return best_refusal(examples, answers)
         if self._takes_several:
-            return best_of_several(examples, found, self.decide)
-        return super().tune(examples, found, labels)
+            return best_of_several(examples, candidates, self.decide)
+        return super().tune(examples, candidates, labels)
 
     def score(
-        self, examples: Questions, predictions: Sequence[Answer], labels: Labels = ()
+        self,
+        examples: Questions,
+        predictions: Sequence[Answer],
+        labels: Labels = (),
+        *,
+        characters: bool | None = None,
     ) -> Scores:
         """Score with the official measure of the data set.
 
         `f1` and `exact` are means over all questions. SQuAD v2.0 adds `answerable_f1`,
         over those with an answer, `unanswerable`, the share of the others that was
-        refused, and `f1_at_own_best_threshold`, tuned on these very questions.
+        refused, and `f1_at_own_best_threshold`, tuned on these very questions. F1
+        counts `characters`, by default where `by_characters` says so.
         """
-        if self.unanswerable:
-            return refusal_scores(examples, predictions)
-        return answer_scores(examples, predictions, several=self.several_spans)
+        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
+        return score_answers(examples, predictions, characters, **forms)
 
     def example_statistics(self, examples, predictions, labels=()):
         """Return the F1 of each question, in the unit of the split's."""
-        forms = {"several": self.several_spans, "unanswerable": self.unanswerable}
-        return f1_of_each(examples, predictions, **forms)
+        unit = by_characters(examples)
+        pairs = [
+            (self.score([example], [answer], characters=unit).values["f1"], 1.0)
+            for example, answer in zip(examples, predictions, strict=True)
+        ]
+        return np.array(pairs).reshape(-1, 1, 2)
 
-    def cut_inputs(self, split: str, items: Items) -> list[str]:
+    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
         """Warn of questions that are cut off."""
-        return too_long(split, items)
+        count = len({item.example for item in items if item.detail.cuts_question})
+        total = len({item.example for item in items})
+        text = f"{split}: {count} of {total} questions are cut off; raise "
+        return [Truncation("input", f"{text}--task.max_question")] if count else []
 
     def warnings(
         self, split: str, examples: Questions, items: Items, labels: Labels = ()
-    ) -> list[str]:
+    ) -> list[Remark]:
         """Warn of answers that cannot be predicted, and why.
 
         Only the first annotator's answer counts. One that begins or ends inside a piece
         counts unless its pieces are an exact match after normalisation.
         """
-        windows: list[list[Window]] = [[] for _ in examples]
+        parts: list[list[ContextPart]] = [[] for _ in examples]
         for item in items:
-            windows[item.example].append(item.detail)
-        pairs = zip(examples, windows, strict=True)
-        why = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
-        said = unanswerable_warnings(split, why) + self.cut_inputs(split, items)
-        return said + ([] if self.several_spans else unit_of_f1(split, examples))
+            parts[item.example].append(item.detail)
+        pairs = zip(examples, parts, strict=True)
+        reasons = [self._hindrance(*pair) for pair in pairs if pair[0].answers]
+        remarks = hindrance_remarks(split, reasons)
+        remarks += self.cut_inputs(split, items)
+        if by_characters(examples) and not self.several_spans:
+            script = "most answers are in a script without spaces"
+            remarks.append(f"{split}: {script}: F1 counts characters, not words")
+        return remarks
 
-    def _hindrance(self, example: ReadingExample, windows: list[Window]) -> str | None:
+    def _hindrance(
+        self, example: ReadingExample, parts: list[ContextPart]
+    ) -> str | None:
         """Return why an answer cannot be predicted; None if it can."""
         answer = example.answers[0]
-        numbers = range(len(self._trained_spans(answer)))
-        what, spans = covered_characters(windows, numbers, longest=self.max_answer)
-        if what or len(spans) < len(answer):
-            return what or "several"
+        count = len(self._trained_spans(answer))
+        reason, spans = covered_characters(parts, count, longest=self.max_answer)
+        if reason or len(spans) < len(answer):
+            return reason or "several"
         texts = tuple(example.context[start:end] for start, end in spans)
         if texts == tuple(span.text for span in answer):
             return None

@@ -30,16 +30,17 @@ def of_type(spans: Iterable[Span], kind: str) -> list[tuple[int, int]]:
     return sorted({(span.start, span.end - 1) for span in spans if span.type == kind})
 
 
-def fillers(told: int) -> dict[str, int]:
+def fillers(ends_per_start: int) -> dict[str, int]:
     """Return the fill values of the arrays of `labels`, by name."""
-    return {"start": IGNORED, "end": IGNORED} | dict.fromkeys(_ends(told), -1)
+    ends = (f"{_END}{number}" for number in range(ends_per_start))
+    return {"start": IGNORED, "end": IGNORED} | dict.fromkeys(ends, -1)
 
 
 def labels(
     spans: Sequence[tuple[int, int]],
     first_pieces: np.ndarray,
     length: int,
-    told: int,
+    ends_per_start: int,
     trained: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
     """Write the spans of one type as labels of pieces.
@@ -61,13 +62,17 @@ def labels(
       spans: the first and the last word of each, sorted.
       first_pieces: the place of each word's first piece, -1 where it has none.
       length: number of pieces.
-      told: maximum number of ends per start; further ones are left out.
+      ends_per_start: maximum number of ends per start; further ones are left out.
       trained: places of the first pieces that are labelled; None: all.
     """
     if trained is None:
         trained = first_pieces[first_pieces >= 0]
-    known = set(trained.tolist())
-    arrays = {name: np.full(length, n, np.int32) for name, n in fillers(told).items()}
+    labelled = set(trained.tolist())
+    arrays = {
+        name: np.full(length, fill, np.int32)
+        for name, fill in fillers(ends_per_start).items()
+    }
+    names = [name for name in arrays if name.startswith(_END)]
     start, end = arrays["start"], arrays["end"]
     start[trained] = end[trained] = 0
     whole = []
@@ -80,11 +85,11 @@ def labels(
         elif last >= 0:
             end[last] = IGNORED
     for first, last in whole:
-        if first in known:
+        if first in labelled:
             start[first] = 1
-        if last in known:
+        if last in labelled:
             end[last] = 1
-        for name in _ends(told) if {first, last} <= known else ():
+        for name in names if {first, last} <= labelled else ():
             if arrays[name][first] < 0:
                 arrays[name][first] = last - first
                 break
@@ -131,56 +136,33 @@ def match_labels(
 
 
 def pair_counts(arrays: Mapping[str, np.ndarray], pairs: Pairs) -> np.ndarray:
-    """Count the labels that `match_labels` gives an item whatever the logits.
+    """Count pairs that `match_labels` labels as no span and as spans, int `[2]`.
 
     Predicted pairs are unknown, and not counted; for "predicted" gold pairs are.
-
-    Args:
-      arrays: arrays of `labels`.
-      pairs: pairs to label.
-
-    Returns:
-      int `[2]`: pairs that are no span, and spans.
     """
     lowest = 0 if pairs == "all" else 1
     starts = np.flatnonzero(arrays["start"] >= lowest)
     ends = np.flatnonzero(arrays["end"] >= lowest)
     labelled = len(starts) * len(ends) - int(np.searchsorted(ends, starts).sum())
-    named = (array for name, array in arrays.items() if name.startswith(_END))
-    spans = sum(int((array >= 0).sum()) for array in named)
+    ends_of_spans = (x for name, x in arrays.items() if name.startswith(_END))
+    spans = sum(int((array >= 0).sum()) for array in ends_of_spans)
     return np.array([labelled - spans, spans])
 
 
 def nearest_ends(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Pair each start with the first end that is not before it.
 
-    Several starts may share an end; a start behind the last end has none.
+    Both are places that rise. Several starts may share an end; a start behind the last
+    end has none and is left out.
 
     >>> nearest_ends(np.array([0, 2, 3, 9]), np.array([1, 3, 8]))
     (array([0, 2, 3]), array([1, 3, 3]))
-
-    Args:
-      starts: places `[n]`, rising.
-      ends: places `[m]` of the last words, rising.
-
-    Returns:
-      The starts that have an end, and their ends.
     """
     if not len(ends):
         return starts[:0], ends
     places = np.searchsorted(ends, starts)
     paired = places < len(ends)
     return starts[paired], ends[places[paired]]
-
-
-def all_pairs(starts: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Pair each start with every end that is not before it.
-
-    >>> all_pairs(np.array([0, 2]), np.array([1, 2]))
-    (array([0, 0, 2]), array([1, 2, 2]))
-    """
-    first, last = np.nonzero(starts[:, None] <= ends)
-    return starts[first], ends[last]
 
 
 def scored_pairs(
@@ -210,7 +192,8 @@ def scored_pairs(
     start, end = output["start"][places], output["end"][places]
     starts, ends = np.flatnonzero(start > 0), np.flatnonzero(end > 0)
     if "match" in output:
-        first, last = all_pairs(starts, ends)
+        rows, columns = np.nonzero(starts[:, None] <= ends)
+        first, last = starts[rows], ends[columns]
         scores = _probability(output["match"][places[first], places[last]])
     else:
         first, last = nearest_ends(starts, ends)
@@ -225,35 +208,28 @@ def recoverable_spans(spans: Sequence[tuple[int, int]]) -> set[tuple[int, int]]:
     [(1, 2), (5, 5)]
     """
     ends = [np.unique(places) for places in zip(*spans, strict=True)]
-    found = (array.tolist() for array in nearest_ends(*ends)) if ends else ((), ())
-    return set(spans).intersection(zip(*found, strict=True))
+    pairs = (array.tolist() for array in nearest_ends(*ends)) if ends else ((), ())
+    return set(spans).intersection(zip(*pairs, strict=True))
 
 
-def without_overlaps(found: Sequence[Candidate]) -> list[Candidate]:
-    """Keep the best candidates that share no word, of equals the first.
+def without_overlaps(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Keep the best candidates that share no word, in the order of their words.
 
-    The result is the same whether a threshold is applied before or after.
+    Of equals the first is kept. A threshold may be applied before or after.
 
     >>> a, b, c = Span("A", 0, 3), Span("B", 2, 4), Span("A", 3, 5)
-    >>> kept = without_overlaps([(a, 0.6), (b, 0.9), (c, 0.7)])
-    >>> [tuple(span) for span, _ in kept]
+    >>> best = without_overlaps([(a, 0.6), (b, 0.9), (c, 0.7)])
+    >>> [tuple(span) for span, _ in best]
     [('B', 2, 4)]
-
-    Returns:
-      In the order of their words.
     """
-    ranked = sorted(found, key=lambda one: (-one[1], one[0].start, one[0].end))
-    taken = bytearray(max((span.end for span, _ in found), default=0))
-    kept = []
+    ranked = sorted(candidates, key=lambda pair: (-pair[1], pair[0].start, pair[0].end))
+    taken = bytearray(max((span.end for span, _ in candidates), default=0))
+    best = []
     for span, score in ranked:
         if not any(taken[span.start : span.end]):
             taken[span.start : span.end] = b"\1" * (span.end - span.start)
-            kept.append((span, score))
-    return sorted(kept, key=lambda one: one[0].start)
-
-
-def _ends(told: int) -> list[str]:
-    return [f"{_END}{number}" for number in range(told)]
+            best.append((span, score))
+    return sorted(best, key=lambda pair: pair[0].start)
 
 
 def _each(starts: Array, ends: Array) -> Array:

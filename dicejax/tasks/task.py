@@ -1,4 +1,4 @@
-"""Base class of tasks: examples to arrays, outputs to scores."""
+"""Base class of tasks: examples to arrays, outputs to predictions and scores."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ import numpy as np
 from jax import Array
 from tokenizers import Tokenizer
 
+from dicejax.data import tokenize
 from dicejax.data.pack import BatchLayout
-from dicejax.errors import InputError
+from dicejax.data.tokenize import EncodedText
+from dicejax.errors import InputError, Truncation, quote
 from dicejax.metrics.scores import Scores
 from dicejax.metrics.thresholds import TunedThreshold, TunedThresholds
 from dicejax.models.heads import Head
@@ -24,8 +26,12 @@ IGNORED = -100
 Examples = Sequence[Any]
 Labels = Sequence[str]
 
-Outputs = Mapping[str, np.ndarray]
+Output = Mapping[str, np.ndarray]
 """The network's outputs for one item, by name; see `Predicted`."""
+Outputs = Sequence[Output]
+
+Remark = str | Truncation
+"""A warning about a split."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,26 +72,22 @@ class Target(NamedTuple):
     has_negative: bool = False
 
 
-class Scored(list):
-    """A prediction with the probabilities behind it: labels of words, or spans.
+@dataclasses.dataclass(frozen=True)
+class Prediction:
+    """Labels of words, or spans, and the probabilities behind them.
 
-    Equal to a list of the same; what scores it needs no probabilities.
-
-    Args:
-      values: the labels or spans.
-      probabilities: of each.
-      of_words: of the tag of each word, where `values` are spans made of tags.
+    Attributes:
+      values: a label per word, or the spans.
+      probabilities: one per value; None where a word has no piece, or for all.
+      word_probabilities: of the tag of each word, where `values` are spans of tags.
     """
 
-    def __init__(
-        self,
-        values: Iterable[Any],
-        probabilities: Sequence[float | None],
-        of_words: Sequence[float | None] | None = None,
-    ):
-        super().__init__(values)
-        self.probabilities = probabilities
-        self.of_words = of_words
+    values: Sequence[Any]
+    probabilities: Sequence[float | None] | None = None
+    word_probabilities: Sequence[float | None] | None = None
+
+
+Predictions = Sequence[Prediction]
 
 
 @jax.tree_util.register_dataclass
@@ -103,26 +105,21 @@ class Predicted:
     sequences: dict[str, Array] = dataclasses.field(default_factory=dict)
     pairs: dict[str, Array] = dataclasses.field(default_factory=dict)
 
-    def item(self, row: int, number: int, start: int, end: int) -> Outputs:
-        """Return the entries of one item; arrays must be on the host.
+    def item(self, row: int, number: int, start: int, end: int) -> Output:
+        """Return the entries of an item, in tokens `[start, end)` of a row.
 
-        Args:
-          row: row in the batch.
-          number: index of the item in the row.
-          start: its first token in the row.
-          end: end of its tokens, exclusive.
+        The arrays must be on the host; `number` is the index of the item in the row.
         """
-        here = slice(start, end)
+        places = slice(start, end)
         return (
-            {name: values[row, here] for name, values in self.tokens.items()}
+            {name: values[row, places] for name, values in self.tokens.items()}
             | {name: values[row, number] for name, values in self.sequences.items()}
-            | {name: values[row, here, here] for name, values in self.pairs.items()}
+            | {name: values[row, places, places] for name, values in self.pairs.items()}
         )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Task(abc.ABC):
-    """Base class of tasks.
+class Codec(abc.ABC):
+    """How a task encodes examples for the network and decodes its outputs.
 
     A prediction is made in three steps: on the device `reduce_logits`; on the host
     `decode` finds candidates, with their scores; and `decide` chooses among
@@ -130,9 +127,7 @@ class Task(abc.ABC):
     """
 
     takes: ClassVar[tuple[type, ...]]  # the kinds of examples
-    primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
     reads_words: ClassVar[bool] = True  # or raw text
-    default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
     reads_context: ClassVar[bool] = False  # the words around a sentence
 
     def adapt(self, examples: Examples) -> Sequence[Any]:
@@ -143,9 +138,9 @@ class Task(abc.ABC):
         """
         for example in examples:
             if not isinstance(example, self.takes):
-                wanted = " or ".join(kind.__name__ for kind in self.takes)
+                kinds = " or ".join(kind.__name__ for kind in self.takes)
                 raise InputError(
-                    f"task {type(self).__name__} takes {wanted}, but the data holds "
+                    f"task {type(self).__name__} takes {kinds}, but the data holds "
                     f"{type(example).__name__}; choose another task or another reader"
                 )
             around = (getattr(example, side, ()) for side in ("before", "after"))
@@ -156,39 +151,9 @@ class Task(abc.ABC):
                 )
         return examples
 
-    def over_positions(self, wanted: bool) -> Task:
-        """Return the task whose labels are positions, or are not.
-
-        The same task where it cannot have both; depends on nothing but `wanted` and
-        what was asked for, so that a task goes from loss to loss.
-        """
-        return self
-
-    @property
-    def tunes_threshold(self) -> bool:
-        """Whether the decision threshold is to be tuned on the dev split."""
-        return False
-
-    @property
-    def loss_weights(self) -> Mapping[str, float]:
-        """Return the weight of each output's loss in the sum, 1 by default."""
-        return {}
-
-    @abc.abstractmethod
-    def label_names(self, examples: Examples) -> tuple[str, ...]:
-        """Return the labels of the network."""
-
     @abc.abstractmethod
     def texts(self, examples: Examples) -> Iterable[str]:
         """Yield words or texts, to learn a vocabulary from."""
-
-    @abc.abstractmethod
-    def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
-        """Return the heads of the network by name."""
-
-    @abc.abstractmethod
-    def targets(self, labels: Labels) -> dict[str, Target]:
-        """Return the training target of each output, by name."""
 
     @abc.abstractmethod
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
@@ -212,6 +177,76 @@ class Task(abc.ABC):
           InputError: `max_length` leaves no room.
         """
 
+    def cut_inputs(self, split: str, items: Items) -> list[Truncation]:
+        """Return warnings of inputs that are cut off, whatever their gold."""
+        return []
+
+    @abc.abstractmethod
+    def reduce_logits(
+        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
+    ) -> Predicted:
+        """Reduce logits to the input of decoding, on the device."""
+
+    @abc.abstractmethod
+    def decode(
+        self, example: Any, items: Items, outputs: Outputs, labels: Labels
+    ) -> Any:
+        """Return the candidates in one example, with scores where `decide` needs them.
+
+        The outputs are those of `reduce_logits` for each item of the example.
+        """
+
+    def decide(self, candidates: Any, threshold: Any = None) -> Any:
+        """Choose the prediction among the candidates of one example.
+
+        The threshold is one that `tune` found; None takes the task's default.
+        """
+        return candidates
+
+    @abc.abstractmethod
+    def parse(self, line: str, number: int) -> Any:
+        """Parse a line of text that is not blank as an example without gold.
+
+        Raises:
+          InputError: the line lacks a part.
+        """
+
+    def of_words(self, words: Sequence[str], number: int) -> Any:
+        """Return an example of words, which may hold spaces, without gold.
+
+        Raises:
+          InputError: the task takes texts.
+        """
+        raise InputError(
+            f"line {number}: task {type(self).__name__} takes texts, not words; give "
+            "a text"
+        )
+
+    @abc.abstractmethod
+    def show(self, example: Any, prediction: Any) -> tuple[dict[str, Any], list[str]]:
+        """Format a prediction as JSON, and as lines for the terminal."""
+
+
+class Trainable(abc.ABC):
+    """What a task trains: labels, heads of the network, and targets of the loss."""
+
+    @abc.abstractmethod
+    def label_names(self, examples: Examples) -> tuple[str, ...]:
+        """Return the labels of the network."""
+
+    @abc.abstractmethod
+    def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
+        """Return the heads of the network by name."""
+
+    @abc.abstractmethod
+    def targets(self, labels: Labels) -> dict[str, Target]:
+        """Return the training target of each output, by name."""
+
+    @property
+    def loss_weights(self) -> Mapping[str, float]:
+        """Return the weight of each output's loss in the sum, 1 by default."""
+        return {}
+
     def loss_inputs(
         self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
     ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
@@ -223,18 +258,19 @@ class Task(abc.ABC):
         """Whether the labels of `loss_inputs` depend on the logits."""
         return False
 
-    def identity(self, item: Item) -> Mapping[str, Any]:
-        """Return the arrays that tell whether two runs share their test examples.
+    def over_positions(self, positions: bool) -> Any:
+        """Return the task whose labels are positions, or are not.
 
-        Of inputs and gold labels, whatever loss was trained.
+        The same task where it cannot have both; depends on nothing but the argument
+        and what was asked for, so that a task goes from loss to loss.
         """
-        return item.arrays
+        return self
 
     def class_counts(self, items: Items, labels: Labels) -> dict[str, np.ndarray]:
         """Count the labels of items, by output; `IGNORED` ones are left out.
 
-        Returns:
-          int `[C]` for one class; `[C, 2]` where each is 0 or 1; none for positions.
+        The counts are int `[C]`, or `[C, 2]` where each class is 0 or 1. There are none
+        for positions.
         """
         counts = {}
         for name, target in self.targets(labels).items():
@@ -250,37 +286,21 @@ class Task(abc.ABC):
                 counts[name] = np.bincount(values[values >= 0], minlength=classes)
         return counts
 
-    @abc.abstractmethod
-    def reduce_logits(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> Predicted:
-        """Reduce logits to the input of decoding, on the device."""
 
-    @abc.abstractmethod
-    def decode(
-        self, example: Any, items: Items, outputs: Sequence[Outputs], labels: Labels
-    ) -> Any:
-        """Return the candidates in one example, with scores where `decide` needs them.
+class Scorer(abc.ABC):
+    """How a task compares predictions with gold, and tunes its threshold."""
 
-        Args:
-          example: as it was encoded.
-          items: items of this example.
-          outputs: results of `reduce_logits` for each item.
-          labels: labels of `label_names`.
-        """
+    primary_metric: ClassVar[str] = "f1"  # the score that selects the best checkpoint
+    default_threshold: ClassVar[float | None] = None  # None: nothing is decided by one
+    tune_threshold: ClassVar[bool] = False
 
-    def decide(self, found: Any, threshold: Any = None) -> Any:
-        """Choose the prediction among the candidates of `decode`.
-
-        Args:
-          found: candidates of one example.
-          threshold: decision threshold, as `tune` finds it; None takes the task's
-            default.
-        """
-        return found
+    @property
+    def tunes_threshold(self) -> bool:
+        """Whether the decision threshold is to be tuned on the dev split."""
+        return self.tune_threshold and self.default_threshold is not None
 
     def tune(
-        self, examples: Examples, found: Sequence[Any], labels: Labels
+        self, examples: Examples, candidates: Sequence[Any], labels: Labels
     ) -> TunedThreshold | TunedThresholds:
         """Choose the threshold with the best score on examples, or one per label.
 
@@ -295,17 +315,6 @@ class Task(abc.ABC):
     ) -> Scores:
         """Compare predictions with the gold of their examples."""
 
-    def score_found(
-        self,
-        examples: Examples,
-        found: Sequence[Any],
-        labels: Labels,
-        threshold: Any = None,
-    ) -> Scores:
-        """Decide for each example's candidates, and score the predictions."""
-        predictions = [self.decide(one, threshold) for one in found]
-        return self.score(examples, predictions, labels)
-
     def example_statistics(
         self, examples: Examples, predictions: Sequence[Any], labels: Labels
     ) -> np.ndarray:
@@ -315,11 +324,6 @@ class Task(abc.ABC):
 
         with 0 / 0 = 0. By default the primary metric is a mean over examples.
 
-        Args:
-          examples: examples of a split.
-          predictions: a prediction for each.
-          labels: labels of `label_names`.
-
         Returns:
           float `[N, C, 2]`, numerators and denominators; C is 1 without class averages.
 
@@ -327,48 +331,72 @@ class Task(abc.ABC):
           InputError: the primary metric is no such quotient.
         """
         pairs = [
-            (self.score([one], [prediction], labels).values[self.primary_metric], 1.0)
-            for one, prediction in zip(examples, predictions, strict=True)
+            (self.score([example], [guess], labels).values[self.primary_metric], 1.0)
+            for example, guess in zip(examples, predictions, strict=True)
         ]
         return np.array(pairs).reshape(-1, 1, 2)
 
-    def cut_inputs(self, split: str, items: Items) -> list[str]:
-        """Return warnings of inputs that are cut off, whatever their gold."""
-        return []
+    def identity(self, item: Item) -> Mapping[str, Any]:
+        """Return the arrays that tell whether two runs share their test examples.
+
+        They hold inputs and gold labels, whatever loss was trained.
+        """
+        return item.arrays
 
     @abc.abstractmethod
     def warnings(
         self, split: str, examples: Examples, items: Items, labels: Labels
-    ) -> list[str]:
+    ) -> list[Remark]:
         """Return warnings about a split, such as on gold that cannot be predicted."""
 
-    @abc.abstractmethod
-    def parse(self, line: str, number: int) -> Any:
-        """Parse a line of text as an example without gold.
 
-        Args:
-          line: not blank.
-          number: line number, from 1.
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task(Codec, Trainable, Scorer):
+    """Base class of tasks: a codec, what is trained, and a scorer.
 
-        Raises:
-          InputError: the line lacks a part.
-        """
+    Args:
+      stride: overlap of neighbouring windows in pieces, at most half of a window, where
+        a text is longer than `max_length`.
+    """
 
-    def of_words(self, words: Sequence[str], number: int) -> Any:
-        """Return an example of given words, without gold.
+    stride: int = 64
 
-        Args:
-          words: of a sentence; they may hold spaces.
-          number: line number, from 1.
+    def __post_init__(self):
+        if self.stride < 0:
+            raise ValueError(f"stride is {self.stride}; want 0 or more")
 
-        Raises:
-          InputError: the task takes texts.
-        """
-        raise InputError(
-            f"line {number}: task {type(self).__name__} takes texts, not words; give "
-            "a text"
-        )
+    def score_found(
+        self,
+        examples: Examples,
+        candidates: Sequence[Any],
+        labels: Labels,
+        threshold: Any = None,
+    ) -> Scores:
+        """Decide for each example's candidates, and score the predictions."""
+        predictions = [self.decide(each, threshold) for each in candidates]
+        return self.score(examples, predictions, labels)
 
-    @abc.abstractmethod
-    def show(self, example: Any, prediction: Any) -> tuple[dict[str, Any], list[str]]:
-        """Format a prediction as JSON, and as lines for the terminal."""
+
+def token_arrays(pieces: EncodedText) -> dict[str, Any]:
+    """Return the input of the network for the pieces of an item."""
+    return {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
+
+
+def token_fills(tokenizer: Tokenizer) -> dict[str, int]:
+    """Return the fill values of `token_arrays`, by name."""
+    return {"input_ids": tokenize.pad_id(tokenizer), "token_type_ids": 0}
+
+
+def unseen_labels(
+    counts: Mapping[str, int], labels: Iterable[str], text: str
+) -> list[str]:
+    """Return a warning for each counted label that is not among those of train.
+
+    >>> unseen_labels({"X": 2, "N": 5}, ["N"], "{count} word{s} of {label}")
+    ["2 words of 'X'"]
+    """
+    return [
+        text.format(count=count, s="s" * (count > 1), label=quote(label))
+        for label, count in sorted(counts.items())
+        if label not in labels
+    ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import jax
@@ -27,19 +27,23 @@ from dicejax.tasks.task import (
     Item,
     Items,
     Labels,
+    Output,
     Outputs,
     Predicted,
-    Scored,
+    Prediction,
+    Remark,
     Target,
+    token_arrays,
+    token_fills,
 )
-from dicejax.tasks.windows import SeenWords
+from dicejax.tasks.windows import Window
 
 NONE = "O"
 """The class of a word where nothing starts, or nothing ends."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TwoPointerNER(windows.WindowTask, SpanTask):
+class TwoPointerNER(SpanTask):
     """Flat named entities by the types that start and end at each word.
 
     Each word has two labels, on its first piece: the type of the span of which it is
@@ -91,14 +95,13 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
 
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
-        pad = tokenize.pad_id(tokenizer)
         labels = {"start": IGNORED, "end": IGNORED}
-        return BatchLayout(tokens={"input_ids": pad, "token_type_ids": 0, **labels})
+        return BatchLayout(tokens=token_fills(tokenizer) | labels)
 
     def encode(
         self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
     ) -> list[Item]:
-        """Encode each sentence, or each window of it; the detail is the words seen.
+        """Encode each sentence, or each window of it; the detail is the `Window`.
 
         As many spans as do not overlap are trained; the others count as missed. Ends of
         unknown types, and of spans that no window holds, are left out of the loss.
@@ -106,14 +109,13 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         index = {label: number for number, label in enumerate(labels)}
         words, items = [sentence.words for sentence in examples], []
         encoded = tokenize.encode(tokenizer, words, every_word=True)
-        for number, sentence in enumerate(examples):
-            whole = encoded[number]
+        for number, (sentence, whole) in enumerate(zip(examples, encoded, strict=True)):
             first_pieces = whole.first_pieces(len(sentence.words))
-            for part in windows.of_text(whole, max_length, self.stride):
-                pieces, seen = part.encoded, part.words(first_pieces)
-                gold = _labels(sentence, seen, len(pieces), index)
-                arrays = {"input_ids": pieces.ids, "token_type_ids": pieces.token_types}
-                items.append(Item(arrays | gold, number, seen))
+            for pieces, window in windows.cut(
+                whole, max_length, self.stride, words=first_pieces
+            ):
+                gold = _labels(sentence, window, len(pieces), index)
+                items.append(Item(token_arrays(pieces) | gold, number, window))
         return items
 
     def reduce_logits(
@@ -128,32 +130,30 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
         return Predicted(tokens=tokens)
 
     def decode(
-        self,
-        example: Sentence,
-        items: Items,
-        outputs: Sequence[Outputs],
-        labels: Labels,
-    ) -> Scored:
+        self, example: Sentence, items: Items, outputs: Outputs, labels: Labels
+    ) -> Prediction:
         """Pair each start with the nearest end of its type, at it or behind it.
 
         Of overlapping spans the most probable pair is kept, of equals the first. The
         probability of a span is the product of those of its start and its end.
         """
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for item, output in zip(items, outputs, strict=True):
-            found += _candidates(item.detail, output, labels)
-        kept = without_overlaps(found)
-        return Scored([span for span, _ in kept], [math.exp(one) for _, one in kept])
+            candidates += _candidates(item.detail, output, labels)
+        best = without_overlaps(candidates)
+        return Prediction(
+            [span for span, _ in best], [math.exp(score) for _, score in best]
+        )
 
     def warnings(
         self, split: str, examples: Sentences, items: Items, labels: Labels
-    ) -> list[str]:
+    ) -> list[Remark]:
         """Warn of types that train lacks, and of spans that cannot be predicted."""
         held = {
             (item.example, span)
             for item in items
             for span in examples[item.example].spans
-            if _is_whole(span, item.detail.first_pieces)
+            if _is_whole(span, item.detail)
         }
         lost = sum(
             (number, span) not in held
@@ -161,56 +161,51 @@ class TwoPointerNER(windows.WindowTask, SpanTask):
             for span in sentence.spans
         )
         which = "of which two pointers keep one"
-        said = gold_warnings(split, examples, labels, lost, items, overlapping=which)
-        return [*said, *windows.remark(split, examples, items)]
+        remarks = gold_warnings(split, examples, labels, lost, items, overlapping=which)
+        return remarks + windows.remark(split, examples, items)
 
 
-def _candidates(seen: SeenWords, output: Outputs, labels: Labels) -> list[Candidate]:
-    """Return the spans of one window that are decided there."""
-    words = np.flatnonzero(seen.first_pieces >= 0)
-    places = seen.first_pieces[words]
+def _candidates(window: Window, output: Output, labels: Labels) -> list[Candidate]:
+    """Return the spans that are decided in a window."""
+    words = np.flatnonzero(window.words >= 0)
+    places = window.words[words]
     starts, ends = output["start"][places], output["end"][places]
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for kind in set(starts[starts > 0].tolist()):
         first, last = nearest_ends(
             np.flatnonzero(starts == kind), np.flatnonzero(ends == kind)
         )
-        here = seen.decides(words[first], words[last])
-        first, last = first[here], last[here]
+        decided = window.decides(words[first], words[last])
+        first, last = first[decided], last[decided]
         scores = output["start_score"][places[first]].astype(np.float64)
         scores += output["end_score"][places[last]]
-        name = labels[kind]
-        found += [
-            (Span(name, start, end + 1), score)
-            for start, end, score in zip(
-                words[first].tolist(),
-                words[last].tolist(),
-                scores.tolist(),
-                strict=True,
-            )
+        columns = (x.tolist() for x in (words[first], words[last] + 1, scores))
+        candidates += [
+            (Span(labels[kind], start, end), score)
+            for start, end, score in zip(*columns, strict=True)
         ]
-    return found
+    return candidates
 
 
 def _labels(
-    sentence: Sentence, seen: SeenWords, length: int, index: Mapping[str, int]
+    sentence: Sentence, window: Window, length: int, index: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """Return the labels `start` and `end` of each piece."""
-    spans, first_pieces = flat_spans(sentence.spans), seen.first_pieces
-    places = seen.trained_words((span.start, span.end - 1) for span in spans)
+    spans = flat_spans(sentence.spans)
+    places = window.trained_words((span.start, span.end - 1) for span in spans)
     start = np.full(length, IGNORED, np.int32)
     start[places] = 0
     end = start.copy()
     for span in spans:
-        whole = _is_whole(span, first_pieces)
+        whole = _is_whole(span, window)
         label = index.get(span.type, IGNORED) if whole else IGNORED
         for labels, word in ((start, span.start), (end, span.end - 1)):
-            place = first_pieces[word]
+            place = window.words[word]
             if place >= 0 and labels[place] == 0:  # trained in this window
                 labels[place] = label
     return {"start": start, "end": end}
 
 
-def _is_whole(span: Span, first_pieces: np.ndarray) -> bool:
-    """Return whether the first word and the last have a piece."""
-    return bool(first_pieces[span.start] >= 0 and first_pieces[span.end - 1] >= 0)
+def _is_whole(span: Span, window: Window) -> bool:
+    """Return whether the first word and the last have a piece in a window."""
+    return bool(window.words[span.start] >= 0 and window.words[span.end - 1] >= 0)

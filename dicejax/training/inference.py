@@ -14,12 +14,12 @@ from dicejax.data import texts as text_files
 from dicejax.data.examples import ReadingExample
 from dicejax.data.readers.conll import neighbours
 from dicejax.data.texts import Format, Text
-from dicejax.errors import Flaw, InputError, cuts
+from dicejax.errors import Flaw, InputError, Truncation
 from dicejax.io import json_text
 from dicejax.mesh import MeshShape
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
-from dicejax.tasks import Item, Task
+from dicejax.tasks import Item, Prediction, Task
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.offline import offline
@@ -79,11 +79,11 @@ def evaluate(
     task, labels = experiment.task, run.labels()
 
     step, items, found = _find(run, examples, which)
-    said = task.warnings(split, examples, items, labels)
-    cut = cuts(said)
-    for text in said:
-        if text not in cut:
-            warn(text)
+    notes = task.warnings(split, examples, items, labels)
+    cut = tuple(note.text for note in notes if isinstance(note, Truncation))
+    for note in notes:
+        if isinstance(note, str):
+            warn(note)
     scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
@@ -174,8 +174,8 @@ def predict_texts(
         ]
     adapted = task.adapt(examples)
     _, items, found = _find(run, adapted, which, decoded)
-    for said in task.cut_inputs("given", items):
-        warn(said)
+    for note in task.cut_inputs("given", items):
+        warn(note.text)
     threshold = _tuned(run, which)
     pairs = zip(adapted, found, strict=True)
     shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
@@ -230,7 +230,9 @@ def _parsed(task: Task, one: Text, path: str | None) -> Any:
 
 def _nothing(task: Task) -> dict[str, Any]:
     """Return the record of a blank example."""
-    return task.show(task.of_words((), 1), [])[0] if task.reads_words else {}
+    return (
+        task.show(task.of_words((), 1), Prediction(()))[0] if task.reads_words else {}
+    )
 
 
 def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:

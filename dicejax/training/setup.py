@@ -21,7 +21,7 @@ from dicejax.data.pipeline import Batches
 from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
 from dicejax.data.sources import Corpus
-from dicejax.errors import Cut, InputError, cuts
+from dicejax.errors import InputError, Truncation
 from dicejax.mesh import batch_parts
 from dicejax.metrics.scores import Scores
 from dicejax.models import huggingface
@@ -31,6 +31,7 @@ from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item, Target
+from dicejax.tasks.task import Remark
 from dicejax.training import hardware
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
@@ -65,7 +66,7 @@ class Encoded:
     encoder: EncoderConfig
     folder: Path | None
     items: dict[str, list[Item]]
-    cut: tuple[Cut, ...] = ()
+    cut: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -325,14 +326,15 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
             warn(text)
     max_length = longest(experiment, encoder)
     items: dict[str, list[Item]] = {}
-    notes: list[str] = []
+    notes: list[Remark] = []
     for split in SPLITS:
         examples = getattr(corpus, split)
         items[split] = task.encode(examples, tokenizer, labels, max_length)
         notes += task.warnings(split, examples, items[split], labels)
-    for text in notes:
-        warn(text)
-    return Encoded(corpus, labels, tokenizer, encoder, folder, items, cuts(notes))
+    for note in notes:
+        warn(str(note))
+    cut = tuple(note.text for note in notes if isinstance(note, Truncation))
+    return Encoded(corpus, labels, tokenizer, encoder, folder, items, cut)
 
 
 def build_network(experiment: Experiment, data: Encoded) -> Network:

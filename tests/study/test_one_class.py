@@ -12,7 +12,7 @@ from dicejax.study import compare as comparison
 from dicejax.study import report
 from dicejax.study.compare.statistics import one_class
 from dicejax.study.report.sections import all_positive
-from dicejax.tasks.classification import Classification, Decision
+from dicejax.tasks import Classification, Prediction
 from dicejax.training.run_folder import Run
 
 from .made_runs import made
@@ -24,7 +24,7 @@ def scored(predicted, gold=GOLD, labels=("no", "yes")):
     """Return the scores as a run's result has them."""
     examples = [LabelledText("a", None, label, "0", 1) for label in gold]
     even = dict.fromkeys(labels, 1 / len(labels))
-    decisions = [Decision(label, even) for label in predicted]
+    decisions = [Prediction((label,), even) for label in predicted]
     scores = Classification().score(examples, decisions, labels)
     return json.loads(json.dumps(scores.to_json()))
 

@@ -1,46 +1,81 @@
-"""Outputs of a perfect network, and their decoding."""
+"""Outputs of a perfect network, and the gold that comes back from them."""
 
 from __future__ import annotations
 
-import collections
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from dicejax.tasks import (
+    MachineReading,
+    QuestionAnswering,
+    TwoPointerNER,
+    span_decoding,
+)
 from dicejax.tasks.task import IGNORED
 
 
-def class_outputs(items, head):
-    """Return the gold classes of each item; the first class where unlabelled."""
-    return [
-        {
-            head: np.where(item.arrays[head] == IGNORED, 0, item.arrays[head]),
-            "probability": np.ones(len(item), np.float32),
-        }
-        for item in items
-    ]
+def perfect_output(task, item, example):
+    """Return the outputs of a perfect network for one item."""
+    gold, size = item.arrays, len(item)
+    output = {}
+    match task:
+        case MachineReading():
+            for name in ("start", "end"):
+                output[name] = np.where(gold[name] == 1, 9.0, -9.0)
+            if task.match:
+                output["match"] = np.full((size, size), -9.0, np.float16)
+                kind, _ = task.queries[item.detail.query]
+                for span in span_decoding.of_type(example.spans, kind):
+                    places = item.detail.window.words[list(span)]
+                    if (places >= 0).all():
+                        output["match"][tuple(places)] = 9.0
+        case TwoPointerNER():
+            for name in ("start", "end"):
+                output[name] = np.where(gold[name] == IGNORED, 0, gold[name])
+                output[f"{name}_score"] = np.zeros(size, np.float32)
+        case QuestionAnswering():
+            for name in ("start", "end"):
+                output[name] = np.full(size, -12, np.float32)
+                if task.form == "sigmoid":
+                    output[name][gold[name] == 1] = -1e-5
+                elif gold[name] >= 0:
+                    output[name][gold[name]] = 0
+            if "impossible" in gold:
+                output["impossible"] = np.float32(
+                    12 if gold["impossible"] == 1 else -12
+                )
+        case _:
+            output["tags"] = np.where(gold["tags"] == IGNORED, 0, gold["tags"])
+            output["probability"] = np.ones(size, np.float32)
+    return output
 
 
-def predictions(task, examples, items, outputs, labels, threshold=None):
-    """Decode and decide each example from the outputs of all items."""
-    own = collections.defaultdict(list)
-    for place, item in enumerate(items):
-        own[item.example].append(place)
-    found = [
-        task.decode(
-            example,
-            [items[place] for place in own[number]],
-            [outputs[place] for place in own[number]],
-            labels,
-        )
-        for number, example in enumerate(examples)
-    ]
-    return [task.decide(one, threshold) for one in found]
+def decode_perfectly(task, examples, items, labels=()):
+    """Return the candidates of each example, from perfect outputs of its items."""
+    groups = [[] for _ in examples]
+    for item in items:
+        groups[item.example].append(item)
+    candidates = []
+    for example, group in zip(examples, groups, strict=True):
+        outputs = [perfect_output(task, item, example) for item in group]
+        candidates.append(task.decode(example, group, outputs, labels))
+    return candidates
 
 
-def tagged(task, examples, tokenizer, labels, max_length):
-    """Encode for tagging, decode the gold labels, and return scores and items."""
+class RoundTrip(NamedTuple):
+    scores: dict[str, float]
+    remarks: list[str]
+    predictions: list[Any]
+    items: list[Any]
+
+
+def round_trip(task, examples, tokenizer, max_length, split="dev"):
+    """Encode gold, decode a perfect network, and score."""
+    labels = task.label_names(examples)
     items = task.encode(examples, tokenizer, labels, max_length)
-    (head,) = task.targets(labels)
-    outputs = class_outputs(items, head)
-    found = predictions(task, examples, items, outputs, labels)
-    return task.score(examples, found, labels), items, found
+    candidates = decode_perfectly(task, examples, items, labels)
+    predictions = list(map(task.decide, candidates))
+    remarks = list(map(str, task.warnings(split, examples, items, labels)))
+    scores = task.score(examples, predictions, labels).values
+    return RoundTrip(scores, remarks, predictions, items)

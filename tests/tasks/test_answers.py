@@ -8,7 +8,13 @@ import pytest
 
 from dicejax.data.examples import AnswerSpan, ReadingExample
 from dicejax.tasks import answers
-from dicejax.tasks.answers import Answer, Candidate, Found, apart, log_odds
+from dicejax.tasks.answers import (
+    Answer,
+    Candidate,
+    RankedAnswers,
+    disjoint_answers,
+    log_odds,
+)
 from dicejax.tasks.question_answering import QuestionAnswering
 
 
@@ -32,7 +38,7 @@ def test_the_best_set_without_overlap_is_found(seed):
             best = max(best, sum(w for _, w in picked))
     # Equal candidates are distinguished by identity.
     weight = {id(c): w for c, w in zip(spans, weights, strict=True)}
-    kept = apart(spans, weights)
+    kept = disjoint_answers(spans, weights)
     assert sum(weight[id(c)] for c in kept) == pytest.approx(best)
     assert all(a.end <= b.start for a, b in itertools.pairwise(kept))
 
@@ -60,7 +66,7 @@ def questions(count, rng):
         start = text.index(guess)
         best = Candidate(guess, start, start + len(guess), -1.0)
         score = float(rng.integers(-6, 7)) / 2 + impossible
-        found.append(Found((best,), score))
+        found.append(RankedAnswers((best,), score))
     return examples, found
 
 
@@ -92,7 +98,7 @@ def test_neighbouring_scores_are_parted():
     examples, found = questions(2, np.random.default_rng(0))
     low, high = 1.0, float(np.nextafter(1.0, 2))
     one = Candidate("big cat", 0, 7, -1.0)
-    found = [Found((one,), low), Found((one,), high)]
+    found = [RankedAnswers((one,), low), RankedAnswers((one,), high)]
     answer = ((AnswerSpan(0, "big cat"),),)
     examples = [
         ReadingExample("1", "?", "big cat", answer, False),
@@ -119,8 +125,8 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     a, b = AnswerSpan(0, "a"), AnswerSpan(2, "b")
     examples = [several("1", a, b), several("2", a)]
     unsure = [
-        Found((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -1.0)), 0.0),
-        Found((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -3.0)), 0.0),
+        RankedAnswers((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -1.0)), 0.0),
+        RankedAnswers((Candidate("a", 0, 1, -0.9), Candidate("b", 2, 3, -3.0)), 0.0),
     ]
     task = QuestionAnswering(several_spans=True, form="sigmoid", tune_threshold=True)
     assert task.tunes_threshold
@@ -148,14 +154,14 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
     chinese = task.score(asked("红楼梦", "York", "北京"), [*found, found[0]])
     assert chinese.values["f1"] == pytest.approx((0.8 + 2 / 3 + 0) / 3)
     said = task.warnings("test", asked("红楼梦"), [])
-    assert any("F1 counts characters" in one for one in said)
+    assert any("F1 counts characters" in str(one) for one in said)
     english = task.score(asked("红楼梦", "York"), found)
     assert english.values["f1"] == pytest.approx((0 + 2 / 3) / 2)
     # Also a Chinese answer among English ones: the mean of all is the score.
     shares = task.example_statistics(asked("红楼梦", "York"), found, ())[:, 0]
     assert (shares[:, 0] / shares[:, 1]).mean() == pytest.approx(english.values["f1"])
     said = task.warnings("test", asked("York"), [])
-    assert not any("F1 counts" in one for one in said)
+    assert not any("F1 counts" in str(one) for one in said)
 
 
 def test_an_answer_without_a_place_is_scored():

@@ -104,7 +104,7 @@ def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
         assert item.arrays["tags"].tolist() == wanted
         tags = np.where(item.arrays["tags"] < 0, 1, item.arrays["tags"])
         outputs = {"tags": tags, "probability": np.ones(len(tags))}
-        assert list(task.decode(one, [item], [outputs], labels)) == list(one.spans)
+        assert task.decode(one, [item], [outputs], labels).values == list(one.spans)
     counts = task.class_counts([item], labels)["tags"]
     assert counts.sum() == len(one.words)
     # A sentence that fills the row is read in windows, without its neighbours.
@@ -126,7 +126,8 @@ def test_neighbours_change_what_is_predicted_as_in_the_joined_text(small_bert):
     texts = [tuple(rng.choice(WORDS, 12).tolist()) for _ in range(40)]
 
     def predicted(examples):
-        return searched(task, network, params, tokenizer, examples, labels, 32)
+        found = searched(task, network, params, tokenizer, examples, labels, 32)
+        return [words.values for words in found]
 
     gold = ("N",) * 12
     joined = predicted([TaggedWords(text, gold, 1) for text in texts])

@@ -4,12 +4,12 @@ from dicejax.data.examples import LabelledText, Sentence, Span, TaggedWords
 from dicejax.tasks import (
     Classification,
     JointTagging,
+    Prediction,
     QuestionAnswering,
     Tagging,
     WordTagging,
 )
 from dicejax.tasks.answers import Answer
-from dicejax.tasks.classification import Decision
 from dicejax.tasks.described import beside_gold
 
 from .test_question_answering import question
@@ -19,7 +19,8 @@ def test_spans_are_sorted_by_false_positives_and_negatives():
     words = ("Anna", "met", "Bo")
     anna, bo = Span("PER", 0, 1), Span("PER", 2, 3)
     examples = [Sentence(words, (anna, bo), line) for line in (1, 5, 9)]
-    predictions = [(anna, bo), (Span("LOC", 0, 1),), (anna,)]
+    spans = [(anna, bo), (Span("LOC", 0, 1),), (anna,)]
+    predictions = list(map(Prediction, spans))
     rows = beside_gold(Tagging(), examples, predictions, ())
     # One wrong and two missed; one missed; all right.
     assert [(row["line"], row["errors"]) for row in rows] == [(5, 3), (9, 1), (1, 0)]
@@ -44,7 +45,7 @@ def test_texts_of_as_many_errors_are_sorted_by_the_probability_of_the_gold_class
     found = [0.9, 0.4, 0.3, 0.45]  # of "a"
     examples = [LabelledText("x", None, y, str(n), n) for n, y in enumerate(gold)]
     predictions = [
-        Decision("a" if p > 0.42 else "b", {"a": p, "b": 1 - p}) for p in found
+        Prediction(("a" if p > 0.42 else "b",), {"a": p, "b": 1 - p}) for p in found
     ]
     for metric in ("f1", "accuracy", "matthews"):
         rows = beside_gold(
@@ -58,12 +59,12 @@ def test_texts_of_as_many_errors_are_sorted_by_the_probability_of_the_gold_class
 
 def test_each_task_has_gold_in_the_form_of_its_predictions():
     words = TaggedWords(("a", "b"), ("N", "V"), 3)
-    (row,) = beside_gold(WordTagging(), [words], [["N", "N"]], ("N", "V"))
+    (row,) = beside_gold(WordTagging(), [words], [Prediction(["N", "N"])], ("N", "V"))
     assert row["gold"] == {"labels": ["N", "V"]} and row["words"] == ["a", "b"]
     # One N too many, one V missed.
     assert row["predicted"] == {"labels": ["N", "N"]} and row["errors"] == 2
     joint = Sentence(("我", "喜", "欢"), (Span("R", 0, 1), Span("V", 1, 3)), 2)
-    (row,) = beside_gold(JointTagging(), [joint], [(Span("R", 0, 1),)], ())
+    (row,) = beside_gold(JointTagging(), [joint], [Prediction([Span("R", 0, 1)])], ())
     assert [one["text"] for one in row["gold"]["words"]] == ["我", "喜欢"]
     assert [one["text"] for one in row["predicted"]["words"]] == ["我"]
     asked = question("Ada slept in Rome.", ["Rome"])

@@ -14,13 +14,13 @@ from dicejax.errors import InputError
 from dicejax.tasks import (
     Classification,
     MultiLabelClassification,
+    Prediction,
     QuestionAnswering,
     Tagging,
     WordTagging,
 )
 from dicejax.tasks.answers import Answer
-from dicejax.tasks.classification import Decision
-from dicejax.tasks.words import NONE, JointTagging
+from dicejax.tasks.tagging import NONE, JointTagging
 
 from .test_question_answering import question
 
@@ -55,7 +55,7 @@ def random_spans():
 def test_spans():
     words = ("a", "b", "c", "d")
     sentences = [Sentence(words, random_spans(), n) for n in range(60)]
-    agree(Tagging(), sentences, [random_spans() for _ in sentences])
+    agree(Tagging(), sentences, [Prediction(random_spans()) for _ in sentences])
 
 
 def test_labels_of_words():
@@ -64,7 +64,7 @@ def test_labels_of_words():
         TaggedWords(("a", "b"), tuple(map(str, RNG.choice(names, 2))), n)
         for n in range(50)
     ]
-    found = [list(map(str, RNG.choice([*names, NONE], 2))) for _ in examples]
+    found = [Prediction(RNG.choice([*names, NONE], 2).tolist()) for _ in examples]
     agree(WordTagging(), examples, found, names)
 
 
@@ -75,7 +75,7 @@ def test_words_of_characters():
         return (Span("N", 0, 2), Span("N", 2, 3), Span("V", 3, 4))
 
     sentences = [Sentence(("我", "们", "去", "了"), cut(), n) for n in range(40)]
-    agree(JointTagging(), sentences, [cut() for _ in sentences])
+    agree(JointTagging(), sentences, [Prediction(cut()) for _ in sentences])
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -86,7 +86,7 @@ def test_classes(classes, primary_metric):
         LabelledText("a", None, str(RNG.choice(names)), str(n), n) for n in range(80)
     ]
     decided = [
-        Decision(str(RNG.choice(names)), dict.fromkeys(names, 1 / classes))
+        Prediction((str(RNG.choice(names)),), dict.fromkeys(names, 1 / classes))
         for _ in examples
     ]
     task = Classification(primary_metric=primary_metric)

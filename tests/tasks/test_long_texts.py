@@ -22,7 +22,7 @@ from dicejax.tasks import (
 from dicejax.tasks.task import IGNORED
 from dicejax.training.predict import search
 
-from .perfect import class_outputs
+from .perfect import decode_perfectly
 
 WORDS = ["Anna", "Berg", "met", "Bo", "in", "Oslo", "unforeseeable", "York", ",", "."]
 LENGTH = 32
@@ -69,8 +69,8 @@ def test_each_word_is_decided_once_and_trained_there(tokenizer, stride):
     trained = sum((item.arrays["tags"] != IGNORED).sum() for item in items)
     assert trained == 300 and max(map(len, items)) == LENGTH
     # Outputs that are the gold tags decode to the gold spans, across windows.
-    outputs = class_outputs(items, "tags")
-    assert task.decode(text, items, outputs, labels) == list(text.spans)
+    (found,) = decode_perfectly(task, [text], items, labels)
+    assert found.values == list(text.spans)
     # What is decided lies in the middle, but for the ends of the document.
     for item in items[1:-1]:
         places = item.detail[item.detail >= 0]
@@ -88,7 +88,8 @@ def test_of_5000_words_each_is_predicted_as_in_its_window_alone(small_bert):
 
     def predicted(*texts):
         examples = [TaggedWords(text, ("N",) * len(text), 1) for text in texts]
-        return searched(task, network, params, tokenizer, examples, labels, LENGTH)
+        found = searched(task, network, params, tokenizer, examples, labels, LENGTH)
+        return [words.values for words in found]
 
     (found,) = predicted(words)
     assert len(found) == 5000 and set(found) == set(labels)
@@ -127,7 +128,7 @@ def test_of_5000_words_each_span_is_that_of_its_window_alone(
         examples = [Sentence(text, (), 1) for text in texts]
         found = searched(task, network, params, tokenizer, examples, labels, length)
         if name == "two_pointers":
-            return [{tuple(span): 0.0 for span in spans} for spans in found]
+            return [{tuple(span): 0.0 for span in spans.values} for spans in found]
         return [{tuple(span): score for span, score in spans} for spans in found]
 
     (found,) = predicted(words)
@@ -170,13 +171,13 @@ def test_ends_are_trained_once_and_across_a_border_with_their_span(
     items = task.encode([text], tokenizer, labels, LENGTH)
     if name == "nearest_end":
         items = [item for item in items if item.detail.query == 0]
-    seen = [getattr(item.detail, "seen", item.detail) for item in items]
+    seen = [getattr(item.detail, "window", item.detail) for item in items]
     every = np.arange(300)
     decided = [one.decides(every, every) for one in seen]
     assert np.sum(decided, axis=0).tolist() == [1] * 300
     spans = {(span.start, span.end - 1) for span in text.spans}
     for item, one, own in zip(items, seen, decided, strict=True):
-        places = one.first_pieces
+        places = one.words
         trained = {w for w in every if places[w] >= 0 <= item.arrays["end"][places[w]]}
         whole = [ends for ends in spans if min(places[list(ends)]) >= 0]
         more = {word for ends in whole if own[list(ends)].any() for word in ends}
@@ -194,15 +195,16 @@ def test_ends_are_trained_once_and_across_a_border_with_their_span(
         ]
     else:
         outputs = [{k: v - 4.5 for k, v in one.items()} for one in outputs]
-    found = task.decide(task.decode(text, items, outputs, labels))
+    found = task.decide(task.decode(text, items, outputs, labels)).values
     missed = sum(
-        not any(min(one.first_pieces[list(ends)]) >= 0 for one in seen)
-        for ends in spans
+        not any(min(one.words[list(ends)]) >= 0 for one in seen) for ends in spans
     )
     assert len(found) == len(spans) - missed and {*found} <= {*text.spans}
     assert stride in (0, 5) or not missed  # a long word has 13 pieces
     said = task.warnings("dev", [text], items, labels)[0]
-    assert said.startswith(f"{missed} of {len(spans)} dev entities") == bool(missed)
+    assert str(said).startswith(f"{missed} of {len(spans)} dev entities") == bool(
+        missed
+    )
 
 
 def test_the_class_of_a_long_text_is_the_mean_over_its_windows(small_bert):

@@ -62,7 +62,7 @@ def expected_match(task, items, rows, sentences, outputs, length):
             kind, _ = task.queries[item.detail.query]
             spans = span_decoding.of_type(sentence.spans, kind)
             starts, ends = ({span[n] for span in spans} for n in (0, 1))
-            places = item.detail.seen.first_pieces + shift
+            places = item.detail.window.words + shift
             for i, one in enumerate(places):
                 for j, other in enumerate(places):
                     is_gold = i in starts and j in ends

@@ -53,7 +53,7 @@ def test_scores_are_those_of_scikit_learn(train, split):
     gold = held((one.labels for one in examples), names)
     chances = np.array([[one.get(name, 0.0) for name in names] for one in found])
     given = chances >= 0.5
-    assert (held((one.labels for one in decided), names) == given).all()
+    assert (held((one.values for one in decided), names) == given).all()
     scores = TASK.score(examples, decided, labels)
     micro = {"average": "micro", "zero_division": 0}
     wanted = {
@@ -137,9 +137,9 @@ def test_probabilities_are_sigmoids_and_each_label_has_its_threshold():
     chances = TASK.reduce_logits({HEAD: logits}, {}).sequences[HEAD]
     np.testing.assert_allclose(chances[0, 0], 1 / (1 + np.exp([-1.0, 2.0])), rtol=1e-6)
     found = {"a": 0.5, "b": 0.3, "c": 0.2}
-    assert TASK.decide(found).labels == ("a",)
-    assert TASK.decide(found, {"a": 0.6, "b": 0.3, "c": 0.5}).labels == ("b",)
-    assert TASK.decide(found, {"a": 0.6, "b": 0.4}).labels == ()
+    assert TASK.decide(found).values == ("a",)
+    assert TASK.decide(found, {"a": 0.6, "b": 0.3, "c": 0.5}).values == ("b",)
+    assert TASK.decide(found, {"a": 0.6, "b": 0.4}).values == ()
 
 
 def test_tuned_thresholds_are_the_best_on_their_examples():

@@ -15,11 +15,12 @@ from dicejax.data.pack import fill, pack
 from dicejax.data.readers import squad as reader
 from dicejax.errors import InputError
 from dicejax.models.heads import AnswerHead, StartEndHead, per_segment
-from dicejax.tasks.answers import Answer, Candidate, Found
+from dicejax.tasks.answers import Answer, Candidate, RankedAnswers
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
+from . import perfect
 
 FORMS = [{"form": "positions"}, {"form": "sigmoid"}]
 FORMS += [{"form": "positions", "head": "xlnet"}]
@@ -35,40 +36,14 @@ def question(context, *answers, asked="the cat ?", impossible=False, id_="q"):
     return ReadingExample(id_, asked, context, found, impossible)
 
 
-def perfect(task, item):
-    """Return the outputs of a perfect network for one item."""
-    gold, outputs = item.arrays, {}
-    for name in ("start", "end"):
-        outputs[name] = np.full(len(item), -12, np.float32)
-        if task.form == "sigmoid":
-            outputs[name][gold[name] == 1] = -1e-5
-        elif gold[name] >= 0:
-            outputs[name][gold[name]] = 0
-    if "impossible" in gold:
-        outputs["impossible"] = np.float32(12 if gold["impossible"] == 1 else -12)
-    return outputs
-
-
-def by_example(examples, items):
-    groups = [[] for _ in examples]
-    for item in items:
-        groups[item.example].append(item)
-    return groups
-
-
 def round_trip(task, examples, tokenizer, max_length=384):
-    """Decode the gold labels; return scores and the numbers in warnings."""
-    items = task.encode(examples, tokenizer, (), max_length)
-    predictions = [
-        task.decide(task.decode(example, own, [perfect(task, item) for item in own]))
-        for example, own in zip(examples, by_example(examples, items), strict=True)
-    ]
-    said = task.warnings("dev", examples, items)
-    lost = [int(re.match(r"dev: (\d+) of", line)[1]) for line in said]
+    """Decode the gold labels; return scores, the numbers in warnings, predictions."""
+    trip = perfect.round_trip(task, examples, tokenizer, max_length)
+    lost = [int(re.match(r"dev: (\d+) of", line)[1]) for line in trip.remarks]
     asked = tokenize.encode_texts(tokenizer, [one.question for one in examples])
     if long := sum((one.texts == 0).sum() > task.max_question for one in asked):
-        assert said[-1].endswith("max_question") and lost.pop() == long
-    return task.score(examples, predictions), lost, predictions
+        assert trip.remarks[-1].endswith("max_question") and lost.pop() == long
+    return trip.scores, lost, trip.predictions
 
 
 @pytest.fixture(scope="module", params=made.KINDS)
@@ -149,8 +124,8 @@ def test_gold_survives_but_for_what_the_warnings_count(
         # A long answer, of which no part is likely, is refused and not met in part.
         f1 = {9: 0.999222, 12: 0.998970, 14: 0.998801}[first]
     assert lost == [first, inexact]
-    assert scores.values["exact"] == pytest.approx(1 - sum(lost) / len(examples))
-    assert scores.values["f1"] == pytest.approx(f1, abs=1e-6)
+    assert scores["exact"] == pytest.approx(1 - sum(lost) / len(examples))
+    assert scores["f1"] == pytest.approx(f1, abs=1e-6)
 
 
 # SQuAD 1.1 is as 2.0, without questions that have no answer.
@@ -161,7 +136,7 @@ def test_gold_survives_narrow_windows(data_folder, name, form):
     tokenizer = tokenize.read(data_folder / "vocab" / "xlnet-base-cased", words=False)
     task = QuestionAnswering(**DATA[name][0], **form, stride=40, max_question=20)
     scores, lost, predictions = round_trip(task, examples, tokenizer, max_length=120)
-    assert scores.values["exact"] == pytest.approx(1 - sum(lost) / len(examples))
+    assert scores["exact"] == pytest.approx(1 - sum(lost) / len(examples))
     for example, answer in zip(examples, predictions, strict=True):
         assert all(text in example.context for text in answer.texts)
 
@@ -178,9 +153,9 @@ def test_characters_are_exact_whatever_the_text(tokenizer, form):
     task = QuestionAnswering(**form, max_answer=200)
     items = task.encode(examples, tokenizer, (), 300)
     exact = 0
-    for example, own in zip(examples, by_example(examples, items), strict=True):
-        found = task.decode(example, own, [perfect(task, item) for item in own])
-        best, (gold,) = found.candidates[0], example.answers[0]
+    candidates = perfect.decode_perfectly(task, examples, items)
+    for example, found in zip(examples, candidates, strict=True):
+        best, (gold,) = found.spans[0], example.answers[0]
         pair = encoded_pair(tokenizer, example)
         ends = pair.span(*pair.pieces(gold.start, gold.end, text=1))
         assert (best.start, best.end) == ends
@@ -245,12 +220,12 @@ def test_what_is_in_no_window_is_said_and_missed():
     task = QuestionAnswering(stride=0)
     examples = [question("a b c d e f g h", ["d e"], asked="a")]
     scores, lost, _ = round_trip(task, examples, tokenizer, max_length=8)
-    assert lost == [1] and scores.values["exact"] == 0
+    assert lost == [1] and scores["exact"] == 0
     (said,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
-    assert said.startswith("dev: 1 of 1 answers lie in no window wholly")
+    assert str(said).startswith("dev: 1 of 1 answers lie in no window wholly")
     task = dataclasses.replace(task, max_answer=1)
     (said,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))
-    assert "more pieces than max_answer" in said and "--task.max_answer" in said
+    assert said.kind == "gold" and "more pieces than max_answer" in said.text
 
 
 def test_gold_that_is_absent_or_kept_back(tokenizer):
@@ -274,11 +249,10 @@ def test_gold_that_is_absent_or_kept_back(tokenizer):
 def test_a_context_of_one_piece_and_of_none(tokenizer):
     task = QuestionAnswering(unanswerable=True)
     one, none = question("a", ["a"]), question("  ", impossible=True, id_="r")
-    (first, second) = task.encode([one, none], tokenizer, (), 64)
-    found = task.decode(one, [first], [perfect(task, first)])
-    assert task.decide(found).texts == ("a",)
-    found = task.decode(none, [second], [perfect(task, second)])
-    assert found.candidates == () and np.isfinite(found.no_answer)
+    items = task.encode([one, none], tokenizer, (), 64)
+    sure, found = perfect.decode_perfectly(task, [one, none], items)
+    assert task.decide(sure).texts == ("a",)
+    assert found.spans == () and np.isfinite(found.no_answer)
     assert task.decide(found, 1e9) == Answer((), found.no_answer, "")
     json.dumps(task.show(none, task.decide(found)), allow_nan=False)
 
@@ -310,7 +284,7 @@ def test_decoding_finds_what_two_loops_find(tokenizer, seed, several):
                 score = output["start"][first] + output["end"][last]
                 best[ends] = max(score, best.get(ends, -np.inf))
     wanted = sorted(best.items(), key=lambda pair: -pair[1])
-    found = task.decode(example, items, outputs).candidates
+    found = task.decode(example, items, outputs).spans
     assert len(found) <= (35 if several else 7)
     for candidate, (ends, score) in zip(found[:7], wanted, strict=False):
         assert (candidate.start, candidate.end) == ends
@@ -334,8 +308,8 @@ def test_the_no_answer_score_by_hand():
     example, items, outputs = two_windows(task)
     found = task.decode(example, items, outputs)
     # Best: "c" with -1. [CLS]: -0.5 and -2, the least counts.
-    assert [c.text for c in found.candidates[:2]] == ["c", "c d"]
-    assert (found.candidates[0].score, found.no_answer) == (-1.0, -1.0)
+    assert [c.text for c in found.spans[:2]] == ["c", "c d"]
+    assert (found.spans[0].score, found.no_answer) == (-1.0, -1.0)
     assert task.decide(found).texts == ("c",)
     assert task.decide(found, -1.5) == Answer((), -1.0, "c")
     task = dataclasses.replace(task, form="sigmoid")
@@ -347,7 +321,7 @@ def test_the_no_answer_score_by_hand():
         for output, x in zip(outputs, (0.75, 0.5), strict=True)
     ]
     found = task.decode(example, items, given)
-    assert found.candidates[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
+    assert found.spans[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
     assert found.no_answer == 0.5 and task.decide(found).texts == ()
     plain = QuestionAnswering(stride=0)
     assert plain.decide(plain.decode(example, items, outputs)).texts == ("c",)
@@ -359,14 +333,16 @@ def test_several_spans_are_chosen_by_their_odds():
     example = question("a b c d e f g h", ["b", "d e", "h"], asked="a")
     scores, lost, (answer,) = round_trip(task, [example], tokenizer)
     assert answer.texts == ("b", "d e", "h") and lost == []
-    assert scores.values == {"f1": 1.0, "exact": 1.0}
-    found = Found((Candidate("b", 2, 3, np.log(0.4)), Candidate("d", 6, 7, -3.0)), 0.4)
+    assert scores == {"f1": 1.0, "exact": 1.0}
+    found = RankedAnswers(
+        (Candidate("b", 2, 3, np.log(0.4)), Candidate("d", 6, 7, -3.0)), 0.4
+    )
     assert task.decide(found).texts == ("b",)  # the best, though below the odds
     assert task.decide(found, 9.0).texts == ("b", "d")
     one = QuestionAnswering(several_spans=True)
     scores, lost, (answer,) = round_trip(one, [example], tokenizer)
     assert answer.texts == ("b",) and lost == [1]
-    assert scores.values["exact"] == 0
+    assert scores["exact"] == 0
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -9,17 +9,17 @@ from hypothesis import strategies as st
 
 from dicejax.data.examples import Sentence, Span
 from dicejax.tasks import span_decoding
-from dicejax.tasks.machine_reading import Asked, MachineReading
+from dicejax.tasks.machine_reading import MachineReading, QueryWindow
 from dicejax.tasks.task import Item
-from dicejax.tasks.windows import SeenWords
+from dicejax.tasks.windows import Window
 
 TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
 
 
 def scored(task, words, start, end, match, query=1):
     """Return the scored spans of a sentence with one piece per word."""
-    seen = SeenWords(np.arange(words))
-    item = Item({"input_ids": np.zeros(words)}, 0, Asked(query, seen))
+    seen = Window(np.arange(words))
+    item = Item({"input_ids": np.zeros(words)}, 0, QueryWindow(query, seen))
     output = {"start": np.full(words, -9.0), "end": np.full(words, -9.0)}
     for name, values in (("start", start), ("end", end)):
         for place, value in values.items():
@@ -38,25 +38,25 @@ def test_flat_overlaps_go_to_the_better_match():
     expected = 1 / (1 + np.exp(-np.array([2.0, 1.0, 0.5])))
     np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-12)
     org = [Span("ORG", 0, 3), Span("ORG", 0, 4), Span("ORG", 3, 4)]
-    assert TASK.decide(found) == [org[0], org[2]]
-    assert TASK.decide(found, 0.7) == [org[0]]
+    assert TASK.decide(found).values == [org[0], org[2]]
+    assert TASK.decide(found, 0.7).values == [org[0]]
     nested = dataclasses.replace(TASK, nested=True)
-    assert nested.decide(found) == org
-    assert nested.decide(found, 0.7) == org[:2]
+    assert nested.decide(found).values == org
+    assert nested.decide(found, 0.7).values == org[:2]
     other = scored(TASK, 5, {2: 1.0}, {2: 1.0}, {(2, 2): 3.0}, query=0)
-    assert TASK.decide(found + other) == [Span("LOC-city", 2, 3), org[2]]
+    assert TASK.decide(found + other).values == [Span("LOC-city", 2, 3), org[2]]
 
 
 def test_confident_scores_keep_their_order():
     """In float16 or float32 both probabilities would be 1."""
     match = {(0, 1): 20.0, (1, 2): 21.0}
     found = scored(TASK, 3, {0: 9, 1: 9}, {1: 9, 2: 9}, match)
-    assert TASK.decide(found) == [Span("ORG", 1, 3)]
+    assert TASK.decide(found).values == [Span("ORG", 1, 3)]
 
 
 def test_without_match_a_start_takes_the_nearest_end():
     task = dataclasses.replace(TASK, match=False)
-    item = Item({"input_ids": np.zeros(6)}, 0, Asked(1, SeenWords(np.arange(6))))
+    item = Item({"input_ids": np.zeros(6)}, 0, QueryWindow(1, Window(np.arange(6))))
     start, end = np.array([2.0, 3, -1, 4, -1, 1]), np.array([-1.0, -1, 1, -1, 5, -1])
     output = {"start": start, "end": end}
     found = task.decode(Sentence(("x",) * 6, (), 1), [item], [output], ())
@@ -64,7 +64,7 @@ def test_without_match_a_start_takes_the_nearest_end():
     p, q = 1 / (1 + np.exp(-start)), 1 / (1 + np.exp(-end))
     expected = np.sqrt([p[0] * q[2], p[1] * q[2], p[3] * q[4]])
     np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-12)
-    assert task.decide(found) == [Span("ORG", 1, 3), Span("ORG", 3, 5)]
+    assert task.decide(found).values == [Span("ORG", 1, 3), Span("ORG", 3, 5)]
 
 
 def test_an_untrained_network_s_candidates_are_bounded():
@@ -111,7 +111,7 @@ def test_without_candidates_the_threshold_stays():
     sentences = [Sentence(("x",), (Span("ORG", 0, 1),), 1)]
     tuned = TASK.tune(sentences, [[]], ())
     assert (tuned.threshold, tuned.f1, tuned.positives) == (0.5, 0.0, 1)
-    assert TASK.decide([]) == []
+    assert TASK.decide([]).values == []
 
 
 @given(st.dictionaries(spans, st.integers(1, 5), max_size=12))

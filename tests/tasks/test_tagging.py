@@ -1,20 +1,18 @@
 """Tagging: gold survives the way from words to pieces."""
 
-import cluener_files as cluener
 import numpy as np
 import pytest
 from scipy import special
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence
-from dicejax.data.readers import conll
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
 from dicejax.tasks.tagging import HEAD, Tagging
-from dicejax.tasks.task import IGNORED
+from dicejax.tasks.task import IGNORED, Prediction
 
 from ..data import made
-from .perfect import class_outputs, tagged
+from .perfect import round_trip
 
 
 @pytest.fixture(scope="module")
@@ -28,11 +26,6 @@ SENTENCE = Sentence(
     (Span("PER", 0, 1), Span("LOC", 3, 6)),
     1,
 )
-
-
-def decoded(task, sentence, item, labels):
-    """Return the spans of a perfect network."""
-    return task.decode(sentence, [item], class_outputs([item], HEAD), labels)
 
 
 def test_the_first_piece_carries_the_label(tokenizer):
@@ -56,23 +49,13 @@ def test_the_first_piece_carries_the_label(tokenizer):
     assert [example.detail[0], example.detail[3]] == first
 
 
-@pytest.mark.parametrize("scheme", ["IOB1", "BIO", "IOBES", "BMES"])
-def test_gold_labels_decode_to_the_gold_spans(tokenizer, scheme):
-    task = Tagging(scheme=scheme)
-    labels = task.label_names([SENTENCE])
-    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    found = decoded(task, SENTENCE, example, labels)
-    assert found == list(SENTENCE.spans)
-
-
 def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
     sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 1, 3),), 1)
-    task = Tagging()
-    labels = task.label_names([sentence])
-    scores, (item,), _ = tagged(task, [sentence], tokenizer, labels, 128)
+    trip = round_trip(Tagging(), [sentence], tokenizer, 128)
+    (item,) = trip.items
     place = item.detail[1]
     assert item.arrays["input_ids"][place] == tokenizer.token_to_id("[UNK]")
-    assert scores.values["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
+    assert trip.scores["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
 
 
 def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
@@ -82,7 +65,7 @@ def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
     (said,) = task.warnings("dev", [SENTENCE], [example], labels)
     assert said.startswith("dev has 1 'LOC' span, a type that train lacks")
     assert (example.arrays[HEAD][example.detail[3:]] == IGNORED).all()
-    scores = task.score([SENTENCE], [[Span("PER", 0, 1)]]).values
+    scores = task.score([SENTENCE], [Prediction([Span("PER", 0, 1)])]).values
     assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
 
 
@@ -120,17 +103,6 @@ def test_windows_leave_the_template_and_the_labels_in_place(kind, tmp_path):
         )
 
 
-@pytest.mark.parametrize("kind", made.KINDS)
-def test_gold_comes_back_whatever_the_words_are(kind, tmp_path):
-    words = tuple(text or "x" for text in made.TEXTS)
-    spans = tuple(Span("T", n, n + 1) for n in range(0, len(words), 2))
-    sentence = Sentence(words, spans, 1)
-    task, tokenizer = Tagging(), made.read(kind, tmp_path, words=True)
-    labels = task.label_names([sentence])
-    scores, _, (found,) = tagged(task, [sentence], tokenizer, labels, 2000)
-    assert found == list(spans) and scores.values["f1"] == 1.0
-
-
 def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
     ids = {
         kind: Tagging()
@@ -147,83 +119,22 @@ def test_rows_are_filled_with_the_tokenizer_s_own_padding(tmp_path):
     }
 
 
-@pytest.mark.parametrize("split", ["dev", "test"])
-def test_gold_of_conll_2003_survives_the_round_trip(data_folder, minilm, split):
-    sentences = conll.read(data_folder / "conll2003" / f"{split}.txt")
-    task, tokenizer = Tagging(), tokenize.read(minilm)
-    labels = task.label_names(sentences)
-    scores, _, _ = tagged(task, sentences, tokenizer, labels, 512)
-    assert scores.values["f1"] == 1.0
-
-
-@pytest.mark.parametrize("name", made.REAL)
-def test_gold_survives_with_every_real_vocabulary(data_folder, name):
-    chinese = name == "bert-base-chinese"
-    file = "msra/test.txt" if chinese else "conll2003/test.txt"
-    sentences = conll.read(data_folder / file)[:1500]
-    task, tokenizer = Tagging(), tokenize.read(data_folder / "vocab" / name)
-    labels = task.label_names(sentences)
-    scores, _, _ = tagged(task, sentences, tokenizer, labels, 4000)
-    assert scores.values["f1"] == 1.0
-
-
 def test_of_spans_that_overlap_most_are_learnt_and_the_others_missed(tokenizer):
     crossed = (Span("ORG", 2, 7), Span("LOC", 3, 6), Span("PER", 0, 1))
     sentence = Sentence((*SENTENCE.words, "sings"), crossed, 1)
-    task = Tagging()
-    labels = task.label_names([sentence])
-    scores, items, (found,) = tagged(task, [sentence], tokenizer, labels, 128)
-    assert found == flat_spans(crossed) == list(SENTENCE.spans)
-    assert scores.values["recall"] == 2 / 3
-    (said,) = task.warnings("train", [sentence], items, labels)
-    assert said.startswith("train: 1 of 3 spans overlap another")
+    trip = round_trip(Tagging(), [sentence], tokenizer, 128, "train")
+    (found,), (remark,) = trip.predictions, trip.remarks
+    assert found.values == flat_spans(crossed) == list(SENTENCE.spans)
+    assert trip.scores["recall"] == 2 / 3
+    assert remark.startswith("train: 1 of 3 spans overlap another")
 
 
 def test_spans_of_types_with_hyphens_and_at_the_end_survive(tokenizer):
     spans = (Span("work-of-art", 0, 1), Span("work-of-art", 1, 2), Span("B-C", 5, 6))
-    sentence = Sentence(SENTENCE.words, spans, 1)
+    sentences = [SENTENCE, Sentence(SENTENCE.words, spans, 1)]
     for scheme in ("IOB1", "BIO", "IOBES", "BMES"):
-        task = Tagging(scheme=scheme)
-        labels = task.label_names([sentence])
-        scores, _, _ = tagged(task, [sentence], tokenizer, labels, 128)
-        assert scores.values["f1"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("split", "lost"),
-    [pytest.param("train", 1, marks=pytest.mark.exhaustive), ("dev", 0)],
-)
-def test_a_split_of_cluener_comes_back_but_for_what_overlaps(data_folder, split, lost):
-    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
-    sentences = cluener.read(data_folder / "cluener2020" / f"{split}.json")
-    task = Tagging(scheme="BMES")
-    labels = task.label_names(sentences)
-    scores, _, found = tagged(task, sentences, tokenizer, labels, 512)
-    gold = sum(len(sentence.spans) for sentence in sentences)
-    assert scores.values["precision"] == 1.0
-    assert scores.values["recall"] == (gold - lost) / gold
-    assert sum(map(len, found)) == gold - lost
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("file", "long"),
-    [
-        pytest.param("train.txt.gz", 0, marks=pytest.mark.exhaustive),
-        ("test.txt", 4),
-        pytest.param("test_same_preprocessing.txt", 0, marks=pytest.mark.exhaustive),
-    ],
-)
-def test_every_span_of_msra_comes_back_from_windows_too(data_folder, file, long):
-    sentences = conll.read(data_folder / "msra" / file)
-    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
-    task = Tagging(scheme="BMES")
-    labels = task.label_names(sentences)
-    scores, items, _ = tagged(task, sentences, tokenizer, labels, 512)
-    assert scores.values["precision"] == scores.values["recall"] == 1.0
-    said = task.warnings("test", sentences, items, labels)
-    wanted = f"{long} of {len(sentences)} test texts "
-    assert len(said) == bool(long) and all(one.startswith(wanted) for one in said)
+        trip = round_trip(Tagging(scheme=scheme), sentences, tokenizer, 128)
+        assert trip.scores["f1"] == 1.0
 
 
 def test_probabilities_of_tags_and_of_spans(tokenizer):
@@ -234,7 +145,7 @@ def test_probabilities_of_tags_and_of_spans(tokenizer):
         logits[0, item.detail[word], labels.index(tag)] += 5
     output = task.reduce_logits({HEAD: logits}, {}).item(0, 0, 0, len(item))
     found = task.decode(SENTENCE, [item], [output], labels)
-    assert found == list(SENTENCE.spans)
+    assert found.values == list(SENTENCE.spans)
     expected = special.softmax(logits[0, item.detail], axis=-1).max(-1)
     record, _ = task.show(SENTENCE, task.decide(found))
     assert record["probabilities"] == pytest.approx(expected.tolist(), rel=1e-6)

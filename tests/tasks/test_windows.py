@@ -7,9 +7,10 @@ import pytest
 
 from dicejax.data import tokenize
 from dicejax.errors import InputError
+from dicejax.tasks.contexts import best_spans, cut_context
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.task import IGNORED
-from dicejax.tasks.windows import best_spans, cut, parts
+from dicejax.tasks.windows import parts
 
 from ..data import made
 from .test_question_answering import CONTEXT, FORMS, encoded_pair, question
@@ -27,7 +28,7 @@ def test_windows_cover_the_context_and_overlap(tokenizer, room, overlap):
     pair = encoded_pair(tokenizer, example)
     rest = int((pair.texts != 1).sum())
     context = pair.ids[pair.texts == 1].tolist()
-    windows = cut(
+    windows = cut_context(
         example, pair, max_length=rest + room, overlap=overlap, max_question=64
     )
     step = room - min(overlap, room // 2)
@@ -56,7 +57,7 @@ def test_the_window_with_most_around_a_piece_may_start_there():
         tokenizer = tokenize.learn_wordpiece(["a"], 40)
         example = question(" ".join("a" * count), ["a"], asked="a")
         pair = encoded_pair(tokenizer, example)
-        windows = cut(
+        windows = cut_context(
             example, pair, max_length=room + 4, overlap=overlap, max_question=64
         )
         for place in range(count):

@@ -6,12 +6,9 @@ from sklearn import metrics
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, TaggedWords, by_character
-from dicejax.data.readers import conll, conllu
 from dicejax.errors import InputError
-from dicejax.tasks.words import NONE, JointTagging, WordTagging
-
-from ..data import made
-from .perfect import tagged
+from dicejax.tasks.tagging import NONE, JointTagging, WordTagging
+from dicejax.tasks.task import Prediction
 
 SENTENCE = TaggedWords(("Anna", "lives", "in", "York"), ("N", "V", "P", "N"), 1)
 
@@ -27,7 +24,8 @@ def test_scores_equal_scikit_learn():
     gold = [random.choice(labels[:3], size=n) for n in (4, 9, 1)]
     found = [random.choice(labels, size=len(one)) for one in gold]
     examples = [TaggedWords(("w",) * len(one), tuple(one), 1) for one in gold]
-    scores = WordTagging().score(examples, found, labels)
+    predictions = list(map(Prediction, found))
+    scores = WordTagging().score(examples, predictions, labels)
     flat = np.concatenate(gold), np.concatenate(found)
     for name, function in (
         ("precision", metrics.precision_score),
@@ -42,7 +40,9 @@ def test_scores_equal_scikit_learn():
 
 
 def test_words_without_a_label_count_as_missed():
-    scores = WordTagging().score([SENTENCE], [["N", "V", NONE, NONE]], ["N", "V"])
+    scores = WordTagging().score(
+        [SENTENCE], [Prediction(["N", "V", NONE, NONE])], ["N", "V"]
+    )
     assert scores.values["precision"] == 1.0 and scores.values["recall"] == 0.5
     assert scores.values["f1"] == pytest.approx(2 / 3)
 
@@ -53,7 +53,7 @@ def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
     (said,) = task.warnings("dev", [SENTENCE], [item], ("N", "V"))
     assert said.startswith("dev has 1 word labelled 'P', which train lacks")
     assert (item.arrays["tags"] >= 0).sum() == 3
-    scores = task.score([SENTENCE], [["N", "V", "N", "N"]], ("N", "V"))
+    scores = task.score([SENTENCE], [Prediction(["N", "V", "N", "N"])], ("N", "V"))
     assert scores.values["f1"] == 0.75
 
 
@@ -66,7 +66,7 @@ def test_prediction_reads_and_shows_words():
     task = WordTagging()
     example = task.parse("Anna  sings\n", 3)
     assert example.words == ("Anna", "sings") and example.line == 3
-    record, lines = task.show(example, ["N", NONE])
+    record, lines = task.show(example, Prediction(["N", NONE]))
     assert record == {"words": ["Anna", "sings"], "labels": ["N", NONE]}
     assert lines == ["Anna/N sings/-"]
 
@@ -76,49 +76,9 @@ def test_joint_tagging_scores_borders_and_labels_together():
     (gold,) = task.adapt([TaggedWords(("我", "喜欢", "书"), ("R", "V", "N"), 1)])
     assert gold == by_character(TaggedWords(("我", "喜欢", "书"), ("R", "V", "N"), 1))
     (other,) = task.adapt([TaggedWords(("我", "喜欢", "书"), ("R", "N", "N"), 1)])
-    scores = task.score([gold], [other.spans]).values
+    scores = task.score([gold], [Prediction(other.spans)]).values
     assert scores["f1"] == pytest.approx(2 / 3) and scores["words_f1"] == 1.0
     assert scores["character_accuracy"] == 0.5
-    _, lines = task.show(gold, gold.spans)
+    _, lines = task.show(gold, Prediction(gold.spans))
     assert lines == ["我/R 喜欢/V 书/N"]
     assert task.parse("我 喜欢\n", 1).words == ("我", "喜", "欢")
-
-
-@pytest.mark.parametrize(
-    "split", [pytest.param("train", marks=pytest.mark.exhaustive), "dev", "test"]
-)
-def test_gold_of_ud_chinese_survives_joint_tagging(data_folder, split):
-    sentences = conllu.read(data_folder / "ud_chinese_1.4" / f"{split}.conllu")
-    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
-    task = JointTagging()
-    examples = task.adapt(sentences)
-    labels = task.label_names(examples)
-    scores, items, _ = tagged(task, examples, tokenizer, labels, 512)
-    assert task.warnings(split, examples, items, labels) == []
-    assert scores.values["f1"] == scores.values["words_f1"] == 1.0
-
-
-ENGLISH = {
-    "ud_english_ewt/dev.conllu": (conllu.read, {}, 0),
-    "tweet_pos_ark/test.txt": (conll.read_words, {}, 0),
-    "tweet_pos_ritter/all.txt": (conll.read_words, {}, 0),
-    "conll2000/test.txt": (conll.read_words, {"label_column": 1}, 0),
-}
-
-
-@pytest.mark.parametrize("name", made.REAL[:1] + made.REAL[3:])
-@pytest.mark.parametrize("file", ENGLISH)
-def test_gold_of_english_sets_survives(data_folder, file, name):
-    read, settings, lost = ENGLISH[file]
-    path = data_folder / file
-    if not path.exists():
-        path = next(path.parent.glob(path.stem + "*"))
-    examples = read(path, **settings)
-    tokenizer = tokenize.read(data_folder / "vocab" / name)
-    task = WordTagging()
-    labels = task.label_names(examples)
-    scores, _, found = tagged(task, examples, tokenizer, labels, 512)
-    assert sum(label == NONE for one in found for label in one) == lost
-    assert scores.values["precision"] == 1.0
-    if not lost:
-        assert scores.values["f1"] == 1.0

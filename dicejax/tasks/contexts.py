@@ -1,0 +1,180 @@
+"""A question and its context in windows, and the best spans in them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Literal
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from dicejax.data.examples import ReadingExample
+from dicejax.data.tokenize import EncodedText
+from dicejax.errors import InputError, Truncation, quote
+from dicejax.tasks.task import Remark
+from dicejax.tasks.windows import cut
+
+Places = tuple[int, int]
+"""The first and the last piece of a span."""
+
+_HINDRANCES = {
+    "beyond": "lie in no window wholly, or are of characters that the tokenizer drops",
+    "long": "have more pieces than max_answer",
+    "several": "have spans that overlap, or several where one is predicted",
+    "inexact": "begin or end inside a piece",
+}
+"""Why an answer cannot be predicted, by the reason."""
+_REMEDIES = {"beyond": "--task.stride", "long": "--task.max_answer"}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ContextPart:
+    """A question, and the part of its context in one window.
+
+    Attributes:
+      encoded: the pieces; the question is text 0, the context text 1.
+      starts: bool `[n]`, where a predicted answer may start: pieces of the context with
+        at least one character, unless another window shows more of their surroundings.
+      gold: places of the answer's spans, None for one that is not wholly inside; empty
+        without an answer, None without gold.
+      cuts_question: whether the end of the question is cut off.
+    """
+
+    encoded: EncodedText
+    starts: np.ndarray
+    gold: list[Places | None] | None
+    cuts_question: bool = False
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """Return which pieces have a character of the context, bool `[n]`."""
+        starts, ends = self.encoded.offsets.T
+        return (self.encoded.texts == 1) & (starts < ends)
+
+    def characters(
+        self, first: np.ndarray, last: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return where spans of candidates start and end, see `EncodedText.span`."""
+        return self.encoded.offsets[first, 0], self.encoded.offsets[last, 1]
+
+
+def cut_context(
+    example: ReadingExample,
+    encoded: EncodedText,
+    max_length: int,
+    overlap: int,
+    max_question: int,
+) -> list[ContextPart]:
+    """Cut a question with its context into windows; all lengths are in pieces.
+
+    Neighbouring windows overlap, at most by half. Questions longer than `max_question`
+    are truncated.
+
+    Raises:
+      InputError: the context has no room.
+    """
+    question = int((encoded.texts == 0).sum())
+    whole = encoded.window(0, len(encoded), ahead=max_question)
+    taken = int((whole.texts != 1).sum())
+    if max_length <= taken:
+        raise InputError(
+            f"question {quote(example.id)}: max_length {max_length} leaves no room for "
+            f"the text to read, question and special pieces take {taken}; raise it, or "
+            "lower max_question"
+        )
+    gold: list[Places | None] | None = None
+    if example.impossible:
+        gold = []
+    elif example.answers:
+        gold = [whole.pieces(s.start, s.end, text=1) for s in example.answers[0]]
+    context_parts = []
+    pieces = np.arange(len(whole))  # each counts as a word
+    for part, window in cut(whole, max_length, overlap, text=1, words=pieces):
+        starts = np.zeros(len(part), bool)
+        starts[window.words[window.decided_words()]] = True
+        inside = gold and [
+            (int(window.words[span[0]]), int(window.words[span[1]]))
+            if span and (window.words[list(span)] >= 0).all()
+            else None
+            for span in gold
+        ]
+        context_part = ContextPart(part, starts, inside, question > max_question)
+        starts &= context_part.candidates
+        context_parts.append(context_part)
+    return context_parts
+
+
+def best_spans(
+    part: ContextPart, start: np.ndarray, end: np.ndarray, *, longest: int, count: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Find the spans with the largest start_i + end_j, exactly.
+
+    All spans are compared that begin at one of `part.starts`, and end at a candidate at
+    most `longest` - 1 pieces further on. `start` and `end` are `[n]`, log-probabilities
+    that the answer starts or ends at a piece.
+
+    Returns:
+      The sums, first and last pieces; the best span first, of equals the earlier.
+    """
+    rows = np.flatnonzero(part.starts)
+    ends = np.full(len(end) + longest - 1, -np.inf, end.dtype)
+    ends[: len(end)] = np.where(part.candidates, end, -np.inf)
+    sums = sliding_window_view(ends, longest)[rows] + start[rows, None]
+    sums = sums.ravel()  # of all starts and lengths
+    best = np.arange(len(sums))
+    if count < len(sums):
+        # All above the last place and the first of those that share it: what
+        # `argpartition` takes of equals differs between processors.
+        last = np.partition(sums, len(sums) - count)[-count]
+        above, level = np.flatnonzero(sums > last), np.flatnonzero(sums == last)
+        best = np.sort(np.concatenate([above, level[: count - len(above)]]))
+    best = best[np.argsort(-sums[best], kind="stable")]
+    best = best[sums[best] > -np.inf]
+    first = rows[best // longest]
+    return sums[best], first, first + best % longest
+
+
+def covered_characters(
+    context_parts: Sequence[ContextPart], count: int, *, longest: int
+) -> tuple[Literal["beyond", "long", "several"] | None, list[tuple[int, int]]]:
+    """Return the characters that the pieces of an answer's first spans give.
+
+    Returns:
+      The reason why they cannot be predicted, or None, and the characters. "beyond":
+      the window that may predict the start does not hold the span wholly. "long": it
+      has more pieces than `longest`. "several": two overlap.
+    """
+    spans = []
+    for number in range(count):
+        held = [
+            (part, part.gold[number]) for part in context_parts if part.gold[number]
+        ]
+        held = [(part, ends) for part, ends in held if part.starts[ends[0]]]
+        if not held:
+            return "beyond", []
+        ((part, ends),) = held  # one alone shows most around the start
+        if ends[1] - ends[0] >= longest:
+            return "long", []
+        start, end = part.characters(*ends)
+        spans.append((int(start), int(end)))
+    crossed = any(a[1] > b[0] for a, b in pairwise(sorted(spans)))
+    return "several" if crossed else None, spans
+
+
+def hindrance_remarks(split: str, reasons: Sequence[str | None]) -> list[Remark]:
+    """Return warnings of the answers that cannot be predicted, each with its reason.
+
+    >>> hindrance_remarks("dev", [None, "several"])[0]  # doctest: +ELLIPSIS
+    'dev: 1 of 2 answers have spans that overlap, or several ...: no exact match'
+    """
+    remarks: list[Remark] = []
+    for reason, because in _HINDRANCES.items():
+        count, remedy = reasons.count(reason), _REMEDIES.get(reason)
+        text = f"{split}: {count} of {len(reasons)} answers {because}: no exact match"
+        if count:
+            remarks.append(
+                Truncation("gold", f"{text}; raise {remedy}") if remedy else text
+            )
+    return remarks

@@ -1,0 +1,223 @@
+"""Gold of words survives the way to pieces and back, in every task and corpus."""
+
+import dataclasses
+import json
+
+import bert_mrc_files as bert_mrc
+import cluener_files as cluener
+import pytest
+
+from dicejax.data import tokenize
+from dicejax.data.examples import Sentence, Span
+from dicejax.data.readers import conll, conllu
+from dicejax.tasks import (
+    JointTagging,
+    MachineReading,
+    Tagging,
+    TwoPointerNER,
+    WordTagging,
+)
+from dicejax.tasks.tagging import NONE
+
+from ..data import made
+from .perfect import round_trip
+
+MSRA = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
+EXHAUSTIVE = pytest.mark.exhaustive
+
+
+def queried(folder, name, names=None, **settings):
+    """Return machine reading with published queries."""
+    text = (folder / "bert_mrc" / "queries" / f"{name}.json").read_text("utf-8")
+    pairs = json.loads(text).items()
+    queries = tuple(((names or {}).get(kind, kind), query) for kind, query in pairs)
+    return MachineReading(queries=queries, **settings)
+
+
+TASKS = {
+    "tagging": lambda folder: Tagging(),
+    "bmes": lambda folder: Tagging(scheme="BMES"),
+    "pointers": lambda folder: TwoPointerNER(),
+    "queries": lambda folder: queried(folder, "en_conll03"),
+}
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+@pytest.mark.parametrize(
+    "task",
+    [
+        Tagging(),
+        TwoPointerNER(),
+        MachineReading(queries=(("T", "''any'' café\u0301"),)),
+    ],
+    ids=lambda task: type(task).__name__,
+)
+def test_spans_come_back_whatever_the_words_are(task, kind, tmp_path):
+    words = tuple(text or "x" for text in made.TEXTS)
+    spans = tuple(Span("T", n, n + 2) for n in range(0, len(words) - 1, 2))
+    tokenizer = made.read(kind, tmp_path, words=True)
+    trip = round_trip(task, [Sentence(words, spans, 1)], tokenizer, 2000)
+    assert list(trip.predictions[0].values) == list(spans)
+    assert trip.scores["f1"] == 1.0 and len(trip.items) == 1
+
+
+def case(task, file, vocabulary, most=None, *, length=512, long=0, marks=()):
+    name = f"{task}-{file}-{vocabulary}-{length}"
+    values = (task, file, vocabulary, most, length, long)
+    return pytest.param(*values, marks=marks, id=name)
+
+
+CONLL = "conll2003/{}.txt"
+CASES = [
+    *(case("tagging", CONLL.format(split), None) for split in ("dev", "test")),
+    *(
+        case("tagging", "msra/test.txt", name, 1500, length=4000)
+        if name == "bert-base-chinese"
+        else case("tagging", CONLL.format("test"), name, 1500, length=4000)
+        for name in made.REAL
+    ),
+    case("bmes", "msra/test.txt", made.REAL[2], long=4, marks=pytest.mark.slow),
+    *(
+        case("bmes", f"msra/{file}", made.REAL[2], marks=EXHAUSTIVE)
+        for file in ("train.txt.gz", "test_same_preprocessing.txt")
+    ),
+    *(
+        case("pointers", CONLL.format(split), name, marks=marks)
+        for split, name, marks in (
+            ("dev", "bert-base-cased", ()),
+            ("test", "xlnet-base-cased", ()),
+            ("test", "bert-base-cased", EXHAUSTIVE),
+            ("dev", "xlnet-base-cased", EXHAUSTIVE),
+        )
+    ),
+    case("pointers", "msra/test.txt", made.REAL[2], 1000, length=2500),
+    case("pointers", "msra/test.txt", made.REAL[2], 1000, long=2),
+    case("pointers", "msra/test.txt", made.REAL[2], 1000, length=128, long=59),
+    case("queries", CONLL.format("dev"), "bert-base-cased", 1500),
+    *(
+        case("queries", CONLL.format(split), name, marks=EXHAUSTIVE)
+        for name in ("bert-base-cased", "xlnet-base-cased")
+        for split in ("dev", "test")
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "vocabulary", "most", "length", "long"), CASES
+)
+def test_spans_of_a_corpus_come_back(
+    data_folder, minilm, task, file, vocabulary, most, length, long
+):
+    sentences = conll.read(data_folder / file)[:most]
+    path = data_folder / "vocab" / vocabulary if vocabulary else minilm
+    task = TASKS[task](data_folder)
+    trip = round_trip(task, sentences, tokenize.read(path), length)
+    assert trip.scores["precision"] == trip.scores["recall"] == 1.0
+    remarks = [f"{long} of {len(sentences)} dev texts "] if long else []
+    assert len(trip.remarks) == len(remarks)
+    assert all(map(str.startswith, trip.remarks, remarks))
+
+
+@pytest.mark.parametrize(
+    "name", [made.REAL[2], pytest.param("xlnet-base-cased", marks=EXHAUSTIVE)]
+)
+def test_queries_on_msra_read_long_texts_in_windows_too(data_folder, name):
+    sentences = conll.read(data_folder / "msra" / "test.txt")[:1000]
+    tokenizer = tokenize.read(data_folder / "vocab" / name)
+    longest = max(sentences, key=lambda sentence: len(sentence.words))
+    assert len(longest.words) == 2427
+    rest = [sentence for sentence in sentences if sentence is not longest]
+    task = queried(data_folder, "zh_msra", MSRA)
+    trip = round_trip(task, rest, tokenizer, 2048)
+    assert trip.scores["f1"] == 1.0 and trip.remarks == []
+    for match in (True, False):
+        task = dataclasses.replace(task, match=match)
+        trip = round_trip(task, [longest], tokenizer, 256)
+        (remark,) = trip.remarks
+        assert trip.scores["f1"] == 1.0
+        assert remark.startswith("1 of 1 dev texts (100%) are longer than 256 tokens")
+
+
+@pytest.mark.parametrize("file", ["en_conll03_dev_first300", "zh_msra_test_first300"])
+@pytest.mark.parametrize("match", [True, False])
+def test_spans_of_the_published_files_come_back(data_folder, file, match):
+    path = data_folder / "bert_mrc" / f"{file}.json"
+    sentences = bert_mrc.merged(path, bert_mrc.read(path))
+    english = file.startswith("en")
+    for name in ("bert-base-cased", "xlnet-base-cased") if english else made.REAL[2:3]:
+        tokenizer = tokenize.read(data_folder / "vocab" / name)
+        queries = "en_conll03" if english else "zh_msra"
+        task = queried(data_folder, queries, match=match)
+        trip = round_trip(task, sentences, tokenizer, 2600)
+        assert trip.scores["f1"] == 1.0 and trip.remarks == []
+
+
+FLAT = MachineReading(queries=tuple((kind, f"找出{kind}") for kind in cluener.TYPES))
+# By default the part of train with the overlap, and less where ten queries are read.
+WHOLE = pytest.param(None, None, marks=EXHAUSTIVE)
+
+
+@pytest.mark.parametrize(
+    ("task", "lost"),
+    [
+        (Tagging(scheme="BMES"), 1),
+        (TwoPointerNER(), 1),
+        (FLAT, 2),  # of equal scores the first stays, which is the book
+        (dataclasses.replace(FLAT, nested=True), 0),
+    ],
+    ids=["tagging", "pointers", "flat", "nested"],
+)
+@pytest.mark.parametrize(("most", "around"), [(170, 50), WHOLE])
+def test_spans_of_cluener_come_back_but_for_the_one_overlap(
+    data_folder, task, lost, most, around
+):
+    """A book has two companies in its title."""
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    dev = cluener.read(data_folder / "cluener2020" / "dev.json")[:most]
+    trip = round_trip(task, dev, tokenizer, 512)
+    assert trip.scores["f1"] == 1.0 and trip.remarks == []
+
+    train = cluener.read(data_folder / "cluener2020" / "train.json")
+    place = next(n for n, sentence in enumerate(train) if sentence.line == 1507)
+    if around is None and isinstance(task, MachineReading):
+        around = 200
+    train = train[place - around : place + around] if around else train
+    gold = sum(len(sentence.spans) for sentence in train)
+    trip = round_trip(task, train, tokenizer, 512)
+    assert trip.scores["precision"] == 1.0
+    assert trip.scores["recall"] == (gold - lost) / gold
+    remarks = [f"dev: 1 of {gold} spans overlap another"] if lost else []
+    assert len(trip.remarks) == len(remarks)
+    assert all(map(str.startswith, trip.remarks, remarks))
+
+
+@pytest.mark.parametrize(
+    "split", [pytest.param("train", marks=EXHAUSTIVE), "dev", "test"]
+)
+def test_words_of_ud_chinese_come_back_from_characters(data_folder, split):
+    task, folder = JointTagging(), data_folder / "ud_chinese_1.4"
+    examples = task.adapt(conllu.read(folder / f"{split}.conllu"))
+    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
+    trip = round_trip(task, examples, tokenizer, 512)
+    assert trip.remarks == []
+    assert trip.scores["f1"] == trip.scores["words_f1"] == 1.0
+
+
+@pytest.mark.parametrize("name", made.REAL[:1] + made.REAL[3:])
+@pytest.mark.parametrize(
+    ("file", "read"),
+    [
+        ("ud_english_ewt/dev.conllu", conllu.read),
+        ("tweet_pos_ark/test.txt", conll.read_words),
+        ("tweet_pos_ritter/all.txt", conll.read_words),
+        ("conll2000/test.txt", lambda path: conll.read_words(path, label_column=1)),
+    ],
+)
+def test_labels_of_english_words_come_back(data_folder, file, read, name):
+    path = data_folder / file
+    if not path.exists():
+        path = next(path.parent.glob(path.stem + "*"))
+    tokenizer = tokenize.read(data_folder / "vocab" / name)
+    trip = round_trip(WordTagging(), read(path), tokenizer, 512)
+    assert not any(NONE in words.values for words in trip.predictions)
+    assert trip.scores["precision"] == trip.scores["f1"] == 1.0
