@@ -42,7 +42,7 @@ class Reliability:
     @property
     def count(self) -> int:
         """Number of predictions."""
-        return sum(one.count for one in self.bins)
+        return sum(bar.count for bar in self.bins)
 
     @property
     def expected_error(self) -> float:
@@ -108,16 +108,6 @@ def reliability(
         for weights in (counts, counts * confidence, counts * correct)
     )
     some = np.maximum(number, 1)
-    return Reliability(
-        tuple(
-            ReliabilityBin(lower, upper, int(n), mean, share)
-            for lower, upper, n, mean, share in zip(
-                edges[:-1].tolist(),
-                edges[1:].tolist(),
-                number,
-                (total / some).tolist(),
-                (right / some).tolist(),
-                strict=True,
-            )
-        )
-    )
+    columns = (edges[:-1], edges[1:], number.astype(int), total / some, right / some)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    return Reliability(tuple(ReliabilityBin(*row) for row in rows))

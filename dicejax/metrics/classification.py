@@ -131,8 +131,8 @@ def confusion(
             f"gold has shape {gold.shape}, predicted {predicted.shape} "
             f"and where {where.shape}"
         )
-    kept = {"gold": gold[where], "predicted": predicted[where]}
-    for name, values in kept.items():
+    columns = {"gold": gold[where], "predicted": predicted[where]}
+    for name, values in columns.items():
         if values.size and not np.issubdtype(values.dtype, np.integer):
             raise ValueError(f"{name} has dtype {values.dtype}, not integers")
         strange = values[(values < 0) | (values >= classes)]
@@ -140,7 +140,8 @@ def confusion(
             raise ValueError(
                 f"{name} holds {strange[0]}; classes go from 0 to {classes - 1}"
             )
-    pairs = kept["gold"].astype(np.int64) * classes + kept["predicted"].astype(np.int64)
+    gold, predicted = (values.astype(np.int64) for values in columns.values())
+    pairs = gold * classes + predicted
     counts = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
     return ConfusionMatrix(tuple(map(tuple, counts.tolist())))
 
@@ -174,16 +175,19 @@ def scores(
       ValueError: one of `classes` is none.
     """
     gold, predicted, correct = matrix.gold, matrix.predicted, matrix.correct
+    total = matrix.total
     if classes is None:
         classes = [c for c in range(matrix.classes) if gold[c] or predicted[c]]
     elif not all(0 <= c < matrix.classes for c in classes):
         raise ValueError(f"classes {classes} are not all among {matrix.classes}")
     per_class = tuple(map(class_scores, correct, predicted, gold))
-    chosen = [per_class[c] for c in classes]
+    # Python's integers: N^2 and its square do not overflow.
+    agreement = sum(correct) * total - sum(map(int.__mul__, gold, predicted))
+    spreads = (total**2 - sum(n * n for n in counts) for counts in (gold, predicted))
     return ClassificationScores(
-        accuracy=quotients.ratio(sum(correct), matrix.total),
-        matthews=_matthews(matrix),
-        macro=macro(chosen),
+        accuracy=quotients.ratio(sum(correct), total),
+        matthews=quotients.ratio(agreement, math.sqrt(math.prod(spreads))),
+        macro=macro([per_class[c] for c in classes]),
         per_class=per_class,
     )
 
@@ -209,17 +213,8 @@ def macro(classes: Sequence[ClassScores]) -> ClassScores:
     0.5
     """
     return ClassScores(
-        precision=quotients.mean(one.precision for one in classes),
-        recall=quotients.mean(one.recall for one in classes),
-        f1=quotients.mean(one.f1 for one in classes),
-        support=sum(one.support for one in classes),
+        precision=quotients.mean(row.precision for row in classes),
+        recall=quotients.mean(row.recall for row in classes),
+        f1=quotients.mean(row.f1 for row in classes),
+        support=sum(row.support for row in classes),
     )
-
-
-def _matthews(matrix: ConfusionMatrix) -> float:
-    # Python's integers: N^2 and its square do not overflow.
-    gold, predicted, total = matrix.gold, matrix.predicted, matrix.total
-    agreement = sum(matrix.correct) * total - sum(map(int.__mul__, gold, predicted))
-    of_gold = total**2 - sum(g * g for g in gold)
-    of_predicted = total**2 - sum(p * p for p in predicted)
-    return quotients.ratio(agreement, math.sqrt(of_gold * of_predicted))

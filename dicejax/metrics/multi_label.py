@@ -16,7 +16,7 @@ class MultiLabelScores:
     """The scores of label decisions; every quotient 0 / 0 is 0.
 
     Attributes:
-      micro: of all decisions together.
+      micro: scores of all decisions together.
       macro: the unweighted mean of each score over the labels.
       per_label: the scores of each label.
       subset_accuracy: share of examples whose labels are all right.
@@ -39,10 +39,10 @@ def scores(gold: ArrayLike, predicted: ArrayLike) -> MultiLabelScores:
     A label that is neither gold nor predicted enters the macro mean as 0. Equal to
     scikit-learn's metrics with zero_division=0.
 
-    >>> found = scores([[1, 0], [1, 1], [0, 0]], [[1, 0], [0, 1], [0, 0]])
-    >>> round(found.micro.f1, 4), round(found.macro.f1, 4)
+    >>> result = scores([[1, 0], [1, 1], [0, 0]], [[1, 0], [0, 1], [0, 0]])
+    >>> round(result.micro.f1, 4), round(result.macro.f1, 4)
     (0.8, 0.8333)
-    >>> round(found.subset_accuracy, 4)
+    >>> round(result.subset_accuracy, 4)
     0.6667
 
     Args:
@@ -95,19 +95,13 @@ def label_ranking_average_precision(gold: ArrayLike, scores: ArrayLike) -> np.nd
     """
     gold, values = arrays.truths(gold, "gold"), arrays.numbers(scores, "scores")
     _require_shape(gold, values, "scores")
-    return np.array([_of_example(*pair) for pair in zip(gold, values, strict=True)])
-
-
-def _of_example(gold: np.ndarray, scores: np.ndarray) -> float:
-    if not gold.any():
-        return 1.0
-    of_gold = scores[gold]
-    return float(np.mean(_as_high(of_gold, of_gold) / _as_high(scores, of_gold)))
-
-
-def _as_high(scores: np.ndarray, limits: np.ndarray) -> np.ndarray:
-    """Count the scores that are not below each limit."""
-    return len(scores) - np.searchsorted(np.sort(scores), limits, side="left")
+    precisions = np.ones(len(gold))
+    for number, (is_true, row) in enumerate(zip(gold, values, strict=True)):
+        if is_true.any():
+            true = row[is_true]
+            as_high = [(others >= true[:, None]).sum(1) for others in (true, row)]
+            precisions[number] = np.mean(as_high[0] / as_high[1])
+    return precisions
 
 
 def _require_shape(gold: np.ndarray, other: np.ndarray, name: str) -> None:

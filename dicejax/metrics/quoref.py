@@ -34,16 +34,14 @@ def score(
     Raises:
       ValueError: a question has no gold span.
     """
-    exact, f1 = [], []
+    scores = []
     for question, spans in golds.items():
         if not spans:
             raise ValueError(f"question {quote(question)} has no gold span")
-        result = (0.0, 0.0)
+        scores.append((0.0, 0.0))
         if question in predictions and spans[0].strip():
-            result = score_answer(spans, predictions[question])
-        exact.append(result[0])
-        f1.append(result[1])
-    return AnswerScores.of(exact, f1)
+            scores[-1] = score_answer(spans, predictions[question])
+    return AnswerScores.average(scores)
 
 
 def score_answer(
@@ -74,14 +72,13 @@ def score_answer(
     """
     from scipy.optimize import linear_sum_assignment  # half a second of each start
 
-    given = [predicted] if isinstance(predicted, str) else predicted
-    wanted = [normalize(text) for text in gold]
-    found = [normalize(text) for text in given]
-    exact = float(set(wanted) == set(found) and len(wanted) == len(found))
-    pairs = np.zeros((len(wanted), len(found)))
-    for place in np.ndindex(pairs.shape):
-        one, other = wanted[place[0]], found[place[1]]
-        pairs[place] = _pair_f1(set(one.split()), set(other.split()))
+    guesses = [predicted] if isinstance(predicted, str) else predicted
+    golds, guesses = ([normalize(text) for text in texts] for texts in (gold, guesses))
+    exact = float(set(golds) == set(guesses) and len(golds) == len(guesses))
+    pairs = np.zeros((len(golds), len(guesses)))
+    for row, column in np.ndindex(pairs.shape):
+        words = set(golds[row].split()), set(guesses[column].split())
+        pairs[row, column] = _pair_f1(*words)
     rows, columns = linear_sum_assignment(pairs, maximize=True)
     best = np.zeros(max(pairs.shape))  # a place for each span that is left over too
     best[rows] = pairs[rows, columns]
@@ -97,16 +94,15 @@ def normalize(text: str) -> str:
     >>> normalize("The ex-lover, of 7 years"), normalize("1,000"), normalize("3.50")
     ('ex lover of 7.0 years', '1000.0', '3.5')
     """
-    return " ".join(filter(None, map(_normalize_word, re.split("[ -]", text))))
-
-
-def _normalize_word(word: str) -> str:
-    word = word.lower()
-    if not _is_number(word):
-        word = word.translate(PUNCTUATION)
-    if _is_number(word):
-        word = str(float(word))
-    return " ".join(ARTICLE.sub(" ", word).split())
+    words = []
+    for word in re.split("[ -]", text):
+        word = word.lower()
+        if not _is_number(word):
+            word = word.translate(PUNCTUATION)
+        if _is_number(word):
+            word = str(float(word))
+        words += ARTICLE.sub(" ", word).split()
+    return " ".join(words)
 
 
 def _is_number(word: str) -> bool:

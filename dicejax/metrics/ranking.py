@@ -57,9 +57,9 @@ def average_precision(gold: ArrayLike, scores: ArrayLike) -> float:
     order = np.argsort(-scores, kind="stable")
     sorted_scores = scores[order]
     ends = np.append(sorted_scores[1:] != sorted_scores[:-1], True)
-    found = np.cumsum(gold[order])[ends]
-    precision = found / (np.flatnonzero(ends) + 1)
-    return float(np.diff(found / gold.sum(), prepend=0.0) @ precision)
+    correct = np.cumsum(gold[order])[ends]
+    precision = correct / (np.flatnonzero(ends) + 1)
+    return float(np.diff(correct / gold.sum(), prepend=0.0) @ precision)
 
 
 def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> PrecisionAreas:
@@ -92,10 +92,7 @@ def average_precision_per_class(gold: ArrayLike, scores: ArrayLike) -> Precision
         average_precision(gold[:, c], scores[:, c]) for c in range(classes)
     )
     support = tuple(gold.sum(0).tolist())
+    pairs = zip(per_class, support, strict=True)
     return PrecisionAreas(
-        per_class=per_class,
-        macro=quotients.mean(
-            ap for ap, count in zip(per_class, support, strict=True) if count
-        ),
-        support=support,
+        per_class, quotients.mean(area for area, count in pairs if count), support
     )

@@ -52,10 +52,10 @@ def count_scores(
     """
     logits = logits.astype(jnp.float32)
     classes = logits.shape[-1]
-    known = labels >= 0 if where is None else (labels >= 0) & where
+    counted = labels >= 0 if where is None else (labels >= 0) & where
     if kind == "classes":
         gold = labels[..., None] == jnp.arange(classes)
-        known = jnp.broadcast_to(known[..., None], gold.shape)
+        counted = jnp.broadcast_to(counted[..., None], gold.shape)
         log_odds = _log_odds(logits)
     else:
         gold, log_odds = labels == 1, logits
@@ -63,7 +63,8 @@ def count_scores(
     place = jnp.clip(jnp.nan_to_num(place), 0, BINS - 1).astype(jnp.int32)
     column = jnp.broadcast_to(jnp.arange(classes), gold.shape)
     empty = jnp.zeros((classes, 2, BINS), jnp.int32)
-    return empty.at[column, gold.astype(jnp.int32), place].add(known.astype(jnp.int32))
+    ones = counted.astype(jnp.int32)
+    return empty.at[column, gold.astype(jnp.int32), place].add(ones)
 
 
 def _log_odds(logits: Array) -> Array:
@@ -131,19 +132,19 @@ def curve(counts: np.ndarray) -> ThresholdCurve:
 
     >>> counts = np.zeros((1, 2, BINS), int)
     >>> counts[0, 0, 100], counts[0, 1, 300] = 3, 1
-    >>> found = curve(counts)
-    >>> float(found.f1.max()), found.average_precision, float(found.precision[0])
+    >>> result = curve(counts)
+    >>> float(result.f1.max()), result.average_precision, float(result.precision[0])
     (1.0, 1.0, 0.25)
 
     Args:
       counts: int `[C, 2, BINS]`, as `count_scores` gives them; all classes together.
     """
-    of_all = np.asarray(counts).sum(axis=0)
-    above = of_all[:, ::-1].cumsum(axis=-1)[:, ::-1]
+    total = np.asarray(counts).sum(axis=0)
+    above = total[:, ::-1].cumsum(axis=-1)[:, ::-1]
     edges = -LIMIT + WIDTH * np.arange(BINS)
     thresholds = 1 / (1 + np.exp(-edges))
     thresholds[0] = 0.0  # the lowest bin holds everything below, too
-    return ThresholdCurve(thresholds, above.sum(axis=0), above[1], int(of_all[1].sum()))
+    return ThresholdCurve(thresholds, above.sum(axis=0), above[1], int(total[1].sum()))
 
 
 def calibration_error(counts: np.ndarray) -> float:
@@ -191,5 +192,5 @@ def reliability(counts: np.ndarray, bins: int = 15) -> Reliability:
     )
 
 
-def _share(of: np.ndarray, whole: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
-    return np.where(whole > 0, of / np.maximum(whole, 1), otherwise)
+def _share(part: np.ndarray, whole: np.ndarray, otherwise: float = 0.0) -> np.ndarray:
+    return np.where(whole > 0, part / np.maximum(whole, 1), otherwise)

@@ -55,6 +55,7 @@ def score(
       ValueError: see `spans.decode_tags`.
     """
     words = spans.decode_tags(gold, predicted, scheme)
+    joint = spans.scores(spans.count(*words))
     untyped = [
         [[span._replace(type=WORD) for span in sentence] for sentence in sentences]
         for sentences in words
@@ -64,7 +65,7 @@ def score(
         for tags, guesses in zip(gold, predicted, strict=True)
     )
     return TaggingScores(
-        joint=spans.scores(spans.count(*words)),
+        joint=joint,
         words=spans.scores(spans.count(*untyped)),
         token_accuracy=quotients.ratio(correct, sum(map(len, gold))),
     )

@@ -25,11 +25,8 @@ class TypeCounts:
 
     def __add__(self, other: TypeCounts) -> TypeCounts:
         """Add up, as for the counts of two batches."""
-        return TypeCounts(
-            self.true_positives + other.true_positives,
-            self.predicted + other.predicted,
-            self.gold + other.gold,
-        )
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return TypeCounts(*map(sum, pairs))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,17 +98,15 @@ def count(
         raise ValueError(
             f"gold has {len(gold)} sentences but predicted has {len(predicted)}"
         )
-    right: list[str] = []
-    found: list[str] = []
-    wanted: list[str] = []
+    counters = [Counter() for _ in range(3)]
     for true_spans, guesses in zip(gold, predicted, strict=True):
-        true_set, guess_set = set(true_spans), set(guesses)
-        right += (span.type for span in true_set & guess_set)
-        found += (span.type for span in guess_set)
-        wanted += (span.type for span in true_set)
-    numbers = [Counter(kinds) for kinds in (right, found, wanted)]
-    kinds = sorted({*found, *wanted})
-    return SpanCounts({k: TypeCounts(*(n[k] for n in numbers)) for k in kinds})
+        actual, guessed = set(true_spans), set(guesses)
+        for counter, spans in zip(
+            counters, (actual & guessed, guessed, actual), strict=True
+        ):
+            counter.update(span.type for span in spans)
+    kinds = sorted(set().union(*counters))
+    return SpanCounts({k: TypeCounts(*(n[k] for n in counters)) for k in kinds})
 
 
 def decode_tags(
@@ -136,15 +131,14 @@ def decode_tags(
       ValueError: a predicted sentence is longer than its gold, or a tag is not of the
         scheme.
     """
-    for number, (wanted, given) in enumerate(zip(gold, predicted, strict=False)):
-        if len(given) > len(wanted):
+    for number, (row, guesses) in enumerate(zip(gold, predicted, strict=False)):
+        if len(guesses) > len(row):
             raise ValueError(
-                f"sentence {number} has {len(given)} predicted tags "
-                f"but {len(wanted)} gold tags"
+                f"sentence {number} has {len(guesses)} predicted tags "
+                f"but {len(row)} gold tags"
             )
-    return (
-        [tags.spans(sequence, scheme) for sequence in gold],
-        [tags.spans(sequence, scheme) for sequence in predicted],
+    return tuple(
+        [tags.spans(row, scheme) for row in rows] for rows in (gold, predicted)
     )
 
 
@@ -169,12 +163,12 @@ def scores(counts: SpanCounts) -> SpanScores:
     >>> result.macro.precision, result.macro.recall
     (0.5, 0.25)
     """
-    per_type = {kind: _scores_of(one) for kind, one in counts.per_type.items()}
-    micro = dataclasses.asdict(_scores_of(counts.total))
+    per_type = {kind: _type_scores(n) for kind, n in counts.per_type.items()}
+    micro = dataclasses.asdict(_type_scores(counts.total))
     return SpanScores(**micro, macro=macro(list(per_type.values())), per_type=per_type)
 
 
-def _scores_of(counts: TypeCounts) -> ClassScores:
+def _type_scores(counts: TypeCounts) -> ClassScores:
     precision = quotients.ratio(counts.true_positives, counts.predicted)
     recall = quotients.ratio(counts.true_positives, counts.gold)
     # Not 2 TP / (predicted + gold), which is the same but for rounding: see `scores`.

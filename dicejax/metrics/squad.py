@@ -12,7 +12,7 @@ import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from dicejax.metrics import quotients
 class AnswerScores:
     """Means over questions; shares in [0, 1], of which papers print per cent.
 
-    >>> AnswerScores.of([1.0, 0.0], [1.0, 0.5])
+    >>> AnswerScores.average([(1.0, 1.0), (0.0, 0.5)])
     AnswerScores(exact=0.5, f1=0.75, questions=2)
-    >>> AnswerScores.of([], [])
-    AnswerScores(exact=0.0, f1=0.0, questions=0)
 
     Attributes:
       exact: the mean of exact match (EM), which is 0 or 1 for each question.
@@ -40,12 +38,11 @@ class AnswerScores:
     questions: int
 
     @classmethod
-    def of(cls, exact: Collection[float], f1: Collection[float]) -> AnswerScores:
-        """Average the scores of questions."""
-        count = len(exact)
-        return cls(
-            quotients.ratio(sum(exact), count), quotients.ratio(sum(f1), count), count
-        )
+    def average(cls, scores: Sequence[tuple[float, float]]) -> AnswerScores:
+        """Average exact match and F1 of questions; 0 without any."""
+        sums = map(sum, zip(*scores, strict=True)) if scores else (0.0, 0.0)
+        count = len(scores)
+        return cls(*(quotients.ratio(total, count) for total in sums), count)
 
 
 PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -128,8 +125,8 @@ def characters(text: str) -> str:
     >>> characters("《红楼梦》 by Cao")
     '红 楼 梦 by cao'
     """
-    kept = (c for c in text.lower() if not unicodedata.category(c).startswith("P"))
-    return " ".join(_UNSPACED.sub(r" \g<0> ", "".join(kept)).split())
+    text = "".join(c for c in text.lower() if unicodedata.category(c)[0] != "P")
+    return " ".join(_UNSPACED.sub(r" \g<0> ", text).split())
 
 
 def score_v1(
@@ -167,15 +164,14 @@ def score_v1(
         raise ValueError(
             f"question {quote(unanswerable[0])} has no gold answer: is this SQuAD v2.0?"
         )
-    exact, f1 = [], []
-    for question, texts in golds.items():
-        given = predictions.get(question)
-        best = (0.0, 0.0)
-        if given is not None:
-            best = _best(texts, given, by_characters, empty_agrees=False)
-        exact.append(best[0])
-        f1.append(best[1])
-    return AnswerScores.of(exact, f1)
+    return AnswerScores.average(
+        [
+            _best(texts, predictions[question], by_characters, empty_agrees=False)
+            if question in predictions
+            else (0.0, 0.0)
+            for question, texts in golds.items()
+        ]
+    )
 
 
 def score_v2(
@@ -224,45 +220,43 @@ def score_v2(
     if no_answer is None:
         return SquadScores(*_split_scores(golds, raw))
     _check_covered(golds, no_answer, "no-answer score")
-    kept = {question: s for question, s in no_answer.items() if question in golds}
-    if any(math.isnan(value) for value in kept.values()):
+    no_answer = {question: s for question, s in no_answer.items() if question in golds}
+    if any(map(math.isnan, no_answer.values())):
         raise ValueError("a no-answer score is NaN")
 
     def refuse_above(limit: float) -> dict[str, tuple[float, float]]:
         return {
-            question: (float(not golds[question]),) * 2 if kept[question] > limit else s
+            question: (float(not golds[question]),) * 2
+            if no_answer[question] > limit
+            else s
             for question, s in raw.items()
         }
 
     return SquadScores(
         *_split_scores(golds, refuse_above(threshold)),
-        best_f1=_best_threshold(golds, predictions, raw, kept, refuse_above),
+        best_f1=_best_threshold(golds, predictions, raw, no_answer, refuse_above),
     )
 
 
 def _best(
-    golds: Sequence[str], given: str, by_characters: bool, empty_agrees: bool = True
+    golds: Sequence[str], answer: str, by_characters: bool, empty_agrees: bool = True
 ) -> tuple[float, float]:
     """Return exact match and F1, each the best over the gold answers."""
     normalized = characters if by_characters else normalize
-    predicted = normalized(given)
-    texts = [normalized(text) for text in golds]
-    exact = float(predicted in texts)
-    return exact, max(_f1(text, predicted, empty_agrees) for text in texts)
+    predicted, texts = normalized(answer), [normalized(text) for text in golds]
+    guesses, f1s = predicted.split(), []
+    for words in map(str.split, texts):
+        if empty_agrees and not (words and guesses):
+            f1s.append(float(words == guesses))
+            continue
+        common = (Counter(words) & Counter(guesses)).total()
+        precision = quotients.ratio(common, len(guesses))
+        f1s.append(quotients.f1(precision, quotients.ratio(common, len(words))))
+    return float(predicted in texts), max(f1s)
 
 
-def _f1(gold: str, predicted: str, empty_agrees: bool) -> float:
-    wanted, found = gold.split(), predicted.split()
-    if empty_agrees and not (wanted and found):
-        return float(wanted == found)
-    common = sum((Counter(wanted) & Counter(found)).values())
-    return quotients.f1(
-        quotients.ratio(common, len(found)), quotients.ratio(common, len(wanted))
-    )
-
-
-def _check_covered(golds: Mapping, given: Mapping, what: str) -> None:
-    lacking = [question for question in golds if question not in given]
+def _check_covered(golds: Mapping, values: Mapping, what: str) -> None:
+    lacking = [question for question in golds if question not in values]
     if lacking:
         raise ValueError(
             f"{len(lacking)} of {len(golds)} questions have no {what}, "
@@ -273,14 +267,11 @@ def _check_covered(golds: Mapping, given: Mapping, what: str) -> None:
 def _split_scores(golds, scores) -> tuple[AnswerScores, AnswerScores, AnswerScores]:
     """Average over all questions, those with an answer and those without."""
     parts = (
-        list(scores),
-        [question for question in scores if golds[question]],
-        [question for question in scores if not golds[question]],
+        list(scores.values()),
+        [score for question, score in scores.items() if golds[question]],
+        [score for question, score in scores.items() if not golds[question]],
     )
-    return tuple(
-        AnswerScores.of([scores[q][0] for q in part], [scores[q][1] for q in part])
-        for part in parts
-    )
+    return tuple(map(AnswerScores.average, parts))
 
 
 def _best_threshold(golds, predictions, raw, no_answer, refuse_above) -> BestThreshold:

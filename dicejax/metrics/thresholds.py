@@ -81,10 +81,10 @@ class TunedThresholds:
         )
 
 
-def shown(threshold: float | Mapping[str, float]) -> str:
+def describe_threshold(threshold: float | Mapping[str, float]) -> str:
     """Return a threshold, or the range of those of labels, for the terminal.
 
-    >>> shown(0.25), shown({"rare": 0.125, "usual": 0.5})
+    >>> describe_threshold(0.25), describe_threshold({"rare": 0.125, "usual": 0.5})
     ('threshold 0.25', 'thresholds 0.125 to 0.5')
     """
     if not isinstance(threshold, Mapping):
@@ -162,14 +162,14 @@ def tune_per_label(
       ValueError: as `tune`; or not as many labels as columns.
     """
     columns = zip(labels, np.asarray(scores).T, np.asarray(gold).T, strict=True)
-    found = {label: tune(*pair, default=default) for label, *pair in columns}
+    tuned = {label: tune(*pair, default=default) for label, *pair in columns}
     return TunedThresholds(
-        threshold={label: one.threshold for label, one in found.items()},
-        f1=quotients.mean(one.f1 for one in found.values()),
+        threshold={label: row.threshold for label, row in tuned.items()},
+        f1=quotients.mean(row.f1 for row in tuned.values()),
         default_threshold=default,
-        default_f1=quotients.mean(one.default_f1 for one in found.values()),
+        default_f1=quotients.mean(row.default_f1 for row in tuned.values()),
         examples=len(np.asarray(scores)),
-        tuned=sum(one.threshold != default for one in found.values()),
+        tuned=sum(row.threshold != default for row in tuned.values()),
     )
 
 
@@ -220,8 +220,8 @@ def _best_cut(
     order = np.argsort(-scores, kind="stable")
     ranked = scores[order]
     ends = np.flatnonzero(np.append(ranked[1:] != ranked[:-1], True))
-    found = np.cumsum(correct[order])[ends]
-    f1s = 2 * found / (ends + 1 + positives)  # after each distinct score
+    hits = np.cumsum(correct[order])[ends]
+    f1s = 2 * hits / (ends + 1 + positives)  # after each distinct score
     best = int(f1s.argmax())  # the first of equals: the highest threshold
     accepted = scores >= default
     default_f1 = quotients.ratio(

@@ -1,8 +1,9 @@
-"""Span scores: by hand, by properties, and vs. seqeval."""
+"""Span scores: by hand, by properties, and vs. seqeval and conlleval."""
 
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
@@ -11,9 +12,7 @@ from hypothesis import strategies as st
 from dicejax.data import tags
 from dicejax.data.readers import conll
 from dicejax.data.tags import Span
-from dicejax.metrics.spans import SpanCounts, TypeCounts, count, scores
-
-from .reports import as_report
+from dicejax.metrics.spans import SpanCounts, TypeCounts, count, decode_tags, scores
 
 unhurried = settings(deadline=None)  # a busy machine is no failure
 
@@ -69,26 +68,17 @@ def test_a_case_worked_out_by_hand():
     assert result.macro.support == 4
 
 
-def test_micro_f1_is_not_f1_of_macro_averages():
-    gold = [[Span("A", i, i + 1) for i in range(9)] + [Span("B", 9, 10)]]
-    predicted = [[Span("A", i, i + 1) for i in range(9)] + [Span("B", 10, 11)]]
-    result = scores(count(gold, predicted))
-    assert result.f1 == pytest.approx(0.9)
-    assert result.macro.f1 == 0.5
-
-
 @pytest.mark.parametrize(
     "wrong",
     [Span("LOC", 1, 3), Span("PER", 0, 3), Span("PER", 1, 2), Span("PER", 1, 4)],
 )
 def test_a_span_is_right_only_if_type_and_both_ends_are(wrong):
-    assert scores(count([[Span("PER", 1, 3)]], [[wrong]])).f1 == 0
-    assert scores(count([[Span("PER", 1, 3)]], [[Span("PER", 1, 3)]])).f1 == 1
-
-
-def test_a_span_of_another_sentence_does_not_count():
-    one = [Span("PER", 0, 1)]
-    assert scores(count([one, []], [[], one])).f1 == 0
+    right = Span("PER", 1, 3)
+    assert scores(count([[right]], [[wrong]])).f1 == 0
+    assert scores(count([[right], []], [[], [right]])).f1 == 0  # of another sentence
+    # What is there twice counts once, and nested spans one by one.
+    total = count([[right, wrong]], [[right, right]]).total
+    assert total == TypeCounts(true_positives=1, predicted=1, gold=2)
 
 
 @pytest.mark.parametrize(
@@ -107,16 +97,6 @@ def test_zero_over_zero_is_zero(gold, predicted, types):
     assert (macro.precision, macro.recall, macro.f1) == (0, 0, 0)
     assert {kind: one.support for kind, one in result.per_type.items()} == types
     assert all(type(score) is float for score in (result.f1, macro.f1, macro.recall))
-
-
-def test_a_span_given_twice_counts_once():
-    twice = [[Span("PER", 0, 1), Span("PER", 0, 1)]]
-    assert count(twice, twice).total == TypeCounts(1, 1, 1)
-
-
-def test_nested_spans_count_one_by_one():
-    nested = [[Span("ORG", 0, 3), Span("LOC", 2, 3)]]
-    assert count(nested, [[Span("LOC", 2, 3)]]).total == TypeCounts(1, 1, 2)
 
 
 def test_sentences_must_pair_up():
@@ -148,13 +128,22 @@ def test_swapping_gold_and_predicted_swaps_precision_and_recall(corpus):
         assert 0 <= score <= 1
 
 
+def noisy_corpus(path, scheme, seed=0):
+    """Return the tags of a corpus, and the same with a tenth of them drawn."""
+    corpus = conll.read(path)
+    gold = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
+    labels = tags.label_set(scheme, {span.type for s in corpus for span in s.spans})
+    rng = random.Random(seed)
+    predicted = [
+        [rng.choice(labels) if rng.random() < 0.1 else tag for tag in sequence]
+        for sequence in gold
+    ]
+    return gold, predicted
+
+
 def assert_equals_seqeval(seqeval, gold, predicted, scheme):
     """Compare every score, to the last bit."""
-    counts = count(
-        [tags.spans(sequence, scheme) for sequence in gold],
-        [tags.spans(sequence, scheme) for sequence in predicted],
-    )
-    result = scores(counts)
+    result = scores(count(*decode_tags(gold, predicted, scheme)))
     averages = [("micro", result)] + [("macro", result.macro)] * bool(result.per_type)
     for average, ours in averages:
         for name in ("precision", "recall", "f1"):
@@ -167,15 +156,25 @@ def assert_equals_seqeval(seqeval, gold, predicted, scheme):
         gold, predicted, output_dict=True, zero_division=0
     )
     del report["weighted avg"]
-    assert report == as_report(result)
+    rows = {**result.per_type, "micro avg": result, "macro avg": result.macro}
+    assert report == {
+        name: {
+            "precision": row.precision,
+            "recall": row.recall,
+            "f1-score": row.f1,
+            "support": row.support,
+        }
+        for name, row in rows.items()
+    }
 
 
 @st.composite
-def tagged_corpora(draw, scheme):
+def tagged_corpora(draw, scheme, bare=True):
     """Draw gold and predicted tags, mostly malformed, partly alike."""
     kinds = ("PER", "LOC", "A-B", *"CDEFGH")[: draw(st.integers(1, 9))]
     prefixes = tags.PREFIXES[scheme]
-    alphabet = ["O", *(f"{p}-{kind}" for p in prefixes for kind in kinds), *prefixes]
+    alphabet = ["O", *(f"{p}-{kind}" for p in prefixes for kind in kinds)]
+    alphabet += prefixes if bare else ()
     tag = st.sampled_from(alphabet)
     gold = draw(st.lists(st.lists(tag, max_size=8), min_size=1, max_size=5))
     predicted = [
@@ -209,12 +208,139 @@ def test_edge_cases_equal_seqeval(seqeval, gold, predicted):
 
 
 def test_scores_on_a_real_corpus_equal_seqeval(seqeval, data_folder):
-    corpus = conll.read(data_folder / "conll2003" / "dev.txt")[:1000]
-    gold = [tags.encode(s.spans, len(s.words), "BIO") for s in corpus]
-    labels = tags.label_set("BIO", {span.type for s in corpus for span in s.spans})
-    rng = random.Random(0)
-    predicted = [
-        [rng.choice(labels) if rng.random() < 0.1 else tag for tag in sequence]
-        for sequence in gold
-    ]
-    assert_equals_seqeval(seqeval, gold, predicted, "BIO")
+    gold, predicted = noisy_corpus(data_folder / "conll2003" / "dev.txt", "BIO")
+    assert_equals_seqeval(seqeval, gold[:1000], predicted[:1000], "BIO")
+
+
+# conlleval (CoNLL-2000, version 2004-01-26): a chunk ends between two words, and one
+# begins, for these pairs of prefixes; both, besides, where types differ and the word
+# before (the word itself) is not O.
+ENDS = {"BB", "BO", "IB", "IO"}
+BEGINS = {"BB", "IB", "OB", "OI"}
+
+
+def conlleval(gold, predicted):
+    """Count as conlleval does, word by word: by type (correct, guessed, gold)."""
+    correct, guessed, wanted = Counter(), Counter(), Counter()
+    before, before_guess = ("O", ""), ("O", "")
+    inside = None  # the type of the chunk that both agree on so far
+
+    def cut(tag):
+        prefix, _, kind = tag.partition("-")
+        return prefix, kind
+
+    def ends(last, now):
+        changes = last[0] != "O" and last[1] != now[1]
+        return last[0] + now[0] in ENDS or changes
+
+    def begins(last, now):
+        changes = now[0] != "O" and last[1] != now[1]
+        return last[0] + now[0] in BEGINS or changes
+
+    for sequence, guesses in zip(gold, predicted, strict=True):
+        for tag, guess in [*zip(sequence, guesses, strict=True), ("O", "O")]:
+            now, now_guess = cut(tag), cut(guess)
+            end, end_guess = ends(before, now), ends(before_guess, now_guess)
+            if inside is not None:
+                if end and end_guess and before[1] == before_guess[1]:
+                    correct[inside] += 1
+                    inside = None
+                elif end != end_guess or now[1] != now_guess[1]:
+                    inside = None
+            start, start_guess = begins(before, now), begins(before_guess, now_guess)
+            if start and start_guess and now[1] == now_guess[1]:
+                inside = now[1]
+            wanted[now[1]] += start
+            guessed[now_guess[1]] += start_guess
+            before, before_guess = now, now_guess
+    return {
+        kind: (correct[kind], guessed[kind], wanted[kind])
+        for kind in sorted({*guessed, *wanted})
+        if guessed[kind] or wanted[kind]
+    }
+
+
+def conlleval_scores(correct, guessed, wanted):
+    """Return precision, recall and FB1 in per cent; 0 where undefined."""
+    precision = 100 * correct / guessed if guessed else 0
+    recall = 100 * correct / wanted if wanted else 0
+    total = precision + recall
+    return precision, recall, 2 * precision * recall / total if total else 0
+
+
+def assert_equals_conlleval(gold, predicted, scheme="BIO"):
+    counts = count(*decode_tags(gold, predicted, scheme))
+    theirs = conlleval(gold, predicted)
+    assert {
+        kind: (one.true_positives, one.predicted, one.gold)
+        for kind, one in counts.per_type.items()
+    } == theirs
+    result = scores(counts)
+    rows = {None: result, **result.per_type}
+    totals = [sum(column) for column in zip(*theirs.values(), strict=True)] or [0] * 3
+    for kind, row in rows.items():
+        expected = conlleval_scores(*(totals if kind is None else theirs[kind]))
+        ours = [100 * row.precision, 100 * row.recall, 100 * row.f1]
+        assert ours == pytest.approx(expected, rel=1e-14)
+
+
+CORNERS = {
+    "nothing": ([[]], [[]]),
+    "only O": ([["O", "O"]], [["O", "O"]]),
+    "only predicted": ([["O", "O"]], [["B-A", "I-A"]]),
+    "only gold": ([["B-A", "I-A"]], [["O", "O"]]),
+    "at the end of a sentence": ([["O", "B-A", "I-A"]], [["O", "B-A", "I-A"]]),
+    "end of sentence, then I": ([["O", "B-A"], ["I-A"]], [["O", "B-A"], ["B-A"]]),
+    "adjacent": ([["B-A", "B-A", "I-A"]], [["B-A", "B-A", "I-A"]]),
+    "adjacent, run together": ([["B-A", "B-A"]], [["B-A", "I-A"]]),
+    "adjacent, of two types": ([["B-A", "B-B"]], [["B-A", "I-B"]]),
+    "I at the beginning": ([["I-A", "I-A", "O"]], [["B-A", "I-A", "O"]]),
+    "I after another type": ([["B-A", "I-B", "I-B"]], [["B-A", "B-B", "I-B"]]),
+    "I after O": ([["B-A", "O", "I-A"]], [["B-A", "O", "B-A"]]),
+    "type with a hyphen": ([["B-A-B", "I-A-B"]], [["B-A-B", "I-A"]]),
+    "too short": ([["B-A", "I-A", "I-A"]], [["B-A", "I-A", "O"]]),
+    "too long": ([["B-A", "I-A", "O"]], [["B-A", "I-A", "I-A"]]),
+}
+
+
+@pytest.mark.parametrize("corner", CORNERS)
+def test_corner_cases_equal_conlleval(corner):
+    gold, predicted = CORNERS[corner]
+    for wanted, found in ((gold, predicted), (predicted, gold), (gold, gold)):
+        assert_equals_conlleval(wanted, found)
+
+
+@pytest.mark.parametrize("scheme", ["IOB1", "BIO"])
+@unhurried
+@given(st.data())
+def test_counts_equal_conlleval(scheme, data):
+    assert_equals_conlleval(*data.draw(tagged_corpora(scheme, bare=False)), scheme)
+
+
+def test_unknown_prefixes_are_refused():
+    for tag in ("X-PER", "E-PER", "o", ""):
+        with pytest.raises(ValueError, match="does not belong to BIO"):
+            decode_tags([["O"]], [[tag]], "BIO")
+
+
+def test_gold_beyond_a_cut_is_missed():
+    gold = [["B-A", "O", "B-B", "I-B", "O", "B-A"]]
+    # The cut runs through the second span, and the third is beyond it.
+    cut = count(*decode_tags(gold, [gold[0][:3]], "BIO"))
+    assert cut.per_type == {"A": TypeCounts(1, 1, 2), "B": TypeCounts(0, 1, 1)}
+    padded = [gold[0][:3] + ["O"] * 3]
+    assert cut == count(*decode_tags(gold, padded, "BIO"))
+    with pytest.raises(ValueError, match="sentence 1 has 2 predicted tags but 1 gold"):
+        decode_tags([["O"], ["O"]], [["O"], ["O", "O"]], "BIO")
+
+
+@pytest.mark.parametrize(
+    ("file", "scheme", "seed"),
+    [
+        ("conll2003/dev.txt", "IOB1", 0),
+        ("conll2003/dev.txt", "BIO", 1),
+        ("conll2000/test.txt", "BIO", 0),
+    ],
+)
+def test_noisy_corpora_equal_conlleval(data_folder, file, scheme, seed):
+    assert_equals_conlleval(*noisy_corpus(data_folder / file, scheme, seed), scheme)
