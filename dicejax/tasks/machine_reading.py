@@ -10,7 +10,6 @@ from typing import Any, ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
@@ -125,13 +124,7 @@ class MachineReading(SpanTask):
     @property
     def loss_weights(self) -> Mapping[str, float]:
         """The weight of each output's loss in the sum."""
-        weights = {
-            "start": self.start_weight,
-            "end": self.end_weight,
-            "match": self.match_weight,
-            "answerable": self.answerable_weight,
-        }
-        return {name: weights[name] for name in self.targets(())}
+        return {name: getattr(self, f"{name}_weight") for name in self.targets(())}
 
     def label_names(self, examples: Iterable[Sentence]) -> tuple[str, ...]:
         """Return the types in the order of their queries.
@@ -154,8 +147,7 @@ class MachineReading(SpanTask):
         """Yield all words, of the queries too."""
         for _, text in self.queries:
             yield from text.split()
-        for sentence in examples:
-            yield from sentence.words
+        yield from super().texts(examples)
 
     def heads(self, labels: Labels) -> tuple[tuple[str, Head], ...]:
         """Return a head for starts and ends, and one for pairs of them."""
@@ -178,13 +170,11 @@ class MachineReading(SpanTask):
     def layout(self, tokenizer: Tokenizer) -> BatchLayout:
         """Return the layout of an item's arrays."""
         tokens = token_fills(tokenizer) | span_decoding.fillers(self._ends_per_start)
-        if not self.answerable:
-            return BatchLayout(tokens=tokens)
-        return BatchLayout(
-            tokens=tokens,
-            sequences={"answerable": IGNORED},
-            places={"summary_positions": -1},
-        )
+        more: dict[str, Any] = {}
+        if self.answerable:
+            more["sequences"] = {"answerable": IGNORED}
+            more["places"] = {"summary_positions": -1}
+        return BatchLayout(tokens=tokens, **more)
 
     def encode(
         self, examples: Sentences, tokenizer: Tokenizer, labels: Labels, max_length: int
@@ -215,12 +205,9 @@ class MachineReading(SpanTask):
                 items.append(Item(arrays, number, QueryWindow(query, window)))
         return items
 
-    def loss_inputs(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> tuple[Mapping[str, Array], Mapping[str, Array]]:
+    def loss_inputs(self, outputs, batch):
         """Return logits and labels with a class axis of 1."""
-        names = [name for name in self.targets(()) if name != "match"]
-        gold = {name: batch[name] for name in names}
+        gold = {name: batch[name] for name in self.targets(()) if name != "match"}
         if self.match:
             gold["match"] = span_decoding.match_labels(outputs, batch, self.candidates)
         logits = {name: outputs[name][..., None] for name in gold}
@@ -237,22 +224,15 @@ class MachineReading(SpanTask):
         Where labelled pairs depend on the network's own starts and ends, the pairs of a
         gold start and a gold end are counted; for "all" every pair.
         """
-        counts = {}
-        for name in (name for name in self.targets(()) if name != "match"):
-            columns = [np.atleast_1d(item.arrays[name]) for item in items]
-            values = np.concatenate(columns or [[]])
-            counts[name] = np.bincount(values[values >= 0].astype(int), minlength=2)
+        counts = super().class_counts(items, labels)
         if self.match:
-            pairs = (
-                span_decoding.pair_counts(item.arrays, self.candidates)
-                for item in items
-            )
-            counts["match"] = sum(pairs, np.zeros(2, int))
-        return {name: count[None] for name, count in counts.items()}
+            counts["match"] = np.zeros((1, 2), int)
+            for item in items:
+                pairs = span_decoding.pair_counts(item.arrays, self.candidates)
+                counts["match"] += pairs
+        return counts
 
-    def reduce_logits(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Return the logits; those of pairs in float16, which halves the transfer.
 
         Probabilities would all be 1 in float16, and overlaps are resolved by score.
@@ -369,12 +349,9 @@ class MachineReading(SpanTask):
         self, pieces: EncodedText, spans: Sequence[tuple[int, int]], window: Window
     ) -> dict[str, Any]:
         """Return the gold of an item: the spans of its query's type."""
+        trained, ends = window.trained_words(spans), self._ends_per_start
         gold: dict[str, Any] = span_decoding.labels(
-            spans,
-            window.words,
-            len(pieces),
-            self._ends_per_start,
-            window.trained_words(spans),
+            spans, window.words, len(pieces), ends, trained
         )
         if self.answerable:
             both = window.words[np.array(spans, int).reshape(-1, 2)] >= 0

@@ -283,12 +283,10 @@ class QuestionAnswering(Task):
 
     def loss_inputs(self, outputs, batch):
         """Add a class axis of 1 to binary logits and labels."""
-        logits, labels = dict(outputs), dict(batch)
-        for name, target in self.targets(()).items():
-            if target.kind == "multi_label":
-                logits[name] = outputs[name][..., None]
-                labels[name] = batch[name][..., None]
-        return logits, labels
+        targets = self.targets(()).items()
+        names = [name for name, target in targets if target.kind == "multi_label"]
+        logits, labels = ({n: x[n][..., None] for n in names} for x in (outputs, batch))
+        return {**outputs, **logits}, {**batch, **labels}
 
     def reduce_logits(self, outputs, batch) -> Predicted:
         """Return log-probabilities of each token, and the logit of `impossible`."""

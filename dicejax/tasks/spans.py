@@ -162,4 +162,4 @@ def show_spans(
             entity["probability"] = probability
     if prediction.word_probabilities is not None:
         record["probabilities"] = list(prediction.word_probabilities)
-    return record, lines + ["  no entity"] * (not entities)
+    return record, lines if entities else [*lines, "  no entity"]

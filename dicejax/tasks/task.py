@@ -270,11 +270,11 @@ class Trainable(abc.ABC):
         """Count the labels of items, by output; `IGNORED` ones are left out.
 
         The counts are int `[C]`, or `[C, 2]` where each class is 0 or 1. There are none
-        for positions.
+        of positions, and of outputs that items hold no labels of.
         """
         counts = {}
         for name, target in self.targets(labels).items():
-            if target.kind == "positions":
+            if target.kind == "positions" or (items and name not in items[0].arrays):
                 continue
             columns = [np.atleast_1d(item.arrays[name]) for item in items]
             values = np.concatenate(columns) if columns else np.zeros(0, int)

@@ -10,7 +10,6 @@ from typing import Literal
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from tokenizers import Tokenizer
 
 from dicejax.data import tokenize
@@ -118,9 +117,7 @@ class TwoPointerNER(SpanTask):
                 items.append(Item(token_arrays(pieces) | gold, number, window))
         return items
 
-    def reduce_logits(
-        self, outputs: Mapping[str, Array], batch: Mapping[str, Array]
-    ) -> Predicted:
+    def reduce_logits(self, outputs, batch) -> Predicted:
         """Return the most probable class of each token, and its log-probability."""
         tokens = {}
         for name in ("start", "end"):

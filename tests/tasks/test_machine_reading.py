@@ -63,14 +63,6 @@ def test_only_first_pieces_of_the_sentence_are_labelled(kind, tmp_path):
     assert item.arrays["end"][np.flatnonzero(first)].tolist() == [0, 1, 0]
 
 
-@pytest.mark.parametrize("match", [True, False])
-def test_adjacent_last_and_repeated_spans_survive(tokenizer, match):
-    task = dataclasses.replace(TASK, match=match)
-    adjacent = Sentence(WORDS, tuple(Span("ORG", n, n + 1) for n in range(6)), 1)
-    trip = round_trip(task, [SENTENCE, adjacent], tokenizer, 64)
-    assert trip.scores["f1"] == 1.0 and trip.remarks == []
-
-
 def test_nested_spans_survive_if_wanted(tokenizer):
     nested = dataclasses.replace(TASK, nested=True)
     trip = round_trip(nested, [NESTED], tokenizer, 64)
@@ -89,21 +81,6 @@ def test_nested_spans_survive_if_wanted(tokenizer):
     scores, (remark,), *_ = round_trip(nearest, [NESTED], tokenizer, 64)
     assert remark.startswith("dev: 2 of 4 spans do not go from a start to the nearest")
     assert scores["recall"] == 2 / 4
-
-
-def test_what_no_window_holds_counts_as_missed_and_is_no_label(tokenizer):
-    sentence = Sentence(WORDS, (Span("ORG", 0, 1), Span("ORG", 1, 6)), 1)
-    task = dataclasses.replace(TASK, queries=TASK.queries[1:])
-    (whole,) = encoded(task, [sentence], tokenizer)
-    room = int(whole.detail.window.words[3]) + 1
-    first, *_, last = encoded(task, [sentence], tokenizer, room)
-    places = first.detail.window.words
-    assert len(first) == room and places[3] == -1
-    assert first.arrays["start"][places[:2]].tolist() == [1, IGNORED]
-    assert last.arrays["end"][last.detail.window.words[5]] == IGNORED
-    scores, (remark, _), *_ = round_trip(task, [sentence], tokenizer, room)
-    assert remark.startswith("1 of 2 dev entities (50%) lie in no window of ")
-    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
 
 
 def test_a_query_that_leaves_no_room_is_named(tokenizer):
@@ -131,14 +108,6 @@ def test_queries_that_do_not_fit_are_refused():
         MachineReading(queries=(("A", "what"),), spans_per_start=0)
     with pytest.raises(ValueError, match="width is 0"):
         MachineReading(queries=(("A", "what"),), match_width=0)
-
-
-def test_types_that_only_dev_has_are_missed_and_counted(tokenizer):
-    task = dataclasses.replace(TASK, queries=TASK.queries[:1])
-    items = task.encode([SENTENCE], tokenizer, ("LOC-city",), 64)
-    assert len(items) == 1
-    (said,) = task.warnings("dev", [SENTENCE], items, ("LOC-city",))
-    assert "dev has 2 'ORG' spans" in said
 
 
 def test_texts_lines_and_pictures():

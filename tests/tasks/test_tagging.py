@@ -9,7 +9,7 @@ from dicejax.data.examples import Sentence
 from dicejax.data.tags import Span
 from dicejax.tasks.spans import flat_spans
 from dicejax.tasks.tagging import HEAD, Tagging
-from dicejax.tasks.task import IGNORED, Prediction
+from dicejax.tasks.task import IGNORED
 
 from ..data import made
 from .perfect import round_trip
@@ -56,17 +56,6 @@ def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
     place = item.detail[1]
     assert item.arrays["input_ids"][place] == tokenizer.token_to_id("[UNK]")
     assert trip.scores["f1"] == 1.0 and item.detail.tolist() == [1, place, place + 1]
-
-
-def test_a_type_that_training_lacks_is_counted_masked_and_missed(tokenizer):
-    task = Tagging()
-    labels = task.label_names([Sentence(("Anna",), (Span("PER", 0, 1),), 1)])
-    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    (said,) = task.warnings("dev", [SENTENCE], [example], labels)
-    assert said.startswith("dev has 1 'LOC' span, a type that train lacks")
-    assert (example.arrays[HEAD][example.detail[3:]] == IGNORED).all()
-    scores = task.score([SENTENCE], [Prediction([Span("PER", 0, 1)])]).values
-    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
 
 
 @pytest.mark.parametrize("kind", made.KINDS)

@@ -18,8 +18,6 @@ from dicejax.tasks.task import IGNORED, Item
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.tasks.windows import Window
 
-from .perfect import round_trip
-
 TASK = TwoPointerNER()
 WORDS = ("New", "York", "beats", "York", "in", "York")
 SENTENCE = Sentence(
@@ -57,11 +55,6 @@ def test_labels_stand_at_first_pieces(tokenizer):
     assert counts["start"].tolist() == counts["end"].tolist() == [2, 3, 1]
 
 
-def test_adjacent_last_and_repeated_spans_survive(tokenizer):
-    trip = round_trip(TASK, [SENTENCE], tokenizer, 64)
-    assert trip.scores["f1"] == 1.0 and trip.remarks == []
-
-
 def decoded(starts, ends, start_scores=None, end_scores=None):
     labels = ("O", "A", "B")
     length = len(starts)
@@ -91,39 +84,6 @@ def test_overlaps_go_to_the_more_probable_pair():
     crossing = ([1, 2, 0, 0], [0, 0, 1, 2])
     assert decoded(*crossing, end_scores=[0, 0, -0.2, -0.1]) == [("B", 1, 4)]
     assert decoded(*crossing, end_scores=[0, 0, -0.1, -0.2]) == [("A", 0, 3)]
-
-
-def test_what_no_window_holds_counts_as_missed_and_is_no_label(tokenizer):
-    sentence = Sentence(WORDS, (Span("LOC", 0, 1), Span("ORG", 1, 6)), 1)
-    labels = TASK.label_names([sentence])
-    (whole,) = TASK.encode([sentence], tokenizer, labels, 64)
-    room = int(whole.detail.words[4]) + 1  # the words before it, [SEP]
-    first, *_, last = TASK.encode([sentence], tokenizer, labels, room)
-    assert len(first) == room and first.detail.words.tolist()[4:] == [-1, -1]
-    places = first.detail.words
-    assert first.arrays["start"][places[:2]].tolist() == [1, IGNORED]
-    assert first.arrays["end"][places[:2]].tolist() == [1, 0]
-    assert last.arrays["end"][last.detail.words[5]] == IGNORED
-    scores, remarks, *_ = round_trip(TASK, [sentence], tokenizer, room)
-    assert (scores["precision"], scores["recall"]) == (1.0, 0.5)
-    assert remarks[0].startswith("1 of 2 dev entities (50%) lie in no window of ")
-    assert remarks[0].endswith(
-        "raise --task.stride, to half of --training.max_length at most, or both"
-    )
-
-
-def test_types_that_train_lacks_are_left_out_of_the_loss(tokenizer):
-    (item,) = TASK.encode([SENTENCE], tokenizer, ("O", "LOC-city"), 64)
-    assert item.arrays["start"][item.detail.words].tolist() == [
-        1,
-        0,
-        IGNORED,
-        1,
-        0,
-        1,
-    ]
-    (said,) = TASK.warnings("dev", [SENTENCE], [item], ("O", "LOC-city"))
-    assert "dev has 1 'ORG' span" in said
 
 
 def test_the_head_trains_on_the_labels_and_predicts_under_jit(tokenizer):
