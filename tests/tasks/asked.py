@@ -2,8 +2,18 @@
 
 from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
+from dicejax.models.bert import BertConfig
 from dicejax.tasks.machine_reading import MachineReading
 
+BERT = BertConfig(
+    vocab_size=40,
+    hidden_size=8,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    intermediate_size=8,
+    max_position_embeddings=64,
+    initializer_range=2.0,
+)
 TASK = MachineReading(queries=(("LOC-city", "where it is"), ("ORG", "who plays")))
 WORDS = ("York", "beats", "New", "York", "in", "York")
 SENTENCE = Sentence(

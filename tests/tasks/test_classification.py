@@ -26,39 +26,31 @@ def scored(task, gold, chances):
     return task.score(texts(*gold), decided, names), decided, found, names
 
 
-def test_two_classes_are_scored_as_scikit_learn_scores_them():
+@pytest.mark.parametrize("classes", ["01", "012"])
+def test_classes_are_scored_as_scikit_learn_scores_them(classes):
+    """Of two classes the second one is scored, of more the mean."""
     random = np.random.default_rng(0)
-    gold = random.choice(["0", "1"], size=200, p=[0.8, 0.2])
-    chance = random.random(200)
-    scores, decided, _, _ = scored(
-        Classification(), gold, np.stack([1 - chance, chance], 1)
-    )
-    y, p = gold == "1", chance >= 0.5
-    assert [one.values[0] for one in decided] == ["01"[int(one)] for one in p]
-    for name, wanted in {
-        "f1": metrics.f1_score(y, p),
-        "precision": metrics.precision_score(y, p),
-        "recall": metrics.recall_score(y, p),
-        "accuracy": metrics.accuracy_score(y, p),
-        "matthews": metrics.matthews_corrcoef(y, p),
-        "average_precision": metrics.average_precision_score(y, chance),
-    }.items():
-        assert scores.values[name] == pytest.approx(wanted, abs=1e-12)
-
-
-def test_more_classes_are_averaged():
-    random = np.random.default_rng(1)
-    gold = random.choice(list("012"), size=90)
-    chances = random.dirichlet([1, 1, 1], size=90)
+    gold = random.choice(list(classes), size=200, p=[0.8, 0.2, 0.0][: len(classes)])
+    gold[:2] = list(classes)[-2:]
+    chances = random.dirichlet([1] * len(classes), size=200)
     scores, decided, _, _ = scored(Classification(), gold, chances)
-    found = [one.values[0] for one in decided]
-    assert found == [str(row.argmax()) for row in chances]
-    macro = metrics.f1_score(gold, found, average="macro")
-    assert scores.values["f1"] == pytest.approx(macro, abs=1e-12)
-    wanted = metrics.average_precision_score(
-        (gold[:, None] == np.array(list("012"))).astype(int), chances
-    )
-    assert scores.values["average_precision"] == pytest.approx(wanted, abs=1e-12)
+    guesses = np.array([one.values[0] for one in decided])
+    assert guesses.tolist() == [str(row.argmax()) for row in chances]
+    form = {"pos_label": "1"} if classes == "01" else {"average": "macro"}
+    right = gold[:, None] == np.array(list(classes))
+    areas = [
+        metrics.average_precision_score(*columns)
+        for columns in zip(right.T, chances.T, strict=True)
+    ]
+    for name, expected in {
+        "f1": metrics.f1_score(gold, guesses, **form),
+        "precision": metrics.precision_score(gold, guesses, **form),
+        "recall": metrics.recall_score(gold, guesses, **form),
+        "accuracy": metrics.accuracy_score(gold, guesses),
+        "matthews": metrics.matthews_corrcoef(gold, guesses),
+        "average_precision": areas[1] if classes == "01" else np.mean(areas),
+    }.items():
+        assert scores.values[name] == pytest.approx(expected, abs=1e-12)
 
 
 def test_the_positive_class_may_be_named():

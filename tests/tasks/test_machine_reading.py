@@ -11,14 +11,13 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
 from dicejax.errors import InputError
-from dicejax.models.bert import BertConfig
 from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy
 from dicejax.tasks.machine_reading import MachineReading
 from dicejax.tasks.task import IGNORED, Prediction
 
 from ..data import made
-from .asked import NESTED, SENTENCE, TASK, WORDS, encoded, small_tokenizer
+from .asked import BERT, NESTED, SENTENCE, TASK, WORDS, encoded, small_tokenizer
 from .perfect import perfect_output, round_trip
 
 
@@ -30,12 +29,8 @@ def tokenizer():
 def test_an_item_is_a_query_and_the_sentence_as_a_pair(tokenizer):
     assert TASK.label_names([SENTENCE]) == ("LOC-city", "ORG")
     items = encoded(TASK, [SENTENCE] * 2, tokenizer)
-    assert [(item.example, item.detail.query) for item in items] == [
-        (0, 0),
-        (0, 1),
-        (1, 0),
-        (1, 1),
-    ]
+    numbers = [(item.example, item.detail.query) for item in items]
+    assert numbers == [(0, 0), (0, 1), (1, 0), (1, 1)]
     (pair,) = tokenize.encode(tokenizer, [["who", "plays"]], [WORDS])
     np.testing.assert_array_equal(items[1].arrays["input_ids"], pair.ids)
     np.testing.assert_array_equal(items[1].arrays["token_type_ids"], pair.token_types)
@@ -95,30 +90,26 @@ def test_a_query_that_leaves_no_room_is_named(tokenizer):
     assert len(items[0]) == taken + 1
 
 
-def test_queries_that_do_not_fit_are_refused():
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"queries": tuple((kind, "what") for kind in "CAABCC")}, "for 'A', 'C'"),
+        ({"queries": ()}, "queries is empty"),
+        ({"queries": (("A", " "),)}, "no text for 'A'"),
+        ({"spans_per_start": 0}, "spans_per_start is 0"),
+        ({"match_width": 0}, "width is 0"),
+    ],
+)
+def test_queries_that_do_not_fit_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(TASK, **settings)
     with pytest.raises(InputError, match=r"no query for the type 'ORG' .* 'LOC-city'"):
         MachineReading(queries=(("LOC-city", "where"),)).label_names([SENTENCE])
-    with pytest.raises(ValueError, match="several for 'A', 'C'"):
-        MachineReading(queries=tuple((kind, "what") for kind in "CAABCC"))
-    with pytest.raises(ValueError, match="queries is empty"):
-        MachineReading(queries=())
-    with pytest.raises(ValueError, match="no text for 'A'"):
-        MachineReading(queries=(("A", " "),))
-    with pytest.raises(ValueError, match="spans_per_start is 0"):
-        MachineReading(queries=(("A", "what"),), spans_per_start=0)
-    with pytest.raises(ValueError, match="width is 0"):
-        MachineReading(queries=(("A", "what"),), match_width=0)
 
 
 def test_texts_lines_and_pictures():
-    assert list(TASK.texts([SENTENCE]))[:6] == [
-        "where",
-        "it",
-        "is",
-        "who",
-        "plays",
-        "York",
-    ]
+    first = list(TASK.texts([SENTENCE]))[:6]
+    assert first == ["where", "it", "is", "who", "plays", "York"]
     assert TASK.parse("New  York", 3) == Sentence(("New", "York"), (), 3)
     record, lines = TASK.show(SENTENCE, Prediction([Span("ORG", 2, 4)]))
     assert record["entities"][0]["text"] == "New York" and "ORG" in lines[1]
@@ -163,15 +154,7 @@ def test_answerable_is_trained_from_the_summary_of_each_sequence(tokenizer):
     layout = task.layout(tokenizer)
     rows = [[items[n].arrays for n in pair] for pair in ((0, 1), (2, 3))]
     batch = fill(rows, 2 * max(map(len, items)), layout)
-    config = BertConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        max_position_embeddings=64,
-    )
-    network = Network(encoder=config, heads=task.heads(()))
+    network = Network(encoder=BERT, heads=task.heads(()))
     params = jax.jit(network.init)(jax.random.key(0))
     objective = CrossEntropy().bind_outputs(tuple(task.targets(())), task.loss_weights)
 

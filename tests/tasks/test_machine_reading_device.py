@@ -9,12 +9,11 @@ import pytest
 from flax import nnx
 
 from dicejax.data.pack import fill
-from dicejax.models.bert import BertConfig
 from dicejax.models.heads import output_names
 from dicejax.tasks import span_decoding
 from dicejax.tasks.task import IGNORED
 
-from .asked import NESTED, SENTENCE, TASK, encoded, small_tokenizer
+from .asked import BERT, NESTED, SENTENCE, TASK, encoded, small_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -24,20 +23,11 @@ def tokenizer():
 
 def network(task, batch, seed=0):
     """Return logits of the task's own heads, of random states."""
-    config = BertConfig(
-        vocab_size=40,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        max_position_embeddings=64,
-        initializer_range=2.0,
-    )
-    shape = (*np.shape(batch["input_ids"]), config.hidden_size)
+    shape = (*np.shape(batch["input_ids"]), BERT.hidden_size)
     hidden = jax.random.normal(jax.random.key(seed), shape)
     outputs = {}
     for name, head in task.heads(()):
-        module = head.build(config, dtype=jnp.float32, rngs=nnx.Rngs(seed))
+        module = head.build(BERT, dtype=jnp.float32, rngs=nnx.Rngs(seed))
         logits = module(hidden, batch, None)
         outputs |= logits if isinstance(logits, dict) else {name: logits}
     assert tuple(outputs) == output_names(task.heads(()))

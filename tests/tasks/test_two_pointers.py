@@ -12,11 +12,12 @@ from dicejax.data import tokenize
 from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
 from dicejax.errors import InputError
-from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TwoPointerHead
 from dicejax.tasks.task import IGNORED, Item
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.tasks.windows import Window
+
+from .asked import BERT
 
 TASK = TwoPointerNER()
 WORDS = ("New", "York", "beats", "York", "in", "York")
@@ -93,15 +94,7 @@ def test_the_head_trains_on_the_labels_and_predicts_under_jit(tokenizer):
     batch = fill(rows, 64, TASK.layout(tokenizer))
     ((_, head),) = TASK.heads(labels)
     assert head == TwoPointerHead(classes=3, form="softmax", teacher="gold")
-    config = BertConfig(
-        vocab_size=40,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        max_position_embeddings=64,
-    )
-    module = head.build(config, dtype=jnp.float32, rngs=nnx.Rngs(0))
+    module = head.build(BERT, dtype=jnp.float32, rngs=nnx.Rngs(0))
     hidden = jax.random.normal(jax.random.key(0), (2, 64, 8))
     outputs = module(hidden, batch, jax.random.key(1))
 
