@@ -156,10 +156,9 @@ class TextTask(Task):
         """
         self.require_gold(split, examples)
         counts = Counter(label for e in examples for label in self.gold(e) or ())
-        text = f" example{{s}} of {self.noun} {{label}}, which train lacks: counted as"
-        unseen = unseen_labels(counts, labels, f"{split} has {{count}}{text} wrong")
+        text = "example{s} of %s {label}, which train lacks: counted as wrong"
         return [
-            *unseen,
+            *unseen_labels(split, counts, labels, text % self.noun),
             *self.cut_inputs(split, items),
             *remark(split, examples, items),
         ]

@@ -318,11 +318,9 @@ class MachineReading(SpanTask):
             items, key=lambda item: (item.example, item.detail.query)
         ):
             spans = span_decoding.of_type(examples[number].spans, types[query])
-            shown_words = [item.detail.window.words for item in group]
+            pieces = [item.detail.window.words for item in group]
             for span in spans:
-                lost += not any(
-                    (places[list(span)] >= 0).all() for places in shown_words
-                )
+                lost += not any((places[list(span)] >= 0).all() for places in pieces)
             starts = Counter(start for start, _ in spans)
             unlabelled += sum(max(n - self.spans_per_start, 0) for n in starts.values())
             unpaired += len(spans) - len(span_decoding.recoverable_spans(spans))

@@ -113,10 +113,8 @@ def gold_warnings(
     """
     counts = Counter(span.type for sentence in sentences for span in sentence.spans)
     gold = counts.total()
-    text = " {label} span{s}, a type that train lacks: counted as misses"
-    remarks: list[Remark] = [
-        *unseen_labels(counts, set(types), f"{split} has {{count}}{text}")
-    ]
+    text = "{label} span{s}, a type that train lacks: counted as misses"
+    remarks = unseen_labels(split, counts, types, text)
     if split == "train" and not gold:
         remarks.append("train has no span: there is nothing to learn")
     if lost:

@@ -225,7 +225,7 @@ class Tagging(TokenTask, SpanTask):
         The probability of a span is the product of those of its words' tags.
         """
         words = word_labels(items, outputs, labels, otherwise="O")
-        probabilities = words.probabilities or ()
+        probabilities = words.probabilities
         spans = tags.spans(words.values, self.scheme)
         products = [
             math.prod(p for p in probabilities[span.start : span.end] if p is not None)
@@ -311,9 +311,9 @@ class WordTagging(TokenTask):
     ) -> list[Remark]:
         """Warn of labels that train lacks."""
         counts = Counter(label for text in examples for label in text.labels)
-        text = " word{s} labelled {label}, which train lacks: counted as wrong"
-        unseen = unseen_labels(counts, set(labels), f"{split} has {{count}}{text}")
-        return [*unseen, *windows.remark(split, examples, items)]
+        text = "word{s} labelled {label}, which train lacks: counted as wrong"
+        remarks = unseen_labels(split, counts, labels, text)
+        return remarks + windows.remark(split, examples, items)
 
     def of_words(self, words: Sequence[str], number: int) -> TaggedWords:
         """Take a sentence without gold."""

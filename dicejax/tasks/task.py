@@ -74,16 +74,17 @@ class Target(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Prediction:
-    """Labels of words, or spans, and the probabilities behind them.
+    """Labels or spans in one example, and the probabilities behind them.
 
     Attributes:
-      values: a label per word, or the spans.
-      probabilities: one per value; None where a word has no piece, or for all.
+      values: a label per word, the spans, or the labels of a text.
+      probabilities: one per value, None where a word has no piece; of a text those of
+        all labels by name.
       word_probabilities: of the tag of each word, where `values` are spans of tags.
     """
 
     values: Sequence[Any]
-    probabilities: Sequence[float | None] | None = None
+    probabilities: Any = None
     word_probabilities: Sequence[float | None] | None = None
 
 
@@ -388,15 +389,16 @@ def token_fills(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def unseen_labels(
-    counts: Mapping[str, int], labels: Iterable[str], text: str
-) -> list[str]:
+    split: str, counts: Mapping[str, int], labels: Iterable[str], text: str
+) -> list[Remark]:
     """Return a warning for each counted label that is not among those of train.
 
-    >>> unseen_labels({"X": 2, "N": 5}, ["N"], "{count} word{s} of {label}")
-    ["2 words of 'X'"]
+    >>> unseen_labels("dev", {"X": 2, "N": 5}, ["N"], "word{s} labelled {label}")
+    ["dev has 2 words labelled 'X'"]
     """
+    seen = set(labels)
     return [
-        text.format(count=count, s="s" * (count > 1), label=quote(label))
+        f"{split} has {count} " + text.format(s="s" * (count > 1), label=quote(label))
         for label, count in sorted(counts.items())
-        if label not in labels
+        if label not in seen
     ]
