@@ -91,7 +91,7 @@ def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):
     limits = json.loads((folder / "run/result.json").read_text())["threshold"]
     tuned = found["tuned threshold"]
     assert tuned["value"] == limits["threshold"]
-    assert f"tuned threshold {thresholds.shown(limits['threshold'])}, dev" in said[1]
+    assert f"tuned threshold {thresholds.describe(limits['threshold'])}, dev" in said[1]
     # The statistics are those of the scores.
     above, below = np.sum(tuned["example_statistics"], axis=(0, 1))
     assert above / below == pytest.approx(tuned["test"]["micro_f1"])

@@ -116,7 +116,7 @@ class Train:
     def __call__(self, console: Console) -> None:
         """Train."""
         self.processes.join()
-        from dicejax.metrics.thresholds import describe_threshold
+        from dicejax.metrics.thresholds import describe
         from dicejax.training import outline
         from dicejax.training.processes import is_main_process
         from dicejax.training.progress import TrainingProgress
@@ -134,9 +134,7 @@ class Train:
         show(scores(result.test or {}, best))
         show(scores(result.test_at_last_step or {}, "test, last checkpoint"))
         if result.threshold is not None:
-            tuned = (
-                f"{best}, {describe_threshold(result.threshold['threshold'])} of dev"
-            )
+            tuned = f"{best}, {describe(result.threshold['threshold'])} of dev"
             show(scores(result.test_with_tuned_threshold or {}, tuned))
         show(f"{result.tokens_per_s:,.0f} tokens/s, run in {result.folder}")
         warn_of_cuts(console, result.cut)

@@ -52,7 +52,7 @@ class Evaluate:
     def __call__(self, console: Console) -> None:
         """Score and print."""
         from dicejax.cli import prediction
-        from dicejax.metrics.thresholds import describe_threshold
+        from dicejax.metrics.thresholds import describe
         from dicejax.training.inference import evaluate
 
         if self.predictions is not None:
@@ -82,7 +82,7 @@ class Evaluate:
         for kind, row in sorted(content["per_type"].items()):
             show("  " + scores(row, kind))
         if found.tuned is not None and found.threshold is not None:
-            tuned = f"{what}, {describe_threshold(found.threshold)} of dev"
+            tuned = f"{what}, {describe(found.threshold)} of dev"
             show(scores(found.tuned.to_json(), tuned))
         warn_of_cuts(console, found.cut)
 

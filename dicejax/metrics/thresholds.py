@@ -81,10 +81,10 @@ class TunedThresholds:
         )
 
 
-def describe_threshold(threshold: float | Mapping[str, float]) -> str:
+def describe(threshold: float | Mapping[str, float]) -> str:
     """Return a threshold, or the range of those of labels, for the terminal.
 
-    >>> describe_threshold(0.25), describe_threshold({"rare": 0.125, "usual": 0.5})
+    >>> describe(0.25), describe({"rare": 0.125, "usual": 0.5})
     ('threshold 0.25', 'thresholds 0.125 to 0.5')
     """
     if not isinstance(threshold, Mapping):

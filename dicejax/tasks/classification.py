@@ -114,7 +114,7 @@ class TextTask(Task):
             target = self.encode_target(self.gold(example), index)
             if are_pairs:
                 try:
-                    parts = [whole.shortened(max_length, longer_first=True)]
+                    parts = [whole.truncate(max_length, longer_first=True)]
                 except ValueError as error:
                     raise InputError(f"max_length: {error}; make it larger") from error
             else:
