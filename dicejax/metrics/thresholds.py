@@ -229,8 +229,10 @@ def _best_cut(
     )
     threshold = default
     if f1s[best] > default_f1:
-        rest = ranked[ends[best] + 1 :]
-        threshold = _between(float(ranked[ends[best]]), *map(float, rest[:1]))
+        upper, rest = float(ranked[ends[best]]), ranked[ends[best] + 1 :]
+        lower = float(rest[0]) if rest.size else upper
+        middle = lower + (upper - lower) / 2  # neighbours and infinities have none
+        threshold = middle if lower < middle <= upper else upper
     return TunedThreshold(
         threshold=threshold,
         f1=max(float(f1s[best]), default_f1),
@@ -239,11 +241,3 @@ def _best_cut(
         examples=int(scores.size),
         positives=positives,
     )
-
-
-def _between(upper: float, lower: float | None = None) -> float:
-    """Return the midpoint, or the upper one of neighbours and infinities."""
-    if lower is None:
-        return upper
-    middle = lower + (upper - lower) / 2
-    return middle if lower < middle <= upper else upper

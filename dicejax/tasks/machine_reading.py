@@ -27,7 +27,6 @@ from dicejax.tasks.task import (
     Item,
     Items,
     Labels,
-    Output,
     Outputs,
     Predicted,
     Prediction,
@@ -260,11 +259,14 @@ class MachineReading(SpanTask):
 
         Candidates have a score of at least 0.01, and are the best 10 per word.
         """
-        spans = [
-            _decided_spans(item.detail.window, output)
-            for item, output in zip(items, outputs, strict=True)
-        ]
-        sizes = [len(scores) for _, _, scores in spans]
+        spans = []
+        for item, output in zip(items, outputs, strict=True):
+            window, may_have = item.detail.window, output.get("answerable", 1.0) > 0
+            words = window.words[: None if may_have else 0]
+            first, last, scores = span_decoding.scored_pairs(output, words)
+            decided = window.decides(first, last)
+            spans.append((first[decided], last[decided], scores[decided]))
+        sizes = [len(scores) for *_, scores in spans]
         queries = np.repeat([item.detail.query for item in items], sizes)
         columns = [queries, *map(np.concatenate, zip(*spans, strict=True))]
         scores = columns[-1]
@@ -375,14 +377,3 @@ class MachineReading(SpanTask):
 
     def _compatible(self, candidates: Sequence[Candidate]) -> Sequence[Candidate]:
         return candidates if self.nested else without_overlaps(candidates)
-
-
-def _decided_spans(
-    window: Window, output: Output
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return first words, last words and scores of the spans decided in a window."""
-    may_have_spans = float(output.get("answerable", 1.0)) > 0
-    words = window.words[: None if may_have_spans else 0]
-    first, last, scores = span_decoding.scored_pairs(output, words)
-    decided = window.decides(first, last)
-    return first[decided], last[decided], scores[decided]
