@@ -18,23 +18,18 @@ from dicejax.models.layers import PRODUCT, matmul
 
 HEAD_AXIS = "tensor"
 _log = logging.getLogger(__name__)
-_PATHS = {
-    True: (logging.INFO, "runs as one kernel"),
-    False: (
-        logging.WARNING,
-        "runs without the kernel, which takes rows of 128, 256, 384, ... tokens, up to "
-        "1,024 in bfloat16 and 512 in float32, of batches that the mesh divides",
-    ),
-}
+_NO_KERNEL = (
+    "attention of %s %s runs without the kernel, which takes rows of 128, 256, 384, "
+    "... tokens, up to 1,024 in bfloat16 and 512 in float32, of batches that the mesh "
+    "divides"
+)
 
 
 def segment_mask(segment_ids: Array) -> Array:
     """Mask attention across segments: `[B, T] -> bool [B, 1, T, T]`.
 
-    A position sees the positions of its own segment and no other. Padding (segment 0)
-    sees padding, so that no softmax runs over an empty set.
+    Padding (segment 0) sees padding, so that no softmax runs over an empty set.
 
-    >>> import jax.numpy as jnp
     >>> segment_mask(jnp.array([[1, 1, 2]]))[0, 0].astype(int).tolist()
     [[1, 1, 0], [1, 1, 0], [0, 0, 1]]
     """
@@ -47,7 +42,6 @@ def by_position(by_distance: Array) -> Array:
     Column p of row t holds the score of the distance T - p, from t to t + p - T. Rows
     of 2 T - 1 entries after the first T shift each row by one against the last.
 
-    >>> import jax.numpy as jnp
     >>> distances = jnp.broadcast_to(jnp.arange(3, -3, -1), (3, 6))
     >>> by_position(distances).tolist()
     [[0, -1, -2], [1, 0, -1], [2, 1, 0]]
@@ -71,8 +65,8 @@ def attend(
     """Compute scaled dot-product attention with a softmax in at least float32.
 
     TPUs run `attention_tpu` for packed rows that fit it: by `segment_ids`, without
-    bias. It drops the same weights. The log of this module says, each time that a
-    program is traced, which path runs: a warning where a TPU does without the kernel.
+    bias. It drops the same weights. Where a TPU does without the kernel, each trace of
+    a program logs a warning.
 
     Args:
       query: `[B, T, N, H]`.
@@ -89,13 +83,14 @@ def attend(
     """
     if mask is None:
         by_kernel = bias is None and runs_on_tpu(query.shape, query.dtype)
-        if bias is None and platform() == "tpu":
-            level, path = _PATHS[by_kernel]
-            _log.log(level, "attention of %s %s %s", query.dtype, query.shape, path)
         if by_kernel:
+            arrays = query.dtype, query.shape
+            _log.info("attention of %s %s runs as one kernel", *arrays)
             out = _on_tpu(query, key, value, segment_ids, dropout_rate, rng)
             # Small, and all that running the kernel forward again would give.
             return checkpoint_name(out, PRODUCT)
+        if bias is None and platform() == "tpu":
+            _log.warning(_NO_KERNEL, query.dtype, query.shape)
         mask = segment_mask(segment_ids)
     undropped = rng is None or dropout_rate == 0.0
     if undropped and query.dtype in (jnp.float32, jnp.bfloat16):
@@ -137,55 +132,40 @@ def attend_near(
 ) -> Array:
     """Compute attention to tokens of the own segment at most `window` away.
 
-    The tokens of a block attend to those of three, so that the cost grows with
+    It is what `attend` gives with the mask of segments and `within`. The tokens of a
+    block, at least `window`, attend to those of three, so that the cost grows with
     `3 * block` instead of T.
-
-    Args:
-      query: `[B, T, N, H]`.
-      key: `[B, T, N, H]`.
-      value: `[B, T, N, H]`.
-      segment_ids: int `[B, T]`.
-      window: the largest distance, included.
-      block: tokens of a block, at least `window`.
-      dropout_rate: share of the attention weights set to zero.
-      rng: keys for dropout; None switches dropout off.
-
-    Returns:
-      `[B, T, N, H]`, as `attend` with the mask of segments and `within` gives it.
     """
     rows, length = segment_ids.shape
     blocks = -(-length // block)
     beyond = blocks * block - length
 
+    def pad(x: Array, before: int, behind: int, outside: int) -> Array:  # axis 1
+        pads = [(0, 0), (before, behind), *((0, 0) for _ in x.shape[2:])]
+        return jnp.pad(x, pads, constant_values=outside)
+
     def cut(x: Array, outside: int = 0) -> Array:  # [B, T, ...] -> [B, blocks, ...]
-        pads = [(0, 0), (0, beyond), *((0, 0) for _ in x.shape[2:])]
-        padded = jnp.pad(x, pads, constant_values=outside)
+        padded = pad(x, 0, beyond, outside)
         return padded.reshape(rows, blocks, block, *x.shape[2:])
 
-    def joined(x: Array, outside: int = 0) -> Array:  # with the blocks on both sides
-        pads = [(0, 0), (1, 1), *((0, 0) for _ in x.shape[2:])]
-        padded = jnp.pad(x, pads, constant_values=outside)
+    def join(x: Array, outside: int = 0) -> Array:  # with the blocks on both sides
+        padded = pad(x, 1, 1, outside)
         three = [padded[:, n : n + blocks] for n in range(3)]
         return jnp.concatenate(three, axis=2)
 
     # No token has the segments of what was added; at the end of a row that sees itself.
     segments = cut(segment_ids, -1)
     near = jnp.abs(jnp.arange(-block, 2 * block) - jnp.arange(block)[:, None]) <= window
-    mask = near & (segments[..., None] == joined(segments, -2)[:, :, None])
+    mask = near & (segments[..., None] == join(segments, -2)[:, :, None])
     if rng is not None:
         rng = DropoutKeys(rng.split(blocks).rows.T.reshape(-1), rng.batch)
 
     def flat(x: Array) -> Array:
         return x.reshape(rows * blocks, *x.shape[2:])
 
-    out = attend(
-        flat(cut(query)),
-        flat(joined(cut(key))),
-        flat(joined(cut(value))),
-        flat(mask)[:, None],
-        dropout_rate=dropout_rate,
-        rng=rng,
-    )
+    arrays = flat(cut(query)), flat(join(cut(key))), flat(join(cut(value)))
+    mask = flat(mask)[:, None]
+    out = attend(*arrays, mask, dropout_rate=dropout_rate, rng=rng)
     return out.reshape(rows, blocks * block, *out.shape[2:])[:, :length]
 
 

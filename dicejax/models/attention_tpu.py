@@ -29,30 +29,15 @@ LARGEST = 256 * 2**10
 
 @dataclasses.dataclass(frozen=True)
 class Form:
-    """Static settings of the kernel.
+    """Static settings of the kernel."""
 
-    Attributes:
-      width: of a head.
-      threshold: 16-bit number below which weights are kept; None: no dropout.
-    """
+    width: int  # of a head
+    threshold: int | None  # 16-bit bound of the weights that are kept; None: no dropout
 
-    width: int
-    threshold: int | None
-
-    @property
-    def scale(self) -> float:
-        """Factor of the scores."""
-        return self.width**-0.5
-
-    @property
-    def heads(self) -> int:
-        """Heads of a program."""
-        return self.lanes // self.width
-
-    @property
-    def lanes(self) -> int:
-        """Width of a program's heads, side by side."""
-        return max(LANES, self.width)
+    # Factor of the scores; width of a program's heads side by side; how many they are.
+    scale = property(lambda self: self.width**-0.5)
+    lanes = property(lambda self: max(LANES, self.width))
+    heads = property(lambda self: self.lanes // self.width)
 
 
 def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
@@ -79,26 +64,13 @@ def fits(length: int, heads: int, width: int, dtype: jnp.dtype) -> bool:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(5,))
 def attention(
-    query: Array,
-    key: Array,
-    value: Array,
-    segment_ids: Array,
-    draws: Array,
-    form: Form,
+    query: Array, key: Array, value: Array, segment_ids: Array, draws: Array, form: Form
 ) -> Array:
     """Compute attention within segments: `softmax(q k^T / sqrt(H)) v` for each head.
 
-    Args:
-      query: `[B, T, N * H]`, for sizes that `fits` allows.
-      key: `[B, T, N * H]`.
-      value: `[B, T, N * H]`.
-      segment_ids: int `[B, T]`.
-      draws: uint32 `[B, 3]`: the two words of a row's key, and the number of the first
-        head, which is not 0 where heads are split over devices.
-      form: of the attention.
-
-    Returns:
-      `[B, T, N * H]`.
+    Arrays and result are `[B, T, N * H]`, of sizes that `fits` allows; `segment_ids`
+    is int `[B, T]`. `draws`, uint32 `[B, 3]`, has the two words of a row's key, and the
+    number of the first head, which is not 0 where heads are split over devices.
     """
     return _call(_forward, form, segment_ids, draws, (query, key, value), 1)[0]
 
@@ -155,10 +127,10 @@ def _forward(draws, segments, query, key, value, out, *, form):
         queries = query[0, rows]
         total = jnp.zeros((form.lanes, QUERIES), jnp.float32)
         for head in range(form.heads):
-            weights, norm = program.weights(keys, program.alone(queries, head), start)
-            dropped = program.dropped(weights, head, start).astype(values.dtype)
+            weights, norm = program.weights(keys, program.select(queries, head), start)
+            dropped = program.drop(weights, head, start).astype(values.dtype)
             part = _product(values, dropped, (0, 0)) * (program.boost / norm)
-            total += program.alone(part, head, axis=0)
+            total += program.select(part, head, axis=0)
         out[0, rows] = total.T.astype(out.dtype)
 
     program.over_queries(block)
@@ -178,18 +150,18 @@ def _backward(
         keys_sum, values_sum = sums
         queries_sum = jnp.zeros((form.lanes, QUERIES), jnp.float32)
         for head in range(form.heads):
-            head_queries, head_bars = (program.alone(x, head) for x in (queries, bars))
+            head_queries, head_bars = (program.select(x, head) for x in (queries, bars))
             weights, norm = program.weights(keys, head_queries, start)
             weights = weights / norm
-            dropped = program.dropped(weights, head, start).astype(values.dtype)
+            dropped = program.drop(weights, head, start).astype(values.dtype)
             values_sum += _product(dropped, head_bars, (1, 0))
             slope = _product(values, head_bars, (1, 1))
-            slope = program.dropped(slope, head, start)
+            slope = program.drop(slope, head, start)
             slope = weights * (slope - (weights * slope).sum(0, keepdims=True))
             slope = slope.astype(keys.dtype)
             keys_sum += _product(slope, head_queries, (1, 0))
             part = _product(keys, slope, (0, 0))
-            queries_sum += program.alone(part, head, axis=0)
+            queries_sum += program.select(part, head, axis=0)
         factor = program.boost * form.scale
         query_bar[0, rows] = (queries_sum * factor).T.astype(query_bar.dtype)
         return keys_sum, values_sum
@@ -225,7 +197,7 @@ class _Program:
 
         return lax.fori_loop(0, self.length // QUERIES, turn, carried)
 
-    def alone(self, x, head, axis=1):
+    def select(self, x, head, axis=1):
         """Set the lanes of other heads to zero, so that products are of one head."""
         if self.form.heads == 1:
             return x
@@ -242,7 +214,7 @@ class _Program:
         weights = jnp.exp(scores - scores.max(0, keepdims=True))
         return weights, weights.sum(0, keepdims=True)
 
-    def dropped(self, weights, head, start):
+    def drop(self, weights, head, start):
         """Set the weights to zero that `dropout.keep_mask` drops; not yet scaled."""
         if self.form.threshold is None:
             return weights

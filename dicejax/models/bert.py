@@ -8,7 +8,7 @@ narrowly than the layers are wide. Otherwise the three are the same encoder.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import jax.numpy as jnp
 from flax import nnx
@@ -18,7 +18,7 @@ from dicejax.models.attention import attend
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import ACTIVATIONS, Encoder, EncoderConfig, SequenceSummary
-from dicejax.models.layers import Dense, LayerNorm, add_and_norm, project_all
+from dicejax.models.layers import Dense, LayerNorm, add_and_norm, apply_dense, wide
 from dicejax.models.settings import Activation, Epsilon, Rate, Remat, Size, TokenId
 
 ROBERTA_LIKE = ("roberta", "xlm-roberta")
@@ -27,6 +27,9 @@ ROBERTA_LIKE = ("roberta", "xlm-roberta")
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PostNormConfig(EncoderConfig):
     """Settings that encoders of post-normalised layers share, BERT's and DeBERTa's."""
+
+    hidden_rates: ClassVar[tuple[str, ...]] = ("hidden_dropout_prob",)
+    attention_rates: ClassVar[tuple[str, ...]] = ("attention_probs_dropout_prob",)
 
     hidden_size: Size = 768
     num_hidden_layers: Size = 12
@@ -48,35 +51,14 @@ class PostNormConfig(EncoderConfig):
                 f"num_attention_heads {self.num_attention_heads}"
             )
 
-    @property
-    def width(self) -> int:
-        """Width of the hidden states."""
-        return self.hidden_size
-
-    @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return self.num_hidden_layers
+    width = property(lambda self: self.hidden_size)
+    depth = property(lambda self: self.num_hidden_layers)
+    head_dropout = property(lambda self: self.hidden_dropout_prob)
 
     @property
     def embedding_width(self) -> int:
         """Width of the embedding tables."""
         return self.embedding_size or self.hidden_size
-
-    @property
-    def head_dropout(self) -> float:
-        """Share of the hidden states set to zero in front of a token head."""
-        return self.hidden_dropout_prob
-
-    def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
-        """Return a copy with other rates of dropout; None keeps the present one."""
-        changes = {
-            "hidden_dropout_prob": hidden,
-            "attention_probs_dropout_prob": attention,
-        }
-        return dataclasses.replace(
-            self, **{name: rate for name, rate in changes.items() if rate is not None}
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -128,9 +110,7 @@ class BertConfig(PostNormConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Bert:
         """Make the module with initial parameters."""
-        return Bert(
-            self, BertEmbeddings, BertLayer, dtype=dtype, remat=remat, rngs=rngs
-        )
+        return Bert(self, dtype=dtype, remat=remat, rngs=rngs)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -143,38 +123,34 @@ class BertConfig(PostNormConfig):
 
 
 class BertEmbeddings(nnx.Module):
-    """Word, position and token-type embeddings, summed, normalised, dropped out."""
+    """The embedding tables of a configuration, a norm, and a projection if narrow."""
 
-    def __init__(self, config: BertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
+    def __init__(
+        self,
+        config: PostNormConfig,
+        *,
+        norm_width: int,
+        bias: bool,
+        dtype: jnp.dtype,
+        rngs: nnx.Rngs,
+    ):
         width, scale = config.embedding_width, config.initializer_range
         for name, entries in config.tables.items():
             table = Embedding(entries, width, dtype=dtype, scale=scale, rngs=rngs)
             setattr(self, name, table)
-        self.norm = LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
+        inner = config.hidden_size
         self.projection = (
-            Dense(width, config.hidden_size, dtype=dtype, scale=scale, rngs=rngs)
-            if width != config.hidden_size
+            Dense(width, inner, dtype=dtype, scale=scale, rngs=rngs, bias=bias)
+            if width != inner
             else None
         )
-        self.config = config
+        self.norm = LayerNorm(norm_width, epsilon=config.layer_norm_eps, dtype=dtype)
+        self.names = tuple(config.tables)
 
-    def __call__(
-        self,
-        input_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None,
-    ) -> Array:
-        """Embed int `[B, T]` ids: `[B, T, D]`."""
-        parts = (
-            self.word(input_ids),
-            self.position(position_ids + self.config.first_position),
-            self.token_type(token_type_ids),
-        )
-        at_least_float32 = jnp.promote_types(self.norm.dtype, jnp.float32)
-        total = sum(part.astype(at_least_float32) for part in parts)
-        x = dropout(self.norm(total), self.config.hidden_dropout_prob, rng)
-        return x if self.projection is None else self.projection(x)
+    def add_up(self, **ids: Array) -> Array:
+        """Sum the vectors of int `[B, T]` ids of each table, in at least float32."""
+        vectors = (getattr(self, name)(ids[name]) for name in self.names)
+        return sum(x.astype(wide(x.dtype)) for x in vectors)
 
 
 class BertLayer(nnx.Module):
@@ -182,19 +158,12 @@ class BertLayer(nnx.Module):
 
     def __init__(self, config: PostNormConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
         width, inner = config.hidden_size, config.intermediate_size
-        sizes = {
-            "query": (width, width),
-            "key": (width, width),
-            "value": (width, width),
-            "attention_output": (width, width),
-            "intermediate": (width, inner),
-            "output": (inner, width),
-        }
+        names = ("query", "key", "value", "attention_output")
+        sizes = dict.fromkeys(names, (width, width))
+        sizes |= {"intermediate": (width, inner), "output": (inner, width)}
+        options = {"dtype": dtype, "scale": config.initializer_range, "rngs": rngs}
         for name, (fan_in, fan_out) in sizes.items():
-            dense = Dense(
-                fan_in, fan_out, dtype=dtype, scale=config.initializer_range, rngs=rngs
-            )
-            setattr(self, name, dense)
+            setattr(self, name, Dense(fan_in, fan_out, **options))
         epsilon = config.layer_norm_eps
         self.attention_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
         self.output_norm = LayerNorm(width, epsilon=epsilon, dtype=dtype)
@@ -203,7 +172,7 @@ class BertLayer(nnx.Module):
     def __call__(self, x: Array, segment_ids: Array, rng: DropoutKeys | None) -> Array:
         """Transform `[B, T, D]`; attention stays within segments."""
         keys = (None,) * 3 if rng is None else rng.split(3)
-        query, key, value = self.projected(x)
+        query, key, value = self.project(x)
         attended = attend(
             query,
             key,
@@ -212,18 +181,15 @@ class BertLayer(nnx.Module):
             dropout_rate=self.config.attention_probs_dropout_prob,
             rng=keys[0],
         )
-        return self.updated(x, attended, keys[1], keys[2])
+        return self.update(x, attended, keys[1], keys[2])
 
-    def projected(self, x: Array) -> list[Array]:
+    def project(self, x: Array) -> list[Array]:
         """Return query, key and value of `[B, T, D]`: `[B, T, N, H]` each."""
-        of_x = (self.query, self.key, self.value)
-        kernels = [dense.kernel[...] for dense in of_x]
-        biases = [dense.bias[...] for dense in of_x]
         heads = (*x.shape[:-1], self.config.num_attention_heads, -1)
-        products = project_all(x, kernels, self.query.dtype, biases)
+        products = apply_dense(x, self.query, self.key, self.value)
         return [product.reshape(heads) for product in products]
 
-    def updated(
+    def update(
         self,
         x: Array,
         attended: Array,
@@ -232,11 +198,7 @@ class BertLayer(nnx.Module):
     ) -> Array:
         """Add attention's and the feed-forward update to `[B, T, D]`.
 
-        Args:
-          x: input of the layer.
-          attended: `[B, T, N, H]`, as `attend` returns it.
-          first: keys for dropout of attention's update.
-          second: those of the feed-forward update.
+        Dropout of the two has a key each.
         """
         config = self.config
         rate = config.hidden_dropout_prob
@@ -249,21 +211,24 @@ class BertLayer(nnx.Module):
 class Bert(Encoder):
     """The encoder: token ids in, hidden states out."""
 
-    def __call__(
-        self,
-        input_ids: Array,
-        *,
-        segment_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None = None,
-    ) -> tuple[Array, Array]:
-        """Encode packed rows, as `encoder.Encoder` says."""
-        depth = self.config.depth
-        keys = None if rng is None else rng.split(depth + 1)
-        first = None if keys is None else keys[depth]
-        return self.through_layers(
-            self.embeddings(input_ids, position_ids, token_type_ids, first),
-            lambda layer, x, key: layer(x, segment_ids, key),
-            None if keys is None else keys[:depth],
+    layer = BertLayer
+
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> BertEmbeddings:
+        """Make the embeddings, normalised as narrow as they are."""
+        width = self.config.embedding_width
+        return BertEmbeddings(
+            self.config, norm_width=width, bias=True, dtype=dtype, rngs=rngs
         )
+
+    def prepare(self, ids, keys):
+        """Embed; layers share the segments."""
+        embeddings, config = self.embeddings, self.config
+        x = embeddings.add_up(
+            word=ids["input_ids"],
+            position=ids["position_ids"] + config.first_position,
+            token_type=ids["token_type_ids"],
+        )
+        x = dropout(embeddings.norm(x), config.hidden_dropout_prob, keys[0])
+        if embeddings.projection is not None:
+            x = embeddings.projection(x)
+        return x, ids["segment_ids"], ()

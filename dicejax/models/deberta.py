@@ -20,9 +20,8 @@ from jax import Array
 from dicejax.errors import quote
 from dicejax.mesh import pin_whole
 from dicejax.models.attention import attend, by_position, segment_mask
-from dicejax.models.bert import BertLayer, PostNormConfig
+from dicejax.models.bert import BertEmbeddings, BertLayer, PostNormConfig
 from dicejax.models.dropout import DropoutKeys, dropout
-from dicejax.models.embedding import Embedding
 from dicejax.models.encoder import Encoder, SequenceSummary
 from dicejax.models.layers import Dense, LayerNorm, matmul, normal
 from dicejax.models.settings import Activation, Between, Epsilon, Rate, Remat
@@ -119,9 +118,8 @@ class DebertaConfig(PostNormConfig):
     @property
     def summary(self) -> SequenceSummary:
         """Summary of a sequence: the first token's, dropped out, dense, activated."""
-        last = (
-            self.hidden_dropout_prob if self.cls_dropout is None else self.cls_dropout
-        )
+        last = self.cls_dropout
+        last = self.hidden_dropout_prob if last is None else last
         return SequenceSummary(
             activation=self.pooler_hidden_act,
             dropout_before=self.pooler_dropout,
@@ -130,9 +128,7 @@ class DebertaConfig(PostNormConfig):
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> Deberta:
         """Make the module with initial parameters."""
-        return Deberta(
-            self, DebertaEmbeddings, DebertaLayer, dtype=dtype, remat=remat, rngs=rngs
-        )
+        return Deberta(self, dtype=dtype, remat=remat, rngs=rngs)
 
     @property
     def tables(self) -> dict[str, int]:
@@ -156,10 +152,6 @@ def relative_rows(distances: np.ndarray, config: DebertaConfig) -> np.ndarray:
     ...     vocab_size=9, position_buckets=8, max_position_embeddings=32)
     >>> relative_rows(np.array([-40, -1, 0, 4, 5, 6, 10, 31]), config).tolist()
     [0, 7, 8, 12, 13, 13, 14, 15]
-
-    Args:
-      distances: integers.
-      config: the encoder's.
     """
     if config.position_buckets > 0:
         middle = config.position_buckets // 2
@@ -173,63 +165,28 @@ def relative_rows(distances: np.ndarray, config: DebertaConfig) -> np.ndarray:
     return np.clip(distances + config.span, 0, 2 * config.span - 1)
 
 
-class DebertaEmbeddings(nnx.Module):
-    """Word embeddings, with position and token type if wanted, and the relative table.
-
-    The sum is projected, normalised, set to zero at padding and dropped out.
-    """
+class DebertaEmbeddings(BertEmbeddings):
+    """Embeddings of words, and of positions and types if wanted; the relative table."""
 
     def __init__(self, config: DebertaConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
-        width, scale = config.embedding_width, config.initializer_range
-        for name, entries in config.tables.items():
-            table = Embedding(entries, width, dtype=dtype, scale=scale, rngs=rngs)
-            setattr(self, name, table)
-        wide, epsilon = config.hidden_size, config.layer_norm_eps
-        self.projection = (
-            Dense(width, wide, dtype=dtype, scale=scale, rngs=rngs, bias=False)
-            if width != wide
-            else None
+        width = config.hidden_size
+        super().__init__(config, norm_width=width, bias=False, dtype=dtype, rngs=rngs)
+        table = normal(
+            rngs.params(), (2 * config.span, width), config.initializer_range
         )
-        self.norm = LayerNorm(wide, epsilon=epsilon, dtype=dtype)
-        shape = (2 * config.span, wide)
-        self.relative = nnx.Param(normal(rngs.params(), shape, scale))
+        self.relative = nnx.Param(table)
         self.relative_norm = (
-            LayerNorm(wide, epsilon=epsilon, dtype=dtype)
+            LayerNorm(width, epsilon=config.layer_norm_eps, dtype=dtype)
             if config.norm_rel_ebd == "layer_norm"
             else None
         )
         self.config = config
         self.dtype = dtype
 
-    def __call__(
-        self,
-        input_ids: Array,
-        segment_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None,
-    ) -> Array:
-        """Embed int `[B, T]` ids: `[B, T, D]`."""
-        ids = {
-            "word": input_ids,
-            "position": position_ids,
-            "token_type": token_type_ids,
-        }
-        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
-        x = sum(
-            getattr(self, name)(ids[name]).astype(at_least_float32)
-            for name in self.config.tables
-        )
-        if self.projection is not None:
-            x = self.projection(x)
-        x = self.norm(x) * (segment_ids > 0)[..., None]
-        return dropout(x, self.config.hidden_dropout_prob, rng)
-
     def of_distances(self, length: int) -> tuple[Array, np.ndarray]:
-        """Return the part of the relative table that rows of T tokens look at.
+        """Return the entries of the relative table for rows of T tokens, `[R, D]`.
 
-        Returns:
-          The entries `[R, D]`, and the one of each distance -T, ... T, int `[2 T + 1]`.
+        The second result is the entry of each distance -T, ... T, int `[2 T + 1]`.
         """
         distances = np.arange(-length, length + 1).clip(1 - length, length - 1)
         rows = relative_rows(distances, self.config)
@@ -241,17 +198,11 @@ class DebertaEmbeddings(nnx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class DebertaContext:
-    """Inputs of all layers besides the hidden states.
+    """Inputs of all layers besides the hidden states."""
 
-    Attributes:
-      mask: bool `[B, 1, T, T]`, whether a token may attend to another.
-      table: `[R, D]`, embeddings of distances.
-      rows: the one of each distance -T, 1 - T, ... T, int `[2 T + 1]`.
-    """
-
-    mask: Array
-    table: Array
-    rows: np.ndarray
+    mask: Array  # bool [B, 1, T, T], whether a token may attend to another
+    table: Array  # [R, D], embeddings of distances
+    rows: np.ndarray  # the one of each distance -T, 1 - T, ... T, int [2 T + 1]
 
 
 class DebertaLayer(BertLayer):
@@ -273,7 +224,7 @@ class DebertaLayer(BertLayer):
         """Transform `[B, T, D]`."""
         config = self.config
         keys = (None,) * 4 if rng is None else rng.split(4)
-        query, key, value = self.projected(x)
+        query, key, value = self.project(x)
         # `attend` divides scores by sqrt(H), the paper by sqrt(H (1 + terms)).
         query = query * (1 + len(config.terms)) ** -0.5
         attended = attend(
@@ -285,7 +236,7 @@ class DebertaLayer(BertLayer):
             dropout_rate=config.attention_probs_dropout_prob,
             rng=keys[0],
         )
-        return self.updated(x, attended, keys[1], keys[2])
+        return self.update(x, attended, keys[1], keys[2])
 
     def _bias(
         self, query: Array, key: Array, context: DebertaContext, rng: DropoutKeys | None
@@ -314,8 +265,7 @@ class DebertaLayer(BertLayer):
 def _scores(x: Array, of_distances: Array) -> Array:
     """Multiply content `[B, T, N, H]` by that of distances `[2 T, N, H]`, shifted.
 
-    Returns:
-      `[N, B, T, T]`: one product for each head takes all rows.
+    One product for each head takes all rows: `[N, B, T, T]`.
     """
     rows, length, heads, width = x.shape
     x = x.transpose(2, 0, 1, 3).reshape(heads, rows * length, width)
@@ -326,26 +276,24 @@ def _scores(x: Array, of_distances: Array) -> Array:
 class Deberta(Encoder):
     """The encoder: token ids in, hidden states out."""
 
-    def __call__(
-        self,
-        input_ids: Array,
-        *,
-        segment_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None = None,
-    ) -> tuple[Array, Array]:
-        """Encode packed rows, as `encoder.Encoder` says."""
-        depth = self.config.depth
-        keys = None if rng is None else rng.split(depth + 1)
-        first = None if keys is None else keys[depth]
+    layer = DebertaLayer
+
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> DebertaEmbeddings:
+        """Make the embeddings and the relative table."""
+        return DebertaEmbeddings(self.config, dtype=dtype, rngs=rngs)
+
+    def prepare(self, ids, keys):
+        """Embed: the sum is projected, normalised, zero at padding, dropped out."""
+        embeddings, segment_ids = self.embeddings, ids["segment_ids"]
         # The distance of two tokens of a segment is that of their places in the row.
-        of_distances = self.embeddings.of_distances(input_ids.shape[1])
-        context = DebertaContext(segment_mask(segment_ids), *of_distances)
-        return self.through_layers(
-            self.embeddings(
-                input_ids, segment_ids, position_ids, token_type_ids, first
-            ),
-            lambda layer, x, key: layer(x, context, key),
-            None if keys is None else keys[:depth],
+        of_distances = embeddings.of_distances(segment_ids.shape[1])
+        x = embeddings.add_up(
+            word=ids["input_ids"],
+            position=ids["position_ids"],
+            token_type=ids["token_type_ids"],
         )
+        if embeddings.projection is not None:
+            x = embeddings.projection(x)
+        x = embeddings.norm(x) * (segment_ids > 0)[..., None]
+        x = dropout(x, self.config.hidden_dropout_prob, keys[0])
+        return x, DebertaContext(segment_mask(segment_ids), *of_distances), ()

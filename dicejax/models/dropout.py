@@ -46,16 +46,14 @@ class DropoutKeys:
         return cls(fold(key, rows + 1), jax.random.fold_in(key, 0))
 
     def split(self, parts: int) -> DropoutKeys:
-        """Return independent keys with a leading axis of length `parts`."""
+        """Return independent keys with a leading axis of length `parts`, to index."""
         of_rows = jax.vmap(functools.partial(jax.random.split, num=parts), out_axes=1)
         return DropoutKeys(of_rows(self.rows), jax.random.split(self.batch, parts))
 
     def __getitem__(self, index: int | slice) -> DropoutKeys:
-        """Index the leading axis that `split` made."""
         return DropoutKeys(self.rows[index], self.batch[index])
 
     def __iter__(self) -> Iterator[DropoutKeys]:
-        """Iterate over the leading axis that `split` made."""
         return (self[index] for index in range(len(self.batch)))
 
 
@@ -110,7 +108,7 @@ def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) ->
     Args:
       keys: `[B]`, one for each row.
       threshold: as `keep_below` returns it.
-      shape: of a row.
+      shape: shape of a row.
       axis: axis of `shape` that is divided; one that 4 does not divide is cut short.
     """
     length = shape[axis]

@@ -20,7 +20,7 @@ from jax import Array, lax
 from jax.sharding import PartitionSpec as P
 
 from dicejax.mesh import BATCH_AXES, automatic_axes
-from dicejax.models.layers import normal
+from dicejax.models.layers import normal, wide
 
 TABLE_AXES = ("tensor", "fsdp")
 """The mesh axes that split a table's entries and its width, where they divide them."""
@@ -52,55 +52,36 @@ class Embedding(nnx.Module):
     def __call__(self, ids: Array) -> Array:
         """Look up int `[B, T]`: `[B, T, D]`."""
         table = self.table[...]
-        return _lookup(
-            table, ids, Split.for_table(table, len(ids), jnp.dtype(self.dtype))
-        )
+        split = Split.for_table(table, len(ids), jnp.dtype(self.dtype))
+        return _lookup(table, ids, split)
 
 
 @dataclasses.dataclass(frozen=True)
 class Split:
-    """How the mesh in use splits a lookup.
+    """How the mesh in use splits a lookup."""
 
-    Attributes:
-      axes: of the mesh; none where there is no mesh, or it does not divide the rows.
-      rows: those that split the rows of ids.
-      entries: the axis that splits the table's entries; None: they are whole.
-      width: the axis that splits the table's width; None: it is whole.
-      shape: entries and width of the table.
-      entries_here: entries on each device.
-      dtype: type of the vectors.
-      table_dtype: type of the table and of its gradient.
-    """
-
-    axes: frozenset[str]
-    rows: tuple[str, ...]
-    entries: str | None
-    width: str | None
-    shape: tuple[int, int]
-    entries_here: int
-    dtype: jnp.dtype
-    table_dtype: jnp.dtype
+    axes: frozenset[str]  # none without a mesh, or if it does not divide the rows
+    rows: tuple[str, ...]  # axes that split the rows of ids
+    entries: str | None  # axis that splits the table's entries; None: they are whole
+    width: str | None  # axis that splits the table's width; None: it is whole
+    shape: tuple[int, int]  # entries and width of the table
+    entries_here: int  # on each device
+    dtype: jnp.dtype  # of the vectors
+    table_dtype: jnp.dtype  # of the table and of its gradient
 
     @classmethod
     def for_table(cls, table: Array, rows: int, dtype: jnp.dtype) -> Split:
-        """Return how a lookup is split.
-
-        Args:
-          table: `[V, D]`.
-          rows: of ids.
-          dtype: type of the vectors.
-        """
+        """Return how a lookup of this many rows of ids is split."""
         sizes = automatic_axes()
         if rows % math.prod(sizes.get(name, 1) for name in BATCH_AXES):
             sizes = {}
-        by_rows = tuple(name for name in BATCH_AXES if name in sizes)
         entries, width = (
             name if name in sizes and size % sizes[name] == 0 else None
             for name, size in zip(TABLE_AXES, table.shape, strict=True)
         )
         return cls(
             axes=frozenset(sizes),
-            rows=by_rows,
+            rows=tuple(name for name in BATCH_AXES if name in sizes),
             entries=entries,
             width=width,
             shape=table.shape,
@@ -109,7 +90,7 @@ class Split:
             table_dtype=table.dtype,
         )
 
-    def over(
+    def run(
         self, function: Callable[..., Array], arrays: Sequence[str], result: str
     ) -> Callable[..., Array]:
         """Run a function on each device, on its part of each "table" or "rows"."""
@@ -148,20 +129,19 @@ def _lookup(table: Array, ids: Array, split: Split) -> Array:
         # One device has each vector, the others have zeros: exact in any type.
         return lax.psum(jnp.where(is_local[..., None], vectors, 0), split.entries)
 
-    return split.over(look_up, ("table", "rows"), "rows")(table, ids)
+    return split.run(look_up, ("table", "rows"), "rows")(table, ids)
 
 
-def _lookup_fwd(table: Array, ids: Array, split: Split) -> tuple[Array, Array]:
+def _lookup_fwd(table, ids, split):
     return _lookup(table, ids, split), ids
 
 
 def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None]:
-    at_least_float32 = jnp.promote_types(split.dtype, jnp.float32)
 
     def add_up(ids: Array, cotangent: Array) -> Array:
         place, is_local = split.places(ids)
-        added = jnp.where(is_local[..., None], cotangent, 0).astype(at_least_float32)
-        zeros = jnp.zeros((split.entries_here, split.shape[1]), at_least_float32)
+        added = jnp.where(is_local[..., None], cotangent, 0).astype(wide(split.dtype))
+        zeros = jnp.zeros((split.entries_here, split.shape[1]), added.dtype)
         sums = zeros.at[place].add(added)
         if split.axes:  # sent in that type
             sums = sums.astype(split.dtype)
@@ -170,7 +150,7 @@ def _lookup_bwd(split: Split, ids: Array, cotangent: Array) -> tuple[Array, None
         others = tuple(name for name in split.rows if name != split.width)
         return lax.psum(sums, others).astype(split.table_dtype)
 
-    return split.over(add_up, ("rows", "rows"), "table")(ids, cotangent), None
+    return split.run(add_up, ("rows", "rows"), "table")(ids, cotangent), None
 
 
 _lookup.defvjp(_lookup_fwd, _lookup_bwd)

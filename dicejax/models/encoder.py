@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
 
 import jax
 import jax.numpy as jnp
@@ -16,27 +16,26 @@ from jax import Array, lax
 from dicejax.errors import quote
 from dicejax.mesh import pin_rows
 from dicejax.models.dropout import DropoutKeys
-from dicejax.models.layers import PRODUCT, recomputed
+from dicejax.models.layers import PRODUCT, recompute, wide
 from dicejax.models.settings import Remat, Scale, Size, check_fields
 
 
-def _wide(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
+def _widen(activation: Callable[[Array], Array]) -> Callable[[Array], Array]:
     """Compute in at least float32: more exact, and 3 times as fast on processors."""
 
-    def wide(x: Array) -> Array:
-        least = jnp.promote_types(x.dtype, jnp.float32)
-        return activation(x.astype(least)).astype(x.dtype)
+    def activate(x: Array) -> Array:
+        return activation(x.astype(wide(x.dtype))).astype(x.dtype)
 
-    return recomputed(wide)  # stores its input alone, in the narrow type
+    return recompute(activate)  # stores its input alone, in the narrow type
 
 
 ACTIVATIONS = {
-    "gelu": _wide(functools.partial(jax.nn.gelu, approximate=False)),
-    "gelu_new": _wide(jax.nn.gelu),
-    "gelu_pytorch_tanh": _wide(jax.nn.gelu),
+    "gelu": _widen(functools.partial(jax.nn.gelu, approximate=False)),
+    "gelu_new": _widen(jax.nn.gelu),
+    "gelu_pytorch_tanh": _widen(jax.nn.gelu),
     "relu": jax.nn.relu,
-    "silu": _wide(jax.nn.silu),
-    "tanh": _wide(jnp.tanh),
+    "silu": _widen(jax.nn.silu),
+    "tanh": _widen(jnp.tanh),
 }
 
 
@@ -75,9 +74,9 @@ class EncoderConfig(abc.ABC):
 
     A subclass has a field for each setting, named as in that file. Values are checked
     against the fields' types, which may state ranges (`Size`, `Rate`); a subclass with
-    a `__post_init__` of its own calls this class's first, and raises a `ValueError` for
+    a `__post_init__` calls this class's first, and raises a `ValueError` for
     unsupported values. It has to define `width`, `depth`, `build` and `model_types`;
-    the other properties have defaults that it may override.
+    other properties and class variables have defaults that it may override.
 
     Args:
       model_type: one of `model_types`, which tells architectures apart in a file.
@@ -87,6 +86,10 @@ class EncoderConfig(abc.ABC):
 
     model_types: ClassVar[tuple[str, ...]]
     """The `model_type`s of a subclass; no other subclass has them."""
+    hidden_rates: ClassVar[tuple[str, ...]] = ()
+    """The fields that are rates of dropout of hidden states."""
+    attention_rates: ClassVar[tuple[str, ...]] = ()
+    """The fields that are rates of dropout of attention weights."""
 
     model_type: str
     vocab_size: Size
@@ -144,13 +147,14 @@ class EncoderConfig(abc.ABC):
         """Return the content of a `config.json`."""
         return dataclasses.asdict(self)
 
-    def with_dropout(
-        self, hidden: float | None, attention: float | None
-    ) -> EncoderConfig:
-        """Return a copy with other rates of dropout; None keeps the present one."""
-        if hidden or attention:
+    def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
+        """Return a copy with other rates of dropout; None keeps the present ones."""
+        if (hidden or attention) and not (self.hidden_rates or self.attention_rates):
             raise ValueError(f"{type(self).__name__} has no dropout to set")
-        return self
+        rates = dict.fromkeys(self.hidden_rates, hidden)
+        rates |= dict.fromkeys(self.attention_rates, attention)
+        changes = {name: rate for name, rate in rates.items() if rate is not None}
+        return dataclasses.replace(self, **changes)
 
 
 def encoder_configs() -> dict[str, type[EncoderConfig]]:
@@ -167,36 +171,59 @@ def encoder_configs() -> dict[str, type[EncoderConfig]]:
 class Encoder(nnx.Module):
     """The module of an encoder: token ids in, hidden states out.
 
+    A subclass defines `layer`, `embed` and `prepare`, and may define `finish`.
+
     Args:
       config: the architecture.
-      embeddings: class of the module in front of the layers.
-      layer: class of the module that is stacked.
       dtype: type of the activations; parameters are float32.
-      remat: what the backward pass recomputes, see `scan`.
+      remat: what the backward pass recomputes. "none": pointwise operations alone.
+        "attention": all but products of hidden states and weights. "layer": all; only
+        the inputs of layers are stored.
       rngs: source of the initial parameters.
     """
 
+    layer: ClassVar[type[nnx.Module]]
+    """Class of the module that is stacked."""
+    draws: ClassVar[int] = 1
+    """Number of dropout keys besides those of the layers."""
+
     def __init__(
-        self,
-        config: EncoderConfig,
-        embeddings: type[nnx.Module],
-        layer: type[nnx.Module],
-        *,
-        dtype: jnp.dtype,
-        remat: Remat,
-        rngs: nnx.Rngs,
+        self, config: EncoderConfig, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs
     ):
-        self.embeddings = embeddings(config, dtype=dtype, rngs=rngs)
-        self.layers = stack(
-            lambda rngs: layer(config, dtype=dtype, rngs=rngs),
-            config.depth,
-            rngs.params(),
-        )
         self.config = config
         self.dtype = dtype
         self.remat = remat
+        self.embeddings = self.embed(dtype=dtype, rngs=rngs)
+        self.layers = stack(
+            lambda rngs: self.layer(config, dtype=dtype, rngs=rngs),
+            config.depth,
+            rngs.params(),
+        )
 
     @abc.abstractmethod
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Module:
+        """Make the module in front of the layers."""
+
+    @abc.abstractmethod
+    def prepare(
+        self, ids: Mapping[str, Array], keys: Sequence[DropoutKeys | None]
+    ) -> tuple[Array, Any, tuple[Any, ...]]:
+        """Compute what the layers take.
+
+        Args:
+          ids: the arguments of `__call__` by name.
+          keys: as many as `draws`; each None where dropout is off.
+
+        Returns:
+          The first layer's input `[B, T, D]`, what all layers share, and further
+          arguments of each layer, with a leading axis of length L. A layer is called
+          with its input, what is shared, its further arguments, and its key.
+        """
+
+    def finish(self, x: Array, keys: Sequence[DropoutKeys | None]) -> Array:
+        """Compute the encoder's output from the last layer's, with `prepare`'s keys."""
+        return x
+
     def __call__(
         self,
         input_ids: Array,
@@ -220,13 +247,39 @@ class Encoder(nnx.Module):
           The last hidden states `[B, T, D]`, and the inputs of all layers
           `[L, B, T, D]`.
         """
-
-    def through_layers(
-        self, x: Array, step: Callable[[Any, Array, Any], Array], per_layer: Any
-    ) -> tuple[Array, Array]:
-        """Send `[B, T, D]` through the layers, as `scan` does."""
         depth = self.config.depth
-        return scan(self.layers, x, step, per_layer, depth=depth, remat=self.remat)
+        all_keys = None if rng is None else rng.split(depth + self.draws)
+        drawn = range(depth, depth + self.draws)
+        keys = [None if rng is None else all_keys[number] for number in drawn]
+        ids = {
+            "input_ids": input_ids,
+            "segment_ids": segment_ids,
+            "position_ids": position_ids,
+            "token_type_ids": token_type_ids,
+        }
+        x, shared, per_layer = self.prepare(ids, keys)
+        per_layer = (*per_layer, None if rng is None else all_keys[:depth])
+        graph, parameters = nnx.split(self.layers)
+
+        def body(x: Array, scanned) -> tuple[Array, Array]:
+            layer, part = scanned
+            return pin_rows(nnx.merge(graph, layer)(x, shared, *part)), x
+
+        # Written-out layers run faster where that leaves no loop: the weights'
+        # gradients need no copy into a stacked array. A loop of several layers a turn
+        # has that copy, and a second one. Recomputing needs the loop: in one turn the
+        # compiler is free to run all that is recomputed before any of it is used, or to
+        # find that it has it.
+        is_short = depth <= MAX_UNROLLED_LAYERS
+        unroll = depth if is_short and self.remat == "none" else 1
+        if self.remat == "layer":
+            body = jax.checkpoint(body, prevent_cse=False)
+        elif self.remat == "attention":
+            products = jax.checkpoint_policies.save_only_these_names(PRODUCT)
+            body = jax.checkpoint(body, prevent_cse=False, policy=products)
+        layers = parameters, per_layer
+        last, inputs = lax.scan(body, pin_rows(x), layers, unroll=unroll)
+        return self.finish(last, keys), inputs
 
 
 def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, key: Array) -> nnx.Module:
@@ -237,48 +290,3 @@ def stack(make: Callable[[nnx.Rngs], nnx.Module], depth: int, key: Array) -> nnx
         return make(nnx.Rngs(params=key))
 
     return layers(jax.random.split(key, depth))
-
-
-def scan(
-    layers: nnx.Module,
-    x: Array,
-    step: Callable[[Any, Array, Any], Array],
-    per_layer: Any,
-    *,
-    depth: int,
-    remat: Remat,
-) -> tuple[Array, Array]:
-    """Apply stacked layers in sequence.
-
-    Up to six layers are unrolled.
-
-    Args:
-      layers: as `stack` makes them.
-      x: `[B, T, D]`.
-      step: from a layer, its input and its part of `per_layer` to its output.
-      per_layer: a pytree of arrays with a leading axis of length `depth`.
-      depth: number of layers.
-      remat: what the backward pass recomputes. "none": pointwise operations alone.
-        "attention": all but products of hidden states and weights. "layer": all; only
-        the inputs of layers are stored.
-
-    Returns:
-      The last layer's output, and the inputs of all layers `[L, B, T, D]`.
-    """
-    graph, parameters = nnx.split(layers)
-
-    def body(x: Array, scanned) -> tuple[Array, Array]:
-        layer, part = scanned
-        return pin_rows(step(nnx.merge(graph, layer), x, part)), x
-
-    # Written-out layers run faster where that leaves no loop: the weights' gradients
-    # need no copy into a stacked array. A loop of several layers a turn has that copy,
-    # and a second one. Recomputing needs the loop: in one turn the compiler is free to
-    # run all that is recomputed before any of it is used, or to find that it has it.
-    unroll = depth if depth <= MAX_UNROLLED_LAYERS and remat == "none" else 1
-    if remat == "layer":
-        body = jax.checkpoint(body, prevent_cse=False)
-    elif remat == "attention":
-        products = jax.checkpoint_policies.save_only_these_names(PRODUCT)
-        body = jax.checkpoint(body, prevent_cse=False, policy=products)
-    return lax.scan(body, pin_rows(x), (parameters, per_layer), unroll=unroll)

@@ -22,6 +22,11 @@ PRODUCT = "product"
 """The name by which `jax.checkpoint` knows products of hidden states and weights."""
 
 
+def wide(dtype: jnp.dtype) -> jnp.dtype:
+    """Return `dtype`, widened to at least float32."""
+    return jnp.promote_types(dtype, jnp.float32)
+
+
 def normal(key: Array, shape: tuple[int, ...], scale: float) -> Array:
     """Draw float32 values of standard deviation `scale` from a normal distribution."""
     return scale * jax.random.normal(key, shape, jnp.float32)
@@ -58,8 +63,14 @@ class Dense(nnx.Module):
 
     def __call__(self, x: Array) -> Array:
         """Map `[..., in]` to `[..., out]`."""
-        bias = None if self.bias is None else self.bias[...]
-        return project(x, self.kernel[...], self.dtype, bias)
+        return apply_dense(x, self)[0]
+
+
+def apply_dense(x: Array, *layers: Dense) -> list[Array]:
+    """Apply dense layers of one type to the same `[..., in]`."""
+    biases = [None if layer.bias is None else layer.bias[...] for layer in layers]
+    kernels = [layer.kernel[...] for layer in layers]
+    return project_all(x, kernels, layers[0].dtype, biases)
 
 
 def project(
@@ -67,14 +78,8 @@ def project(
 ) -> Array:
     """Compute `x @ kernel + bias` in a type, accumulated in float32.
 
-    Args:
-      x: `[..., D]`.
-      kernel: `[D, ...]`.
-      dtype: of the operands and of the result.
-      bias: `[...]`, as the kernel without its first axis.
-
-    Returns:
-      The axes of `x` but the last, then those of the kernel but the first.
+    `x` is `[..., D]`; the kernel's axes behind its first, D, are the bias's and the
+    last ones of the result.
     """
     return project_all(x, [kernel], dtype, [bias])[0]
 
@@ -93,8 +98,10 @@ def project_all(
     width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)
     flat = tuple(kernel.reshape(width, -1).astype(dtype) for kernel in kernels)
+    # Then products are sums over devices.
+    is_split = automatic_axes().get("tensor", 1) > 1
     outputs = []
-    for number, product in enumerate(_products(rows, flat, _over_tensor())):
+    for number, product in enumerate(_products(rows, flat, is_split)):
         bias = None if biases is None else biases[number]
         if bias is not None:
             product = product + bias.reshape(-1)  # in float32
@@ -104,12 +111,7 @@ def project_all(
 
 
 def matmul(x: Array, w: Array) -> Array:
-    """Multiply `[..., M, K]` by `[..., K, N]` into float32, or float64 if they are.
-
-    Args:
-      x: `[..., M, K]`.
-      w: `[..., K, N]`, of the same type and the same leading axes.
-    """
+    """Multiply `[..., M, K]` by `[..., K, N]` into float32, or float64 if they are."""
     return _products(x, (w,), False)[0]
 
 
@@ -128,17 +130,11 @@ def _products(x: Array, ws: tuple[Array, ...], narrow: bool) -> tuple[Array, ...
     return tuple(_dot(x, w, (-1, -2), narrow) for w in ws)
 
 
-def _products_fwd(
-    x: Array, ws: tuple[Array, ...], narrow: bool
-) -> tuple[tuple[Array, ...], tuple[Array, tuple[Array, ...]]]:
+def _products_fwd(x, ws, narrow):
     return _products(x, ws, narrow), (x, ws)
 
 
-def _products_bwd(
-    narrow: bool,
-    residuals: tuple[Array, tuple[Array, ...]],
-    gs: tuple[Array, ...],
-) -> tuple[Array, tuple[Array, ...]]:
+def _products_bwd(narrow, residuals, gs):
     x, ws = residuals
     gs = tuple(g.astype(x.dtype) for g in gs)
     pairs = list(zip(gs, ws, strict=True))
@@ -148,11 +144,6 @@ def _products_bwd(
 
 
 _products.defvjp(_products_fwd, _products_bwd)
-
-
-def _over_tensor() -> bool:
-    """Whether matrices are split over devices, so that products are sums over them."""
-    return automatic_axes().get("tensor", 1) > 1
 
 
 def _transposed_dot(x: Array, g: Array) -> Array:
@@ -167,18 +158,16 @@ def _transposed_dot(x: Array, g: Array) -> Array:
         flat = lax.optimization_barrier(columns.reshape(-1))
         return _dot(flat.reshape(columns.shape), g, (-1, -2))
 
-    def elsewhere(x: Array, g: Array) -> Array:
-        return _dot(x, g, (-2, -2))
-
+    plain = functools.partial(_dot, contract=(-2, -2))
     if x.dtype != jnp.bfloat16:
-        return elsewhere(x, g)
-    return lax.platform_dependent(x, g, cpu=on_cpu, default=elsewhere)
+        return plain(x, g)
+    return lax.platform_dependent(x, g, cpu=on_cpu, default=plain)
 
 
 def _dot(a: Array, b: Array, contract: tuple[int, int], narrow: bool = False) -> Array:
     batch = tuple(range(a.ndim - 2))
     dims = (((a.ndim + contract[0],), (b.ndim + contract[1],)), (batch, batch))
-    out_type = a.dtype if narrow else jnp.promote_types(a.dtype, jnp.float32)
+    out_type = a.dtype if narrow else wide(a.dtype)
     return lax.dot_general(a, b, dims, preferred_element_type=out_type)
 
 
@@ -196,7 +185,7 @@ class LayerNorm(nnx.Module):
 
     def __call__(self, x: Array) -> Array:
         """Normalise `[..., D]`."""
-        x = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        x = x.astype(wide(x.dtype))
         centred = x - x.mean(-1, keepdims=True)
         variance = jnp.square(centred).mean(-1, keepdims=True)
         out = centred * lax.rsqrt(variance + self.epsilon) * self.scale[...]
@@ -204,7 +193,7 @@ class LayerNorm(nnx.Module):
         return out.astype(self.dtype)
 
 
-def recomputed(function: Callable[..., Array]) -> Callable[..., Array]:
+def recompute(function: Callable[..., Array]) -> Callable[..., Array]:
     """Recompute a function in the backward pass: its inputs and draws alone are stored.
 
     For chains of pointwise operations, which take a device less time than to store and
@@ -219,7 +208,7 @@ def add_and_norm(
 ) -> Array:
     """Drop out an update of the hidden states, add it and normalise the sum."""
 
-    def added(x: Array, update: Array) -> Array:
+    def add(x: Array, update: Array) -> Array:
         return norm(x + dropout(update, rate, rng))
 
-    return recomputed(added)(x, update)
+    return recompute(add)(x, update)

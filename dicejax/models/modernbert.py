@@ -29,7 +29,7 @@ from dicejax.models.encoder import (
     SequenceSummary,
     stack,
 )
-from dicejax.models.layers import Dense, LayerNorm, project_all, recomputed
+from dicejax.models.layers import Dense, LayerNorm, apply_dense, recompute, wide
 from dicejax.models.settings import (
     Activation,
     Between,
@@ -58,6 +58,12 @@ class ModernBertConfig(EncoderConfig):
     """
 
     model_types: ClassVar[tuple[str, ...]] = ("modernbert",)
+    hidden_rates: ClassVar[tuple[str, ...]] = (
+        "embedding_dropout",
+        "mlp_dropout",
+        "classifier_dropout",
+    )
+    attention_rates: ClassVar[tuple[str, ...]] = ("attention_dropout",)
 
     model_type: str = "modernbert"
     vocab_size: Size = 50368
@@ -93,11 +99,9 @@ class ModernBertConfig(EncoderConfig):
                 f"hidden_size {self.hidden_size} is not a multiple of twice "
                 f"num_attention_heads {heads}"
             )
-        if self.layer_types is not None:
-            self._take_layer_types()
-
-    def _take_layer_types(self) -> None:
         types = self.layer_types
+        if types is None:
+            return
         fits = isinstance(types, list | tuple) and len(types) == self.depth
         if not fits or any(kind not in (FULL, WINDOW) for kind in types):
             raise ValueError(
@@ -124,12 +128,10 @@ class ModernBertConfig(EncoderConfig):
             )
         if not isinstance(parameters, Mapping):
             raise ValueError(f"rope_parameters is {quote(parameters)}; want an object")
+        supported = {"rope_type", "rope_theta"}
         for kind, name in ((FULL, "global"), (WINDOW, "local")):
             rope = parameters.get(kind) or {}
-            plain = isinstance(rope, Mapping) and not rope.keys() - {
-                "rope_type",
-                "rope_theta",
-            }
+            plain = isinstance(rope, Mapping) and rope.keys() <= supported
             if not plain or rope.get("rope_type", "default") != "default":
                 raise ValueError(
                     f"rope_parameters has {quote(rope)} for {kind}; supported: "
@@ -139,25 +141,12 @@ class ModernBertConfig(EncoderConfig):
                 fields[f"{name}_rope_theta"] = rope["rope_theta"]
         return fields
 
-    @property
-    def width(self) -> int:
-        """Width of the hidden states."""
-        return self.hidden_size
-
-    @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return self.num_hidden_layers
-
-    @property
-    def max_length(self) -> int:
-        """The longest sequence, in tokens."""
-        return self.max_position_embeddings
-
-    @property
-    def type_vocab_size(self) -> int:
-        """Token types are not told apart."""
-        return 1
+    width = property(lambda self: self.hidden_size)
+    depth = property(lambda self: self.num_hidden_layers)
+    max_length = property(lambda self: self.max_position_embeddings)
+    type_vocab_size = property(lambda self: 1)
+    head_dropout = property(lambda self: self.classifier_dropout)
+    projects_tokens = property(lambda self: True)
 
     @property
     def full_layers(self) -> tuple[bool, ...]:
@@ -168,11 +157,6 @@ class ModernBertConfig(EncoderConfig):
     def window(self) -> int:
         """The farthest token, on either side, that the other layers attend to."""
         return self.local_attention // 2
-
-    @property
-    def head_dropout(self) -> float:
-        """Share of the states set to zero in front of a classifier."""
-        return self.classifier_dropout
 
     @property
     def summary(self) -> SequenceSummary:
@@ -186,20 +170,6 @@ class ModernBertConfig(EncoderConfig):
             dropout_after=self.classifier_dropout,
         )
 
-    @property
-    def projects_tokens(self) -> bool:
-        """Heads of tokens have the summary's layer too."""
-        return True
-
-    def with_dropout(
-        self, hidden: float | None, attention: float | None
-    ) -> ModernBertConfig:
-        """Return a copy with other rates of dropout; None keeps the present one."""
-        names = ("embedding_dropout", "mlp_dropout", "classifier_dropout")
-        rates = {**dict.fromkeys(names, hidden), "attention_dropout": attention}
-        changes = {name: rate for name, rate in rates.items() if rate is not None}
-        return dataclasses.replace(self, **changes)
-
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> ModernBert:
         """Make the module with initial parameters."""
         return ModernBert(self, dtype=dtype, remat=remat, rngs=rngs)
@@ -209,25 +179,6 @@ class ModernBertConfig(EncoderConfig):
         return LayerNorm(
             self.hidden_size, epsilon=self.norm_eps, dtype=dtype, bias=self.norm_bias
         )
-
-
-class ModernBertEmbeddings(nnx.Module):
-    """Word embeddings, normalised and dropped out."""
-
-    def __init__(self, config: ModernBertConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
-        self.word = Embedding(
-            config.vocab_size,
-            config.hidden_size,
-            dtype=dtype,
-            scale=config.initializer_range,
-            rngs=rngs,
-        )
-        self.norm = config.norm(dtype=dtype)
-        self.rate = config.embedding_dropout
-
-    def __call__(self, input_ids: Array, rng: DropoutKeys | None) -> Array:
-        """Embed int `[B, T]` ids: `[B, T, D]`."""
-        return dropout(self.norm(self.word(input_ids)), self.rate, rng)
 
 
 class ModernBertLayer(nnx.Module):
@@ -260,61 +211,55 @@ class ModernBertLayer(nnx.Module):
     def __call__(
         self,
         x: Array,
-        normed: Array,
-        full: Array,
         context: ModernBertContext,
+        first: Array,
+        full: Array,
+        norm: nnx.State,
         rng: DropoutKeys | None,
     ) -> Array:
         """Transform `[B, T, D]`.
 
-        Args:
-          x: `[B, T, D]`.
-          normed: `[B, T, D]`, what attention sees of it.
-          full: bool, whether attention is to the whole segment.
-          context: inputs of all layers.
-          rng: keys for dropout; None switches dropout off.
+        `first` and `full` tell whether this is the first layer, and whether attention
+        is to the whole segment; `norm` parametrises the norm in front of attention.
         """
         config = self.config
         keys = (None,) * 3 if rng is None else rng.split(3)
-        heads = (config.num_attention_heads, -1)
+
+        def normalise(x: Array, norm: nnx.State) -> Array:
+            return jnp.where(first, x, nnx.merge(context.norm, norm)(x))
+
+        normed = recompute(normalise)(x, norm)
         query, key, value = (
-            product.reshape(*x.shape[:-1], *heads)
-            for product in _together(normed, self.query, self.key, self.value)
+            product.reshape(*x.shape[:-1], config.num_attention_heads, -1)
+            for product in apply_dense(normed, self.query, self.key, self.value)
         )
         query, key = context.rotate(query, key, full)
-        attended = self._attended(query, key, value, full, context, keys[0])
+        attended = self._attend(query, key, value, full, context, keys[0])
         update = self.attention_output(attended.reshape(x.shape))
         x = x + dropout(update, config.attention_dropout, keys[1])
-        inner, gate = _together(
-            recomputed(self.output_norm)(x), self.intermediate, self.gate
-        )
+        normed = recompute(self.output_norm)(x)
+        inner, gate = apply_dense(normed, self.intermediate, self.gate)
 
-        def gated(inner: Array, gate: Array) -> Array:
+        def multiply(inner: Array, gate: Array) -> Array:
             product = ACTIVATIONS[config.hidden_activation](inner) * gate
             return dropout(product, config.mlp_dropout, keys[2])
 
-        return x + self.output(recomputed(gated)(inner, gate))
+        return x + self.output(recompute(multiply)(inner, gate))
 
-    def _attended(self, query, key, value, full, context, rng) -> Array:
+    def _attend(self, query, key, value, full, context, rng) -> Array:
         """Attend to the whole segment or to a window of it."""
         window, length = self.config.window, query.shape[1]
         block = block_of(window)
-        options = {"dropout_rate": self.config.attention_dropout, "rng": rng}
-        within_row = functools.partial(
-            attend, segment_ids=context.segment_ids, **options
-        )
+        segment_ids, rate = context.segment_ids, self.config.attention_dropout
+        options = {"dropout_rate": rate, "rng": rng}
+        if window + 1 < length < BLOCKS_FROM * block:
+            mask = segment_mask(segment_ids) & (full | within(window, length))
+            return attend(query, key, value, mask, **options)
+        options["segment_ids"] = segment_ids
+        within_row = functools.partial(attend, **options)
         if length <= window + 1:
             return within_row(query, key, value)
-        if length < BLOCKS_FROM * block:
-            mask = segment_mask(context.segment_ids) & (full | within(window, length))
-            return attend(query, key, value, mask, **options)
-        near = functools.partial(
-            attend_near,
-            segment_ids=context.segment_ids,
-            window=window,
-            block=block,
-            **options,
-        )
+        near = functools.partial(attend_near, window=window, block=block, **options)
 
         # Stored, scores of all pairs would take room in windowed layers as well.
         def either(*arrays: Array) -> Array:
@@ -328,52 +273,26 @@ def block_of(window: int) -> int:
     return max(window, 64)
 
 
-def _together(x: Array, *layers: Dense) -> list[Array]:
-    """Apply dense layers to one input."""
-    biases = [None if d.bias is None else d.bias[...] for d in layers]
-    return project_all(x, [d.kernel[...] for d in layers], layers[0].dtype, biases)
-
-
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class ModernBertContext:
-    """Inputs of all layers besides the hidden states.
+    """Inputs of all layers besides the hidden states."""
 
-    Attributes:
-      segment_ids: int `[B, T]`.
-      cos: of the angles of windowed and of full layers, `[2, B, T, 1, H / 2]`.
-      sin: of the same.
-    """
-
-    segment_ids: Array
-    cos: Array
+    segment_ids: Array  # int [B, T]
+    cos: Array  # of the angles of windowed and of full layers, [2, B, T, 1, H / 2]
     sin: Array
-
-    @classmethod
-    def for_batch(
-        cls, segment_ids: Array, position_ids: Array, config: ModernBertConfig
-    ) -> ModernBertContext:
-        """Compute the angles, position times `theta^(-2 i / H)`, in float32."""
-        width = config.hidden_size // config.num_attention_heads
-        exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
-        thetas = (config.local_rope_theta, config.global_rope_theta)
-        rates = [1 / np.float32(theta) ** exponents for theta in thetas]
-        positions = position_ids[..., None, None].astype(jnp.float32)
-        angles = jnp.stack([positions * rate for rate in rates])
-        return cls(segment_ids, jnp.cos(angles), jnp.sin(angles))
+    norm: nnx.GraphDef  # the norm in front of attention, without its parameters
 
     def rotate(self, query: Array, key: Array, full: Array) -> tuple[Array, Array]:
         """Rotate each pair of a first and a second half by its angle."""
 
-        def rotated(cos: Array, sin: Array, full: Array, x: Array) -> Array:
+        def turn(cos: Array, sin: Array, full: Array, x: Array) -> Array:
             cos, sin = (jnp.where(full, both[1], both[0]) for both in (cos, sin))
-            least = jnp.promote_types(x.dtype, jnp.float32)
-            first, second = jnp.split(x.astype(least), 2, axis=-1)
-            turned = [first * cos - second * sin, second * cos + first * sin]
-            return jnp.concatenate(turned, axis=-1).astype(x.dtype)
+            first, second = jnp.split(x.astype(wide(x.dtype)), 2, axis=-1)
+            halves = [first * cos - second * sin, second * cos + first * sin]
+            return jnp.concatenate(halves, axis=-1).astype(x.dtype)
 
         # Angles are chosen again in the backward pass, not stored for each layer.
-        turn = functools.partial(recomputed(rotated), self.cos, self.sin, full)
+        turn = functools.partial(recompute(turn), self.cos, self.sin, full)
         return turn(query), turn(key)
 
 
@@ -383,22 +302,10 @@ class ModernBert(Encoder):
     Token types are not looked at.
     """
 
-    def __init__(
-        self,
-        config: ModernBertConfig,
-        *,
-        dtype: jnp.dtype,
-        remat: Remat,
-        rngs: nnx.Rngs,
-    ):
-        super().__init__(
-            config,
-            ModernBertEmbeddings,
-            ModernBertLayer,
-            dtype=dtype,
-            remat=remat,
-            rngs=rngs,
-        )
+    layer = ModernBertLayer
+
+    def __init__(self, config: ModernBertConfig, *, dtype, remat, rngs):
+        super().__init__(config, dtype=dtype, remat=remat, rngs=rngs)
         # Of all layers but the first.
         self.attention_norms = (
             stack(lambda _: config.norm(dtype=dtype), config.depth - 1, rngs.params())
@@ -407,44 +314,36 @@ class ModernBert(Encoder):
         )
         self.final_norm = config.norm(dtype=dtype)
 
-    def __call__(
-        self,
-        input_ids: Array,
-        *,
-        segment_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None = None,
-    ) -> tuple[Array, Array]:
-        """Encode packed rows, as `encoder.Encoder` says."""
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:
+        """Make the word embeddings and their norm."""
         config = self.config
-        depth = config.depth
-        keys = None if rng is None else rng.split(depth + 1)
-        context = ModernBertContext.for_batch(segment_ids, position_ids, config)
-        graph, norms = self._norms()
+        sizes, scale = (config.vocab_size, config.hidden_size), config.initializer_range
+        word = Embedding(*sizes, dtype=dtype, scale=scale, rngs=rngs)
+        return nnx.Dict(word=word, norm=config.norm(dtype=dtype))
 
-        def step(layer: ModernBertLayer, x: Array, part: Any) -> Array:
-            first, full, norm, key = part
-            normed = recomputed(
-                lambda x, norm: jnp.where(first, x, nnx.merge(graph, norm)(x))
-            )(x, norm)
-            return layer(x, normed, full, context, key)
-
-        per_layer = (
-            jnp.arange(depth) == 0,
-            jnp.array(config.full_layers),
-            norms,
-            None if keys is None else keys[:depth],
+    def prepare(self, ids, keys):
+        """Embed; layers share segments and angles, each has its norm and its reach."""
+        config = self.config
+        # Angles, position times `theta^(-2 i / H)`, are computed in float32.
+        width = config.hidden_size // config.num_attention_heads
+        exponents = np.arange(0, width, 2, dtype=np.float32) / np.float32(width)
+        thetas = (config.local_rope_theta, config.global_rope_theta)
+        rates = [1 / np.float32(theta) ** exponents for theta in thetas]
+        positions = ids["position_ids"][..., None, None].astype(jnp.float32)
+        angles = jnp.stack([positions * rate for rate in rates])
+        graph, unused = nnx.split(config.norm(dtype=self.dtype))
+        norms = jax.tree.map(lambda x: x[None], unused)  # the first layer's
+        if self.attention_norms is not None:
+            _, others = nnx.split(self.attention_norms)
+            norms = jax.tree.map(lambda a, b: jnp.concatenate([a, b]), norms, others)
+        context = ModernBertContext(
+            ids["segment_ids"], jnp.cos(angles), jnp.sin(angles), graph
         )
-        words = self.embeddings(input_ids, None if keys is None else keys[depth])
-        last, inputs = self.through_layers(words, step, per_layer)
-        return self.final_norm(last), inputs
+        first = jnp.arange(config.depth) == 0
+        words = self.embeddings.norm(self.embeddings.word(ids["input_ids"]))
+        x = dropout(words, config.embedding_dropout, keys[0])
+        return x, context, (first, jnp.array(config.full_layers), norms)
 
-    def _norms(self) -> tuple[nnx.GraphDef, Any]:
-        """Return the norms in front of attention, the first layer's never used."""
-        graph, unused = nnx.split(self.config.norm(dtype=self.dtype))
-        first = jax.tree.map(lambda x: x[None], unused)
-        if self.attention_norms is None:
-            return graph, first
-        _, others = nnx.split(self.attention_norms)
-        return graph, jax.tree.map(lambda a, b: jnp.concatenate([a, b]), first, others)
+    def finish(self, x, keys):
+        """Normalise the output, as no layer did."""
+        return self.final_norm(x)

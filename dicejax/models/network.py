@@ -112,10 +112,7 @@ class Network:
         return self._module(params)(batch, rng)
 
     def hidden_states(self, params: Params, batch: Mapping[str, Array]) -> Array:
-        """Return the encoder's hidden states `[L + 1, B, T, D]`, without dropout.
-
-        They are the embeddings, then each layer's output.
-        """
+        """Return the embeddings and each layer's output, `[L + 1, B, T, D]`."""
         last, inputs = self._module(params).encode(batch, None)
         return jnp.concatenate([inputs, last[None]])
 
@@ -130,27 +127,18 @@ class _Module(nnx.Module):
     def __init__(self, network: Network, rngs: nnx.Rngs):
         config, dtype = network.encoder, jnp.dtype(network.precision)
         self.encoder = config.build(dtype=dtype, remat=network.remat, rngs=rngs)
-        self.heads = nnx.Dict(
-            {
-                name: head.build(config, dtype=dtype, rngs=rngs)
-                for name, head in network.heads
-            }
-        )
+        self.heads = nnx.Dict()
+        for name, head in network.heads:
+            self.heads[name] = head.build(config, dtype=dtype, rngs=rngs)
 
-    def encode(
-        self, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> tuple[Array, Array]:
-        inputs = ("segment_ids", "position_ids", "token_type_ids")
-        return self.encoder(
-            batch["input_ids"], rng=rng, **{name: batch[name] for name in inputs}
-        )
+    def encode(self, batch, rng) -> tuple[Array, Array]:
+        names = ("segment_ids", "position_ids", "token_type_ids")
+        others = {name: batch[name] for name in names}
+        return self.encoder(batch["input_ids"], rng=rng, **others)
 
-    def __call__(
-        self, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> dict[str, Array]:
-        keys = [None] * (1 + len(self.heads))
-        if rng is not None:
-            keys = list(rng.split(len(keys)))
+    def __call__(self, batch, rng) -> dict[str, Array]:
+        parts = 1 + len(self.heads)
+        keys = [None] * parts if rng is None else list(rng.split(parts))
         hidden, _ = self.encode(batch, keys[0])
         logits: dict[str, Array] = {}
         for name, key in zip(sorted(self.heads), keys[1:], strict=True):

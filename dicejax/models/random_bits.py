@@ -22,15 +22,9 @@ def threefry2x32(
     """Encrypt counters: Threefry-2x32 (Salmon et al., 2011).
 
     "Parallel random numbers: as easy as 1, 2, 3",
-    https://doi.org/10.1145/2063384.2063405. JAX's own generator takes 20 rounds.
-
-    Args:
-      key: two uint32 words.
-      counter: two uint32 words; all four are broadcast against each other.
-      rounds: at most 20.
-
-    Returns:
-      Two uint32 words, each uniform and independent of the other.
+    https://doi.org/10.1145/2063384.2063405. JAX's own generator takes 20 rounds, which
+    are the most. The uint32 words of key and counter are broadcast against each other;
+    those that are returned are uniform and independent of each other.
 
     >>> import jax.numpy as jnp
     >>> zero = jnp.uint32(0)
@@ -42,7 +36,8 @@ def threefry2x32(
     for number in range(rounds):
         group, place = divmod(number, 4)
         first = first + second
-        second = first ^ _rotated(second, _ROTATIONS[group % 2][place])
+        by = _ROTATIONS[group % 2][place]
+        second = first ^ ((second << np.uint32(by)) | (second >> np.uint32(32 - by)))
         if place == 3:
             group += 1
             first = first + keys[group % 3]
@@ -50,13 +45,8 @@ def threefry2x32(
     return first, second
 
 
-def _rotated(word: Array, by: int) -> Array:
-    return (word << np.uint32(by)) | (word >> np.uint32(32 - by))
-
-
 def sixteen_bits(words: tuple[Array, Array]) -> tuple[Array, Array, Array, Array]:
     """Cut two uint32 words into four numbers in [0, 65536), as uint32."""
-    low = np.uint32(0xFFFF)
     first, second = words
-    by = np.uint32(16)
+    low, by = np.uint32(0xFFFF), np.uint32(16)
     return first & low, first >> by, second & low, second >> by

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal
 
 from dicejax.errors import quote
@@ -15,24 +16,17 @@ from dicejax.errors import quote
 
 @dataclasses.dataclass(frozen=True)
 class Between:
-    """The range of a number.
-
-    Attributes:
-      low: lowest value.
-      high: highest value.
-      below: whether the values stay below `high`.
-    """
+    """The range of a number, from `low` to `high`, or only `below` that."""
 
     low: float
     high: float
     below: bool = False
 
     def __contains__(self, value: float) -> bool:
-        """Whether a number is in the range; NaN is not."""
+        # NaN is in no range.
         return self.low <= value < self.high or (value == self.high and not self.below)
 
     def __str__(self) -> str:
-        """Return the range as a message says it."""
         return f"from {self.low:g} to {'below ' * self.below}{self.high:.10g}"
 
 
@@ -56,15 +50,19 @@ _NAMES: dict[Any, str] = {
 }
 
 
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Raise a ValueError for a value that is none of the choices."""
+    if value not in choices:
+        supported = ", ".join(map(repr, choices))
+        raise ValueError(f"{name} is {value!r}; supported: {supported}")
+
+
 def check_fields(settings: Any) -> None:
     """Check the fields of a dataclass against their declared types and ranges.
 
     Checked are fields of `bool`, `int`, `float`, `str`, `None`, literals, and unions of
     them, where `Annotated` may add a range. A bool is no number; a whole number is a
     float as well.
-
-    Args:
-      settings: an instance.
 
     Raises:
       ValueError: a value is of another type or out of range.
@@ -73,7 +71,7 @@ def check_fields(settings: Any) -> None:
     for field in dataclasses.fields(settings):
         value, kinds = getattr(settings, field.name), _kinds(hints[field.name])
         if kinds and not any(_fits(value, kind) for kind in kinds):
-            raise ValueError(f"{field.name} is {quote(value)}; {_described(kinds)}")
+            raise ValueError(f"{field.name} is {quote(value)}; {_describe(kinds)}")
 
 
 def _kinds(hint: Any) -> tuple[Any, ...]:
@@ -97,7 +95,7 @@ def _fits(value: Any, kind: Any) -> bool:
     return all(value in limit for limit in ranges if isinstance(limit, Between))
 
 
-def _described(kinds: tuple[Any, ...]) -> str:
+def _describe(kinds: tuple[Any, ...]) -> str:
     if not any(_is_type(kind) for kind in kinds if kind is not type(None)):
         values = (None if kind is type(None) else kind for kind in kinds)
         return f"supported: {', '.join(map(repr, values))}"
@@ -109,5 +107,5 @@ def _described(kinds: tuple[Any, ...]) -> str:
     return f"want {' or '.join(names)}"
 
 
-def _is_type(kind: Any) -> bool:
+def _is_type(kind: Any) -> bool:  # and no literal's value
     return isinstance(kind, type) or hasattr(kind, "__metadata__")

@@ -8,9 +8,8 @@ others, and has no limit of length.
 from __future__ import annotations
 
 import dataclasses
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
-import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
@@ -27,6 +26,7 @@ from dicejax.models.layers import (
     normal,
     project,
     project_all,
+    wide,
 )
 from dicejax.models.settings import (
     Activation,
@@ -46,6 +46,7 @@ class XLNetConfig(EncoderConfig):
     """The architecture of an XLNet encoder, in the words of a `config.json`."""
 
     model_types: ClassVar[tuple[str, ...]] = ("xlnet",)
+    hidden_rates: ClassVar[tuple[str, ...]] = ("dropout",)
 
     model_type: str = "xlnet"
     d_model: Size = 1024
@@ -80,15 +81,8 @@ class XLNetConfig(EncoderConfig):
                 f"{self.d_model // self.n_head}"
             )
 
-    @property
-    def width(self) -> int:
-        """Width of the hidden states."""
-        return self.d_model
-
-    @property
-    def depth(self) -> int:
-        """Number of layers."""
-        return self.n_layer
+    width = property(lambda self: self.d_model)
+    depth = property(lambda self: self.n_layer)
 
     @property
     def summary(self) -> SequenceSummary:
@@ -100,42 +94,22 @@ class XLNetConfig(EncoderConfig):
             dropout_after=self.summary_last_dropout,
         )
 
-    def with_dropout(
-        self, hidden: float | None, attention: float | None
-    ) -> XLNetConfig:
+    def with_dropout(self, hidden: float | None, attention: float | None) -> Self:
         """Return a copy with another rate of dropout, of which there is one.
 
         Raises:
           ValueError: the two rates differ.
         """
-        rates = {rate for rate in (hidden, attention) if rate is not None}
-        if len(rates) > 1:
+        if None not in (hidden, attention) and hidden != attention:
             raise ValueError(
                 f"hidden_dropout_prob is {hidden}, attention_probs_dropout_prob "
                 f"{attention}; XLNet has one rate for both"
             )
-        return dataclasses.replace(self, dropout=rates.pop()) if rates else self
+        return super().with_dropout(attention if hidden is None else hidden, None)
 
     def build(self, *, dtype: jnp.dtype, remat: Remat, rngs: nnx.Rngs) -> XLNet:
         """Make the module with initial parameters."""
-        return XLNet(
-            self, XLNetEmbeddings, XLNetLayer, dtype=dtype, remat=remat, rngs=rngs
-        )
-
-
-class XLNetEmbeddings(nnx.Module):
-    """Word embeddings, and the mask embedding of pretraining, kept for export."""
-
-    def __init__(self, config: XLNetConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs):
-        width, scale = config.d_model, config.initializer_range
-        self.word = Embedding(
-            config.vocab_size, width, dtype=dtype, scale=scale, rngs=rngs
-        )
-        self.mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
-
-    def __call__(self, input_ids: Array) -> Array:
-        """Embed int `[B, T]` ids: `[B, T, D]`."""
-        return self.word(input_ids)
+        return XLNet(self, dtype=dtype, remat=remat, rngs=rngs)
 
 
 class XLNetLayer(nnx.Module):
@@ -149,11 +123,8 @@ class XLNetLayer(nnx.Module):
             return nnx.Param(normal(rngs.params(), shape, scale))
 
         head_width = width // heads
-        self.query = parameter(width, heads, head_width)
-        self.key = parameter(width, heads, head_width)
-        self.value = parameter(width, heads, head_width)
-        self.position_key = parameter(width, heads, head_width)
-        self.attention_output = parameter(width, heads, head_width)
+        for name in ("query", "key", "value", "position_key", "attention_output"):
+            setattr(self, name, parameter(width, heads, head_width))
         self.segment_key = parameter(2, heads, head_width)
         self.content_bias = parameter(heads, head_width)
         self.position_bias = parameter(heads, head_width)
@@ -168,10 +139,7 @@ class XLNetLayer(nnx.Module):
         self.dtype = dtype
 
     def __call__(
-        self,
-        x: Array,
-        context: XLNetContext,
-        rng: DropoutKeys | None,
+        self, x: Array, context: XLNetContext, rng: DropoutKeys | None
     ) -> Array:
         """Transform `[B, T, D]`."""
         config, rate = self.config, self.config.dropout
@@ -196,35 +164,27 @@ class XLNetLayer(nnx.Module):
 
     def _bias(self, query: Array, context: XLNetContext) -> Array:
         """Compute the bias of positions and segments: `[B, N, T, T]`."""
-        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
 
         def scores(equation: str, bias: nnx.Param, key: Array) -> Array:
             q = query + bias[...].astype(self.dtype)
-            return jnp.einsum(equation, q, key, preferred_element_type=at_least_float32)
+            kind = wide(self.dtype)
+            return jnp.einsum(equation, q, key, preferred_element_type=kind)
 
         distances = project(context.positions, self.position_key[...], self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
-        of_positions = by_position(by_distance)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]
         by_segment = jnp.where(context.other_type[:, None], other, same)
-        return (of_positions + by_segment) * query.shape[-1] ** -0.5
+        return (by_position(by_distance) + by_segment) * query.shape[-1] ** -0.5
 
 
-@jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class XLNetContext:
-    """Inputs of all layers besides the hidden states.
+    """Inputs of all layers besides the hidden states."""
 
-    Attributes:
-      mask: bool `[B, 1, T, T]`, whether a token may attend to another.
-      positions: `[2 T, D]`, the encoding of the distances T, T - 1, ... 1 - T.
-      other_type: bool `[B, T, T]`, whether two tokens differ in type.
-    """
-
-    mask: Array
-    positions: Array
-    other_type: Array
+    mask: Array  # bool [B, 1, T, T], whether a token may attend to another
+    positions: Array  # [2 T, D], the encoding of the distances T, T - 1, ... 1 - T
+    other_type: Array  # bool [B, T, T], whether two tokens differ in type
 
 
 class XLNet(Encoder):
@@ -233,55 +193,51 @@ class XLNet(Encoder):
     Positions are relative, so `position_ids` are not looked at.
     """
 
-    def __call__(
-        self,
-        input_ids: Array,
-        *,
-        segment_ids: Array,
-        position_ids: Array,
-        token_type_ids: Array,
-        rng: DropoutKeys | None = None,
-    ) -> tuple[Array, Array]:
-        """Encode packed rows, see `encoder.Encoder`."""
-        depth, rate = self.config.depth, self.config.dropout
-        keys = None if rng is None else rng.split(depth + 3)
-        first, second, last = (None,) * 3 if keys is None else keys[depth:]
-        shared = None if second is None else second.batch
-        words = self.embeddings(input_ids)
+    layer = XLNetLayer
+    draws = 3
+
+    def embed(self, *, dtype: jnp.dtype, rngs: nnx.Rngs) -> nnx.Dict:
+        """Make the word embeddings, and pretraining's mask embedding, for export."""
+        width, scale = self.config.d_model, self.config.initializer_range
+        size = self.config.vocab_size
+        word = Embedding(size, width, dtype=dtype, scale=scale, rngs=rngs)
+        mask = nnx.Param(normal(rngs.params(), (1, 1, width), scale))
+        return nnx.Dict(word=word, mask=mask)
+
+    def prepare(self, ids, keys):
+        """Embed; layers share the mask, the distances and which types differ."""
+        segment_ids, types = ids["segment_ids"], ids["token_type_ids"]
+        rate, length = self.config.dropout, segment_ids.shape[1]
+        mask = segment_mask(segment_ids)
+        if self.config.attn_type == "uni":
+            mask &= jnp.tril(jnp.ones((length, length), bool))
         # One draw for the batch, where PyTorch draws for each row, so that positions
-        # are projected once.
-        context = XLNetContext(
-            _visible(segment_ids, self.config),
-            # Whole: split by the compiler, it is sent from device to device.
-            pin_whole(dropout(self._positions(input_ids.shape[1]), rate, shared)),
-            token_type_ids[:, :, None] != token_type_ids[:, None, :],
+        # are projected once. Whole: split by the compiler, it is sent from device to
+        # device.
+        shared = None if keys[1] is None else keys[1].batch
+        positions = pin_whole(dropout(self._positions(length), rate, shared))
+        context = XLNetContext(mask, positions, types[:, :, None] != types[:, None, :])
+        return (
+            dropout(self.embeddings.word(ids["input_ids"]), rate, keys[0]),
+            context,
+            (),
         )
-        output, inputs = self.through_layers(
-            dropout(words, rate, first),
-            lambda layer, x, key: layer(x, context, key),
-            None if keys is None else keys[:depth],
-        )
-        return dropout(output, rate, last), inputs
+
+    def finish(self, x, keys):
+        """Drop out the output."""
+        return dropout(x, self.config.dropout, keys[2])
 
     def _positions(self, length: int) -> Array:
         """Encode the distances T, T - 1, ... 1 - T."""
-        at_least_float32 = jnp.promote_types(self.dtype, jnp.float32)
-        distances = jnp.arange(length, -length, -1, dtype=at_least_float32)
-        if self.config.clamp_len > 0:
-            distances = jnp.clip(
-                distances, -self.config.clamp_len, self.config.clamp_len
-            )
-        exponents = jnp.arange(0, self.config.d_model, 2, dtype=at_least_float32)
-        rates = 1 / 10_000 ** (exponents / self.config.d_model)
+        clamp, width, kind = (
+            self.config.clamp_len,
+            self.config.d_model,
+            wide(self.dtype),
+        )
+        distances = jnp.arange(length, -length, -1, dtype=kind)
+        if clamp > 0:
+            distances = jnp.clip(distances, -clamp, clamp)
+        rates = 1 / 10_000 ** (jnp.arange(0, width, 2, dtype=kind) / width)
         angles = distances[:, None] * rates
         both = jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
         return both.astype(self.dtype)
-
-
-def _visible(segment_ids: Array, config: XLNetConfig) -> Array:
-    """Return the attention mask, bool `[B, 1, T, T]`."""
-    mask = segment_mask(segment_ids)
-    if config.attn_type == "bi":
-        return mask
-    length = segment_ids.shape[1]
-    return mask & jnp.tril(jnp.ones((length, length), bool))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import abc
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar, Protocol
 
 import jax.numpy as jnp
 from flax import nnx
@@ -14,7 +14,7 @@ from jax import Array
 
 from dicejax.models.dropout import DropoutKeys, dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.layers import Dense, LayerNorm
+from dicejax.models.layers import Dense, LayerNorm, wide
 
 
 class HeadModule(Protocol):
@@ -39,7 +39,11 @@ class HeadModule(Protocol):
 class Head(abc.ABC):
     """The description of a head; a subclass for each kind of logits."""
 
-    @abc.abstractmethod
+    module: ClassVar[Callable[..., HeadModule]]
+    """What `build` calls with the head and its own arguments."""
+    names: ClassVar[tuple[str, ...]] = ()
+    """Names of the logits; none: one array that has the head's name."""
+
     def build(
         self, encoder: EncoderConfig, *, dtype: jnp.dtype, rngs: nnx.Rngs
     ) -> HeadModule:
@@ -50,10 +54,11 @@ class Head(abc.ABC):
           dtype: type of the encoder; logits are at least float32.
           rngs: source of the initial parameters.
         """
+        return self.module(self, encoder, dtype=dtype, rngs=rngs)
 
     def outputs(self, name: str) -> tuple[str, ...]:
         """Return the names of the logits of a head that the network calls `name`."""
-        return (name,)
+        return self.names or (name,)
 
 
 def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
@@ -69,23 +74,18 @@ def output_names(heads: Iterable[tuple[str, Head]]) -> tuple[str, ...]:
     >>> output_names([("span", StartEndHead()), ("topic", SequenceHead(classes=3))])
     ('start', 'end', 'topic')
     """
-    pairs = [(output, name) for name, head in heads for output in head.outputs(name)]
     owners = collections.defaultdict(list)
-    for output, name in pairs:
-        owners[output].append(name)
-    taken = [
-        f"{output!r} (of {', '.join(map(repr, names))})"
+    for name, head in heads:
+        for output in head.outputs(name):
+            owners[output].append(repr(name))
+    shared = [
+        f"{output!r} (of {', '.join(names)})"
         for output, names in owners.items()
         if len(names) > 1
     ]
-    if taken:
-        raise ValueError(f"several heads give logits named {'; '.join(taken)}")
+    if shared:
+        raise ValueError(f"several heads give logits named {'; '.join(shared)}")
     return tuple(owners)
-
-
-def wide(dtype: jnp.dtype) -> jnp.dtype:
-    """Return `dtype`, widened to at least float32."""
-    return jnp.promote_types(dtype, jnp.float32)
 
 
 def dense(
@@ -113,19 +113,15 @@ class Projection(nnx.Module):
 
     def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
         self.settings, width = encoder.summary, encoder.width
-        epsilon, biased = self.settings.norm_epsilon, self.settings.bias
+        projected, bias = self.settings.projected, self.settings.bias
+        epsilon, norm_bias = self.settings.norm_epsilon, self.settings.norm_bias
         self.dense = (
-            dense(width, width, encoder, dtype=dtype, rngs=rngs, bias=biased)
-            if self.settings.projected
+            dense(width, width, encoder, dtype=dtype, rngs=rngs, bias=bias)
+            if projected
             else None
         )
         self.norm = (
-            LayerNorm(
-                width,
-                epsilon=epsilon,
-                dtype=wide(dtype),
-                bias=self.settings.norm_bias,
-            )
+            LayerNorm(width, epsilon=epsilon, dtype=wide(dtype), bias=norm_bias)
             if epsilon is not None
             else None
         )
@@ -156,26 +152,19 @@ class TokenStates(nnx.Module):
         return dropout(hidden, self.dropout_rate, rng)
 
 
+class _TokenClassifier(TokenStates):
+    def __init__(self, head: TokenHead, encoder: EncoderConfig, *, dtype, rngs):
+        super().__init__(encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+
+    def __call__(self, hidden, batch, rng) -> Array:
+        return self.dense(self.states(hidden, rng))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TokenHead(Head):
     """Logits `[B, T, C]` over `classes` for each token: `W dropout(h_t) + b`."""
 
     classes: int
 
-    def build(self, encoder, *, dtype, rngs) -> TokenClassifier:
-        """Make the module."""
-        return TokenClassifier(self, encoder, dtype=dtype, rngs=rngs)
-
-
-class TokenClassifier(TokenStates):
-    """Dropout and one dense layer: `[B, T, D] -> [B, T, C]`."""
-
-    def __init__(self, head: TokenHead, encoder: EncoderConfig, *, dtype, rngs):
-        super().__init__(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array:
-        """Return the logits; `rng` switches dropout on."""
-        return self.dense(self.states(hidden, rng))
+    module = _TokenClassifier

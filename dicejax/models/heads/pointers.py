@@ -4,21 +4,63 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import dropout
 from dicejax.models.encoder import EncoderConfig
-from dicejax.models.heads.head import Head, dense, wide
-from dicejax.models.heads.sequences import states_at, summary_state
+from dicejax.models.heads.head import Head, dense
+from dicejax.models.heads.sequences import states_at, summary_state, weighted_sum
 from dicejax.models.heads.spans import over_positions, per_segment, require_form
-from dicejax.models.layers import LayerNorm
+from dicejax.models.layers import LayerNorm, wide
+from dicejax.models.settings import check_choice
 
 Teacher = Literal["gold", "predicted"]
+
+
+class _End(nnx.Module):
+    """`W LayerNorm(tanh(U [hidden; start] + u)) + w`, for each token."""
+
+    def __init__(self, widths, encoder: EncoderConfig, *, epsilon, dtype, rngs):
+        fan_in, inner, fan_out = widths
+        self.dense = dense(fan_in, inner, encoder, dtype=dtype, rngs=rngs)
+        self.norm = LayerNorm(inner, epsilon=epsilon, dtype=wide(dtype))
+        self.out = dense(inner, fan_out, encoder, dtype=dtype, rngs=rngs)
+
+    def __call__(self, hidden: Array, start: Array) -> Array:
+        both = jnp.concatenate([hidden.astype(start.dtype), start], axis=-1)
+        return self.out(self.norm(jnp.tanh(self.dense(both))))
+
+
+class _TwoPointers(nnx.Module):
+    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, *, dtype, rngs):
+        classes, options = head.classes, {"dtype": dtype, "rngs": rngs}
+        both, epsilon = encoder.width + classes, head.layer_norm_eps
+        self.start = dense(encoder.width, classes, encoder, **options)
+        self.end = _End((both, both, classes), encoder, epsilon=epsilon, **options)
+        self.dropout_rate = encoder.head_dropout
+        self.head = head
+
+    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
+        hidden = dropout(hidden, self.dropout_rate, rng)
+        start = self.start(hidden)
+        if rng is not None and self.head.teacher == "gold":
+            gold = _gold_starts(batch, start.shape[:-1], start.shape)
+            classes = jnp.arange(self.head.classes) if self.head.classes > 1 else 1
+            hot = gold == 1 if gold.ndim == start.ndim else gold[..., None] == classes
+            signal = hot.astype(start.dtype)
+        elif self.head.form == "softmax":
+            signal = jax.nn.softmax(start, axis=-1)
+        else:
+            signal = jax.nn.sigmoid(start)
+        end = self.end(hidden, signal)
+        if self.head.classes == 1:
+            start, end = start[..., 0], end[..., 0]
+        return {"start": start, "end": end}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,57 +90,57 @@ class TwoPointerHead(Head):
     teacher: Teacher = "gold"
     layer_norm_eps: float = 1e-5
 
+    module = _TwoPointers
+    names = ("start", "end")
+
     def __post_init__(self):
         require_form(self.form, self.classes, ("sigmoid", "softmax"))
-        _require_teacher(self.teacher)
-
-    def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start` and `end`."""
-        return ("start", "end")
-
-    def build(self, encoder, *, dtype, rngs) -> TwoPointers:
-        """Make the module."""
-        return TwoPointers(self, encoder, dtype=dtype, rngs=rngs)
+        check_choice("teacher", self.teacher, get_args(Teacher))
 
 
-class TwoPointers(nnx.Module):
-    """A dense layer for the start, an MLP for the end."""
-
-    def __init__(self, head: TwoPointerHead, encoder: EncoderConfig, *, dtype, rngs):
-        width, classes = encoder.width, head.classes
-        self.start = dense(width, classes, encoder, dtype=dtype, rngs=rngs)
-        self.end = End(
-            (width + classes, width + classes, classes),
-            encoder,
-            epsilon=head.layer_norm_eps,
-            dtype=dtype,
-            rngs=rngs,
+class _Answer(nnx.Module):
+    def __init__(self, head: AnswerHead, encoder: EncoderConfig, *, dtype, rngs):
+        width, options = encoder.width, {"dtype": dtype, "rngs": rngs}
+        self.start = dense(width, 1, encoder, **options)
+        widths, epsilon = (2 * width, width, 1), head.layer_norm_eps
+        self.end = _End(widths, encoder, epsilon=epsilon, **options)
+        self.impossible = nnx.Dict(
+            dense=dense(2 * width, width, encoder, **options),
+            # No bias, as in PyTorch.
+            out=dense(width, 1, encoder, bias=False, **options),
         )
         self.dropout_rate = encoder.head_dropout
+        self.position = encoder.summary.position
         self.head = head
 
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> dict[str, Array]:
-        """Return the logits; `rng` switches dropout and the gold starts on."""
+    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
         hidden = dropout(hidden, self.dropout_rate, rng)
-        start = self.start(hidden)
-        signal = self._signal(start, batch, rng is not None)
-        end = self.end(hidden, signal)
-        if self.head.classes == 1:
-            start, end = start[..., 0], end[..., 0]
-        return {"start": start, "end": end}
+        hidden = hidden.astype(wide(hidden.dtype))
+        segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
+        summary = summary_state(hidden, batch, self.position)
+        if places is None:
+            segment_ids, summary = jnp.minimum(segment_ids, 1), summary[:, None]
+        sequences = summary.shape[:2]  # [B, S]
 
-    def _signal(
-        self, logits: Array, batch: Mapping[str, Array], training: bool
-    ) -> Array:
-        """Return the start's signal to the end, `[B, T, C]`."""
-        if training and self.head.teacher == "gold":
-            shapes = (logits.shape[:-1], logits.shape)
-            return _one_hot(_gold_starts(batch, *shapes), logits)
-        if self.head.form == "softmax":
-            return jax.nn.softmax(logits, axis=-1)
-        return jax.nn.sigmoid(logits)
+        start = self.start(hidden)[..., 0]
+        candidates = per_segment(start, segment_ids, sequences[1])
+        if rng is not None and self.head.teacher == "gold":
+            shape = sequences if places is not None else sequences[:1]
+            gold = _gold_starts(batch, shape).reshape(sequences)
+            best = jnp.where(gold[..., None] < 0, 0, states_at(hidden, gold))
+            expected = best
+        else:
+            best = states_at(hidden, jnp.argmax(candidates, axis=-1))
+            expected = weighted_sum(hidden, jax.nn.softmax(candidates, axis=-1))
+        end = self.end(hidden, states_at(best, segment_ids - 1))[..., 0]
+        both = jnp.concatenate([expected, summary], axis=-1)
+        inner = jnp.tanh(self.impossible.dense(both))
+        impossible = self.impossible.out(inner)[..., 0]
+        return {
+            "start": over_positions(start, batch),
+            "end": over_positions(end, batch),
+            "impossible": impossible if places is not None else impossible[:, 0],
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -134,116 +176,11 @@ class AnswerHead(Head):
     teacher: Teacher = "gold"
     layer_norm_eps: float = 1e-12
 
+    module = _Answer
+    names = ("start", "end", "impossible")
+
     def __post_init__(self):
-        _require_teacher(self.teacher)
-
-    def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start`, `end` and `impossible`."""
-        return ("start", "end", "impossible")
-
-    def build(self, encoder, *, dtype, rngs) -> AnswerModule:
-        """Make the module."""
-        return AnswerModule(self, encoder, dtype=dtype, rngs=rngs)
-
-
-class AnswerModule(nnx.Module):
-    """A dense layer for the start, MLPs for the end and for `impossible`."""
-
-    def __init__(self, head: AnswerHead, encoder: EncoderConfig, *, dtype, rngs):
-        width = encoder.width
-        self.start = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
-        self.end = End(
-            (2 * width, width, 1),
-            encoder,
-            epsilon=head.layer_norm_eps,
-            dtype=dtype,
-            rngs=rngs,
-        )
-        self.impossible = Impossible(encoder, dtype=dtype, rngs=rngs)
-        self.dropout_rate = encoder.head_dropout
-        self.position = encoder.summary.position
-        self.head = head
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> dict[str, Array]:
-        """Return the logits; `rng` switches dropout and the gold starts on."""
-        hidden = dropout(hidden, self.dropout_rate, rng)
-        hidden = hidden.astype(wide(hidden.dtype))
-        segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
-        summary = summary_state(hidden, batch, self.position)
-        if places is None:
-            segment_ids, summary = jnp.minimum(segment_ids, 1), summary[:, None]
-        sequences = summary.shape[:2]  # [B, S]
-
-        start = self.start(hidden)[..., 0]
-        candidates = per_segment(start, segment_ids, sequences[1])
-        if rng is not None and self.head.teacher == "gold":
-            shape = sequences if places is not None else sequences[:1]
-            gold = _gold_starts(batch, shape).reshape(sequences)
-            best = jnp.where(gold[..., None] < 0, 0, states_at(hidden, gold))
-            expected = best
-        else:
-            best = states_at(hidden, jnp.argmax(candidates, axis=-1))
-            probabilities = jax.nn.softmax(candidates, axis=-1)
-            expected = jnp.einsum(
-                "bst,btd->bsd",
-                probabilities,
-                hidden,
-                precision=jax.lax.Precision.HIGHEST,
-            )
-        end = self.end(hidden, states_at(best, segment_ids - 1))[..., 0]
-        impossible = self.impossible(expected, summary)
-        return {
-            "start": over_positions(start, batch),
-            "end": over_positions(end, batch),
-            "impossible": impossible if places is not None else impossible[:, 0],
-        }
-
-
-class End(nnx.Module):
-    """`W LayerNorm(tanh(U [hidden; start] + u)) + w`, for each token.
-
-    Args:
-      widths: of the input, of the layer inside and of the output.
-      encoder: gives the scale of initial weights.
-      epsilon: of the layer normalisation.
-      dtype: in which the encoder computes.
-      rngs: source of the initial parameters.
-    """
-
-    def __init__(
-        self,
-        widths: tuple[int, int, int],
-        encoder: EncoderConfig,
-        *,
-        epsilon: float,
-        dtype: jnp.dtype,
-        rngs: nnx.Rngs,
-    ):
-        self.dense = dense(widths[0], widths[1], encoder, dtype=dtype, rngs=rngs)
-        self.norm = LayerNorm(widths[1], epsilon=epsilon, dtype=wide(dtype))
-        self.out = dense(widths[1], widths[2], encoder, dtype=dtype, rngs=rngs)
-
-    def __call__(self, hidden: Array, start: Array) -> Array:
-        """Map `[B, T, D]` and the start's signal `[B, T, E]`."""
-        both = jnp.concatenate([hidden.astype(start.dtype), start], axis=-1)
-        return self.out(self.norm(jnp.tanh(self.dense(both))))
-
-
-class Impossible(nnx.Module):
-    """`a . tanh(A [start; summary] + d)`, for each sequence."""
-
-    def __init__(self, encoder: EncoderConfig, *, dtype, rngs):
-        width = encoder.width
-        self.dense = dense(2 * width, width, encoder, dtype=dtype, rngs=rngs)
-        # No bias, as in PyTorch.
-        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs, bias=False)
-
-    def __call__(self, start: Array, summary: Array) -> Array:
-        """Map two `[B, S, D]` to `[B, S]`."""
-        both = jnp.concatenate([start, summary], axis=-1)
-        return self.out(jnp.tanh(self.dense(both)))[..., 0]
+        check_choice("teacher", self.teacher, get_args(Teacher))
 
 
 def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
@@ -257,20 +194,3 @@ def _gold_starts(batch: Mapping[str, Array], *shapes: tuple[int, ...]) -> Array:
         expected = " or ".join(map(str, shapes))
         raise ValueError(f"labels 'start' have shape {labels.shape}; want {expected}")
     return labels
-
-
-def _one_hot(labels: Array, logits: Array) -> Array:
-    """Return labels `[B, T]` or `[B, T, C]` as 0 and 1, like the logits."""
-    classes = logits.shape[-1]
-    if labels.ndim == logits.ndim:
-        hot = labels == 1
-    elif classes == 1:
-        hot = labels[..., None] == 1
-    else:
-        hot = labels[..., None] == jnp.arange(classes)
-    return hot.astype(logits.dtype)
-
-
-def _require_teacher(teacher: str) -> None:
-    if teacher not in ("gold", "predicted"):
-        raise ValueError(f"teacher is {teacher!r}; supported: 'gold', 'predicted'")

@@ -11,9 +11,29 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array
 
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.heads.head import Head, Projection, dense, wide
+from dicejax.models.heads.head import Head, Projection, dense
+from dicejax.models.layers import wide
+from dicejax.models.settings import check_choice
+
+
+class _Summarizer(Projection):
+    def __call__(self, hidden, batch, rng) -> Array:  # [B, D] or [B, S, D]
+        vector = summary_state(hidden, batch, self.settings.position)
+        return self.project(dropout(vector, self.settings.dropout_before, rng))
+
+
+class _SequenceClassifier(nnx.Module):
+    def __init__(self, head: SequenceHead, encoder: EncoderConfig, *, dtype, rngs):
+        self.summary = _Summarizer(encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
+        self.dropout_rate = encoder.summary.dropout_after
+
+    def __call__(self, hidden, batch, rng) -> Array:
+        keys = (None, None) if rng is None else rng.split(2)
+        vector = self.summary(hidden, batch, keys[0])
+        return self.dense(dropout(vector, self.dropout_rate, keys[1]))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -33,26 +53,20 @@ class SequenceHead(Head):
     classes: int
     multi_label: bool = False
 
-    def build(self, encoder, *, dtype, rngs) -> SequenceClassifier:
-        """Make the module."""
-        return SequenceClassifier(self, encoder, dtype=dtype, rngs=rngs)
+    module = _SequenceClassifier
 
 
-class SequenceClassifier(nnx.Module):
-    """The encoder's summary of a sequence, dropout, and one dense layer."""
+class _AnswerabilityClassifier(nnx.Module):
+    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, *, dtype, rngs):
+        width = encoder.width
+        self.summary = _Summarizer(encoder, dtype=dtype, rngs=rngs)
+        self.dense = dense(width, width, encoder, dtype=dtype, rngs=rngs)
+        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
+        self.activation = head.activation
 
-    def __init__(self, head: SequenceHead, encoder: EncoderConfig, *, dtype, rngs):
-        self.summary = Summarizer(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(encoder.width, head.classes, encoder, dtype=dtype, rngs=rngs)
-        self.dropout_rate = encoder.summary.dropout_after
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array:
-        """Return the logits; `rng` switches dropout on."""
-        keys = (None, None) if rng is None else rng.split(2)
-        vector = self.summary(hidden, batch, keys[0])
-        return self.dense(dropout(vector, self.dropout_rate, keys[1]))
+    def __call__(self, hidden, batch, rng) -> Array:
+        activate = ACTIVATIONS[self.activation]
+        return self.out(activate(self.dense(self.summary(hidden, batch, rng))))[..., 0]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -71,41 +85,10 @@ class AnswerabilityHead(Head):
 
     activation: str = "gelu"
 
+    module = _AnswerabilityClassifier
+
     def __post_init__(self):
-        require_activation(self.activation)
-
-    def build(self, encoder, *, dtype, rngs) -> AnswerabilityClassifier:
-        """Make the module."""
-        return AnswerabilityClassifier(self, encoder, dtype=dtype, rngs=rngs)
-
-
-class AnswerabilityClassifier(nnx.Module):
-    """The encoder's summary of a sequence, and an MLP of two layers."""
-
-    def __init__(self, head: AnswerabilityHead, encoder: EncoderConfig, *, dtype, rngs):
-        width = encoder.width
-        self.summary = Summarizer(encoder, dtype=dtype, rngs=rngs)
-        self.dense = dense(width, width, encoder, dtype=dtype, rngs=rngs)
-        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
-        self.activation = head.activation
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array:
-        """Return the logits; `rng` switches dropout on."""
-        activate = ACTIVATIONS[self.activation]
-        return self.out(activate(self.dense(self.summary(hidden, batch, rng))))[..., 0]
-
-
-class Summarizer(Projection):
-    """The `encoder.SequenceSummary` of each sequence: `[B, D]` or `[B, S, D]`."""
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array:
-        """Return the vectors; `rng` switches dropout on."""
-        vector = summary_state(hidden, batch, self.settings.position)
-        return self.project(dropout(vector, self.settings.dropout_before, rng))
+        check_choice("activation", self.activation, sorted(ACTIVATIONS))
 
 
 def summary_state(
@@ -113,16 +96,10 @@ def summary_state(
     batch: Mapping[str, Array],
     position: Literal["first", "last", "mean"],
 ) -> Array:
-    """Return the hidden state that represents each sequence.
+    """Return the hidden state that represents each sequence: `[B, D]`.
 
-    Args:
-      hidden: `[B, T, D]`.
-      batch: has `segment_ids`, and `summary_positions` if rows are packed.
-      position: token of a row without `summary_positions`; or "mean" over a row or
-        segment.
-
-    Returns:
-      `[B, D]`, or `[B, S, D]` with `summary_positions`.
+    If the batch has `summary_positions` it is `[B, S, D]`: the states at those places,
+    or the mean of each segment. Otherwise `position` is a token of the row or its mean.
     """
     segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
     if places is not None:
@@ -150,22 +127,17 @@ def segment_masks(segment_ids: Array, segments: int) -> Array:
     return segment_ids[:, None, :] == jnp.arange(1, segments + 1)[:, None]
 
 
-def require_activation(name: str) -> None:
-    """Raise a ValueError for an activation that `ACTIVATIONS` lacks."""
-    if name not in ACTIVATIONS:
-        supported = ", ".join(map(repr, sorted(ACTIVATIONS)))
-        raise ValueError(f"activation is {name!r}; supported: {supported}")
+def weighted_sum(hidden: Array, weights: Array) -> Array:
+    """Sum `[B, T, D]` over the tokens by weights `[B, S, T]`: `[B, S, D]`."""
+    return jnp.einsum(
+        "bst,btd->bsd", weights, hidden, precision=jax.lax.Precision.HIGHEST
+    )
 
 
 def _mean(hidden: Array, member: Array) -> Array:
     """Average `[B, T, D]` over the tokens that bool `[B, S, T]` marks: `[B, S, D]`."""
     # At least float32: a sum of hundreds of bfloat16 numbers keeps no digit.
     kind = wide(hidden.dtype)
-    total = jnp.einsum(
-        "bst,btd->bsd",
-        member.astype(kind),
-        hidden.astype(kind),
-        precision=jax.lax.Precision.HIGHEST,
-    )
+    total = weighted_sum(hidden.astype(kind), member.astype(kind))
     tokens = jnp.maximum(member.sum(-1), 1)[..., None]
     return (total / tokens).astype(hidden.dtype)

@@ -11,14 +11,33 @@ import jax.numpy as jnp
 from flax import nnx
 from jax import Array, lax
 
-from dicejax.models.dropout import DropoutKeys, dropout
+from dicejax.models.dropout import dropout
 from dicejax.models.encoder import ACTIVATIONS, EncoderConfig
-from dicejax.models.heads.head import Head, TokenStates, dense, wide
-from dicejax.models.heads.sequences import require_activation, segment_masks
-from dicejax.models.layers import matmul
+from dicejax.models.heads.head import Head, TokenStates, dense
+from dicejax.models.heads.sequences import segment_masks
+from dicejax.models.layers import matmul, wide
+from dicejax.models.settings import check_choice
 
 IMPOSSIBLE = -1e4
 """The logit of a position that is no candidate: its probability is 0 in any type."""
+
+
+class _StartEnd(TokenStates):
+    def __init__(self, head: StartEndHead, encoder: EncoderConfig, *, dtype, rngs):
+        super().__init__(encoder, dtype=dtype, rngs=rngs)
+        outputs = 2 * head.classes
+        self.dense = dense(encoder.width, outputs, encoder, dtype=dtype, rngs=rngs)
+        self.head = head
+
+    def __call__(self, hidden, batch, rng) -> dict[str, Array]:
+        # The starts of all classes come first.
+        both = self.dense(self.states(hidden, rng))
+        ends = dict(zip(("start", "end"), jnp.split(both, 2, axis=-1), strict=True))
+        if self.head.classes == 1:
+            ends = {name: logits[..., 0] for name, logits in ends.items()}
+        if self.head.form == "positions":
+            ends = {name: over_positions(x, batch) for name, x in ends.items()}
+        return ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -52,38 +71,11 @@ class StartEndHead(Head):
     classes: int = 1
     form: Literal["sigmoid", "softmax", "positions"] = "sigmoid"
 
+    module = _StartEnd
+    names = ("start", "end")
+
     def __post_init__(self):
         require_form(self.form, self.classes, ("sigmoid", "softmax", "positions"))
-
-    def outputs(self, name: str) -> tuple[str, ...]:
-        """Return `start` and `end`."""
-        return ("start", "end")
-
-    def build(self, encoder, *, dtype, rngs) -> StartEnd:
-        """Make the module."""
-        return StartEnd(self, encoder, dtype=dtype, rngs=rngs)
-
-
-class StartEnd(TokenStates):
-    """One dense layer for both ends, the starts of all kinds first."""
-
-    def __init__(self, head: StartEndHead, encoder: EncoderConfig, *, dtype, rngs):
-        super().__init__(encoder, dtype=dtype, rngs=rngs)
-        outputs = 2 * head.classes
-        self.dense = dense(encoder.width, outputs, encoder, dtype=dtype, rngs=rngs)
-        self.head = head
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> dict[str, Array]:
-        """Return the logits by end; `rng` switches dropout on."""
-        both = self.dense(self.states(hidden, rng))
-        ends = dict(zip(("start", "end"), jnp.split(both, 2, axis=-1), strict=True))
-        if self.head.classes == 1:
-            ends = {name: logits[..., 0] for name, logits in ends.items()}
-        if self.head.form == "positions":
-            ends = {name: over_positions(x, batch) for name, x in ends.items()}
-        return ends
 
 
 def per_segment(logits: Array, segment_ids: Array, segments: int) -> Array:
@@ -111,10 +103,7 @@ def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
 
     Args:
       logits: `[B, T]`, or of packed rows `[B, S, T]`, as `over_positions` gives them.
-      segment_ids: int `[B, T]`.
-
-    Returns:
-      `[B, T]`.
+      segment_ids: int `[B, T]`, the shape of the result.
     """
     log_probabilities = jax.nn.log_softmax(logits, axis=-1)
     if logits.ndim == 2:
@@ -124,11 +113,10 @@ def own_log_softmax(logits: Array, segment_ids: Array) -> Array:
 
 
 def over_positions(logits: Array, batch: Mapping[str, Array]) -> Array:
-    """Make logits `[B, T]` ready for a softmax over the positions of each sequence.
+    """Prepare logits `[B, T]` for a softmax over the positions of each sequence.
 
-    Returns:
-      `[B, T]`, or `[B, S, T]` if the batch has `summary_positions`; `IMPOSSIBLE`
-      outside the sequence.
+    The result is `[B, S, T]` if the batch has `summary_positions`; it is `IMPOSSIBLE`
+    outside of the sequence.
     """
     segment_ids, places = batch["segment_ids"], batch.get("summary_positions")
     if places is None:
@@ -138,8 +126,7 @@ def over_positions(logits: Array, batch: Mapping[str, Array]) -> Array:
 
 def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
     """Raise a ValueError for a form that is unknown or does not fit the classes."""
-    if form not in forms:
-        raise ValueError(f"form is {form!r}; supported: {', '.join(map(repr, forms))}")
+    check_choice("form", form, forms)
     if classes < 1:
         raise ValueError(f"classes is {classes}; want at least 1")
     if form == "positions" and classes != 1:
@@ -148,6 +135,47 @@ def require_form(form: str, classes: int, forms: tuple[str, ...]) -> None:
         raise ValueError(
             f"classes is {classes}; want at least 2 for form 'softmax', 'none' included"
         )
+
+
+class _SpanMatch(nnx.Module):
+    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, *, dtype, rngs):
+        both = 2 * encoder.width
+        width = both if head.width is None else head.width
+        self.dense = dense(both, width, encoder, dtype=dtype, rngs=rngs)
+        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
+        self.dropout_rate = encoder.head_dropout
+        self.dtype = wide(dtype)
+        self.head = head
+
+    def __call__(self, hidden, batch, rng) -> Array:
+        starts, ends = self._halves(dropout(hidden, self.dropout_rate, rng))
+        batch_size, tokens, width = starts.shape
+        chunk = min(self.head.chunk, tokens)
+        activate = ACTIVATIONS[self.head.activation]
+        weights = self.out.kernel[...][:, 0].astype(self.dtype)
+
+        # Without checkpoint, the scan would keep the activations of every chunk.
+        def match(starts: Array) -> Array:  # [B, chunk, I] -> [B, chunk, T]
+            return activate(starts[:, :, None] + ends[:, None]) @ weights
+
+        chunks = jnp.pad(starts, ((0, 0), (0, -tokens % chunk), (0, 0)))
+        chunks = jnp.moveaxis(chunks.reshape(batch_size, -1, chunk, width), 1, 0)
+        logits = lax.map(jax.checkpoint(match, prevent_cse=False), chunks)
+        # [T / chunk, B, chunk, T] -> [B, T, T]
+        logits = jnp.moveaxis(logits, 0, 1).reshape(batch_size, -1, tokens)[:, :tokens]
+        logits = (logits + self.out.bias[...]).astype(self.dtype)
+        segment_ids = batch["segment_ids"]
+        start, end = segment_ids[:, :, None], segment_ids[:, None, :]
+        is_span = (start > 0) & (start == end) & jnp.triu(jnp.ones_like(start == end))
+        return jnp.where(is_span, logits, IMPOSSIBLE)
+
+    def _halves(self, hidden: Array) -> tuple[Array, Array]:
+        """Compute `W_start h + b` and `W_end h`, each `[B, T, I]`."""
+        rows = hidden.reshape(-1, hidden.shape[-1]).astype(self.dtype)
+        kernels = jnp.split(self.dense.kernel[...].astype(self.dtype), 2)
+        shape = (*hidden.shape[:-1], -1)
+        starts, ends = (matmul(rows, kernel).reshape(shape) for kernel in kernels)
+        return (starts + self.dense.bias[...]).astype(self.dtype), ends
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -175,72 +203,10 @@ class SpanMatchHead(Head):
     activation: str = "gelu"
     chunk: int = 4
 
+    module = _SpanMatch
+
     def __post_init__(self):
-        require_activation(self.activation)
+        check_choice("activation", self.activation, sorted(ACTIVATIONS))
         for name in ("width", "chunk"):
             if (value := getattr(self, name)) is not None and value < 1:
                 raise ValueError(f"{name} is {value}; want at least 1")
-
-    def build(self, encoder, *, dtype, rngs) -> SpanMatch:
-        """Make the module."""
-        return SpanMatch(self, encoder, dtype=dtype, rngs=rngs)
-
-
-class SpanMatch(nnx.Module):
-    """Dropout and an MLP of two layers on each pair of hidden states."""
-
-    def __init__(self, head: SpanMatchHead, encoder: EncoderConfig, *, dtype, rngs):
-        both = 2 * encoder.width
-        width = both if head.width is None else head.width
-        self.dense = dense(both, width, encoder, dtype=dtype, rngs=rngs)
-        self.out = dense(width, 1, encoder, dtype=dtype, rngs=rngs)
-        self.dropout_rate = encoder.head_dropout
-        self.dtype = wide(dtype)
-        self.head = head
-
-    def __call__(
-        self, hidden: Array, batch: Mapping[str, Array], rng: DropoutKeys | None
-    ) -> Array:
-        """Return the logits; `rng` switches dropout on."""
-        starts, ends = self._halves(dropout(hidden, self.dropout_rate, rng))
-        logits = self._logits(starts, ends)
-        return jnp.where(_spans(batch["segment_ids"]), logits, IMPOSSIBLE)
-
-    def _halves(self, hidden: Array) -> tuple[Array, Array]:
-        """Compute `W_start h + b` and `W_end h`, each `[B, T, I]`."""
-        rows = hidden.reshape(-1, hidden.shape[-1]).astype(self.dtype)
-        kernels = jnp.split(self.dense.kernel[...].astype(self.dtype), 2)
-        shape = (*hidden.shape[:-1], -1)
-        starts, ends = (matmul(rows, kernel).reshape(shape) for kernel in kernels)
-        return (starts + self.dense.bias[...]).astype(self.dtype), ends
-
-    def _logits(self, starts: Array, ends: Array) -> Array:
-        """Return the logits of all pairs, `[B, T, T]`."""
-        activate = ACTIVATIONS[self.head.activation]
-        weights = self.out.kernel[...][:, 0].astype(self.dtype)
-
-        # Without checkpoint, the scan would keep the activations of every chunk.
-        def of_chunk(starts: Array) -> Array:  # [B, chunk, I] -> [B, chunk, T]
-            pairs = activate(starts[:, :, None] + ends[:, None])
-            return pairs @ weights
-
-        logits = lax.map(
-            jax.checkpoint(of_chunk, prevent_cse=False),
-            _chunks(starts, min(self.head.chunk, starts.shape[1])),
-        )  # [T / chunk, B, chunk, T]
-        batch, tokens, _ = starts.shape
-        logits = jnp.moveaxis(logits, 0, 1).reshape(batch, -1, tokens)[:, :tokens]
-        return (logits + self.out.bias[...]).astype(self.dtype)
-
-
-def _chunks(x: Array, size: int) -> Array:
-    """Cut `[B, T, I]` into `[T / size, B, size, I]`, zeros behind the last token."""
-    batch, tokens, width = x.shape
-    x = jnp.pad(x, ((0, 0), (0, -tokens % size), (0, 0)))
-    return jnp.moveaxis(x.reshape(batch, -1, size, width), 1, 0)
-
-
-def _spans(segment_ids: Array) -> Array:
-    """Mark pairs i to j of real tokens of one segment, bool `[B, T, T]`."""
-    start, end = segment_ids[:, :, None], segment_ids[:, None, :]
-    return (start > 0) & (start == end) & jnp.triu(jnp.ones_like(start == end))

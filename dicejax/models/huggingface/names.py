@@ -87,8 +87,6 @@ _MODERNBERT_ENCODER = {
     "layers.{n}.mlp.Wo": "layers/output",
     "final_norm": "final_norm",
 }
-_TOKENS = {"classifier": "dense"}
-_SPANS = {"qa_outputs": "dense"}
 _ANSWER = {
     "start_logits.dense": "start",
     "end_logits.dense_0": "end/dense",
@@ -107,21 +105,14 @@ _TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dens
 
 @dataclasses.dataclass(frozen=True)
 class Family:
-    """The names of one `model_type`.
+    """The names of one `model_type`."""
 
-    Attributes:
-      classes: prefix of the PyTorch classes.
-      prefix: prefix of the encoder's tensors in a task model.
-      encoder: the tensors of the encoder.
-      heads: the tensors of a head, and the suffix of its class.
-      pools: whether the pooler's tensors have the encoder's prefix.
-    """
-
-    classes: str
-    prefix: str
-    encoder: Mapping[str, str]
+    classes: str  # prefix of the PyTorch classes
+    prefix: str  # of the encoder's tensors in a task model
+    encoder: Mapping[str, str]  # the tensors of the encoder
+    # The tensors of a head, and the suffix of its class.
     heads: Mapping[type[Head], tuple[Mapping[str, str], str]]
-    pools: bool = False
+    pools: bool = False  # whether the pooler's tensors have the encoder's prefix
 
     @property
     def task_classes(self) -> set[str]:
@@ -136,21 +127,13 @@ class Family:
         return None if entry is None else self.classes + entry[1]
 
 
-def _family(
-    classes: str,
-    prefix: str,
-    encoder: Mapping[str, str],
-    summary: Mapping[str, str],
-    spans: str = "ForQuestionAnswering",
-    more: Mapping[type[Head], tuple[Mapping[str, str], str]] | None = None,
-    pools: bool = False,
-) -> Family:
+def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:
     heads = {
-        TokenHead: (_TOKENS, "ForTokenClassification"),
-        StartEndHead: (_SPANS, spans),
+        TokenHead: ({"classifier": "dense"}, "ForTokenClassification"),
+        StartEndHead: ({"qa_outputs": "dense"}, "ForQuestionAnswering"),
         SequenceHead: (summary, "ForSequenceClassification"),
     }
-    return Family(classes, prefix, encoder, heads | (more or {}), pools)
+    return Family(classes, prefix, encoder, heads | dict(more), pools)
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -164,8 +147,10 @@ FAMILIES: Mapping[str, Family] = {
         "transformer.",
         _XLNET_ENCODER,
         {"sequence_summary.summary": "summary/dense", "logits_proj": "dense"},
-        spans="ForQuestionAnsweringSimple",
-        more={AnswerHead: (_ANSWER, "ForQuestionAnswering")},
+        more={
+            StartEndHead: ({"qa_outputs": "dense"}, "ForQuestionAnsweringSimple"),
+            AnswerHead: (_ANSWER, "ForQuestionAnswering"),
+        },
     ),
     "modernbert": _family(
         "ModernBert",
@@ -211,39 +196,27 @@ UNUSED = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Tensor:
-    """One tensor of a checkpoint and its place in our parameters.
+    """One tensor of a checkpoint and its place in our parameters."""
 
-    Attributes:
-      name: in the checkpoint, without the prefix of a task model.
-      shape: in the checkpoint.
-      path: keys that lead to the array in our parameters.
-      layer: its index along the array's leading axis; None: the tensor is the array.
-      part: which of the equal parts of the tensor's first axis the array is.
-      parts: how many parts there are.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    path: tuple[str, ...]
-    layer: int | None = None
-    part: int = 0
-    parts: int = 1
-
-    @property
-    def transposed(self) -> bool:
-        """Whether PyTorch keeps it as [out, in] where we have [in, out]."""
-        return self.path[-1] == "kernel"
+    name: str  # in the checkpoint, without the prefix of a task model
+    shape: tuple[int, ...]  # in the checkpoint
+    path: tuple[str, ...]  # keys that lead to the array in our parameters
+    layer: int | None  # index along the array's leading axis; None: the whole array
+    part: int  # which of the equal parts of the tensor's first axis the array is
+    parts: int
 
     def to_checkpoint(self, array: np.ndarray) -> np.ndarray:
         """Return the tensor that our array holds, or its part, as the checkpoint's."""
         part = array if self.layer is None else array[self.layer]
-        return np.ascontiguousarray(part.T if self.transposed else part)
+        return np.ascontiguousarray(self._transpose(part))
 
     def from_checkpoint(self, tensor: np.ndarray) -> np.ndarray:
         """Return our array, or a layer of it, of the checkpoint's tensor."""
-        if self.parts > 1:
-            tensor = np.split(tensor, self.parts)[self.part]
-        return tensor.T if self.transposed else tensor
+        return self._transpose(np.split(tensor, self.parts)[self.part])
+
+    def _transpose(self, array: np.ndarray) -> np.ndarray:
+        # PyTorch keeps kernels as [out, in] where we have [in, out].
+        return array.T if self.path[-1] == "kernel" else array
 
 
 def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Tensor]:
@@ -257,42 +230,24 @@ def tensors(names: Mapping[str, str], params: Mapping[str, Any]) -> Iterator[Ten
     for theirs, place in names.items():
         *above, last = place.split("/")
         shared = last.split("+")
-        for part, name in enumerate(shared):
-            path = (*above, name)
-            for tensor in _of_place(theirs, path, _at(params, path)):
-                size = (tensor.shape[0] * len(shared), *tensor.shape[1:])
-                yield dataclasses.replace(
-                    tensor, shape=size, part=part, parts=len(shared)
-                )
+        for part, ours in enumerate(shared):
+            path, subtree = (*above, ours), params
+            for key in path:
+                subtree = subtree.get(key, {})
+            # A layer's parameters have a suffix each; a lone one has the whole name.
+            leaves = subtree if isinstance(subtree, Mapping) else {"": subtree}
+            for leaf, array in leaves.items():
+                suffix = {"": "", "bias": ".bias"}.get(leaf, ".weight")
+                place = (*path, leaf) if leaf else path
+                for layer, name in _layers(theirs + suffix, array.shape[0]):
+                    shape = array.shape if layer is None else array.shape[1:]
+                    shape = shape[::-1] if leaf == "kernel" else shape
+                    shape = (shape[0] * len(shared), *shape[1:])
+                    yield Tensor(name, shape, place, layer, part, len(shared))
 
 
-def _of_place(theirs: str, path: tuple[str, ...], subtree: Any) -> Iterator[Tensor]:
-    if subtree is None:
-        return
-    if not isinstance(subtree, Mapping):
-        yield from _spread(theirs, path, subtree.shape)
-        return
-    for ours, array in subtree.items():
-        suffix = ".bias" if ours == "bias" else ".weight"
-        yield from _spread(theirs + suffix, (*path, ours), array.shape)
-
-
-def _spread(
-    name: str, path: tuple[str, ...], shape: tuple[int, ...]
-) -> Iterator[Tensor]:
-    stacked = "{" in name
-    layer_shape = shape[1:] if stacked else shape
-    layer_shape = layer_shape[::-1] if path[-1] == "kernel" else layer_shape
-    if not stacked:
-        yield Tensor(name, layer_shape, path)
-        return
-    for layer in range(shape[0]):
-        yield Tensor(name.format(n=layer, next=layer + 1), layer_shape, path, layer)
-
-
-def _at(params: Any, path: tuple[str, ...]) -> Any:
-    for key in path:
-        if not isinstance(params, Mapping) or key not in params:
-            return None
-        params = params[key]
-    return params
+def _layers(name: str, depth: int) -> list[tuple[int | None, str]]:
+    """Return the layers that have a tensor of this name, each with the full name."""
+    if "{" not in name:
+        return [(None, name)]
+    return [(n, name.format(n=n, next=n + 1)) for n in range(depth)]

@@ -105,7 +105,7 @@ class _Stored:
 
 
 @contextlib.contextmanager
-def _opened(file: Path) -> Iterator[Any]:
+def _open(file: Path) -> Iterator[Any]:
     """Open a safetensors file; the library checks its header and the places in it."""
     try:
         if not file.is_file():
@@ -120,20 +120,20 @@ def _opened(file: Path) -> Iterator[Any]:
 
 
 def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
-    """Return the tensors of one file or of all shards, by their canonical names.
+    """Return the tensors of one file or of all shards.
 
-    Raises:
-      InputError: there is no file, only pickle, or one that cannot be read; or two
-        tensors have one name.
+    Their names are today's, without the task model's prefix.
     """
     stored: dict[str, _Stored] = {}
     for file in _weight_files(folder):
-        with _opened(file) as content:
+        with _open(file) as content:
             for name in content.keys():  # noqa: SIM118 - not a mapping
                 part = content.get_slice(name)
                 shape = tuple(part.get_shape())
                 tensor = _Stored(file, name, part.get_dtype(), shape)
-                other = stored.setdefault(_canonical(name, prefix), tensor)
+                new = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
+                new = re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", new)
+                other = stored.setdefault(new.removeprefix(prefix), tensor)
                 if other is not tensor:
                     raise InputError(
                         f"{file}: tensor {name} is {other.name} of {other.file.name} "
@@ -142,17 +142,17 @@ def _stored(folder: Path, prefix: str) -> dict[str, _Stored]:
     return stored
 
 
-def _read(stored: Iterable[_Stored]) -> dict[_Stored, np.ndarray]:
+def _read(stored: Mapping[str, _Stored]) -> dict[str, np.ndarray]:
     """Read the values of tensors as float32."""
     # By way of jax, since NumPy itself has no bfloat16; not to an accelerator.
     host = jax.local_devices(backend="cpu")[0]
     values = {}
-    by_file = sorted(stored, key=lambda tensor: (tensor.file, tensor.name))
-    for file, group in itertools.groupby(by_file, key=lambda tensor: tensor.file):
-        with _opened(file) as content, jax.default_device(host):
-            for tensor in group:
+    by_file = sorted(stored.items(), key=lambda item: (item[1].file, item[1].name))
+    for file, group in itertools.groupby(by_file, key=lambda item: item[1].file):
+        with _open(file) as content, jax.default_device(host):
+            for name, tensor in group:
                 array = content.get_tensor(tensor.name)
-                values[tensor] = np.asarray(array, np.float32)
+                values[name] = np.asarray(array, np.float32)
     return values
 
 
@@ -297,8 +297,7 @@ def read_weights(
     notes = _other_meanings(folder, network, fitting, labels)
     fitting = {name: every for name, every in fitting.items() if name not in notes}
     chosen = [*encoder, *itertools.chain(*fitting.values())]
-    values = _read({stored[tensor.name] for tensor in chosen})
-    arrays = {tensor.name: values[stored[tensor.name]] for tensor in chosen}
+    arrays = _read({tensor.name: stored[tensor.name] for tensor in chosen})
     read = {name: _assemble(every, arrays) for name, every in fitting.items()}
     new = tuple(name for name, _ in network.heads if name not in fitting)
     params = {"encoder": _assemble(encoder, arrays), "heads": read}
@@ -312,15 +311,16 @@ def _other_meanings(
     labels: Sequence[str] | None,
 ) -> dict[str, str]:
     """Return a note for each head whose shapes fit, but whose outputs mean others."""
-    heads = [(name, head) for name, head in network.heads if name in fitting]
-    if not heads:
+    if not fitting:
         return {}
     file = folder / CONFIG
     config = read_json(file)
     problem, names = config.get("problem_type"), _label_names(config)
     family = family_of(network.encoder)
     notes = {}
-    for name, head in heads:
+    for name, head in network.heads:
+        if name not in fitting:
+            continue
         difference, task_class = "", family.task_class(head)
         other = family.task_classes & set(config.get("architectures") or ())
         # ModernBERT's heads have the same tensors whatever they are for.
@@ -330,11 +330,9 @@ def _other_meanings(
             )
         elif not isinstance(head, SequenceHead | TokenHead):
             continue
-        elif isinstance(head, SequenceHead) and problem not in (
-            None,
-            problem_type(head),
+        elif isinstance(head, SequenceHead) and (
+            problem not in (None, expected := problem_type(head))
         ):
-            expected = problem_type(head)
             difference = f"problem_type is {quote(problem)}, the task's is {expected!r}"
         elif labels is not None and names not in (None, list(labels)):
             few = [", ".join(map(quote, some[:5])) for some in (names, labels)]
@@ -366,18 +364,11 @@ def _misfits(
             yield f"{tensor.name} is {shape}, config.json wants {tensor.shape}"
 
 
-def _canonical(name: str, prefix: str) -> str:
-    """Drop the task model's prefix and rename old tensors."""
-    name = name.removeprefix(prefix)
-    name = re.sub(r"LayerNorm\.gamma$", "LayerNorm.weight", name)
-    return re.sub(r"LayerNorm\.beta$", "LayerNorm.bias", name)
-
-
 def _assemble(expected: Iterable[Tensor], arrays: Mapping[str, np.ndarray]) -> Params:
     """Put tensors in place: kernels transposed to [in, out], layers stacked."""
     layers: dict[tuple[str, ...], dict[int | None, np.ndarray]] = {}
     for tensor in expected:
-        array = tensor.from_checkpoint(np.asarray(arrays[tensor.name], np.float32))
+        array = tensor.from_checkpoint(arrays[tensor.name])
         layers.setdefault(tensor.path, {})[tensor.layer] = array
     params: Params = {}
     for path, parts in layers.items():

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
+import operator
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import save_file
@@ -35,19 +38,17 @@ _SPECIAL = {
 
 
 def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`.
+    """Write `tokenizer.json` and `tokenizer_config.json` into a folder.
 
     `AutoTokenizer` takes `tokenizer.json` as it is only for the class that is named
     here; a model's own class, such as `BertTokenizer`, builds its own steps.
-
-    Args:
-      folder: existing folder.
-      tokenizer: tokenizer of the encoder.
-      encoder: architecture of the encoder.
     """
+    # RoBERTa has one token type, so it takes none.
+    has_types = getattr(encoder, "type_vocab_size", None) != 1
+    types = ["token_type_ids"] if has_types else []
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_input_names": _input_names(encoder),
+        "model_input_names": ["input_ids", *types, "attention_mask"],
         "padding_side": "left" if encoder.model_type == "xlnet" else "right",
         # What transformers does by default changes with its version.
         "clean_up_tokenization_spaces": False,
@@ -62,18 +63,10 @@ def write_tokenizer(folder: Path, tokenizer: Tokenizer, encoder: EncoderConfig) 
         settings["add_prefix_space"] = prefixed
     if encoder.max_length is not None:
         settings["model_max_length"] = encoder.max_length
-    content = json.dumps(settings, indent=2, ensure_ascii=False) + "\n"
-    (folder / "tokenizer_config.json").write_text(content, encoding="utf-8")
+    _write_json(folder / "tokenizer_config.json", settings)
     (folder / "tokenizer.json").write_text(
         tokenizer.to_str(pretty=True), encoding="utf-8"
     )
-
-
-def _input_names(encoder: EncoderConfig) -> list[str]:
-    """Return the model's inputs; RoBERTa has one token type, so it takes none."""
-    if getattr(encoder, "type_vocab_size", None) == 1:
-        return ["input_ids", "attention_mask"]
-    return ["input_ids", "token_type_ids", "attention_mask"]
 
 
 def write(
@@ -103,10 +96,16 @@ def write(
       ValueError: not as many labels as the head has classes.
     """
     family = family_of(network.encoder)
-    name = _task_class(family, network)
+    names = [family.task_class(head) for _, head in network.heads]
+    if len(names) > 1 or None in names:
+        kinds = ", ".join(type(head).__name__ for _, head in network.heads)
+        raise InputError(
+            f"no PyTorch class of {network.encoder.model_type} has these heads: "
+            f"{kinds}; write the encoder alone"
+        )
+    name = names[0] if names else family.classes + "Model"
     with _draft_of(folder) as draft:
-        content = config_content(network, name, labels)
-        _write_json(draft / CONFIG, content)
+        _write_json(draft / CONFIG, config_content(network, name, labels))
         save_file(
             checkpoint(family, network, params),
             draft / WEIGHTS,
@@ -119,11 +118,7 @@ def write(
 
 @contextlib.contextmanager
 def _draft_of(folder: Path) -> Iterator[Path]:
-    """Yield a folder that then takes the place of another, which is missing or empty.
-
-    Raises:
-      InputError: the other one is taken, or files cannot be written.
-    """
+    """Yield a folder that then takes the place of one that is missing or empty."""
     try:
         if os.path.lexists(folder) and (not folder.is_dir() or any(folder.iterdir())):
             raise InputError(f"{folder}: exists already; name another folder")
@@ -147,18 +142,15 @@ def config_content(
     content: dict[str, Any] = {"architectures": [class_name]}
     content |= network.encoder.to_json()
     content |= {"dtype": "float32", "torch_dtype": "float32"}
-    for _, head in network.heads:
+    for _, head in network.heads:  # at most one
         if isinstance(head, SequenceHead):
             content["problem_type"] = problem_type(head)
-    classes = [
-        head.classes
-        for _, head in network.heads
-        if isinstance(head, TokenHead | SequenceHead)
-    ]
-    if classes:  # PyTorch counts the labels to know how wide the head is
-        labels = labels or [f"LABEL_{n}" for n in range(classes[0])]
-        if len(labels) != classes[0]:
-            raise ValueError(f"{len(labels)} labels, but {classes[0]} classes")
+        if not isinstance(head, TokenHead | SequenceHead):
+            continue
+        # PyTorch counts the labels to know how wide the head is.
+        labels = labels or [f"LABEL_{n}" for n in range(head.classes)]
+        if len(labels) != head.classes:
+            raise ValueError(f"{len(labels)} labels, but {head.classes} classes")
         content["id2label"] = {str(n): label for n, label in enumerate(labels)}
         content["label2id"] = {label: n for n, label in enumerate(labels)}
     return content
@@ -174,11 +166,9 @@ def checkpoint(
         parts.append((family.heads[type(head)][0], params["heads"][name], ""))
     weights: dict[str, np.ndarray] = {}
     for names, part, before in parts:
-        arrays = _numpy(part)
+        arrays = jax.tree.map(np.asarray, part)
         for tensor in tensors(names, arrays):
-            array = arrays
-            for key in tensor.path:
-                array = array[key]
+            array = functools.reduce(operator.getitem, tensor.path, arrays)
             # BERT's pooler belongs to the encoder there, to the head here.
             is_theirs = family.pools and tensor.name.startswith("pooler.")
             name = (prefix if is_theirs else before) + tensor.name
@@ -186,25 +176,6 @@ def checkpoint(
             parts.append(tensor.to_checkpoint(array))
             weights[name] = np.concatenate(parts)
     return weights
-
-
-def _task_class(family: Family, network: Network) -> str:
-    if not network.heads:
-        return family.classes + "Model"
-    names = [family.task_class(head) for _, head in network.heads]
-    if len(names) > 1 or names[0] is None:
-        kinds = ", ".join(type(head).__name__ for _, head in network.heads)
-        raise InputError(
-            f"no PyTorch class of {network.encoder.model_type} has these heads: "
-            f"{kinds}; write the encoder alone"
-        )
-    return names[0]
-
-
-def _numpy(params: Any) -> Any:
-    if isinstance(params, Mapping):
-        return {key: _numpy(value) for key, value in params.items()}
-    return np.asarray(params)
 
 
 def _write_json(file: Path, content: dict[str, Any]) -> None:
