@@ -103,13 +103,8 @@ def keep_mask(keys: Array, threshold: int, shape: tuple[int, ...], axis: int) ->
 
     One block of 64 bits decides for four elements, a quarter of the axis apart, so that
     the quarters are computed side by side without a shuffle. Its counter is its index
-    along the axis, and the index in the row over all other axes.
-
-    Args:
-      keys: `[B]`, one for each row.
-      threshold: as `keep_below` returns it.
-      shape: shape of a row.
-      axis: axis of `shape` that is divided; one that 4 does not divide is cut short.
+    along the axis, and the index in the row over all other axes. The threshold is that
+    of `keep_below`; the last quarter of an axis that 4 does not divide is cut short.
     """
     length = shape[axis]
     blocks = (*shape[:axis], -(-length // 4), *shape[axis + 1 :])

@@ -70,30 +70,20 @@ def apply_dense(x: Array, *layers: Dense) -> list[Array]:
     """Apply dense layers of one type to the same `[..., in]`."""
     biases = [None if layer.bias is None else layer.bias[...] for layer in layers]
     kernels = [layer.kernel[...] for layer in layers]
-    return project_all(x, kernels, layers[0].dtype, biases)
+    return project(x, kernels, layers[0].dtype, biases)
 
 
 def project(
-    x: Array, kernel: Array, dtype: jnp.dtype, bias: Array | None = None
-) -> Array:
-    """Compute `x @ kernel + bias` in a type, accumulated in float32.
-
-    `x` is `[..., D]`; the kernel's axes behind its first, D, are the bias's and the
-    last ones of the result.
-    """
-    return project_all(x, [kernel], dtype, [bias])[0]
-
-
-def project_all(
     x: Array,
     kernels: Sequence[Array],
     dtype: jnp.dtype,
     biases: Sequence[Array | None] | None = None,
 ) -> list[Array]:
-    """Compute `project` of one input for each of several kernels.
+    """Compute `x @ kernel + bias` in a type for each kernel, accumulated in float32.
 
-    Where a mesh splits the kernels over `tensor`, the gradients of the input are added
-    up before devices exchange them.
+    `x` is `[..., D]`; a kernel's axes behind its first, D, are its bias's and the last
+    ones of the result. Where a mesh splits the kernels over `tensor`, the gradients of
+    `x` are added up before devices exchange them.
     """
     width = x.shape[-1]
     rows = x.reshape(-1, width).astype(dtype)

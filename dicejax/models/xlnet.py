@@ -25,7 +25,6 @@ from dicejax.models.layers import (
     add_and_norm,
     normal,
     project,
-    project_all,
     wide,
 )
 from dicejax.models.settings import (
@@ -145,7 +144,7 @@ class XLNetLayer(nnx.Module):
         config, rate = self.config, self.config.dropout
         keys = (None,) * 4 if rng is None else rng.split(4)
         kernels = (self.query[...], self.key[...], self.value[...])
-        query, key, value = project_all(x, kernels, self.dtype)
+        query, key, value = project(x, kernels, self.dtype)
         attended = attend(
             query + self.content_bias[...].astype(self.dtype),
             key,
@@ -156,7 +155,7 @@ class XLNetLayer(nnx.Module):
             rng=keys[0],
         )
         kernel = self.attention_output[...].reshape(x.shape[-1], -1).T
-        update = project(attended.reshape(x.shape), kernel, self.dtype)
+        (update,) = project(attended.reshape(x.shape), [kernel], self.dtype)
         x = add_and_norm(self.attention_norm, x, update, rate, keys[1])
         inner = ACTIVATIONS[config.ff_activation](self.intermediate(x))
         update = self.output(dropout(inner, rate, keys[2]))
@@ -170,7 +169,8 @@ class XLNetLayer(nnx.Module):
             kind = wide(self.dtype)
             return jnp.einsum(equation, q, key, preferred_element_type=kind)
 
-        distances = project(context.positions, self.position_key[...], self.dtype)
+        kernels = [self.position_key[...]]
+        (distances,) = project(context.positions, kernels, self.dtype)
         by_distance = scores("btnh,pnh->bntp", self.position_bias, distances)
         segments = self.segment_key[...].astype(self.dtype)
         same, other = scores("btnh,snh->sbnt", self.segment_bias, segments)[..., None]

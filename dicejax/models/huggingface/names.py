@@ -95,11 +95,6 @@ _ANSWER = {
     "answer_class.dense_0": "impossible/dense",
     "answer_class.dense_1": "impossible/out",
 }
-_PROJECTED = {
-    "head.dense": "projection/dense",
-    "head.norm": "projection/norm",
-    "classifier": "dense",
-}
 _TWO_LAYERS = {"classifier.dense": "summary/dense", "classifier.out_proj": "dense"}
 
 
@@ -136,6 +131,11 @@ def _family(classes, prefix, encoder, summary, more=(), pools=False) -> Family:
     return Family(classes, prefix, encoder, heads | dict(more), pools)
 
 
+def _behind(ours: str) -> Mapping[str, str]:
+    layers = {f"head.{part}": f"{ours}/{part}" for part in ("dense", "norm")}
+    return layers | {"classifier": "dense"}
+
+
 FAMILIES: Mapping[str, Family] = {
     "bert": _family("Bert", "bert.", _BERT_ENCODER, _POOLED, pools=True),
     "roberta": _family("Roberta", "roberta.", _BERT_ENCODER, _TWO_LAYERS),
@@ -156,14 +156,10 @@ FAMILIES: Mapping[str, Family] = {
         "ModernBert",
         "model.",
         _MODERNBERT_ENCODER,
-        {
-            "head.dense": "summary/dense",
-            "head.norm": "summary/norm",
-            "classifier": "dense",
-        },
+        _behind("summary"),
         more={
-            TokenHead: (_PROJECTED, "ForTokenClassification"),
-            StartEndHead: (_PROJECTED, "ForQuestionAnswering"),
+            TokenHead: (_behind("projection"), "ForTokenClassification"),
+            StartEndHead: (_behind("projection"), "ForQuestionAnswering"),
         },
     ),
 }
