@@ -23,20 +23,13 @@ from dicejax.training.accumulation import loss_and_gradient
 from dicejax.training.sharding import global_batch, put
 
 ROWS, LENGTH = 8, 128
+SPLIT = {"data": 2, "fsdp": 2, "tensor": 2}
 MESHES = {
     "1 device": ({"data": 1}, SelfAdjustingDice(), 1),
     "data 8": ({"data": 8}, SelfAdjustingDice(), 1),
-    "data 2, fsdp 2, tensor 2": (
-        {"data": 2, "fsdp": 2, "tensor": 2},
-        SelfAdjustingDice(),
-        1,
-    ),
-    "micro-batches, dsc": (
-        {"data": 2, "fsdp": 2, "tensor": 2},
-        SelfAdjustingDice(),
-        2,
-    ),
-    "micro-batches, ce": ({"data": 2, "fsdp": 2, "tensor": 2}, CrossEntropy(), 2),
+    "data 2, fsdp 2, tensor 2": (SPLIT, SelfAdjustingDice(), 1),
+    "micro-batches, dsc": (SPLIT, SelfAdjustingDice(), 2),
+    "micro-batches, ce": (SPLIT, CrossEntropy(), 2),
 }
 
 
@@ -74,12 +67,12 @@ def gradient(params, arrays, objective, mesh=None, micro_batches=1):
     objective = objective.bind_outputs(("tags",))
     options = {"objective_state": objective.initial_state(), "network": network()}
     options |= {"rng": jax.random.key(7), "mesh": mesh, "micro_batches": micro_batches}
-    found = jax.jit(
+    got = jax.jit(
         lambda params, arrays: (
             loss_and_gradient(params, arrays, objective, **options).gradients
         )
     )(params, arrays)
-    return jax.device_get(found)
+    return jax.device_get(got)
 
 
 def main(name):
@@ -88,7 +81,7 @@ def main(name):
     params = jax.device_get(jax.jit(network().init)(jax.random.key(0)))
     arrays = batch()
     meshes = MESHES if name == "all" else {name: MESHES[name]}
-    wanted = {
+    expected = {
         objective: gradient(params, arrays, objective)
         for objective in {objective for _, objective, _ in meshes.values()}
     }
@@ -109,20 +102,12 @@ def main(name):
             shape = MeshShape(**shape)
             count = int(np.prod([shape.data, shape.fsdp, shape.tensor]))
             mesh = shape.make(jax.devices()[:count])
-            found = gradient(
-                put(params, mesh),
-                global_batch(arrays, mesh),
-                objective,
-                mesh,
-                micro_batches,
-            )
+            placed = put(params, mesh), global_batch(arrays, mesh)
+            got = gradient(*placed, objective, mesh, micro_batches)
             assert len(calls) >= 2, "the kernel is not taken"
-            pairs = zip(
-                jax.tree.leaves(found),
-                jax.tree.leaves(wanted[objective]),
-                strict=True,
-            )
-            largest = max(jnp.abs(x).max() for x in jax.tree.leaves(wanted[objective]))
+            both = map(jax.tree.leaves, (got, expected[objective]))
+            pairs = list(zip(*both, strict=True))
+            largest = max(jnp.abs(x).max() for _, x in pairs)
             errors[name] = float(max(np.abs(a - b).max() for a, b in pairs) / largest)
     print(json.dumps(errors))
 

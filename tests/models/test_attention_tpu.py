@@ -52,7 +52,7 @@ def both(segments, heads, width, dtype, rate):
     """Return output and gradients by the kernel, and by plain attention in float32."""
     segments = jnp.asarray(segments, jnp.int32)
     rows, length = segments.shape
-    given = arrays((rows, length, heads, width), dtype)
+    batch = arrays((rows, length, heads, width), dtype)
     keys = DropoutKeys.of(jax.random.key(3), jnp.arange(rows))
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -60,30 +60,23 @@ def both(segments, heads, width, dtype, rate):
         mask = None if by_kernel else attention.segment_mask(segments)
 
         def attended(query, key, value):
-            return attention.attend(
-                query,
-                key,
-                value,
-                mask,
-                segment_ids=segments,
-                dropout_rate=rate,
-                rng=keys,
-            )
+            arrays, settings = (query, key, value, mask), {"dropout_rate": rate}
+            return attention.attend(*arrays, segment_ids=segments, rng=keys, **settings)
 
         out, pull = jax.vjp(attended, query, key, value)
         return out, *pull(cotangent)
 
-    assert attention.runs_on_tpu(given[0].shape, given[0].dtype)
-    kernels = computed(True, *given)
+    assert attention.runs_on_tpu(batch[0].shape, batch[0].dtype)
+    kernels = computed(True, *batch)
     assert all(x.dtype == dtype for x in kernels)
-    plain = computed(False, *(x.astype(jnp.float32) for x in given))
+    plain = computed(False, *(x.astype(jnp.float32) for x in batch))
     return [[np.asarray(x, np.float32) for x in one] for one in (kernels, plain)]
 
 
-def close(found, wanted, dtype):
+def close(got, expected, dtype):
     # bfloat16 rounds the weights, the slopes and the results to 8 bits.
     tolerance = 2e-6 if dtype == jnp.float32 else 2**-6
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(got, expected, strict=True):
         limit = tolerance * max(1.0, np.abs(other).max())
         np.testing.assert_allclose(one, other, rtol=0, atol=limit)
 
@@ -115,7 +108,7 @@ def test_longer_rows_go_block_by_block(length):
 
 
 @pytest.mark.usefixtures("interpreted")
-def test_dropped_weights_are_those_of_the_plain_path():
+def test_dropped_weights_are_those_of_the_plain_path(caplog):
     # Values that name their key: an output is the sum over the keys that were kept.
     segments = jnp.ones((1, 128), jnp.int32)
     keys = DropoutKeys.of(jax.random.key(0), jnp.arange(1))
@@ -123,10 +116,12 @@ def test_dropped_weights_are_those_of_the_plain_path():
     names = jnp.broadcast_to(jnp.eye(128, 64)[None, :, None], (1, 128, 2, 64))
     shared = {"dropout_rate": 0.5, "rng": keys}
     mask = attention.segment_mask(segments)
-    found = attention.attend(same, same, names, segment_ids=segments, **shared)
-    wanted = attention.attend(same, same, names, mask, **shared)
-    np.testing.assert_array_equal(found > 0, wanted > 0)
-    assert 0.45 < (found > 0).mean() < 0.55
+    caplog.set_level("INFO", attention.__name__)
+    got = attention.attend(same, same, names, segment_ids=segments, **shared)
+    assert "float32 (1, 128, 2, 64) runs as one kernel" in caplog.text
+    expected = attention.attend(same, same, names, mask, **shared)
+    np.testing.assert_array_equal(got > 0, expected > 0)
+    assert 0.45 < (got > 0).mean() < 0.55
 
 
 @pytest.mark.parametrize(
@@ -151,19 +146,11 @@ def test_other_shapes_take_the_plain_path(length, heads, width, dtype):
 def test_a_row_of_another_length_is_attended_by_the_plain_path(length, caplog):
     query, key, value, _ = arrays((1, length, 2, 64), jnp.float32)
     segments = jnp.asarray([row(length // 2, width=length)], jnp.int32)
-    found = attention.attend(query, key, value, segment_ids=segments)
+    got = attention.attend(query, key, value, segment_ids=segments)
     mask = attention.segment_mask(segments)
-    wanted = attention.attend(query, key, value, mask)
-    np.testing.assert_array_equal(found, wanted)
+    expected = attention.attend(query, key, value, mask)
+    np.testing.assert_array_equal(got, expected)
     assert f"(1, {length}, 2, 64) runs without the kernel" in caplog.text
-
-
-@pytest.mark.usefixtures("interpreted")
-def test_the_log_says_that_the_kernel_runs(caplog):
-    caplog.set_level("INFO", attention.__name__)
-    query, key, value, _ = arrays((1, 128, 2, 64), jnp.float32)
-    attention.attend(query, key, value, segment_ids=jnp.ones((1, 128), jnp.int32))
-    assert "float32 (1, 128, 2, 64) runs as one kernel" in caplog.text
 
 
 def test_other_platforms_take_the_plain_path():

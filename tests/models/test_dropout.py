@@ -23,9 +23,8 @@ def threefry(key, counter):
     low = 2**32 - 1
     keys = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
     x, y = ((c + k) & low for c, k in zip(counter, key, strict=True))
-    for number, by in zip(
-        range(13), itertools.cycle((13, 15, 26, 6, 17, 29, 16, 24)), strict=False
-    ):
+    rotations = itertools.cycle((13, 15, 26, 6, 17, 29, 16, 24))
+    for number, by in enumerate(itertools.islice(rotations, 13)):
         x = (x + y) & low
         y = x ^ ((y << by | y >> 32 - by) & low)
         if number % 4 == 3:

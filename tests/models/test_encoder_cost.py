@@ -4,34 +4,16 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
-from dicejax.models.heads import TokenHead
-from dicejax.models.modernbert import ModernBertConfig
-from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
+from .small import KINDS, encoder_of, network_of
+
+EXHAUSTIVE = pytest.mark.exhaustive
 
 
 def network(kind, depth, width, remat="none"):
-    sizes = {
-        "vocab_size": 100,
-        "hidden_size": width,
-        "num_hidden_layers": depth,
-        "num_attention_heads": 4,
-    }
-    if kind == "xlnet":
-        encoder = XLNetConfig(
-            vocab_size=100, d_model=width, n_layer=depth, n_head=4, d_inner=4 * width
-        )
-    elif kind == "modernbert":
-        encoder = ModernBertConfig(
-            **sizes, intermediate_size=3 * width // 2, local_attention=16
-        )
-    else:
-        kinds = {"bert": BertConfig, "deberta": DebertaConfig}
-        encoder = kinds[kind](**sizes, intermediate_size=4 * width)
-    heads = (("tags", TokenHead(classes=5)),)
-    return Network(encoder=encoder, heads=heads, remat=remat)
+    inner = {"modernbert": 3 * width // 2}.get(kind, 4 * width)
+    settings = {"modernbert": {"local_attention": 16}}.get(kind, {})
+    config = encoder_of(kind, width, inner, depth=depth, vocab=100, **settings)
+    return network_of(config, remat=remat)
 
 
 def lowered(network, batch, length):
@@ -50,13 +32,7 @@ def lowered(network, batch, length):
 
 
 @pytest.mark.parametrize(
-    "kind",
-    [
-        pytest.param("bert", marks=pytest.mark.exhaustive),
-        "xlnet",
-        "deberta",
-        "modernbert",
-    ],
+    "kind", [pytest.param("bert", marks=EXHAUSTIVE), "xlnet", "deberta", "modernbert"]
 )
 def test_the_program_does_not_grow_with_depth(kind):
     """Compile time itself is measured by benchmarks/encoders.py."""
@@ -72,10 +48,8 @@ def test_the_program_does_not_grow_with_depth(kind):
     ("kind", "depth"),
     [
         ("bert", 24),
-        pytest.param("bert", 6, marks=pytest.mark.exhaustive),
-        pytest.param("xlnet", 24, marks=pytest.mark.exhaustive),
-        pytest.param("deberta", 24, marks=pytest.mark.exhaustive),
-        pytest.param("modernbert", 24, marks=pytest.mark.exhaustive),
+        pytest.param("bert", 6, marks=EXHAUSTIVE),
+        *(pytest.param(kind, 24, marks=EXHAUSTIVE) for kind in KINDS[1:]),
     ],
 )
 def test_remat_lowers_the_peak_of_memory(kind, depth):

@@ -10,46 +10,29 @@ import pytest
 
 from dicejax.data.pack import BatchLayout, fill, pack
 from dicejax.models.attention import attend
-from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import SequenceHead
-from dicejax.models.modernbert import ModernBertConfig
-from dicejax.models.xlnet import XLNetConfig
 
-from .small import drawn, network_of, quickly
+from .small import KINDS, drawn, encoder_of, network_of, quickly
 
 LAYOUT = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
 WIDTH = 16
 
 
-XLNET = XLNetConfig(vocab_size=50, d_model=24, n_layer=2, n_head=4, d_inner=40)
-DEBERTA = DebertaConfig(
-    vocab_size=50,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    max_position_embeddings=12,  # fewer than the tokens of a row
-    position_buckets=8,
-)
-MODERNBERT = ModernBertConfig(
-    vocab_size=50,
-    hidden_size=24,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=40,
-    local_attention=6,
-    mlp_dropout=0.1,
-    attention_dropout=0.1,
-    embedding_dropout=0.1,
-)
-KINDS = ("bert", "xlnet", "deberta", "modernbert")
+RATES = dict.fromkeys(("mlp_dropout", "attention_dropout", "embedding_dropout"), 0.1)
+SETTINGS = {
+    "bert": {"max_position_embeddings": 32},
+    "xlnet": {},
+    # Fewer positions than the tokens of a row.
+    "deberta": {"max_position_embeddings": 12, "position_buckets": 8},
+    "modernbert": {"local_attention": 6, **RATES},
+}
+ENCODERS = {kind: encoder_of(kind, 24, 40, **SETTINGS[kind]) for kind in KINDS}
+XLNET = ENCODERS["xlnet"]
 
 
 @pytest.fixture(params=KINDS)
-def config(request, small_bert):
-    if request.param == "bert":
-        return dataclasses.replace(small_bert, num_hidden_layers=2)
-    return {"xlnet": XLNET, "deberta": DEBERTA, "modernbert": MODERNBERT}[request.param]
+def config(request):
+    return ENCODERS[request.param]
 
 
 def by_default(model_type):
@@ -91,14 +74,14 @@ def packed_rows():
 
 def places(examples, rows):
     """Return each example's row, start and end."""
-    found = {}
+    spans = {}
     for row, items in enumerate(rows):
         start = 0
         for item in items:
             end = start + len(examples[item]["input_ids"])
-            found[item] = (row, start, end)
+            spans[item] = (row, start, end)
             start = end
-    return [found[item] for item in range(len(examples))]
+    return [spans[item] for item in range(len(examples))]
 
 
 def test_packed_and_unpacked_logits_agree(config, packed_rows):
@@ -117,8 +100,8 @@ def hold_packed_to_unpacked(config, examples, rows):
     alone = apply(network, params, fill([[e] for e in examples], WIDTH, LAYOUT))
     packed = apply(network, params, packed)
     for item, (row, start, end) in enumerate(places(examples, rows)):
-        wanted = alone[item, : end - start]
-        np.testing.assert_allclose(packed[row, start:end], wanted, atol=1e-5)
+        expected = alone[item, : end - start]
+        np.testing.assert_allclose(packed[row, start:end], expected, atol=1e-5)
     # The order of an example's tokens matters, so positions were those of each.
     assert np.abs(np.diff(alone[-1], axis=0)).max() > 1e-2
 
@@ -179,12 +162,12 @@ def test_remat_changes_no_gradient(config, policy):
     plain, remat = network_of(config), network_of(config, remat=policy)
     params = drawn(plain)
     batch = fill([sentences(config, [9, 6])], WIDTH, LAYOUT)
-    wanted, got = (
+    expected, got = (
         gradient(network, params, batch, jax.random.key(5))
         for network in (plain, remat)
     )
-    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(wanted))
-    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(wanted), strict=True):
+    largest = max(np.abs(leaf).max() for leaf in jax.tree.leaves(expected))
+    for a, b in zip(jax.tree.leaves(got), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * largest)
 
 
@@ -192,26 +175,17 @@ def test_dropout_needs_a_key_and_follows_it(config):
     network = network_of(config)
     params = drawn(network)
     batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
-    none, again, one, same, other = (
+    none, again, first, same, other = (
         np.asarray(apply(network, params, batch, key))
         for key in (None, None, jax.random.key(0), jax.random.key(0), jax.random.key(1))
     )
     np.testing.assert_array_equal(none, again)
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - none).max() > 1e-2
-    assert np.abs(one - other).max() > 1e-2
-
-
-def test_no_rate_of_dropout_is_no_dropout(config):
-    without = config.with_dropout(0.0, 0.0)
-    network = network_of(without)
-    params = drawn(network)
-    batch = fill([sentences(config, [9])], WIDTH, LAYOUT)
-    plain = apply(network, params, batch)
-    np.testing.assert_array_equal(
-        apply(network, params, batch, jax.random.key(0)), plain
-    )
-    np.testing.assert_array_equal(apply(network_of(config), params, batch), plain)
+    np.testing.assert_array_equal(first, same)
+    assert np.abs(first - none).max() > 1e-2
+    assert np.abs(first - other).max() > 1e-2
+    without = network_of(config.with_dropout(0.0, 0.0))
+    undropped = apply(without, params, batch, jax.random.key(0))
+    np.testing.assert_array_equal(undropped, none)
 
 
 def test_dropped_attention_weights_keep_the_mean():
@@ -221,7 +195,7 @@ def test_dropped_attention_weights_keep_the_mean():
         for shape in ((1, 4, 2, 3), (1, 6, 2, 3), (1, 6, 2, 3), (1, 2, 4, 6))
     )
     mask = jnp.asarray(rng.random((1, 1, 4, 6)) < 0.7).at[..., 0].set(True)
-    wanted = attend(query, key, value, mask, bias=bias)
+    expected = attend(query, key, value, mask, bias=bias)
 
     def dropped(rng):
         return attend(query, key, value, mask, bias=bias, dropout_rate=0.4, rng=rng)
@@ -230,7 +204,7 @@ def test_dropped_attention_weights_keep_the_mean():
     error = draws.std(0) / np.sqrt(len(draws))
     assert error.min() > 0
     # Five standard errors: one of 24 numbers is further off once in 70,000 draws.
-    assert (np.abs(draws.mean(0) - wanted) < 5 * error).all()
+    assert (np.abs(draws.mean(0) - expected) < 5 * error).all()
 
 
 def test_attention_against_its_formula():
@@ -244,13 +218,13 @@ def test_attention_against_its_formula():
     scores = np.einsum("btnh,bsnh->bnts", query, key) / np.sqrt(3) + bias
     weights = np.exp(scores) * mask
     weights /= weights.sum(-1, keepdims=True)
-    wanted = np.einsum("bnts,bsnh->btnh", weights, value)
+    expected = np.einsum("bnts,bsnh->btnh", weights, value)
     single = (x.astype(np.float32) for x in (query, key, value))
     got = attend(*map(jnp.asarray, single), mask, bias=bias.astype(np.float32))
-    np.testing.assert_allclose(got, wanted, atol=1e-6)
+    np.testing.assert_allclose(got, expected, atol=1e-6)
     with jax.enable_x64(True):
         got = attend(*map(jnp.asarray, (query, key, value)), mask, bias=bias)
-        np.testing.assert_allclose(got, wanted, atol=1e-14)
+        np.testing.assert_allclose(got, expected, atol=1e-14)
 
 
 def test_bfloat16_stays_near_float32(config):
@@ -261,11 +235,11 @@ def test_bfloat16_stays_near_float32(config):
     assert b.dtype == jnp.bfloat16
     # Eight bits of mantissa through two layers of unit-variance activations.
     assert np.abs(np.asarray(a) - np.asarray(b, np.float32)).mean() < 0.02
-    logits, wanted = (
+    logits, expected = (
         apply(n, params, batch, jax.random.key(0)) for n in (rough, exact)
     )
     assert logits.dtype == jnp.float32
-    assert np.abs(np.asarray(logits - wanted)).mean() < 0.02
+    assert np.abs(np.asarray(logits - expected)).mean() < 0.02
 
 
 @by_default("xlnet")

@@ -26,32 +26,20 @@ from .making import encoder, hidden_states, make
 
 # A head, and for each of its outputs what it is of: "token" [B, T, ...], "sequence"
 # [B, ...], "positions" of a sequence [B, T], or "pairs" [B, T, T].
+ENDS = {"start": "token", "end": "token"}
+PLACED = {"start": "positions", "end": "positions"}
+PREDICTED = {"teacher": "predicted"}
 HEADS = {
     "token": (TokenHead(classes=3), {"it": "token"}),
     "sequence": (SequenceHead(classes=3), {"it": "sequence"}),
     "answerability": (AnswerabilityHead(), {"it": "sequence"}),
-    "sigmoid": (StartEndHead(), {"start": "token", "end": "token"}),
-    "sigmoids": (StartEndHead(classes=3), {"start": "token", "end": "token"}),
-    "softmax": (
-        StartEndHead(classes=3, form="softmax"),
-        {"start": "token", "end": "token"},
-    ),
-    "positions": (
-        StartEndHead(form="positions"),
-        {"start": "positions", "end": "positions"},
-    ),
-    "two pointers": (
-        TwoPointerHead(classes=3, teacher="predicted"),
-        {"start": "token", "end": "token"},
-    ),
-    "two sigmoids": (
-        TwoPointerHead(classes=1, form="sigmoid", teacher="predicted"),
-        {"start": "token", "end": "token"},
-    ),
-    "answer": (
-        AnswerHead(teacher="predicted"),
-        {"start": "positions", "end": "positions", "impossible": "sequence"},
-    ),
+    "sigmoid": (StartEndHead(), ENDS),
+    "sigmoids": (StartEndHead(classes=3), ENDS),
+    "softmax": (StartEndHead(classes=3, form="softmax"), ENDS),
+    "positions": (StartEndHead(form="positions"), PLACED),
+    "two pointers": (TwoPointerHead(classes=3, **PREDICTED), ENDS),
+    "two sigmoids": (TwoPointerHead(classes=1, form="sigmoid", **PREDICTED), ENDS),
+    "answer": (AnswerHead(**PREDICTED), PLACED | {"impossible": "sequence"}),
     "match": (SpanMatchHead(width=6, chunk=2), {"it": "pairs"}),
 }
 each_head = pytest.mark.parametrize("name", HEADS)
@@ -66,8 +54,8 @@ ROWS = {"segment_ids": jnp.array(SEGMENTS)}
 
 
 def outputs(module, hidden, batch, rng=None):
-    found = module(hidden, batch, rng)
-    return found if isinstance(found, dict) else {"it": found}
+    got = module(hidden, batch, rng)
+    return got if isinstance(got, dict) else {"it": got}
 
 
 @each_head
@@ -80,16 +68,10 @@ def test_logits_are_at_least_float32(name, dtype):
         return outputs(module, hidden_states((3, 7, 8), dtype=dtype), PACKED)
 
     with jax.enable_x64(dtype == "float64"):
-        found = jax.eval_shape(traced)
-        assert set(found) == set(kinds)
-        wanted = jnp.float64 if dtype == "float64" else jnp.float32
-        assert {x.dtype for x in found.values()} == {jnp.dtype(wanted)}
-
-
-@each_head
-def test_a_head_declares_the_names_of_its_logits(name):
-    head, kinds = HEADS[name]
-    assert head.outputs("it") == tuple(kinds)
+        got = jax.eval_shape(traced)
+        assert set(got) == set(kinds) == set(head.outputs("it"))
+        expected = jnp.float64 if dtype == "float64" else jnp.float32
+        assert {x.dtype for x in got.values()} == {jnp.dtype(expected)}
 
 
 @each_head
@@ -108,28 +90,28 @@ def test_packed_sentences_get_the_logits_that_they_get_alone(name):
             each = [
                 outputs(
                     module,
-                    hidden[row : row + 1, own],
-                    {"segment_ids": jnp.ones((1, len(own)), jnp.int32)},
+                    hidden[row : row + 1, places],
+                    {"segment_ids": jnp.ones((1, len(places)), jnp.int32)},
                 )
-                for (row, _), own in segments.items()
+                for (row, _), places in segments.items()
             ]
             return outputs(module, hidden, PACKED), each
 
         packed, each = packed_and_alone(hidden)
-        for ((row, segment), own), alone in zip(segments.items(), each, strict=True):
+        for ((row, segment), places), alone in zip(segments.items(), each, strict=True):
             for output, kind in kinds.items():
-                found = np.asarray(packed[output][row])
+                got = np.asarray(packed[output][row])
                 if kind in ("positions", "sequence"):
-                    found = found[segment - 1]
+                    got = got[segment - 1]
                 if kind == "positions":
-                    assert (np.delete(found, own) == IMPOSSIBLE).all()
+                    assert (np.delete(got, places) == IMPOSSIBLE).all()
                 if kind == "pairs":
-                    found = found[own]
-                    assert (np.delete(found, own, axis=1) == IMPOSSIBLE).all()
-                    found = found[:, own]
+                    got = got[places]
+                    assert (np.delete(got, places, axis=1) == IMPOSSIBLE).all()
+                    got = got[:, places]
                 elif kind != "sequence":
-                    found = found[own]
-                np.testing.assert_allclose(found, alone[output][0], 0, 1e-12)
+                    got = got[places]
+                np.testing.assert_allclose(got, alone[output][0], 0, 1e-12)
 
 
 @each_head
@@ -139,17 +121,17 @@ def test_what_stands_at_padding_changes_nothing(name, batch):
     module = make(head, encoder())
     hidden = hidden_states((3, 7, 8))
     other = jnp.where(SEGMENTS[..., None] > 0, hidden, 100 * hidden + 7)
-    found, again = (outputs(module, h, batch) for h in (hidden, other))
+    got, again = (outputs(module, h, batch) for h in (hidden, other))
     for output, kind in kinds.items():
-        kept = np.ones(found[output].shape[:2], bool)
+        real = np.ones(got[output].shape[:2], bool)
         if kind == "token":
-            kept = SEGMENTS > 0
+            real = SEGMENTS > 0
         elif batch is PACKED and kind in ("sequence", "positions"):
-            kept = PLACES >= 0
+            real = PLACES >= 0
         else:
-            kept[2] = False  # an empty row
-        kept, first, second = map(np.asarray, (kept, found[output], again[output]))
-        np.testing.assert_array_equal(first[kept], second[kept])
+            real[2] = False  # an empty row
+        real, first, second = map(np.asarray, (real, got[output], again[output]))
+        np.testing.assert_array_equal(first[real], second[real])
 
 
 @each_head
@@ -179,8 +161,8 @@ def test_gradients_are_finite(name):
     @jax.jit
     @functools.partial(jax.grad, argnums=(0, 1))
     def gradients(params, hidden):
-        found = outputs(nnx.merge(graph, params), hidden, PACKED)
-        return sum(jnp.sum(jnp.sin(x)) for x in found.values())
+        got = outputs(nnx.merge(graph, params), hidden, PACKED)
+        return sum(jnp.sum(jnp.sin(x)) for x in got.values())
 
     for scale in (0.0, 1.0, 1e4):
         for gradient in jax.tree.leaves(gradients(params, scale * hidden)):
@@ -204,16 +186,16 @@ def test_a_network_returns_the_logits_of_all_heads():
     } | PACKED
     batch["token_type_ids"] = jnp.zeros_like(batch["input_ids"])
     params = network.init(jax.random.key(0))
-    found = jax.jit(network.apply)(params, batch, jax.random.key(1))
-    assert set(found) == set(output_names(heads))
-    assert {name: x.shape for name, x in found.items()} == {
+    got = jax.jit(network.apply)(params, batch, jax.random.key(1))
+    assert set(got) == set(output_names(heads))
+    assert {name: x.shape for name, x in got.items()} == {
         "tags": (3, 7, 3),
         "start": (3, 7),
         "end": (3, 7),
         "match": (3, 7, 7),
         "answerable": (3, 2),
     }
-    assert {x.dtype for x in found.values()} == {jnp.dtype(jnp.float32)}
+    assert {x.dtype for x in got.values()} == {jnp.dtype(jnp.float32)}
 
 
 def test_two_logits_of_one_name_are_refused():

@@ -24,12 +24,6 @@ for row, i, j in np.ndindex(POSSIBLE.shape):
     POSSIBLE[row, i, j] = inside and i <= j
 
 
-@pytest.fixture
-def float64():
-    with jax.enable_x64(True):
-        yield
-
-
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize(
     ("activation", "width", "chunk"),
@@ -45,35 +39,28 @@ def float64():
 def test_logits_equal_those_of_concatenated_pairs(activation, width, chunk):
     head = SpanMatchHead(activation=activation, width=width, chunk=chunk)
     module = make(head, encoder(), "float64")
-    own, hidden = weights(module), hidden_states((2, 7, 8))
+    weight, hidden = weights(module), hidden_states((2, 7, 8))
     h = np.asarray(hidden)
-    pairs = np.concatenate(
-        [
-            np.broadcast_to(h[:, :, None], (2, 7, 7, 8)),
-            np.broadcast_to(h[:, None], (2, 7, 7, 8)),
-        ],
-        axis=-1,
-    )
-    assert own["dense"]["kernel"].shape == (16, width or 16)
-    inside = ACTIVATIONS[activation](
-        pairs @ own["dense"]["kernel"] + own["dense"]["bias"]
-    )
-    wanted = inside @ own["out"]["kernel"][:, 0] + own["out"]["bias"]
-    found = np.asarray(module(hidden, BATCH, None))
-    np.testing.assert_allclose(found[POSSIBLE], wanted[POSSIBLE], 0, 1e-12)
-    assert (found[~POSSIBLE] == IMPOSSIBLE).all()
+    both = np.broadcast_arrays(h[:, :, None], h[:, None])
+    pairs = np.concatenate(both, axis=-1)
+    assert weight["dense"]["kernel"].shape == (16, width or 16)
+    inside = pairs @ weight["dense"]["kernel"] + weight["dense"]["bias"]
+    inside = ACTIVATIONS[activation](inside)
+    expected = inside @ weight["out"]["kernel"][:, 0] + weight["out"]["bias"]
+    got = np.asarray(module(hidden, BATCH, None))
+    np.testing.assert_allclose(got[POSSIBLE], expected[POSSIBLE], 0, 1e-12)
+    assert (got[~POSSIBLE] == IMPOSSIBLE).all()
 
 
 @pytest.mark.usefixtures("float64")
 @pytest.mark.parametrize("chunk", [1, 3])
-def test_gradients_equal_those_of_pytorch_on_concatenated_pairs(chunk):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
+def test_gradients_equal_those_of_pytorch_on_concatenated_pairs(torch, chunk):
     module = make(SpanMatchHead(width=5, chunk=chunk), encoder(), "float64")
     hidden, cotangent = hidden_states((2, 7, 8)), hidden_states((2, 7, 7), seed=2)
 
     names = (("dense", "kernel"), ("dense", "bias"), ("out", "kernel"), ("out", "bias"))
-    own = weights(module)
-    leaves = [torch.tensor(own[a][b], requires_grad=True) for a, b in names]
+    weight = weights(module)
+    leaves = [torch.tensor(weight[a][b], requires_grad=True) for a, b in names]
     h = torch.tensor(np.asarray(hidden), requires_grad=True)
     pairs = torch.cat(
         [h[:, :, None].expand(-1, -1, 7, -1), h[:, None].expand(-1, 7, -1, -1)], dim=3
@@ -130,13 +117,3 @@ def test_no_array_of_all_pairs_of_vectors_is_ever_held(differentiate):
     # The measure sees such an array where there is one.
     assert peak(naive, nnx.to_pure_dict(params)) >= pairs_of_vectors
     assert peak(chunked, params) < pairs_of_vectors / 4
-
-
-def test_a_module_runs_under_jit_as_it_does_without():
-    module = make(SpanMatchHead(width=5), encoder())
-    hidden = hidden_states((2, 7, 8))
-    graph, params = nnx.split(module)
-    jitted = jax.jit(lambda p, h: nnx.merge(graph, p)(h, BATCH, None))
-    np.testing.assert_allclose(
-        jitted(params, hidden), module(hidden, BATCH, None), 1e-5, 1e-5
-    )

@@ -9,6 +9,8 @@ from dicejax.models.heads import IMPOSSIBLE, AnswerHead, TwoPointerHead
 
 from .making import encoder, hidden_states, make, weights
 
+pytestmark = pytest.mark.usefixtures("float64")
+
 SEGMENTS = np.array([[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 1]])
 ROWS = {"segment_ids": jnp.array(SEGMENTS)}
 CLASSES = np.array([[0, 2, 0, 1, 0, -100], [-100, -100, 1, 0, 0, 2]])
@@ -18,59 +20,43 @@ SEVERAL[0, 5] = SEVERAL[1, 0, 1] = -100
 KEY = jax.random.key(0)
 
 # Head, gold starts of the batch, and the end's signal.
+ONE_OF_THREE = (CLASSES[..., None] == [0, 1, 2]).astype(float)
+SIGMOIDS = {"classes": 3, "form": "sigmoid"}
 KINDS = {
-    "softmax": (
-        {"classes": 3},
-        CLASSES,
-        (CLASSES[..., None] == [0, 1, 2]).astype(float),
-    ),
+    "softmax": ({"classes": 3}, CLASSES, ONE_OF_THREE),
     "sigmoid": (
         {"classes": 1, "form": "sigmoid"},
         YES_OR_NO,
         (YES_OR_NO == 1).astype(float)[..., None],
     ),
-    "sigmoids": (
-        {"classes": 3, "form": "sigmoid"},
-        SEVERAL,
-        (SEVERAL == 1).astype(float),
-    ),
-    "sigmoids, one label": (
-        {"classes": 3, "form": "sigmoid"},
-        CLASSES,
-        (CLASSES[..., None] == [0, 1, 2]).astype(float),
-    ),
+    "sigmoids": (SIGMOIDS, SEVERAL, (SEVERAL == 1).astype(float)),
+    "sigmoids, one label": (SIGMOIDS, CLASSES, ONE_OF_THREE),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.fixture(autouse=True)
-def float64():
-    with jax.enable_x64(True):
-        yield
-
-
-def two_pointers(own, hidden, signal, epsilon=1e-5):
+def two_pointers(weight, hidden, signal, epsilon=1e-5):
     """Compute the published model in NumPy; `signal` None: start probabilities."""
 
     def dense(layer, x):
         return x @ layer["kernel"] + layer["bias"]
 
-    start = dense(own["start"], hidden)
+    start = dense(weight["start"], hidden)
     if isinstance(signal, str):
         grown = np.exp(start)
         normal = grown.sum(-1, keepdims=True) if signal == "softmax" else 1 + grown
         signal = grown / normal
-    x = np.tanh(dense(own["end"]["dense"], np.concatenate([hidden, signal], -1)))
+    x = np.tanh(dense(weight["end"]["dense"], np.concatenate([hidden, signal], -1)))
     x = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + epsilon)
-    x = x * own["end"]["norm"]["scale"] + own["end"]["norm"]["bias"]
-    return {"start": start, "end": dense(own["end"]["out"], x)}
+    x = x * weight["end"]["norm"]["scale"] + weight["end"]["norm"]["bias"]
+    return {"start": start, "end": dense(weight["end"]["out"], x)}
 
 
-def assert_equal(found, wanted):
-    assert set(found) == set(wanted)
-    for name, logits in found.items():
+def assert_equal(got, expected):
+    assert set(got) == set(expected)
+    for name, logits in got.items():
         np.testing.assert_allclose(
-            logits, wanted[name].reshape(logits.shape), 0, 1e-12, err_msg=name
+            logits, expected[name].reshape(logits.shape), 0, 1e-12, err_msg=name
         )
 
 
@@ -79,8 +65,8 @@ def test_in_training_the_end_sees_the_gold_start(kind):
     settings, labels, signal = KINDS[kind]
     module = make(TwoPointerHead(**settings), encoder(), "float64")
     hidden = hidden_states((2, 6, 8))
-    found = module(hidden, ROWS | {"start": jnp.array(labels)}, KEY)
-    assert_equal(found, two_pointers(weights(module), np.asarray(hidden), signal))
+    got = module(hidden, ROWS | {"start": jnp.array(labels)}, KEY)
+    assert_equal(got, two_pointers(weights(module), np.asarray(hidden), signal))
 
 
 @each_kind
@@ -88,21 +74,21 @@ def test_in_prediction_the_end_sees_the_probable_start(kind):
     settings, _, _ = KINDS[kind]
     module = make(TwoPointerHead(**settings), encoder(), "float64")
     hidden = hidden_states((2, 6, 8))
-    wanted = two_pointers(
+    expected = two_pointers(
         weights(module), np.asarray(hidden), settings.get("form", "softmax")
     )
-    assert_equal(module(hidden, ROWS, None), wanted)
+    assert_equal(module(hidden, ROWS, None), expected)
     # A teacher of the other kind lets training see the same.
     taught = make(TwoPointerHead(**settings, teacher="predicted"), encoder(), "float64")
-    assert_equal(taught(hidden, ROWS, KEY), wanted)
+    assert_equal(taught(hidden, ROWS, KEY), expected)
 
 
 def test_the_layer_norm_has_its_setting():
     head = TwoPointerHead(classes=3, layer_norm_eps=0.5)
     module = make(head, encoder(), "float64")
     hidden = hidden_states((2, 6, 8))
-    wanted = two_pointers(weights(module), np.asarray(hidden), "softmax", 0.5)
-    assert_equal(module(hidden, ROWS, None), wanted)
+    expected = two_pointers(weights(module), np.asarray(hidden), "softmax", 0.5)
+    assert_equal(module(hidden, ROWS, None), expected)
 
 
 @pytest.mark.parametrize(
@@ -141,43 +127,32 @@ def test_in_training_gold_starts_reach_the_end_but_not_the_start(head, labels):
 
 
 @pytest.mark.parametrize("head", [TwoPointerHead(classes=3), AnswerHead()])
-def test_a_gold_teacher_without_labels_is_refused(head):
-    module = make(head, encoder())
+def test_a_gold_teacher_without_labels_or_of_another_shape_is_refused(head):
+    module, hidden = make(head, encoder()), hidden_states((2, 6, 8))
     with pytest.raises(ValueError, match="the batch has no labels 'start'"):
-        module(hidden_states((2, 6, 8)), ROWS, KEY)
-
-
-@pytest.mark.parametrize("head", [TwoPointerHead(classes=3), AnswerHead()])
-def test_labels_of_another_shape_are_refused(head):
-    module = make(head, encoder())
+        module(hidden, ROWS, KEY)
     batch = ROWS | {"start": jnp.zeros((2, 5), int)}
     with pytest.raises(ValueError, match=r"have shape \(2, 5\); want \(2,"):
-        module(hidden_states((2, 6, 8)), batch, KEY)
+        module(hidden, batch, KEY)
 
 
 class Theirs:
     """The three modules of PyTorch's XLNet for question answering, with our weights."""
 
-    def __init__(self, own):
-        self.torch = pytest.importorskip(
-            "torch", reason="parity: pip install -e '.[parity]'"
-        )
+    def __init__(self, torch, weight):
         from transformers import XLNetConfig
         from transformers.models.xlnet import modeling_xlnet as xlnet
 
-        config = XLNetConfig(d_model=8, n_head=2, n_layer=1)
-        self.start = self._with(
-            xlnet.XLNetPoolerStartLogits(config), {"dense": own["start"]}
-        )
-        end = own["end"]
-        self.end = self._with(
-            xlnet.XLNetPoolerEndLogits(config),
-            {"dense_0": end["dense"], "LayerNorm": end["norm"], "dense_1": end["out"]},
-        )
-        answer = own["impossible"]
-        self.answer = self._with(
-            xlnet.XLNetPoolerAnswerClass(config),
-            {"dense_0": answer["dense"], "dense_1": answer["out"]},
+        self.torch, end, answer = torch, weight["end"], weight["impossible"]
+        ends = {"dense_0": end["dense"], "LayerNorm": end["norm"]}
+        answers = {"dense_0": answer["dense"], "dense_1": answer["out"]}
+        self.start, self.end, self.answer = (
+            self._with(module(XLNetConfig(d_model=8, n_head=2, n_layer=1)), layers)
+            for module, layers in (
+                (xlnet.XLNetPoolerStartLogits, {"dense": weight["start"]}),
+                (xlnet.XLNetPoolerEndLogits, ends | {"dense_1": end["out"]}),
+                (xlnet.XLNetPoolerAnswerClass, answers),
+            )
         )
 
     def _with(self, module, layers):
@@ -210,46 +185,42 @@ class Theirs:
                 of_answer = {"start_states": states}
             end = self.end(hidden, p_mask=absent, **of_end)
             answer = self.answer(hidden, cls_index=torch.tensor(places), **of_answer)
-            found = {"start": start, "end": end, "impossible": answer}
-            return {name: logits.numpy() for name, logits in found.items()}
+            got = {"start": start, "end": end, "impossible": answer}
+            return {name: logits.numpy() for name, logits in got.items()}
 
 
-def assert_equals_theirs(found, wanted):
-    for name, logits in found.items():
+def assert_equals_theirs(got, expected):
+    for name, logits in got.items():
         real = np.ones(2, bool) if name == "impossible" else SEGMENTS > 0
         ours = np.asarray(logits)
-        np.testing.assert_allclose(ours[real], wanted[name][real], 0, 1e-12)
+        np.testing.assert_allclose(ours[real], expected[name][real], 0, 1e-12)
         assert (ours[~real] == IMPOSSIBLE).all()
 
 
 @pytest.fixture
-def answer():
+def answer(torch):
     """Return the head on an encoder with first-token summaries, and our weights."""
     module = make(AnswerHead(), encoder(), "float64")
-    return module, Theirs(weights(module)), hidden_states((2, 6, 8))
+    return module, Theirs(torch, weights(module)), hidden_states((2, 6, 8))
 
 
 FIRST = [0, 2]  # where each row begins
 
 
-def test_the_answer_in_training_equals_pytorch(answer):
+def test_the_answer_equals_pytorch_in_training_and_in_prediction(answer):
     module, theirs, hidden = answer
     gold = [3, 5]
-    found = module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
-    assert_equals_theirs(found, theirs(hidden, FIRST, starts=gold))
-
-
-def test_the_answer_in_prediction_equals_pytorch(answer):
-    module, theirs, hidden = answer
+    got = module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
+    assert_equals_theirs(got, theirs(hidden, FIRST, starts=gold))
     assert_equals_theirs(module(hidden, ROWS, None), theirs(hidden, FIRST))
 
 
 @pytest.mark.parametrize("masked", [-100, -1])
 def test_no_gold_start_is_a_state_of_zeros(answer, masked):
     module, theirs, hidden = answer
-    found = module(hidden, ROWS | {"start": jnp.array([3, masked])}, KEY)
+    got = module(hidden, ROWS | {"start": jnp.array([3, masked])}, KEY)
     states = np.stack([np.asarray(hidden)[0, 3], np.zeros(8)])
-    assert_equals_theirs(found, theirs(hidden, FIRST, states=states))
+    assert_equals_theirs(got, theirs(hidden, FIRST, states=states))
 
 
 def test_each_packed_segment_has_its_gold_start(answer):
@@ -259,15 +230,12 @@ def test_each_packed_segment_has_its_gold_start(answer):
         "summary_positions": jnp.array([[0, 2]]),
         "start": jnp.array([[1, 4]]),
     }
-    found = module(hidden[:1], packed, KEY)
-    for column, own, gold in ((0, slice(0, 2), 1), (1, slice(2, 5), 2)):
-        ones = jnp.ones((1, own.stop - own.start), int)
+    got = module(hidden[:1], packed, KEY)
+    for column, tokens, gold in ((0, slice(0, 2), 1), (1, slice(2, 5), 2)):
+        ones = jnp.ones((1, tokens.stop - tokens.start), int)
         batch = {"segment_ids": ones, "start": jnp.array([gold])}
-        alone = module(hidden[:1, own], batch, KEY)
-        for name in ("start", "end"):
-            np.testing.assert_allclose(
-                found[name][0, column, own], alone[name][0], 0, 1e-12
-            )
-        np.testing.assert_allclose(
-            found["impossible"][0, column], alone["impossible"][0], 0, 1e-12
-        )
+        alone = module(hidden[:1, tokens], batch, KEY)
+        for name, logits in alone.items():
+            part = got[name][0, column]
+            part = part if name == "impossible" else part[tokens]
+            np.testing.assert_allclose(part, logits[0], 0, 1e-12)

@@ -9,14 +9,10 @@ import pytest
 from dicejax.data.pack import BatchLayout, fill
 from dicejax.errors import InputError
 from dicejax.models import huggingface
-from dicejax.models.bert import BertConfig
-from dicejax.models.deberta import DebertaConfig
 from dicejax.models.heads import AnswerHead, SequenceHead, StartEndHead, TokenHead
-from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
-from dicejax.models.xlnet import XLNetConfig
 
-from .small import drawn
+from .small import drawn, encoder_of
 
 LENGTHS = (12, 9, 4, 1)
 HEADS = {
@@ -26,27 +22,16 @@ HEADS = {
 }
 
 
-SHARED = {
-    "vocab_size": 30,
-    "hidden_size": 12,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 20,
-    "max_position_embeddings": 16,
-    "initializer_range": 0.3,
+SETTINGS = {
+    "bert": {"max_position_embeddings": 16},
+    "deberta": {"max_position_embeddings": 16, "position_buckets": 6},
+    "modernbert": {"max_position_embeddings": 16, "local_attention": 6},
+    "xlnet": {},
 }
+SIZES = {"heads": 2, "vocab": 30, "initializer_range": 0.3}
 ENCODERS = {
-    "bert": BertConfig(**SHARED),
-    "deberta": DebertaConfig(**SHARED, position_buckets=6),
-    "modernbert": ModernBertConfig(**SHARED, local_attention=6),
-    "xlnet": XLNetConfig(
-        vocab_size=30,
-        d_model=12,
-        n_layer=2,
-        n_head=2,
-        d_inner=20,
-        initializer_range=0.3,
-    ),
+    kind: encoder_of(kind, 12, 20, **SIZES, **settings)
+    for kind, settings in SETTINGS.items()
 }
 
 
@@ -55,31 +40,18 @@ def encoder(request):
     return ENCODERS[request.param]
 
 
-def some_batch():
+def some_batch(encoder):
+    """Return rows of one example each, padded where PyTorch has it."""
     rng = np.random.default_rng(0)
     rows = [
-        [
-            {
-                "input_ids": rng.integers(6, 30, n),
-                "token_type_ids": rng.integers(0, 2, n),
-            }
-        ]
+        [{"input_ids": rng.integers(6, 30, n), "token_type_ids": rng.integers(0, 2, n)}]
         for n in LENGTHS
     ]
     layout = BatchLayout(tokens={"input_ids": 0, "token_type_ids": 0})
-    return fill(rows, max(LENGTHS), layout)
-
-
-def types_of(torch, encoder, batch):
-    """Return PyTorch's token types, where its model takes them."""
-    if encoder.model_type == "modernbert":
-        return {}
-    return {"token_type_ids": torch.tensor(batch["token_type_ids"])}
-
-
-def to_the_left(batch):
-    """Move the padding in front, where XLNet has it."""
-    shift = batch["segment_ids"].shape[1] - np.array(LENGTHS)
+    batch = fill(rows, max(LENGTHS), layout)
+    if encoder.model_type != "xlnet":
+        return batch
+    shift = max(LENGTHS) - np.array(LENGTHS)
     return {
         name: np.stack([np.roll(row, n) for row, n in zip(array, shift, strict=True)])
         if array.ndim == 2
@@ -88,30 +60,43 @@ def to_the_left(batch):
     }
 
 
+def compute(torch, model, batch, masked=True, **more):
+    """Return PyTorch's output for a batch."""
+    inputs = {"input_ids": torch.tensor(batch["input_ids"])}
+    if masked:
+        inputs["attention_mask"] = torch.tensor(batch["segment_ids"])
+    if model.config.model_type != "modernbert":
+        inputs["token_type_ids"] = torch.tensor(batch["token_type_ids"])
+    with torch.no_grad():
+        return model.eval()(**inputs, **more)
+
+
+def assert_read(weights, params):
+    """Check that all was read."""
+    assert (weights.new_heads, weights.notes) == ((), ())
+    jax.tree.map(np.testing.assert_array_equal, weights.params, params)
+
+
+def open_in_torch(auto, folder):
+    import transformers
+
+    return getattr(transformers, auto).from_pretrained(folder)
+
+
 @pytest.mark.parametrize("task", HEADS)
-def test_a_network_opens_in_pytorch_with_the_same_logits(encoder, task, tmp_path):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
+def test_a_network_opens_in_pytorch_with_the_same_logits(
+    torch, encoder, task, tmp_path
+):
     network = Network(encoder=encoder, heads=(("tags", HEADS[task]),))
-    batch = some_batch()
-    params = drawn(network)
+    batch, params = some_batch(encoder), drawn(network)
     labels = None if task == "ForQuestionAnswering" else ("none", "first", "second")
     name = huggingface.write(tmp_path / "out", network, params, labels=labels)
-    if encoder.model_type == "xlnet":
-        batch = to_the_left(batch)
     ours = network.apply(params, batch)
-
-    auto = getattr(transformers, "AutoModel" + task)
-    model = auto.from_pretrained(tmp_path / "out").eval()
+    model = open_in_torch("AutoModel" + task, tmp_path / "out")
     assert type(model).__name__ == name
     if labels:
         assert tuple(model.config.id2label.values()) == labels
-    with torch.no_grad():
-        theirs = model(
-            torch.tensor(batch["input_ids"]),
-            attention_mask=torch.tensor(batch["segment_ids"]),
-            **types_of(torch, encoder, batch),
-        )
+    theirs = compute(torch, model, batch)
     real = batch["segment_ids"] > 0
     pairs = {
         "ForTokenClassification": lambda: [(ours["tags"][real], theirs.logits[real])],
@@ -121,44 +106,33 @@ def test_a_network_opens_in_pytorch_with_the_same_logits(encoder, task, tmp_path
             (ours["end"][real], theirs.end_logits[real]),
         ],
     }[task]()
-    for mine, wanted in pairs:
-        assert np.abs(wanted.numpy()).max() > 0.1
-        np.testing.assert_allclose(mine, wanted.numpy(), atol=1e-4)
+    for mine, expected in pairs:
+        assert np.abs(expected.numpy()).max() > 0.1
+        np.testing.assert_allclose(mine, expected.numpy(), atol=1e-4)
 
 
-def test_several_labels_open_in_pytorch_with_the_same_probabilities(encoder, tmp_path):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
+def test_several_labels_open_in_pytorch_with_the_same_probabilities(
+    torch, encoder, tmp_path
+):
     head = SequenceHead(classes=3, multi_label=True)
     network = Network(encoder=encoder, heads=(("label", head),))
-    params, batch = drawn(network), some_batch()
+    params, batch = drawn(network), some_batch(encoder)
     names = ("art", "money", "sport")
     huggingface.write(tmp_path / "out", network, params, labels=names)
-    if encoder.model_type == "xlnet":
-        batch = to_the_left(batch)
     ours = jax.nn.sigmoid(network.apply(params, batch)["label"])
-    auto = transformers.AutoModelForSequenceClassification
-    model = auto.from_pretrained(tmp_path / "out").eval()
+    model = open_in_torch("AutoModelForSequenceClassification", tmp_path / "out")
     assert model.config.problem_type == "multi_label_classification"
     assert model.config.id2label == dict(enumerate(names))
     gold = torch.tensor([[1.0, 0, 1], [0, 0, 0], [1, 1, 1], [0, 1, 0]])
-    with torch.no_grad():
-        theirs = model(
-            torch.tensor(batch["input_ids"]),
-            attention_mask=torch.tensor(batch["segment_ids"]),
-            **types_of(torch, encoder, batch),
-            labels=gold,
-        )
-    wanted = torch.sigmoid(theirs.logits).numpy()
-    assert np.ptp(wanted) > 0.02
-    np.testing.assert_allclose(ours, wanted, atol=1e-4)
+    theirs = compute(torch, model, batch, labels=gold)
+    expected = torch.sigmoid(theirs.logits).numpy()
+    assert np.ptp(expected) > 0.02
+    np.testing.assert_allclose(ours, expected, atol=1e-4)
     # Its own loss, which problem_type chooses, is the mean binary cross-entropy.
-    entropy = -np.where(gold.numpy() == 1, np.log(wanted), np.log1p(-wanted)).mean()
+    entropy = -np.where(gold.numpy() == 1, np.log(expected), np.log1p(-expected)).mean()
     assert float(theirs.loss) == pytest.approx(entropy, abs=1e-5)
     model.save_pretrained(tmp_path / "theirs")
-    back = huggingface.read_weights(tmp_path / "theirs", network)
-    assert (back.new_heads, back.notes) == ((), ())
-    jax.tree.map(np.testing.assert_array_equal, back.params["heads"], params["heads"])
+    assert_read(huggingface.read_weights(tmp_path / "theirs", network), params)
 
 
 @pytest.mark.parametrize("multi_label", [False, True])
@@ -172,9 +146,7 @@ def test_a_head_of_another_problem_is_new_and_said_to_be(
     params = network(multi_label).init(jax.random.key(0))
     folder = tmp_path / "out"
     huggingface.write(folder, network(multi_label), params)
-    same = huggingface.read_weights(folder, network(multi_label))
-    jax.tree.map(np.testing.assert_array_equal, same.params, params)
-    assert (same.new_heads, same.notes) == ((), ())
+    assert_read(huggingface.read_weights(folder, network(multi_label)), params)
     other = huggingface.read_weights(folder, network(not multi_label))
     kinds = ["single_label_classification", "multi_label_classification"]
     (note,) = other.notes
@@ -196,9 +168,7 @@ def test_a_head_of_other_labels_is_new_and_said_to_be(encoder, head, tmp_path):
     params = network.init(jax.random.key(0))
     huggingface.write(tmp_path / "out", network, params, labels=["bad", "good"])
     for labels in (None, ("bad", "good")):
-        same = huggingface.read_weights(tmp_path / "out", network, labels)
-        jax.tree.map(np.testing.assert_array_equal, same.params, params)
-        assert same.notes == ()
+        assert_read(huggingface.read_weights(tmp_path / "out", network, labels), params)
     other = huggingface.read_weights(tmp_path / "out", network, ("good", "bad"))
     assert other.new_heads == ("head",)
     (note,) = other.notes
@@ -215,50 +185,42 @@ def test_what_is_written_is_read_back_bit_for_bit(encoder, task, tmp_path):
     params = network.init(jax.random.key(3))
     huggingface.write(tmp_path / "out", network, params)
     assert huggingface.read_config(tmp_path / "out") == encoder
-    weights = huggingface.read_weights(tmp_path / "out", network)
-    assert weights.new_heads == ()
-    jax.tree.map(np.testing.assert_array_equal, weights.params, params)
+    assert_read(huggingface.read_weights(tmp_path / "out", network), params)
 
 
-def test_an_encoder_alone_opens_as_the_plain_model(encoder, tmp_path):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
+def test_an_encoder_alone_opens_as_the_plain_model(torch, encoder, tmp_path):
     network = Network(encoder=encoder, heads=())
     params = network.init(jax.random.key(0))
     name = huggingface.write(tmp_path / "out", network, params)
-    model = transformers.AutoModel.from_pretrained(tmp_path / "out").eval()
+    model = open_in_torch("AutoModel", tmp_path / "out")
     assert type(model).__name__ == name
-    batch = {name: array[:1] for name, array in some_batch().items()}
-    with torch.no_grad():
-        theirs = model(
-            torch.tensor(batch["input_ids"]), **types_of(torch, encoder, batch)
-        ).last_hidden_state
+    batch = {name: array[:1] for name, array in some_batch(encoder).items()}
+    theirs = compute(torch, model, batch, masked=False).last_hidden_state
     ours = network.hidden_states(params, batch)[-1]
     np.testing.assert_allclose(ours, theirs.numpy(), atol=1e-4)
 
 
-def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(encoder, tmp_path):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
+def test_xlnet_s_own_reader_opens_with_its_end_that_sees_the_start(
+    torch, encoder, tmp_path
+):
     network = Network(encoder=encoder, heads=(("answer", AnswerHead()),))
     params = network.init(jax.random.key(0))
     if encoder.model_type != "xlnet":
         with pytest.raises(InputError, match="AnswerHead; write the encoder alone"):
             huggingface.write(tmp_path / "out", network, params)
+        head = StartEndHead(classes=4, form="softmax")  # of no PyTorch class
+        network = Network(encoder=encoder, heads=(("start", head),))
+        with pytest.raises(InputError, match="StartEndHead; write the encoder alone"):
+            huggingface.write(tmp_path / "out", network, params)
+        assert not list(tmp_path.iterdir())
         return
     name = huggingface.write(tmp_path / "out", network, params)
     assert name == "XLNetForQuestionAnswering"
-    model = transformers.XLNetForQuestionAnswering.from_pretrained(tmp_path / "out")
-    batch = to_the_left(some_batch())
+    batch = some_batch(encoder)
     ours = network.apply(params, batch)
-    real = batch["segment_ids"] > 0
-    with torch.no_grad():
-        theirs = model.eval()(
-            torch.tensor(batch["input_ids"]),
-            attention_mask=torch.tensor(batch["segment_ids"]),
-            token_type_ids=torch.tensor(batch["token_type_ids"]),
-            p_mask=torch.tensor(~real).float(),
-        )
+    padding = torch.tensor(batch["segment_ids"] == 0).float()
+    model = open_in_torch(name, tmp_path / "out")
+    theirs = compute(torch, model, batch, p_mask=padding)
     # Of its beam the first: the most probable start, and the end that follows it.
     start = jax.nn.log_softmax(ours["start"]).max(-1)
     np.testing.assert_allclose(
@@ -293,15 +255,6 @@ def test_heads_are_kept_where_they_fit(encoder, tmp_path):
     for name in ("wider", "other"):
         assert mixed["heads"][name] is fresh["heads"][name]
     assert mixed["encoder"] is weights.params["encoder"]
-
-
-def test_what_no_class_has_is_refused(encoder, tmp_path):
-    heads = (("start", StartEndHead(classes=4, form="softmax")),)
-    network = Network(encoder=encoder, heads=heads)
-    params = network.init(jax.random.key(0))
-    with pytest.raises(InputError, match="StartEndHead; write the encoder alone"):
-        huggingface.write(tmp_path / "out", network, params)
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_taken_folder_is_left_alone(encoder, tmp_path):

@@ -1,4 +1,4 @@
-"""BERT-like encoders vs. PyTorch: hidden states, logits, gradients, dropout."""
+"""Encoders vs. PyTorch: hidden states, logits and gradients, of every setting."""
 
 import dataclasses
 import itertools
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from dicejax.models import huggingface
+from dicejax.models.deberta import DebertaConfig, relative_rows
 
 # Before the import below, which would leave half a module behind without it.
 pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
@@ -28,6 +29,35 @@ from .peers import (
     with_our_network,
 )
 
+TOKENS, SEQUENCES = "TokenClassification", "SequenceClassification"
+READING = "QuestionAnswering"
+EXHAUSTIVE = pytest.mark.exhaustive
+# Every query meets the same key bias, which a softmax does not see.
+KEY_BIAS = ("attention.self.key.bias",)
+# What pretraining puts in place of a word.
+MASK = ("mask_emb",)
+ACTIVATIONS = ("gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
+ONE = {"num_hidden_layers": 1}
+TWO = {"num_hidden_layers": 2}
+
+
+def check(
+    model_type, settings, task=TOKENS, unmoved=(), masked=True, types=True, **shape
+):
+    """Compare a model with drawn weights, on a batch of a shape."""
+    both = pair(configured(model_type, **settings), task)
+    batch = batch_for(both, **shape)
+    batch["token_type_ids"] *= types
+    wanted = compute_theirs(both, batch, masked)
+    compare(compute_ours(both, batch), wanted, unmoved)
+
+
+def case(settings, *, exhaustive=False, **options):
+    words = [f"{name}={value}" for name, value in {**settings, **options}.items()]
+    marks = [EXHAUSTIVE] * exhaustive
+    return pytest.param(settings, options, marks=marks, id=" ".join(words))
+
+
 FAMILIES = {
     "bert": {},
     "roberta": {},
@@ -35,102 +65,225 @@ FAMILIES = {
     "electra-narrow": {"embedding_size": 14},
     "electra-full": {"embedding_size": 24},
 }
-# Every query meets the same key bias, which a softmax does not see.
-UNMOVED = ("attention.self.key.bias",)
-
-
 BY_DEFAULT = {("bert", task) for task in HEADS} | {
-    ("roberta", "SequenceClassification"),
-    ("electra-narrow", "TokenClassification"),
+    ("roberta", SEQUENCES),
+    ("electra-narrow", TOKENS),
 }
 
 
 @pytest.mark.parametrize(
     ("family", "task"),
     [
-        pytest.param(
-            *pair, marks=[] if pair in BY_DEFAULT else [pytest.mark.exhaustive]
-        )
-        for pair in itertools.product(FAMILIES, HEADS)
+        pytest.param(*both, marks=[EXHAUSTIVE] * (both not in BY_DEFAULT))
+        for both in itertools.product(FAMILIES, HEADS)
     ],
 )
-def test_families_equal_pytorch(family, task):
+def test_families_of_bert_equal_pytorch(family, task):
     model_type = family.removesuffix("-narrow").removesuffix("-full")
-    depth = 2 if task == "TokenClassification" else 1
-    settings = {"num_hidden_layers": depth, **FAMILIES[family]}
-    both = pair(configured(model_type, **settings), task)
-    batch = batch_for(both)
-    compare(compute_ours(both, batch), compute_theirs(both, batch), UNMOVED)
+    depth = TWO if task == TOKENS else ONE
+    check(model_type, depth | FAMILIES[family], task, KEY_BIAS)
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "options"),
     [
         # One layer, all layers written out, a loop; widths of no power of two.
-        {"num_hidden_layers": 1, "hidden_size": 21, "intermediate_size": 13},
-        pytest.param(
+        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
+        case(  # two layers are above
             {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
-            marks=pytest.mark.exhaustive,  # two layers are above
+            exhaustive=True,
         ),
-        {"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2},
-        *(
-            pytest.param(
-                {"num_hidden_layers": 1, "hidden_act": name},
-                marks=pytest.mark.exhaustive,
-            )
-            for name in ("gelu_new", "gelu_pytorch_tanh", "relu", "silu", "tanh")
-        ),
-        {"num_hidden_layers": 1, "layer_norm_eps": 0.1, "type_vocab_size": 3},
+        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+        *(case(ONE | {"hidden_act": name}, exhaustive=True) for name in ACTIVATIONS),
+        case(ONE | {"layer_norm_eps": 0.1, "type_vocab_size": 3}),
+        case({}, padded="none", masked=False),
     ],
-    ids=str,
 )
-def test_settings_of_bert_equal_pytorch(settings):
-    both = pair(configured("bert", **settings), "TokenClassification")
-    batch = batch_for(both)
-    compare(compute_ours(both, batch), compute_theirs(both, batch), UNMOVED)
+def test_settings_of_bert_equal_pytorch(settings, options):
+    check("bert", settings, unmoved=KEY_BIAS, **options)
 
 
-def test_rows_without_padding_equal_pytorch():
-    both = pair(configured("bert"), "TokenClassification")
-    batch = batch_for(both, padded="none")
-    wanted = compute_theirs(both, batch, masked=False)
-    compare(compute_ours(both, batch), wanted, UNMOVED)
+V2 = {
+    "share_att_key": False,
+    "position_biased_input": True,
+    "norm_rel_ebd": "none",
+    "position_buckets": -1,
+    "type_vocab_size": 2,
+}
+# What adds the same to all scores of a query, a softmax does not see.
+TERMS = {
+    "c2p": ("key_proj.bias", "encoder.LayerNorm.bias"),
+    "p2c": (),
+    "p2c|c2p": ("pos_key_proj.bias",),
+}
+# Beyond the 24 positions, the buckets, or the table itself.
+LONG = {"lengths": (41, 23, 1, 12)}
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        case(TWO),
+        case(TWO, padded="left"),
+        case(ONE, task=READING),
+        case(ONE, task=READING, padded="left", exhaustive=True),
+        # PyTorch's summary is that of a row's first column: padding is behind.
+        case(ONE, task=SEQUENCES),
+        # One layer, all layers written out, a loop; widths of no power of two.
+        case(ONE | {"hidden_size": 21, "intermediate_size": 13}),
+        case(
+            {"num_hidden_layers": 5, "hidden_size": 15, "num_attention_heads": 5},
+            exhaustive=True,
+        ),
+        case({"num_hidden_layers": 7, "hidden_size": 14, "num_attention_heads": 2}),
+        case(ONE | {"type_vocab_size": 3, "embedding_size": 14}),
+        case(ONE | {"layer_norm_eps": 0.1, "hidden_act": "relu"}, exhaustive=True),
+        case(ONE | {"position_biased_input": True}, exhaustive=True),
+        case(ONE | {"norm_rel_ebd": "none"}, exhaustive=True),
+        case(ONE | {"position_buckets": 8, "max_relative_positions": 12}, **LONG),
+        case(ONE | {"position_buckets": -1, "max_relative_positions": 6}, **LONG),
+        *(
+            case(ONE | more, exhaustive=True, **LONG)
+            for more in (
+                {"position_buckets": 7, "max_position_embeddings": 31},
+                {"position_buckets": 32, "max_relative_positions": 64},
+                {"position_buckets": -1},
+            )
+        ),
+        *(
+            case(
+                ONE | {"pos_att_type": terms, "share_att_key": shared},
+                unmoved=unmoved,
+                exhaustive=shared,
+            )
+            for terms, unmoved in TERMS.items()
+            for shared in (False, True)
+        ),
+        case(
+            ONE | {"pos_att_type": None, "norm_rel_ebd": "none"},
+            unmoved=("self.key_proj.bias", "rel_embeddings.weight"),
+            exhaustive=True,
+        ),
+        case(ONE | V2, task=SEQUENCES, unmoved=("pos_key_proj.bias",)),
+    ],
+)
+def test_deberta_equals_pytorch(settings, options):
+    check("deberta-v2", settings, **options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        # PyTorch's summary is that of a row's last column: padding is in front.
+        case({"n_layer": 2}, padded="left"),
+        case({"n_layer": 1}, padded="left", task=READING),
+        case({"n_layer": 1}, padded="left", task=SEQUENCES),
+        case({"n_layer": 2}, exhaustive=True),
+        case({"n_layer": 1}, task=READING, exhaustive=True),
+        # One layer, all layers written out, a loop; odd widths of heads.
+        case({"n_layer": 1, "d_model": 14, "n_head": 2, "d_inner": 13}, padded="left"),
+        case(
+            {"n_layer": 5, "d_model": 30, "n_head": 6}, padded="left", exhaustive=True
+        ),
+        case({"n_layer": 7, "d_model": 10, "n_head": 2}, padded="left"),
+        *(
+            case({"n_layer": 1, "ff_activation": name}, padded="left", exhaustive=True)
+            for name in ACTIVATIONS
+        ),
+        case({"clamp_len": 3}, padded="left"),
+        case({"n_layer": 1, "clamp_len": 40, "layer_norm_eps": 0.1}, padded="left"),
+        # With a mask for more than one row PyTorch fails here.
+        case({"attn_type": "uni"}, padded="none", masked=False, exhaustive=True),
+        case({"attn_type": "uni", "clamp_len": 4}, padded="none", masked=False),
+        # Of padded rows PyTorch takes the mean of padding too, and the first column.
+        *(
+            case({"n_layer": 1, **summary}, task=SEQUENCES, padded="none")
+            for summary in (
+                {"summary_type": "first", "summary_activation": ""},
+                {"summary_type": "mean", "summary_use_proj": False},
+                {"summary_activation": "relu"},
+            )
+        ),
+        # All scores of a token gain the same, which a softmax does not see.
+        case({}, padded="left", types=False, unmoved=("seg_embed", "r_s_bias")),
+    ],
+)
+def test_xlnet_equals_pytorch(settings, options):
+    unmoved = (*MASK, *options.get("unmoved", ()))
+    check("xlnet", settings, **options | {"unmoved": unmoved})
+
+
+@pytest.mark.parametrize(
+    ("settings", "options"),
+    [
+        # One row has no token; its states are finite and nothing depends on them.
+        case({"num_hidden_layers": 4}, padded="left", lengths=(17, 9, 0, 5)),
+        case(ONE, task=READING, lengths=(17, 9, 0, 5)),
+        # PyTorch takes a row's first column for the summary: padding is behind.
+        case(ONE, task=SEQUENCES, lengths=(17, 9, 1, 5)),
+        case(ONE | {"classifier_pooling": "mean"}, task=SEQUENCES, padded="left"),
+        # One layer, all written out, a loop; odd widths of heads' halves.
+        case(ONE | {"hidden_size": 14, "num_attention_heads": 1}),
+        case({"num_hidden_layers": 7, "hidden_size": 12, "num_attention_heads": 2}),
+        case(TWO | {"local_attention": 5, "norm_eps": 0.1}),
+        case(TWO | {"classifier_bias": True, "hidden_activation": "silu"}),
+        case(TWO | {"attention_bias": True, "mlp_bias": True, "norm_bias": True}),
+        case(
+            TWO
+            | {
+                "layer_types": ["sliding_attention", "full_attention"],
+                "rope_parameters": {
+                    "full_attention": {"rope_type": "default", "rope_theta": 50.0},
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 7.0},
+                },
+            }
+        ),
+        # Windows are computed block by block.
+        *(
+            case(
+                TWO | {"max_position_embeddings": 1024},
+                lengths=(1000, 333),
+                padded=padded,
+                exhaustive=padded == "right",
+            )
+            for padded in ("left", "right")
+        ),
+    ],
+)
+def test_modernbert_equals_pytorch(settings, options):
+    check("modernbert", settings, **options)
 
 
 def test_real_weights_equal_pytorch(minilm):
-    task = "TokenClassification"
     torch.manual_seed(0)
     model = transformers.AutoModelForTokenClassification.from_pretrained(
-        minilm, num_labels=HEADS[task].classes
+        minilm, num_labels=HEADS[TOKENS].classes
     ).eval()
-    both = with_our_network(model, task)
-    direct = huggingface.read_weights(
-        minilm, dataclasses.replace(both.network, heads=())
-    )
-    jax.tree.map(
-        np.testing.assert_array_equal,
-        both.params["encoder"],
-        direct.params["encoder"],
-    )
+    both = with_our_network(model, TOKENS)
+    network = dataclasses.replace(both.network, heads=())
+    direct = huggingface.read_weights(minilm, network).params["encoder"]
+    jax.tree.map(np.testing.assert_array_equal, both.params["encoder"], direct)
     batch = batch_for(both, lengths=(64, 17, 1))
     ours = compute_ours(both, batch)
     assert len(ours.states) == 7
-    compare(ours, compute_theirs(both, batch), UNMOVED)
+    compare(ours, compute_theirs(both, batch), KEY_BIAS)
 
 
 @pytest.mark.parametrize(
-    ("family", "tolerance"),
-    # PyTorch encodes XLNet's positions, and DeBERTa's scale, in float32 all the same.
+    ("family", "padded", "tolerance"),
+    # PyTorch encodes XLNet's positions, DeBERTa's scale and ModernBERT's angles in
+    # float32 all the same, and in float64 makes NaN of windows without a token.
     [
-        ("bert", 1e-12),
-        pytest.param("electra", 1e-12, marks=pytest.mark.exhaustive),
-        ("xlnet", 1e-5),
-        ("deberta-v2", 1e-6),
+        ("bert", "right", 1e-12),
+        pytest.param("electra", "right", 1e-12, marks=EXHAUSTIVE),
+        ("xlnet", "right", 1e-5),
+        ("deberta-v2", "right", 1e-6),
+        ("modernbert", "none", 1e-5),
     ],
 )
-def test_float64_is_float64_throughout(family, tolerance):
-    both = pair(configured(family), "TokenClassification")
-    batch = batch_for(both)
+def test_float64_is_float64_throughout(family, padded, tolerance):
+    both = pair(configured(family), TOKENS)
+    batch = batch_for(both, padded=padded)
     with torch.no_grad():
         wanted = logits_of(both.model.double()(**theirs(both, batch))).numpy()
     network = dataclasses.replace(both.network, precision="float64")
@@ -140,3 +293,32 @@ def test_float64_is_float64_throughout(family, tolerance):
     assert got.dtype == np.float64
     real = batch["segment_ids"] > 0
     np.testing.assert_allclose(got[real], wanted[real], atol=tolerance, rtol=tolerance)
+
+
+def test_rows_of_padding_alone_are_finite_in_deberta():
+    both = pair(configured("deberta-v2", **ONE), TOKENS)
+    batch = batch_for(both, lengths=(16, 0, 5))
+    compare(compute_ours(both, batch), compute_theirs(both, batch))
+    states = both.network.hidden_states(both.params, batch)
+    assert np.isfinite(states).all()
+    # Embeddings of padding are zero, as there.
+    assert np.abs(states[0][batch["segment_ids"] == 0]).max() == 0
+
+
+def test_every_distance_has_pytorchs_row():
+    """Buckets begin at whole numbers, so the last bit of a logarithm decides."""
+    deberta = transformers.models.deberta_v2.modeling_deberta_v2
+    distances = np.arange(-3000, 3001)
+    for buckets, most in itertools.product(
+        [2, 3, 5, 8, 12, 31, 32, 64, 100, 256, 320, 512], [24, 33, 128, 512, 1024, 2048]
+    ):
+        if most - 1 <= buckets // 2:
+            continue
+        config = DebertaConfig(
+            vocab_size=9, position_buckets=buckets, max_relative_positions=most
+        )
+        places = torch.tensor(distances)
+        wanted = deberta.make_log_bucket_position(places, buckets, most).to(torch.long)
+        wanted = (wanted + buckets).clamp(0, 2 * buckets - 1)
+        got = relative_rows(distances, config)
+        np.testing.assert_array_equal(got, wanted.numpy(), f"{buckets}, {most}")

@@ -95,33 +95,3 @@ def test_a_layer_is_that_of_the_paper(settings):
     x = params["embeddings"]["word"]["table"][ids]
     wanted = one_layer(params, config, x, types, visible)
     np.testing.assert_allclose(got[0], wanted, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"same_length": True}, "same_length is True; supported: False"),
-        ({"bi_data": True}, "bi_data is True; supported: False"),
-        ({"d_head": 5}, "d_head is 5; supported: d_model / n_head = 6"),
-        ({"d_model": 9, "n_head": 3}, "d_model 9 is not a multiple of 2"),
-        ({"d_model": 14, "n_head": 4}, "d_model 14 is not a .* of n_head 4"),
-        ({"untie_r": False}, "untie_r is False; supported: True"),
-        ({"attn_type": "both"}, "attn_type is 'both'; supported: 'bi', 'uni'"),
-        ({"summary_type": "attn"}, "summary_type is 'attn'; supported: 'first', 'l"),
-        ({"summary_type": "cls_index"}, "summary_type is 'cls_index'; supported: "),
-        ({"summary_activation": "gelu_9"}, "summary_activation is 'gelu_9'; support"),
-        ({"ff_activation": "gelu_9"}, "ff_activation is 'gelu_9'; supported: 'gelu'"),
-        ({"model_type": "bert"}, "model_type is 'bert'; supported: 'xlnet'"),
-    ],
-)
-def test_what_is_not_followed_is_refused_by_name(settings, message):
-    with pytest.raises(ValueError, match=message):
-        dataclasses.replace(SMALL, **settings)
-
-
-def test_there_is_one_rate_of_dropout():
-    assert SMALL.with_dropout(None, None) == SMALL
-    assert SMALL.with_dropout(0.3, None).dropout == 0.3
-    assert SMALL.with_dropout(0.0, 0.0).dropout == 0.0
-    with pytest.raises(ValueError, match="XLNet has one rate for both"):
-        SMALL.with_dropout(0.3, 0.1)

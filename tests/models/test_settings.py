@@ -1,0 +1,145 @@
+"""Settings of encoders: what is refused, the longest sequence, rates of dropout."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from dicejax.errors import InputError
+from dicejax.models.bert import BertConfig
+from dicejax.models.deberta import DebertaConfig
+from dicejax.models.huggingface import config_from
+from dicejax.models.xlnet import XLNetConfig
+
+from .small import drawn, encoder_of, network_of, quickly
+
+ROPE = {"full_attention": {"rope_type": "yarn"}}
+BASE = {
+    "bert": {},
+    "deberta-v2": DebertaConfig(
+        vocab_size=9,
+        hidden_size=12,
+        num_attention_heads=2,
+        max_position_embeddings=16,
+        position_buckets=6,
+    ).to_json(),
+    "xlnet": {"d_model": 12, "n_head": 2},
+    "modernbert": {},
+}
+REFUSED = {
+    "bert": [
+        (
+            {"hidden_size": 10, "num_attention_heads": 4},
+            "hidden_size 10 is not a multiple of num_attention_heads 4",
+        ),
+        ({"hidden_act": "gelu_9"}, "hidden_act is 'gelu_9'; supported: 'gelu', "),
+        (
+            {"position_embedding_type": "relative_key"},
+            "position_embedding_type is 'relative_key'; supported: 'absolute'",
+        ),
+        ({"is_decoder": True}, "is_decoder is True; supported: False"),
+    ],
+    "deberta-v2": [
+        ({"conv_kernel_size": 3}, "conv_kernel_size is 3; supported: 0"),
+        ({"relative_attention": False}, "relative_attention is False; supported: True"),
+        ({"pos_att_type": "p2p|c2p"}, "pos_att_type is 'p2p|c2p'; want 'c2p', 'p2c'"),
+        ({"norm_rel_ebd": "batch_norm"}, "norm_rel_ebd is 'batch_norm'; supported: "),
+        ({"position_buckets": 1}, "position_buckets is 1; want from 2 to 29, for dist"),
+        ({"position_buckets": 30}, "position_buckets is 30; want from 2 to 29, for d"),
+        ({"max_relative_positions": 4}, "position_buckets is 6; want from 2 to 5"),
+        ({"num_attention_heads": 5}, "hidden_size 12 is not a multiple of num_att"),
+        ({"pooler_hidden_act": "gelu_9"}, "pooler_hidden_act is 'gelu_9'; supported"),
+    ],
+    "xlnet": [
+        ({"same_length": True}, "same_length is True; supported: False"),
+        ({"bi_data": True}, "bi_data is True; supported: False"),
+        ({"d_head": 5}, "d_head is 5; supported: d_model / n_head = 6"),
+        ({"d_model": 9, "n_head": 3}, "d_model 9 is not a multiple of 2"),
+        ({"d_model": 14, "n_head": 4}, "of 2 and of n_head 4"),
+        ({"untie_r": False}, "untie_r is False; supported: True"),
+        ({"attn_type": "both"}, "attn_type is 'both'; supported: 'bi', 'uni'"),
+        ({"summary_type": "attn"}, "summary_type is 'attn'; supported: 'first', 'l"),
+        ({"summary_type": "cls_index"}, "summary_type is 'cls_index'; supported: "),
+        ({"summary_activation": "gelu_9"}, "summary_activation is 'gelu_9'; support"),
+        ({"ff_activation": "gelu_9"}, "ff_activation is 'gelu_9'; supported: 'gelu'"),
+    ],
+    "modernbert": [
+        (
+            {"layer_types": ["full_attention"]},
+            "layer_types is ['full_attention']; want 22 times 'full",
+        ),
+        ({"layer_types": ["causal"] * 22}, "or 'sliding_attention'"),
+        ({"hidden_size": 36}, "hidden_size 36 is not a multiple of twice num_att"),
+        ({"hidden_activation": "gelu_9"}, "hidden_activation is 'gelu_9'; supported"),
+        ({"classifier_pooling": "last"}, "classifier_pooling is 'last'; supported"),
+        ({"rope_scaling": {"factor": 2.0}}, "supported: null"),
+        ({"rope_parameters": [1]}, "want an object"),
+        ({"rope_parameters": ROPE}, "full_attention; supported: rope_type 'default'"),
+    ],
+    "gpt2": [({}, "model_type is 'gpt2'; supported: 'bert', 'deberta-v2', ")],
+    "deberta": [({}, "model_type is 'deberta'; supported: 'bert', 'deberta-v2', ")],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "message"),
+    [(kind, *case) for kind, cases in REFUSED.items() for case in cases],
+)
+def test_what_is_not_followed_is_refused_by_name(kind, settings, message):
+    content = {"model_type": kind, "vocab_size": 9} | BASE.get(kind, {}) | settings
+    with pytest.raises(InputError) as caught:
+        config_from(content)
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [BertConfig, DebertaConfig, XLNetConfig])
+def test_a_model_type_is_of_its_class(cls):
+    with pytest.raises(ValueError, match="model_type is 'gpt2'; supported: '"):
+        cls(vocab_size=9, model_type="gpt2")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "longest"),
+    [("bert", 12), ("electra", 12), ("roberta", 10), ("xlm-roberta", 10)],
+)
+def test_the_longest_sequence_leaves_out_positions_that_no_token_takes(
+    model_type, longest
+):
+    settings = {"max_position_embeddings": 12, "pad_token_id": 1}
+    sizes = {"vocab": 9, "depth": 1, "heads": 2}
+    config = encoder_of("bert", 8, 8, model_type=model_type, **sizes, **settings)
+    assert config.max_length == longest
+    network = network_of(config)
+    params = drawn(network)
+    ones = np.ones((1, longest), np.int32)
+    batch = {
+        "input_ids": ones,
+        "segment_ids": ones,
+        "position_ids": np.arange(longest)[None],
+        "token_type_ids": 0 * ones,
+    }
+
+    def total(table):
+        params["encoder"]["embeddings"]["position"]["table"] = table
+        return (network.apply(params, batch)["tags"] ** 3).sum()
+
+    table = params["encoder"]["embeddings"]["position"]["table"]
+    used = np.abs(quickly(jax.grad(total))(table)).max(-1) > 0
+    assert used.tolist() == [False] * (12 - longest) + [True] * longest
+
+
+def test_rates_of_dropout_are_changed_by_themselves_where_there_are_two():
+    config = BertConfig(vocab_size=9)
+    assert config.with_dropout(None, None) == config
+    changed = config.with_dropout(0.3, None)
+    assert changed.hidden_dropout_prob == changed.head_dropout == 0.3
+    assert changed.attention_probs_dropout_prob == 0.1
+    assert config.with_dropout(None, 0.0).attention_probs_dropout_prob == 0.0
+    config = XLNetConfig(vocab_size=9)
+    assert config.with_dropout(None, None) == config
+    assert config.with_dropout(0.3, None).dropout == 0.3
+    assert config.with_dropout(None, 0.3).dropout == 0.3
+    assert config.with_dropout(0.0, 0.0) == dataclasses.replace(config, dropout=0.0)
+    with pytest.raises(ValueError, match="XLNet has one rate for both"):
+        config.with_dropout(0.3, 0.1)
