@@ -47,6 +47,7 @@ from dicejax.losses.declaration import REGISTRY  # noqa: E402
 from dicejax.models.bert import BertConfig  # noqa: E402
 from dicejax.objectives import CLASSES  # noqa: E402
 
+from .browser import started  # noqa: E402
 from .small_project import CORPUS, EXPERIMENT  # noqa: E402
 
 
@@ -95,9 +96,9 @@ def pytest_collection_finish():
 @pytest.fixture(autouse=True)
 def registered_losses():
     """Unregister the losses that a test declares."""
-    known = [(registry, dict(registry)) for registry in (REGISTRY, CLASSES)]
+    copies = [(registry, dict(registry)) for registry in (REGISTRY, CLASSES)]
     yield
-    for registry, before in known:
+    for registry, before in copies:
         registry.clear()
         registry.update(before)
 
@@ -144,16 +145,9 @@ def site_folder(tmp_path_factory) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "site.built").exists():
             root = Path(__file__).parents[1]
+            build = ["mkdocs", "build", "--strict", "--site-dir", folder]
             done = subprocess.run(
-                [
-                    sys.executable,
-                    "-m",
-                    "mkdocs",
-                    "build",
-                    "--strict",
-                    "--site-dir",
-                    folder,
-                ],
+                [sys.executable, "-m", *build],
                 cwd=root,
                 env=os.environ | {"PYTHONPATH": str(root), "NO_MKDOCS_2_WARNING": "1"},
                 capture_output=True,
@@ -162,6 +156,13 @@ def site_folder(tmp_path_factory) -> Path:
             assert done.returncode == 0, done.stderr[-4000:]
             (shared / "site.built").touch()
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Return a browser for the tests of a module."""
+    with started() as page:
+        yield page
 
 
 @pytest.fixture
@@ -191,11 +192,8 @@ SMALL_MODEL = {
 def small_tensors() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
     shapes = {
-        "embeddings.word_embeddings.weight": (11, 8),
-        "embeddings.position_embeddings.weight": (16, 8),
-        "embeddings.token_type_embeddings.weight": (2, 8),
-        "embeddings.LayerNorm.weight": (8,),
-        "embeddings.LayerNorm.bias": (8,),
+        f"embeddings.{name}_embeddings.weight": (entries, 8)
+        for name, entries in {"word": 11, "position": 16, "token_type": 2}.items()
     }
     dense = {
         "attention.self.query": (8, 8),
@@ -205,13 +203,12 @@ def small_tensors() -> dict[str, np.ndarray]:
         "intermediate.dense": (12, 8),
         "output.dense": (8, 12),
     }
-    for layer in range(2):
+    norms = ["embeddings.LayerNorm"]
+    for layer in (f"encoder.layer.{number}." for number in range(2)):
         for name, shape in dense.items():
-            shapes[f"encoder.layer.{layer}.{name}.weight"] = shape
-            shapes[f"encoder.layer.{layer}.{name}.bias"] = shape[:1]
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            for part in ("weight", "bias"):
-                shapes[f"encoder.layer.{layer}.{name}.{part}"] = (8,)
+            shapes |= {f"{layer}{name}.weight": shape, f"{layer}{name}.bias": shape[:1]}
+        norms += [f"{layer}attention.output.LayerNorm", f"{layer}output.LayerNorm"]
+    shapes |= {f"{name}.{part}": (8,) for name in norms for part in ("weight", "bias")}
     return {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
 
 

@@ -99,12 +99,9 @@ def split(array, number):
 
 
 @jax.jit
+@functools.partial(jax.value_and_grad, argnums=1)
 def at_once(objective, logits, labels, progress):
-    def loss(logits):
-        outputs, targets = {"tags": logits}, {"tags": labels}
-        return objective(outputs, targets, progress=progress)[0]
-
-    return jax.value_and_grad(loss)(logits)
+    return objective({"tags": logits}, {"tags": labels}, progress=progress)[0]
 
 
 @functools.partial(jax.jit, static_argnames="number")
@@ -114,14 +111,13 @@ def added(objective, logits, labels, progress, number):
     counts = jax.lax.map(objective.elements, targets)
     whole = jax.tree.map(lambda one: one.sum(0), counts)
 
+    @jax.value_and_grad
+    def contribution(logits, labels):
+        outputs, targets = {"tags": logits}, {"tags": labels}
+        return objective.contribution(outputs, targets, whole, progress)
+
     def step(total, micro):
-        logits, labels = micro
-
-        def loss(logits):
-            outputs, targets = {"tags": logits}, {"tags": labels}
-            return objective.contribution(outputs, targets, whole, progress)
-
-        value, gradient = jax.value_and_grad(loss)(logits)
+        value, gradient = contribution(*micro)
         return total + value, gradient
 
     nothing = jnp.zeros((), logits.dtype)
@@ -181,15 +177,13 @@ def test_a_micro_batch_without_labels_adds_nothing(one, form):
     logits, nothing = np.full_like(logits, np.nan), np.full_like(labels, -100)
 
     @jax.jit
-    def both(whole):
-        def loss(logits):
-            outputs, targets = {"tags": logits}, {"tags": nothing}
-            return fitted.contribution(outputs, targets, whole, 0.5)
-
-        return jax.value_and_grad(loss)(logits)
+    @jax.value_and_grad
+    def both(logits, whole):
+        outputs, targets = {"tags": logits}, {"tags": nothing}
+        return fitted.contribution(outputs, targets, whole, 0.5)
 
     for counts in (whole, fitted.elements({"tags": nothing})):
-        value, gradient = both(counts)
+        value, gradient = both(logits, counts)
         assert float(value) == 0.0
         assert (np.asarray(gradient) == 0).all()
 
@@ -231,10 +225,8 @@ def test_each_part_counts_the_labels_of_its_own_output(objective, number):
         outputs, targets = two_outputs()
 
         def of_parts(outputs):
-            batches = jax.tree.map(lambda one: split(one, number), (outputs, targets))
-            micro = [
-                jax.tree.map(lambda one, k=k: one[k], batches) for k in range(number)
-            ]
+            pairs = jax.tree.map(lambda x: split(x, number), (outputs, targets))
+            micro = [jax.tree.map(lambda x, k=k: x[k], pairs) for k in range(number)]
             counts = [objective.elements(labels) for _, labels in micro]
             whole = jax.tree.map(lambda *each: sum(each), *counts)
             return sum(objective.contribution(*one, whole, 0.4) for one in micro)
@@ -244,11 +236,8 @@ def test_each_part_counts_the_labels_of_its_own_output(objective, number):
 
         got = jax.jit(jax.value_and_grad(of_parts))(outputs)
         wanted = jax.jit(jax.value_and_grad(of_batch))(outputs)
-        jax.tree.map(
-            lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-15),
-            got,
-            wanted,
-        )
+        compare = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-15)
+        jax.tree.map(compare, got, wanted)
 
 
 def test_the_elements_of_parts_stand_side_by_side():

@@ -3,13 +3,13 @@
 import importlib.util
 import json
 import re
-from pathlib import Path
 
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 from nbclient.exceptions import CellExecutionError
 
-ROOT = Path(__file__).parents[1]
+from .documented import ROOT, script
+
 FOLDER = ROOT / "notebooks"
 NAMES = (
     "1_losses_and_gradients",
@@ -28,9 +28,7 @@ OF_A_MACHINE = re.compile(
 )
 A_TIME = re.compile(r"(?<!words )\b\d+:\d\d\b|tokens/s|\b20\d\d-\d\d-\d\d\b")
 
-_spec = importlib.util.spec_from_file_location("execute", FOLDER / "execute.py")
-execute = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(execute)
+execute = script(FOLDER / "execute.py")
 
 every = pytest.mark.parametrize("name", NAMES)
 
@@ -57,8 +55,8 @@ def texts_of(output):
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=() if name in EXECUTED else pytest.mark.exhaustive)
-        for name in NAMES
+        pytest.param(n, marks=[pytest.mark.exhaustive] * (n not in EXECUTED))
+        for n in NAMES
     ],
 )
 def test_a_notebook_holds_what_it_says(name, tmp_path):
@@ -73,8 +71,7 @@ def test_a_notebook_holds_what_it_says(name, tmp_path):
 def test_all_are_named_here_and_in_their_table():
     assert tuple(path.stem for path in execute.NOTEBOOKS) == NAMES
     table = (FOLDER / "README.md").read_text()
-    for name in NAMES:
-        assert f"]({name}.ipynb) |" in table
+    assert all(f"]({name}.ipynb) |" in table for name in NAMES)
 
 
 @every
@@ -106,16 +103,11 @@ def test_committed_outputs_say_nothing_of_the_machine(name):
 @every
 def test_statements_are_asserted(name):
     cells = committed(name).cells
-    asserts = sum(
-        len(re.findall(r"^\s*assert ", cell.source, re.MULTILINE))
-        for cell in cells
-        if cell.cell_type == "code"
-    )
-    headings = sum(
-        cell.source.startswith("## ") for cell in cells if cell.cell_type == "markdown"
-    )
-    assert headings >= 3
-    assert asserts >= headings
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    headings = sum(text.startswith("## ") for text in texts)
+    asserts = len(re.findall(r"^\s*assert ", code, re.MULTILINE))
+    assert 3 <= headings <= asserts
 
 
 @every
@@ -146,16 +138,16 @@ def test_begins_with_what_it_shows_and_how_it_is_installed(name, monkeypatch):
 @every
 def test_small_settings_are_other_values_of_the_same_names(name):
     notebook = committed(name)
-    before = execute.settings_of(notebook).source
-    execute.make_small(notebook)
-    after = execute.settings_of(notebook).source
-    values = [{}, {}]
-    for source, into in zip((before, after), values, strict=True):
-        exec(source, into)
-    assert "# small:" in before and "# small:" not in after
-    assert values[0].keys() == values[1].keys()
-    changed = [key for key in values[0] if values[0][key] != values[1][key]]
-    assert [key for key in changed if key.isupper()]
+    values = []
+    for is_small in (False, True):
+        source = execute.settings_of(notebook).source
+        assert ("# small:" in source) != is_small
+        values.append({})
+        exec(source, values[-1])
+        execute.make_small(notebook)
+    before, after = values
+    assert before.keys() == after.keys()
+    assert any(key.isupper() and before[key] != after[key] for key in before)
 
 
 @every
@@ -177,10 +169,10 @@ def test_a_statement_that_does_not_hold_fails(tmp_path):
         execute.execute(notebook, str(tmp_path))
 
 
-def test_files_have_no_more_than_a_notebook_has():
-    for name in NAMES:
-        content = json.loads((FOLDER / f"{name}.ipynb").read_text())
-        assert set(content) == {"cells", "metadata", "nbformat", "nbformat_minor"}
-        assert set(content["metadata"]) == {"kernelspec", "language_info"}
-        ids = [cell["id"] for cell in content["cells"]]
-        assert len(set(ids)) == len(ids)
+@every
+def test_files_have_no_more_than_a_notebook_has(name):
+    content = json.loads((FOLDER / f"{name}.ipynb").read_text())
+    assert set(content) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert set(content["metadata"]) == {"kernelspec", "language_info"}
+    ids = [cell["id"] for cell in content["cells"]]
+    assert len(set(ids)) == len(ids)

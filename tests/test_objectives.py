@@ -61,15 +61,12 @@ def wanted_of_classes():
     both = {"class_counts": np.stack([100 - COUNTS, COUNTS], axis=-1)}
     entropies = of_elements.cross_entropy(*BATCH)
     nothing = oracle_density.Density(np.zeros(10), 0)
+    smoothed = {"scheme": "inverse", "label_smoothing": 0.2}
     return [
         (CrossEntropy(), mean(entropies)),
         (
-            WeightedCrossEntropy(scheme="inverse", label_smoothing=0.2),
-            mean(
-                of_elements.weighted_cross_entropy(
-                    *BATCH, **counts, scheme="inverse", label_smoothing=0.2
-                )
-            ),
+            WeightedCrossEntropy(**smoothed),
+            mean(of_elements.weighted_cross_entropy(*BATCH, **counts, **smoothed)),
         ),
         (
             Focal(scheme="log_ratio"),
@@ -128,18 +125,12 @@ def wanted_of_multi_label(classes):
 
     def by_class(loss, **of_classes):
         """Return the binary form of a loss for each class."""
-        return np.stack(
-            [
-                loss(
-                    logits[..., c],
-                    labels[..., c],
-                    class_axis=None,
-                    **{name: one[c] for name, one in of_classes.items()},
-                )
-                for c in range(classes)
-            ],
-            axis=-1,
-        )
+        values = []
+        for c in range(classes):
+            settings = {name: array[c] for name, array in of_classes.items()}
+            batch = logits[..., c], labels[..., c]
+            values.append(loss(*batch, class_axis=None, **settings))
+        return np.stack(values, axis=-1)
 
     nothing = oracle_density.Density(np.zeros(10), 0)
     entropies = of_elements.cross_entropy(*pairs, **each)
@@ -200,13 +191,10 @@ def test_masked_entries_change_nothing(name, classes):
     logits, labels, counts = multi_label_batch(classes)
     objective = by_short_name()[name]().with_class_counts({"has": counts})
 
-    @jax.jit
-    def both(logits, labels):
-        def loss(logits):
-            return objective({"has": logits}, {"has": labels}, progress=0.5)[0]
+    def loss(logits, labels):
+        return objective({"has": logits}, {"has": labels}, progress=0.5)[0]
 
-        return jax.value_and_grad(loss)(logits)
-
+    both = jax.jit(jax.value_and_grad(loss))
     result, gradient = both(logits, labels)
     assert np.isfinite(gradient).all()
     assert not gradient[labels == -100].any()
@@ -224,14 +212,10 @@ def test_gradients_are_finite_where_nothing_is_labelled(name):
     objective = by_short_name()[name]().with_class_counts({"tags": COUNTS})
     nothing = {"tags": jnp.full_like(LABELS, -100)}
 
-    @jax.jit
-    def both(logits):
-        def loss(logits):
-            return objective({"tags": logits}, nothing)[0]
+    def loss(logits):
+        return objective({"tags": logits}, nothing)[0]
 
-        return jax.value_and_grad(loss)(logits)
-
-    result, gradient = both(LOGITS)
+    result, gradient = jax.jit(jax.value_and_grad(loss))(LOGITS)
     assert float(result) == 0.0
     assert not gradient.any()
 
@@ -355,46 +339,53 @@ def test_counts_of_the_training_data_are_filled_in_once_at_least_1():
     )
 
 
-def test_an_objective_without_its_counts_says_so():
-    with pytest.raises(
-        ValueError, match="class_counts is empty: call `with_class_counts`"
-    ):
-        LogitAdjusted()({"tags": LOGITS}, {"tags": LABELS})
+def multi_label_loss(objective, classes):
+    logits, labels, _ = multi_label_batch(classes)
+    return objective.loss(logits, labels)
 
 
-def test_an_output_of_positions_has_no_counts():
-    objective = WeightedCrossEntropy().bind_outputs(["start", "has"])
-    message = (
-        "objective wce needs class counts, which output 'start' has none of:"
-        " its labels are positions"
-    )
+THREE = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
+POSITIONS = WeightedCrossEntropy().bind_outputs(["start", "has"])
+
+
+@pytest.mark.parametrize(
+    ("attempt", "message"),
+    [
+        (
+            lambda: LogitAdjusted()({"tags": LOGITS}, {"tags": LABELS}),
+            "class_counts is empty: call `with_class_counts`",
+        ),
+        (
+            lambda: POSITIONS.with_class_counts({"has": np.array([[9, 1]])}),
+            "objective wce needs class counts, which output 'start' has none of:"
+            " its labels are positions",
+        ),
+        (
+            lambda: WeightedCrossEntropy().with_class_counts({}),
+            "objective wce names no output",
+        ),
+        (
+            lambda: multi_label_loss(THREE, 3),
+            "class_counts has 3 numbers but 3 classes in the multi-label form want 6",
+        ),
+        (
+            lambda: THREE.loss(LOGITS, LABELS),
+            "class_counts has 3 numbers but 5 classes",
+        ),
+        (
+            lambda: multi_label_loss(UnifiedFocal(background=2), 1),
+            "background is 2 but there are 2 classes",
+        ),
+        (
+            lambda: multi_label_loss(SoftF1(exclude_class=0), 1),
+            "exclude_class is 0 but there are 1 classes",
+        ),
+        (lambda: WeightedSum(weights=(1.0,)), "weights has 1 numbers for 2 parts"),
+    ],
+)
+def test_what_does_not_fit_is_refused(attempt, message):
     with pytest.raises(ValueError, match=message):
-        objective.with_class_counts({"has": np.array([[9, 1]])})
-    with pytest.raises(ValueError, match="objective wce names no output"):
-        WeightedCrossEntropy().with_class_counts({})
-
-
-def test_counts_must_fit_the_classes():
-    logits, labels, _ = multi_label_batch(3)
-    objective = LogitAdjusted(class_counts=(1.0, 2.0, 3.0))
-    message = "class_counts has 3 numbers but 3 classes in the multi-label form want 6"
-    with pytest.raises(ValueError, match=message):
-        objective.loss(logits, labels)
-    with pytest.raises(ValueError, match="class_counts has 3 numbers but 5 classes"):
-        objective.loss(LOGITS, LABELS)
-
-
-def test_a_choice_of_class_must_be_one_there_is():
-    logits, labels, _ = multi_label_batch(1)
-    with pytest.raises(ValueError, match="background is 2 but there are 2 classes"):
-        UnifiedFocal(background=2).loss(logits, labels)
-    with pytest.raises(ValueError, match="exclude_class is 0 but there are 1 classes"):
-        SoftF1(exclude_class=0).loss(logits, labels)
-
-
-def test_a_sum_wants_a_weight_for_each_part():
-    with pytest.raises(ValueError, match="weights has 1 numbers for 2 parts"):
-        WeightedSum(weights=(1.0,))
+        attempt()
 
 
 @pytest.mark.parametrize("scheme", get_args(Scheme))
