@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import doctest
 import importlib.util
+import itertools
 import re
 import shlex
 import shutil
@@ -129,22 +130,15 @@ def commands(block: Block) -> Iterator[list[str]]:
     for line in block.text.replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         assert not SHELL & set(words), f"{block.where}: only && joins commands here"
-        while "&&" in words:
-            place = words.index("&&")
-            yield words[:place]
-            words = words[place + 1 :]
-        if words:
-            yield words
+        for is_command, group in itertools.groupby(words, key="&&".__ne__):
+            if is_command:
+                yield list(group)
 
 
 def commands_of(page: str) -> list[list[str]]:
     """Return the words of all commands of a page."""
-    return [
-        words
-        for block in blocks(page)
-        if block.language == "bash"
-        for words in commands(block)
-    ]
+    in_bash = [block for block in blocks(page) if block.language == "bash"]
+    return [words for block in in_bash for words in commands(block)]
 
 
 def play(page: str, folder: Path, train: bool) -> int:
@@ -204,9 +198,7 @@ def perform(words: list[str], where: str, train: bool = True) -> None:
     elif words[0] == "python":  # scripts have tests of their own
         assert (ROOT / words[1]).is_file(), f"{told}: there is no such script"
     else:
-        raise AssertionError(
-            f"{told}: no rule in tests/documented.py runs or checks it"
-        )
+        raise AssertionError(f"{told}: no rule in {__name__} runs or checks it")
 
 
 def check_installs(words: list[str], told: str) -> None:
@@ -232,14 +224,11 @@ def smaller(words: list[str]) -> list[str]:
             words[place] = min(words[place], value, key=int)
     if words[0] not in TAKES_EXPERIMENTS:
         return words
-    if "EXPERIMENT.py" in words:
-        words[words.index("EXPERIMENT.py")] = "experiments/quickstart.py"
+    words = [{"EXPERIMENT.py": "experiments/quickstart.py"}.get(w, w) for w in words]
     (file,) = [word for word in words if word.endswith(".py")]
     experiment = config.load(file)
-    if "--data.dir" in words:
-        place = words.index("--data.dir") + 1
-        if words[place] == "FOLDER":
-            words[place] = data_for(experiment)
+    if "--data.dir" in words and words[words.index("--data.dir") + 1] == "FOLDER":
+        words[words.index("--data.dir") + 1] = data_for(experiment)
     flags = dict(SMALLER)
     if isinstance(experiment.data, SyntheticNER):
         flags |= SMALLER_SYNTHETIC

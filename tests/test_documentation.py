@@ -110,14 +110,12 @@ def test_a_command_without_a_rule_fails(tmp_path, monkeypatch):
 
 
 def test_what_is_made_smaller_is_said_once():
-    words = shlex.split(
-        "compare experiments/quickstart.py --seeds 5 --training.epochs 30 --losses ce"
-    )
-    small = smaller([w.replace("experiments", f"{ROOT}/experiments") for w in words])
-    assert small[small.index("--seeds") + 1] == "1"
+    file = f"{ROOT}/experiments/quickstart.py"
+    words = ["--seeds", "5", "--training.epochs", "30", "--losses", "ce"]
+    small = smaller(["compare", file, *words])
     assert small.count("--training.epochs") == 1
-    assert small[small.index("--training.epochs") + 1] == "1"
-    assert small[small.index("--losses") + 1] == "ce"
+    for flag, value in (("seeds", "1"), ("training.epochs", "1"), ("losses", "ce")):
+        assert small[small.index(f"--{flag}") + 1] == value
 
 
 def test_commands_stand_in_blocks_that_are_run():
@@ -136,10 +134,8 @@ def has_compared(folder):
     assert (folder / "runs" / "first" / "result.json").is_file()
     page = (folder / "runs" / "my_project" / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
-    compared = json.loads(
-        (folder / "runs" / "my_project" / "comparison.json").read_text()
-    )
-    assert {"ce", "dice"} <= set(compared["losses"])
+    file = folder / "runs" / "my_project" / "comparison.json"
+    assert {"ce", "dice"} <= set(json.loads(file.read_text())["losses"])
 
 
 @pytest.mark.slow
@@ -190,37 +186,29 @@ def flags(text):
 
 # A table whose left column has the flags of transformers' scripts.
 FOREIGN = "docs/coming-from.md"
+# Of pytest, of every command, of benchmarks and of XLA.
+OTHER_FLAGS = """exhaustive dist durations help_all tyro_print_completion smallest
+xla_backend_optimization_level xla_cpu_multi_thread_eigen"""
+HELPED = """quickstart several_labels ner/conll03 ner/conll03_mrc qa/squad1
+paraphrase/mrpc ablations/qqp_imbalance"""
 
 
 def test_flags_in_sentences_are_flags_of_a_command(capsys):
-    known = {"exhaustive", "dist", "durations"}  # pytest's
-    known |= {
-        "help_all",
-        "tyro_print_completion",
-        "smallest",
-        "xla_backend_optimization_level",
-    }
-    known |= {"xla_cpu_multi_thread_eigen"}
-    files = "quickstart several_labels ner/conll03 ner/conll03_mrc qa/squad1"
-    files += " paraphrase/mrpc"
-    helped = [
-        ["train", f"{ROOT}/experiments/{name}.py", "--help-all"]
-        for name in (*files.split(), "ablations/qqp_imbalance")
-    ]
-    helped += [[command, "--help-all"] for command in COMMANDS]
-    for words in helped:
+    names = set(OTHER_FLAGS.split())
+    helped = [["train", f"{ROOT}/experiments/{name}.py"] for name in HELPED.split()]
+    for words in [*helped, *([command] for command in COMMANDS)]:
         with pytest.raises(SystemExit):
-            run(words)
-        known |= flags(capsys.readouterr().out)
+            run([*words, "--help-all"])
+        names |= flags(capsys.readouterr().out)
     for loss in by_short_name().values():
-        known |= {f"objective.{field.name}" for field in dataclasses.fields(loss)}
-    assert len(known) > 80
+        names |= {f"objective.{field.name}" for field in dataclasses.fields(loss)}
+    assert len(names) > 80
     for page in PAGES:
         prose = re.sub(r"```.*?```", "", (ROOT / page).read_text(), flags=re.DOTALL)
         if page == FOREIGN:
             prose = re.sub(r"^\|[^|]*\|", "", prose, flags=re.MULTILINE)
         in_code = " ".join(re.findall(r"`[^`]+`", prose))
-        assert flags(in_code) <= known, page
+        assert flags(in_code) <= names, page
 
 
 def test_files_that_are_named_exist():

@@ -59,8 +59,7 @@ def test_k_negatives_stay_for_every_k_from_none_to_all(ties):
 
 
 def test_k_negatives_of_equal_scores_stay():
-    nothing = np.zeros((40, CLASSES), np.float32)
-    labels = np.repeat([1, 0], [11, 29])
+    labels, nothing = np.repeat([1, 0], [11, 29]), np.zeros((40, CLASSES), np.float32)
     for k in range(30):
         got = Mined(negatives_per_positive=k / 11, minimum=0.0).mask_easy_negatives(
             nothing, labels

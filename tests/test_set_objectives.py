@@ -86,42 +86,27 @@ def wanted(form, over, numbers, reduce):
 @pytest.mark.parametrize("form", FORMS)
 def test_a_loss_is_the_mean_over_labelled_sets_and_over_classes(form):
     logits, labels = batch(form)
-    cases = [
-        (over, classes, reduce)
+    losses = [
+        Dice(over=over, **settings)
         for over in ("batch", "sequence", "element", 1, 2, 9)
-        for classes, reduce in (("all", "mean"), ("1,2", "sum"))
+        for settings in ({}, {"classes": "1,2", "reduce": "sum"})
     ]
-
-    @jax.jit
-    def all_of_them(logits, labels):
-        return [
-            Dice(over=over, classes=classes, reduce=reduce).loss(logits, labels)
-            for over, classes, reduce in cases
-        ]
-
-    for (over, classes, reduce), got in zip(
-        cases, all_of_them(logits, labels), strict=True
-    ):
-        numbers = [0, 1, 2] if classes == "all" else [1, 2]
-        value = wanted(form, over, numbers, reduce)
-        assert float(got) == pytest.approx(value, rel=1e-5), (over, classes, reduce)
+    compute = jax.jit(lambda *batch: [dice.loss(*batch) for dice in losses])
+    for dice, got in zip(losses, compute(logits, labels), strict=True):
+        numbers = [1, 2] if dice.reduce == "sum" else [0, 1, 2]
+        value = wanted(form, dice.over, numbers, dice.reduce)
+        assert float(got) == pytest.approx(value, rel=1e-5), dice
 
 
 def test_sets_without_a_label_do_not_count():
     logits, labels = batch("softmax")
 
-    @jax.jit
-    def found(logits, labels):
-        labelled = np.array([0, 1, 2, 4])
-        return (
-            Dice(over=1).loss(logits, labels),
-            Dice(over="sequence").loss(logits[labelled], labels[labelled]),
-            Dice(over=2).loss(logits[3:4], labels[3:4]),
-        )
-
-    got, without, nothing = map(float, found(logits, labels))
-    assert got == pytest.approx(without, rel=1e-6)
-    assert nothing == 0.0
+    labelled = np.array([0, 1, 2, 4])
+    without = Dice(over="sequence").loss(logits[labelled], labels[labelled])
+    assert float(Dice(over=1).loss(logits, labels)) == pytest.approx(
+        float(without), rel=1e-6
+    )
+    assert float(Dice(over=2).loss(logits[3:4], labels[3:4])) == 0.0
 
 
 def values_of_classes(name, logits, labels):
@@ -141,18 +126,14 @@ def test_the_positive_classes_are_all_but_the_first():
     assert len(names) == len(PER_CLASS)
 
     @jax.jit
-    def both(logits):
-        positive = {
-            name: REGISTRY[name].function.objective(classes="positive")
+    def losses_of(logits):
+        classes = {"classes": "positive"}
+        return [
+            REGISTRY[name].function.objective(**classes).loss(logits, labels)
             for name in names
-        }
-        return {
-            name: (one.loss(logits, labels), values_of_classes(name, logits, labels))
-            for name, one in positive.items()
-        }
+        ], [values_of_classes(name, logits, labels) for name in names]
 
-    for name, (got, value) in both(logits).items():
-        assert float(got) == pytest.approx(float(value), rel=2e-5), name
+    np.testing.assert_allclose(*losses_of(logits), rtol=2e-5)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -226,13 +207,10 @@ def test_classes_are_named_or_numbered(classes, numbers):
     assert both.parts[1] == bound
 
 
-def test_names_come_before_numbers():
+def test_names_come_before_numbers_and_without_a_negative_class_all_are_positive():
     stars = {"label": ("1", "2", "10")}
     bound = Dice(output="label", classes="2,10").bind_classes(stars, [])
     assert bound.classes == ("1", "2")
-
-
-def test_without_a_negative_class_all_are_positive():
     bound = Dice(output="tags", classes="positive").bind_classes(NAMES, [])
     assert bound.classes == ("all",)
     several = Dice(output="start", classes="positive").bind_classes({"start": ()}, [])
@@ -252,43 +230,51 @@ def test_what_the_published_code_takes_depends_on_the_classes():
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
+    ("settings", "message"),
     [
-        (lambda: Dice(over=0), "over is 0 but a set has 1 row or more"),
-        (lambda: Dice(over="token"), "over is 'token' but must be 'batch'"),
-        (lambda: Dice(reduce="max"), "reduce is 'max' but must be 'mean' or 'sum'"),
-        (lambda: Dice(classes=""), "classes has an empty name"),
+        ({"over": 0}, "over is 0 but a set has 1 row or more"),
+        ({"over": "token"}, "over is 'token' but must be 'batch'"),
+        ({"reduce": "max"}, "reduce is 'max' but must be 'mean' or 'sum'"),
+        ({"classes": ""}, "classes has an empty name"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        Dice(**settings)
+
+
+ONE_VALUE = "reduce is 'sum', but it has one value for all classes"
+
+
+@pytest.mark.parametrize(
+    ("objective", "form", "message"),
+    [
+        (Dice(classes="PER"), "softmax", "want `bind_classes`"),
+        (Dice(classes="1,7"), "softmax", "classes has 7 but there are 3 classes"),
         (
-            lambda: Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"]),
-            r"classes has 'PRE', which output 'tags' has not: O, B-LOC",
-        ),
-        (lambda: Dice(classes="PER").loss(*batch("softmax")), "want `bind_classes`"),
-        (
-            lambda: Dice(classes="1,7").loss(*batch("softmax")),
-            "classes has 7 but there are 3 classes",
-        ),
-        (
-            lambda: UnifiedFocal(classes="positive").loss(*batch("softmax")),
+            UnifiedFocal(classes="positive"),
+            "softmax",
             "classes is positive, but background names a class too; want all",
         ),
         (
-            lambda: SoftF1(classes="positive", exclude_class=0).loss(*batch("softmax")),
+            SoftF1(classes="positive", exclude_class=0),
+            "softmax",
             "classes is positive, but exclude_class names a class too; want all",
         ),
-        (
-            lambda: GeneralizedDice(reduce="sum").loss(*batch("softmax")),
-            "reduce is 'sum', but it has one value for all classes",
-        ),
-        (
-            lambda: SigmoidF1(reduce="sum").loss(*batch("multi-label")),
-            "reduce is 'sum', but it has one value for all classes",
-        ),
+        (GeneralizedDice(reduce="sum"), "softmax", ONE_VALUE),
+        (SigmoidF1(reduce="sum"), "multi-label", ONE_VALUE),
     ],
-    ids=lambda value: value if isinstance(value, str) else "",
+    ids=str,
 )
-def test_what_makes_no_sense_is_refused(made, message):
+def test_classes_that_do_not_fit_are_refused(objective, form, message):
     with pytest.raises(ValueError, match=message):
-        made()
+        objective.loss(*batch(form))
+
+
+def test_classes_that_an_output_lacks_are_named():
+    message = "classes has 'PRE', which output 'tags' has not: O, B-LOC"
+    with pytest.raises(ValueError, match=message):
+        Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"])
 
 
 def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():

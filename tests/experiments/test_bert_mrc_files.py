@@ -19,13 +19,8 @@ ITEM = {
     "end_position": [2, 2, 4],
     "span_position": ["2;2", "0;2", "4;4"],
 }
-NONE = ITEM | {
-    "qas_id": "0.2",
-    "impossible": True,
-    "start_position": [],
-    "end_position": [],
-    "span_position": [],
-}
+NONE = ITEM | {"qas_id": "0.2", "impossible": True}
+NONE |= {f"{part}_position": [] for part in ("start", "end", "span")}
 
 
 def test_flat_and_nested_spans(write):
@@ -55,10 +50,7 @@ def test_other_white_space_can_be_a_word(write):
     [
         ({"span_position": ["2;0"]}, "span '2;0' ends before it starts; correct it"),
         ({"span_position": ["2;5"]}, "span '2;5' is outside the sentence of 5 words;"),
-        (
-            {"span_position": ["2-3"]},
-            "'span_position' holds '2-3'; write \"start;end\"",
-        ),
+        ({"span_position": ["2-3"]}, "'span_position' holds '2-3'; write \"start;end"),
         ({"span_position": [[2, 3]]}, "'span_position' holds [2, 3]; write"),
         ({"span_position": "2;3"}, "'span_position' is a string, not a list;"),
         (

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from word_replacement import ImbalanceAblation, SynonymPairs, WordNet
+from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax.data.examples import LabelledText, MultiLabelText
 from dicejax.data.readers import classification
@@ -25,9 +25,7 @@ GROUPS |= {"big": {"vast", "sizeable"}, "easy": {"simple"}, "good": {"fine"}}
 def pairs_file(tmp_path_factory):
     """Return a file with the synonyms above."""
     path = tmp_path_factory.mktemp("synonyms") / "pairs.tsv"
-    rows = [
-        f"{word}\t{other}" for word, group in GROUPS.items() for other in sorted(group)
-    ]
+    rows = [f"{word}\t{other}" for word in GROUPS for other in sorted(GROUPS[word])]
     path.write_text("\n".join(rows))
     make.synonyms = SynonymPairs(path=str(path))
     return path
@@ -85,10 +83,8 @@ def test_each_data_set_has_its_counts(variant, settings, counts):
     assert counted(made.examples) == counts
     assert made.positives == counts[0]
     assert made.removed == max(0, 70 - counts[1])
-    assert (made.positive.made, made.negative.made) == (
-        counts[0] - 40,
-        max(0, counts[1] - 70),
-    )
+    added = made.positive.made, made.negative.made
+    assert added == (counts[0] - 40, max(0, counts[1] - 70))
 
 
 @pytest.mark.parametrize(
@@ -110,13 +106,9 @@ def test_the_sizes_are_the_paper_s(variant, size, share):
         assert made[0] / sum(made) == pytest.approx(share, abs=5e-4)
     else:
         assert round(made[0] / sum(made), 2) == 0.29
-
-
-def test_the_paper_s_share_of_plus_negative_takes_641_000_examples():
-    made = ImbalanceAblation(variant="+negative", positive_share=0.21)
-    counts = made.targets(134_632, 229_239)
-    assert sum(counts) == 641_105
-    assert counts[0] == 134_632
+        with_share = ImbalanceAblation(variant=variant, positive_share=0.21)
+        counts = with_share.targets(positives, negatives)
+        assert counts == (positives, 641_105 - positives)
 
 
 @pytest.mark.parametrize("variant", ["+positive", "+negative", "+positive & +negative"])
@@ -184,17 +176,14 @@ def test_too_few_variants_are_reported(tmp_path):
     path.write_text("quick\tfast\nquick\tswift\nfast\tswift\n")
     synonyms = SynonymPairs(path=str(path))
     texts = [("quick?", "1"), ("No.", "1"), ("a", "0"), ("b", "0"), ("fast?", "1")]
-    data = [
-        LabelledText(t, None, label, str(i), i) for i, (t, label) in enumerate(texts)
-    ]
+    data = [LabelledText(t, None, y, str(i), i) for i, (t, y) in enumerate(texts)]
     made = make("+positive", data, size=12, synonyms=synonyms)
     # Of quick? and fast? only swift? is not there yet.
     assert [e.first for e in made.examples[5:]] == ["swift?"]
     assert made.examples[5].second is None
     assert dataclasses.astuple(made.positive) == (7, 1, 1, 2)
-    assert "1 added of 7 wanted; nothing to replace in 1, nothing new left in 2" in str(
-        made
-    )
+    line = "1 added of 7 wanted; nothing to replace in 1, nothing new left in 2"
+    assert line in str(made)
 
 
 def test_ids_stay_apart_even_where_one_looks_like_a_variant_s():
@@ -212,11 +201,8 @@ def test_what_is_left_out_is_drawn_and_the_order_kept():
         assert [e for e in DATA if e in examples] == list(examples)
         assert {e for e in DATA if e.label == "1"} <= set(examples)
     assert len(set(made)) == 3
-
-
-def test_the_same_example_twice_is_two_examples():
-    made = make("-negative", [*DATA, *DATA])
-    assert counted(made.examples) == (80, 80)
+    # The same example twice is two examples.
+    assert counted(make("-negative", [*DATA, *DATA]).examples) == (80, 80)
 
 
 def test_the_same_seed_gives_the_same_and_another_another():
@@ -267,6 +253,10 @@ def test_several_classes_count_as_negative():
     assert dataclasses.astuple(made.positive) == (3, 2, 0, 1)
 
 
+SEVERAL = MultiLabelText("a b", None, ("1",), "0", 1)
+UNLABELLED = dataclasses.replace(DATA[3], label=None)
+
+
 @pytest.mark.parametrize(
     ("variant", "data", "settings", "message"),
     [
@@ -276,20 +266,11 @@ def test_several_classes_count_as_negative():
         ("-negative", DATA, {"size": 30}, r"cannot become 40 and -10"),
         ("-negative", DATA, {"size": 40}, r"cannot become 40 and 0"),
         ("+positive & +negative", DATA, {"positive_share": 0.1}, "become 14 and 126"),
-        (
-            "original",
-            pairs(0, 3),
-            {},
-            "positive is label '1', but the examples have '0'",
-        ),
+        ("original", pairs(0, 3), {}, "label '1', but the examples have '0'"),
         ("original", pairs(3, 0), {}, "examples have '1'; want it and another"),
         ("original", [], {}, "examples have none; want it and another"),
-        (
-            "original",
-            [*DATA, dataclasses.replace(DATA[3], label=None)],
-            {},
-            "q3 has no",
-        ),
+        ("original", [*DATA, UNLABELLED], {}, "q3 has no"),
+        ("-negative", [SEVERAL], {}, "the data holds MultiLabelText; leave it out"),
     ],
 )
 def test_data_that_do_not_fit_are_refused(variant, data, settings, message):
@@ -301,24 +282,15 @@ def test_data_that_do_not_fit_are_refused(variant, data, settings, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (
-            {"variant": "+neg"},
-            "variant is '\\+neg'; want one of 'orig",
-        ),
-        (
-            {"variant": "original", "size": 3},
-            "original takes neither",
-        ),
+        ({"variant": "+neg"}, "variant is '\\+neg'; want one of 'orig"),
+        ({"variant": "original", "size": 3}, "original takes neither"),
         (
             {"variant": "+positive", "size": 3, "positive_share": 0.5},
             r"takes one of size and positive_share, not size 3 and positive_share 0.5",
         ),
         ({"variant": "+negative", "positive_share": 1.0}, "is 1.0;"),
         ({"variant": "+negative", "size": 0}, "size is 0"),
-        (
-            {"variant": "original", "replaced_share": 0},
-            "replaced_share is 0; want above 0, up to 1",
-        ),
+        ({"variant": "original", "replaced_share": 0}, "is 0; want above 0, up to 1"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, message):
@@ -326,31 +298,11 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
         ImbalanceAblation(**settings)
 
 
-def test_settings_are_data():
-    setting = ImbalanceAblation(variant="-negative", synonyms=WordNet(senses=2))
-    assert setting == dataclasses.replace(setting)
-    assert hash(setting) == hash(dataclasses.replace(setting))
-
-
 def test_real_question_pairs(data_folder, tmp_path):
     path = tmp_path / "pairs.tsv"
-    common = (
-        "what",
-        "how",
-        "is",
-        "the",
-        "a",
-        "to",
-        "in",
-        "of",
-        "do",
-        "are",
-        "for",
-        "can",
-    )
-    path.write_text(
-        "\n".join(f"{word}\t{word}{end}" for word in common for end in "xyz")
-    )
+    common = "what how is the a to in of do are for can"
+    rows = [f"{word}\t{word}{end}" for word in common.split() for end in "xyz"]
+    path.write_text("\n".join(rows))
     examples = classification.read(data_folder / "qqp/train.tsv", **glue.QQP)
     positives = [e for e in examples if e.label == "1"][:2937]
     data = [*positives, *(e for e in examples if e.label == "0")]
@@ -363,9 +315,3 @@ def test_real_question_pairs(data_folder, tmp_path):
         made = make(variant, data, synonyms=SynonymPairs(path=str(path)))
         assert counted(made.examples) == counts
         assert len({e.id for e in made.examples}) == sum(counts)
-
-
-def test_texts_with_several_labels_are_refused():
-    data = [MultiLabelText("a b", None, ("1",), "0", 1)]
-    with pytest.raises(InputError, match="the data holds MultiLabelText; leave it out"):
-        make("-negative", data)

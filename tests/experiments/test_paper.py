@@ -31,11 +31,8 @@ def test_every_table_has_its_rows():
         "cluener": 4,
     }
     assert sum(len(row.scores) for row in paper.ROWS) == 297
-
-
-def test_no_two_rows_are_of_the_same_run():
-    seen = collections.Counter((*names(r), r.variant, r.alpha) for r in paper.ROWS)
-    assert max(seen.values()) == 1
+    runs = collections.Counter((*names(r), r.variant, r.alpha) for r in paper.ROWS)
+    assert max(runs.values()) == 1
 
 
 def test_every_row_is_well_formed():
@@ -91,13 +88,9 @@ def test_gains_are_differences_to_cross_entropy_but_for_two():
         for score in row.scores:
             if score.gain is not None:
                 checked += 1
-                (ce,) = paper.rows(
-                    table=row.table,
-                    dataset=row.dataset,
-                    variant=row.variant,
-                    model=row.model,
-                    loss="ce",
-                )
+                fields = ("table", "dataset", "variant", "model")
+                same = {field: getattr(row, field) for field in fields}
+                (ce,) = paper.rows(**same, loss="ce")
                 difference = round(score.percent - ce[score.metric], 2)
                 if difference != score.gain:
                     wrong[names(row)] = (score.gain, difference)
@@ -108,22 +101,19 @@ def test_gains_are_differences_to_cross_entropy_but_for_two():
     }
 
 
-def test_alpha_one_half_repeats_the_dsc_scores():
-    zh, en = paper.rows(table="8", alpha=0.5)
+def test_tables_repeat_each_other_but_for_one_score():
+    zh, en = paper.rows(table="8", alpha=0.5)  # DSC's
     assert zh["f1"] == paper.best("ontonotes4", table="4")["f1"]
     (bert,) = paper.rows(table="5", dataset="quoref", model="BERT", loss="dsc")
     assert en["f1"] == bert["f1"]
-
-
-def test_both_editions_agree_on_qqp_but_for_dsc():
-    earlier = {
-        r.loss: r["f1"] for r in paper.rows(table="6", dataset="qqp", model="BERT")
+    qqp = {"table": "6", "dataset": "qqp", "model": "BERT"}
+    earlier = {row.loss: row["f1"] for row in paper.rows(**qqp)}
+    later = {
+        row.loss: row["f1"] for row in paper.rows(table="acl8", variant="original")
     }
-    later = {r.loss: r["f1"] for r in paper.rows(table="acl8", variant="original")}
     assert earlier.keys() == later.keys()
-    assert {k: (earlier[k], later[k]) for k in later if earlier[k] != later[k]} == {
-        "dsc": (91.57, 92.11)
-    }
+    differing = {k: (earlier[k], later[k]) for k in later if earlier[k] != later[k]}
+    assert differing == {"dsc": (91.57, 92.11)}
 
 
 def test_rows_are_found_by_any_field():

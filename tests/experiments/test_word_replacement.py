@@ -56,9 +56,6 @@ def test_a_bad_file_is_refused_by_line(pairs, tmp_path, content, message):
         pairs(content)
     assert str(caught.value).startswith(f"{tmp_path / 'pairs.tsv'}{message}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         SynonymPairs(path=str(tmp_path / "none.tsv")).load()
 
@@ -103,16 +100,11 @@ def test_without_data_one_line_says_what_to_do(wn):
 
 
 def test_wordnet_gives_the_lemmas_of_the_first_senses(wn, tmp_path):
-    entries = [
-        ENTRY.format(
-            n=n,
-            lemma=lemma,
-            senses="".join(
-                f'<Sense id="few-s{n}{s}" synset="few-{s}-n"/>' for s in senses
-            ),
-        )
-        for n, (lemma, senses) in enumerate(LEMMAS.items())
-    ]
+    sense = '<Sense id="few-s{n}{s}" synset="few-{s}-n"/>'
+    entries = []
+    for n, (lemma, numbers) in enumerate(LEMMAS.items()):
+        senses = "".join(sense.format(n=n, s=s) for s in numbers)
+        entries.append(ENTRY.format(n=n, lemma=lemma, senses=senses))
     path = tmp_path / "few.xml"
     path.write_text(LMF.format(entries="\n".join(entries)))
     wn.add(path, progress_handler=None)
@@ -120,9 +112,6 @@ def test_wordnet_gives_the_lemmas_of_the_first_senses(wn, tmp_path):
     both = WordNet(lexicon="few:1", senses=2).load()
     assert both("car") == ("auto", "motor car", "railcar")
     assert both("cars") == both("in") == ()
-
-
-def test_no_sense_is_refused():
     with pytest.raises(ValueError, match="senses is 0"):
         WordNet(senses=0)
 
