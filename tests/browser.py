@@ -87,9 +87,8 @@ class Browser:
         """Return the next message, and note events and errors."""
         end = time.monotonic() + patience
         while b"\0" not in self._rest:
-            ready, _, _ = select.select(
-                [self._reading], [], [], max(end - time.monotonic(), 0)
-            )
+            left = max(end - time.monotonic(), 0)
+            ready, _, _ = select.select([self._reading], [], [], left)
             part = os.read(self._reading, 1 << 20) if ready else b""
             assert part, "Chromium says nothing"
             self._rest += part
@@ -115,15 +114,10 @@ def started() -> Iterator[Browser]:
     # The protocol's descriptors are 3 and 4; copies above them are in no one's way.
     reads, writes = (fcntl.fcntl(fd, fcntl.F_DUPFD, 10) for fd in (ours[0], theirs[1]))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        script = f'exec "$0" "$@" 3<&{reads} 4>&{writes}'
+        flags = [*_FLAGS, f"--user-data-dir={folder}"]
         process = subprocess.Popen(
-            [
-                "bash",
-                "-c",
-                f'exec "$0" "$@" 3<&{reads} 4>&{writes}',
-                str(CHROMIUM),
-                *_FLAGS,
-                f"--user-data-dir={folder}",
-            ],
+            ["bash", "-c", script, str(CHROMIUM), *flags],
             pass_fds=(reads, writes),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

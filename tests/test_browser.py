@@ -15,9 +15,9 @@ from dicejax.study import compare as comparison
 from dicejax.study import report
 from dicejax.training.run_folder import Run
 
-from .browser import CHROMIUM, started
+from .browser import CHROMIUM
 from .study.made_runs import SENTENCES, made
-from .visible import TEXTS, beyond, components, contrast, luminance
+from .visible import TEXTS, beyond, contrast, faint, is_light
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 
@@ -41,12 +41,6 @@ FOCUSED = """(() => {
   const one = document.activeElement, all = [...document.querySelectorAll('summary')];
   return [all.indexOf(one), getComputedStyle(one).outlineStyle];
 })()"""
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with started() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")
@@ -106,17 +100,11 @@ def test_contrast_is_that_of_known_colours():
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_text_stands_out(browser, pages, name, scheme):
     browser.open(pages[name], 1280, scheme)
-    page = browser.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (luminance(components(page)[0]) > 0.5) == (scheme == "light")
+    assert is_light(browser) == (scheme == "light")
     browser.evaluate(OPEN)
     texts = browser.evaluate(TEXTS)
     assert len(texts) > 100
-    faint = [
-        (text, found)
-        for text, _, *colours in texts
-        if (found := contrast(*colours)) < 4.5
-    ]
-    assert faint == []
+    assert faint(texts) == []
 
 
 def test_folded_parts_open_by_keyboard(browser, pages):

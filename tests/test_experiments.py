@@ -46,8 +46,8 @@ paraphrase/mrpc paraphrase/qqp pos/ctb6 pos/wsj qa/squad1 several_labels
     [
         pytest.param(
             file,
-            marks=pytest.mark.exhaustive if name in LIKE_OTHERS.split() else (),
             id=name,
+            marks=[pytest.mark.exhaustive] * (name in LIKE_OTHERS.split()),
         )
         for name, file in zip(NAMES, FILES, strict=True)
     ],

@@ -17,14 +17,12 @@ from dicejax.cli import run
 
 from .documented import blocks
 
-SENTENCES = [
-    sentence.split()
-    for sentence in (
-        "John Smith flew from London to New York on Friday .",
-        "Volkswagen AG said nothing about antidisestablishmentarianism .",
-        "Mary Shelley wrote Frankenstein near Geneva , not in Ingolstadt .",
-    )
-]
+TEXTS = (
+    "John Smith flew from London to New York on Friday .",
+    "Volkswagen AG said nothing about antidisestablishmentarianism .",
+    "Mary Shelley wrote Frankenstein near Geneva , not in Ingolstadt .",
+)
+SENTENCES = [text.split() for text in TEXTS]
 TAG_IDS = [
     [1, 2, 0, 0, 5, 0, 5, 6, 0, 7, 0],
     [3, 4, 0, 0, 0, 0, 0],
@@ -69,19 +67,19 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
     batch = dj.encode(tokenizer, SENTENCES, TAG_IDS, max_length=32)
     batch = {name: np.asarray(array) for name, array in batch.items()}
     assert {array.shape for array in batch.values()} == {(2, 32)}
-    found = {}
+    labels = []
     for row in range(2):
         for segment in range(1, batch["segment_ids"][row].max() + 1):
-            here = batch["segment_ids"][row] == segment
-            assert (batch["position_ids"][row][here] == range(here.sum())).all()
-            ids, tags = batch["input_ids"][row][here], batch["tags"][row][here]
-            found[tuple(ids.tolist())] = tags[tags >= 0].tolist()
-            words = SENTENCES[TAG_IDS.index(found[tuple(ids.tolist())])]
+            places = batch["segment_ids"][row] == segment
+            assert (batch["position_ids"][row][places] == range(places.sum())).all()
+            ids, tags = batch["input_ids"][row][places], batch["tags"][row][places]
+            labels.append(tags[tags >= 0].tolist())
+            words = SENTENCES[TAG_IDS.index(labels[-1])]
             encoded = tokenizer.encode(words, is_pretokenized=True)
             first = [encoded.word_ids.index(n) for n in range(len(words))]
             assert encoded.ids == ids.tolist()
             assert np.flatnonzero(tags >= 0).tolist() == first
-    assert sorted(found.values()) == sorted(TAG_IDS)
+    assert sorted(labels) == sorted(TAG_IDS)
     with pytest.raises(ValueError, match="sentence 1 has 7 words and 6 labels"):
         dj.encode(tokenizer, SENTENCES, [TAG_IDS[0], TAG_IDS[1][1:], TAG_IDS[2]])
 

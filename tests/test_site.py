@@ -135,15 +135,11 @@ def test_docstrings_become_markdown():
     )
 
 
-def rendered(text, *extensions):
-    return markdown.markdown(
-        text,
-        extensions=[
-            "pymdownx.arithmatex",
-            *(module(name).makeExtension() for name in extensions),
-        ],
-        extension_configs={"pymdownx.arithmatex": {"generic": True}},
-    )
+def rendered(text, extension):
+    formulas = "pymdownx.arithmatex"
+    extensions = [formulas, module(extension).makeExtension()]
+    configs = {formulas: {"generic": True}}
+    return markdown.markdown(text, extensions=extensions, extension_configs=configs)
 
 
 def test_formulas_become_mathml():

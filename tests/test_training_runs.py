@@ -30,17 +30,13 @@ def records(project, out="run"):
     "flags",
     [
         ["--training.precision", "float16", "--optimizer.ema_decay", "0.9"],
-        pytest.param(
-            ["--training.batching", "buckets", "--training.buckets", "2"],
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
-            marks=pytest.mark.exhaustive,
-        ),
-        pytest.param(
-            ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
-            marks=pytest.mark.exhaustive,
+        *(
+            pytest.param(flags, marks=pytest.mark.exhaustive)
+            for flags in (
+                ["--training.batching", "buckets", "--training.buckets", "2"],
+                ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
+                ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
+            )
         ),
     ],
     ids=lambda flags: " ".join(flags[:2]),
@@ -66,17 +62,13 @@ def test_a_run_that_diverges_stops_and_keeps_the_batch(project, capsys):
     assert "lower --optimizer.learning_rate" in line
     first = int(line.partition("in a row, ")[2].split()[0])
     with np.load(project / f"run/not_finite_step_{first}.npz") as kept:
-        wanted = _batch(Run(epath.Path("run")), first)
+        setup = prepare(Run(epath.Path("run")).experiment(), warn=print)
+        wanted = setup.batches(MeshShape().make())[first - 1].arrays
         assert set(kept.files) == set(wanted)
         for name in kept.files:
             np.testing.assert_array_equal(kept[name], wanted[name])
     assert not (project / "run/result.json").exists()
     assert Run(epath.Path("run")).diverged() in line
-
-
-def _batch(begun, step):
-    setup = prepare(begun.experiment(), warn=print)
-    return setup.batches(MeshShape().make())[step - 1].arrays
 
 
 def test_a_transfer_outside_the_batch_is_an_error(project, monkeypatch):
@@ -119,7 +111,5 @@ def test_what_does_not_fit_the_devices_is_one_line(project, capsys, flags, parts
 def test_a_folder_that_cannot_be_made_is_one_line(project, capsys):
     (project / "file").write_text("")
     fails(capsys, ["train", "mine.py", "--out", "file/run"], "file/run")
-    if os.path.isdir(
-        "/proc/self"
-    ):  # of the kernel: nobody may write there, root neither
+    if os.path.isdir("/proc/self"):  # the kernel's: root may not write there either
         fails(capsys, ["train", "mine.py", "--out", "/proc/run"], "/proc/run")

@@ -62,3 +62,18 @@ def contrast(color, opacity, below):
     front = opacity * cover * front + (1 - opacity * cover) * back
     darker, lighter = sorted((luminance(front), luminance(back)))
     return (lighter + 0.05) / (darker + 0.05)
+
+
+def faint(texts, least=4.5, least_of_large=4.5):
+    """Return the texts of `TEXTS` whose contrast is too low, each with it."""
+    return [
+        (text, colours[0], ratio)
+        for text, large, *colours in texts
+        if (ratio := contrast(*colours)) < (least_of_large if large else least)
+    ]
+
+
+def is_light(browser):
+    """Whether the page that is open has a light ground."""
+    page = browser.evaluate("getComputedStyle(document.body).backgroundColor")
+    return luminance(components(page)[0]) > 0.5
