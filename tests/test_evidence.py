@@ -26,11 +26,6 @@ def evidence(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.fixture
-def curve(evidence):
-    return evidence("curve")
-
-
 def test_results_are_made_from_the_archives_to_the_byte(evidence, tmp_path):
     evidence("results").main([str(tmp_path)])
     assert (tmp_path / "RESULTS.md").read_bytes() == (ROOT / "RESULTS.md").read_bytes()
@@ -48,17 +43,13 @@ def test_choosing_repeats_the_numbers_of_the_results():
     told = re.findall(parts + r"(?=\b[A-Z][a-z]+:|\|\n)", page)
     numbers = re.findall(r"\d+\.\d\d", " ".join(told))
     assert len(numbers) > 20
-    assert not [
-        one
-        for one in numbers
-        if not re.search(rf"(?<!\d){re.escape(one)}(?!\d)", results)
-    ]
+    assert set(numbers) <= set(re.findall(r"\d+\.\d\d(?!\d)", results))
 
 
-def test_archives_hold_what_the_scores_are_computed_from(curve, evidence):
-    parts = (curve, evidence("thinned"), evidence("reading"))
-    for one in [one for part in parts for one in part.finished()]:
-        for row in one.rows:
+def test_archives_hold_what_the_scores_are_computed_from(evidence):
+    parts = [evidence(name) for name in ("curve", "thinned", "reading")]
+    for table in [table for part in parts for table in part.finished()]:
+        for row in table.rows:
             for outcome in row.outcomes:
                 right, all_of = outcome.example_statistics[:, 0].sum(0)
                 f1 = right / all_of if all_of else 0.0
@@ -143,14 +134,11 @@ def test_tuned_losses_stand_beside_their_cell_of_the_curve(archive, whole, evide
         for loss in ("ce", "focal")
     )
     table = tuned.beside_the_curve(one).splitlines()
-    assert (
-        f"| `ce` | {100 * np.mean(ce):.2f} |  | {100 * np.mean(ce):.2f} |  |" in table
-    )
+    mean = f"{100 * np.mean(ce):.2f}"
+    assert f"| `ce` | {mean} |  | {mean} |  |" in table
     (line,) = (line for line in table if line.startswith("| `focal`"))
-    half = (
-        rf"{100 * np.mean(focal):.2f} \| \+{100 * np.subtract(focal, ce).mean():.2f} \("
-    )
-    assert len(re.findall(half, line)) == 2
+    gain = 100 * np.subtract(focal, ce).mean()
+    assert line.count(f"{100 * np.mean(focal):.2f} | +{gain:.2f} (") == 2
     assert "tuned threshold" not in "".join(table)
 
 
@@ -171,11 +159,8 @@ def test_mining_is_compared_with_cross_entropy_without_it(plain, archive, eviden
     archive.read.cache_clear()
     first, second = reading.finished()
     losses = [sorted(row.loss for row in form.rows) for form in (first, second)]
-    assert [one for one in losses[0] if one not in losses[1]] == [
-        "dl-set",
-        "dsc-official",
-        "focal",
-    ]
+    only_first = [loss for loss in losses[0] if loss not in losses[1]]
+    assert only_first == ["dl-set", "dsc-official", "focal"]
     gains = [
         next(row for row in form.rows if row.loss == loss).against.mean
         for form, loss in ((first, "dl-set"), (second, "mined"))
@@ -206,7 +191,8 @@ def test_a_look_waits_for_all_seeds_of_all_losses_that_learn(whole, evidence):
     assert focal.level == pytest.approx(nominal_level([5, 10], 0.05))
 
 
-def test_weights_give_the_line_that_the_cells_lie_on(curve):
+def test_weights_give_the_line_that_the_cells_lie_on(evidence):
+    curve = evidence("curve")
     cells = [
         curve.Cell(size, 2, updates, 0.0, 0.0, (), {})
         for size, updates in ((250, 16), (1000, 64), (3500, 512), (14041, 880))
