@@ -1,7 +1,6 @@
 """Optimisers: dataclasses of an update rule and its learning rates."""
 
-from dicejax.optimizers.optimizer import AdamW, Optimizer, Update
-from dicejax.optimizers.parameters import decay_mask
+from dicejax.optimizers.optimizer import AdamW, Optimizer, Update, decay_mask
 
 __all__ = ["AdamW", "Optimizer", "Update", "by_short_name", "decay_mask"]
 

@@ -1,11 +1,15 @@
-"""Optimisers: learning rates, frozen parameters and the update rule AdamW."""
+"""Optimisers: learning rates, frozen parameters and the update rule AdamW.
+
+Parameters are `{"encoder": {"embeddings": ..., "layers": ...}, "heads": ...}`. Leaves
+of `layers` have a leading axis over the L layers, the lowest first.
+"""
 
 from __future__ import annotations
 
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple, get_args
+from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,8 +19,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from dicejax.models.network import Params
-from dicejax.optimizers import parameters, schedules
-from dicejax.optimizers.schedules import ScheduleName
+
+ScheduleName = Literal["linear", "polynomial", "cosine", "one_cycle", "constant"]
 
 
 class Update(NamedTuple):
@@ -52,7 +56,7 @@ class Optimizer(abc.ABC):
     Args:
       learning_rate: peak learning rate, at the end of the warm-up.
       warmup: share of all steps over which the learning rate rises.
-      schedule: decay after the warm-up; see `schedules`.
+      schedule: decay after the warm-up; see `rate`.
       power: exponent of the polynomial schedule.
       final_share: final learning rate as a share of the peak; "constant" ignores it.
       weight_decay: decoupled decay; biases and normalisation scales are exempt.
@@ -125,7 +129,7 @@ class Optimizer(abc.ABC):
                 self._trained(gradients), state, self._trained(params)
             )
             zeros = jax.tree.map(jnp.zeros_like, gradients)
-            return parameters.with_frozen(zeros, updates), state
+            return _with_frozen(zeros, updates), state
 
         return optax.GradientTransformation(self.init, update)
 
@@ -163,7 +167,7 @@ class Optimizer(abc.ABC):
         )
         new = jax.tree.map(lambda p, r, u: p - r * u, old, rates, updates)
         return Update(
-            params=parameters.with_frozen(params, new),
+            params=_with_frozen(params, new),
             opt_state=opt_state,
             learning_rate=rate,
             gradient_norm=optax.tree.norm(gradients),
@@ -172,22 +176,46 @@ class Optimizer(abc.ABC):
     def rate(self, step: ArrayLike, total_steps: ArrayLike) -> Array:
         """Return the learning rate of the update number `step`, counted from 0.
 
-        It rises to its highest at step `warmup * total_steps` and falls, unless it is
-        constant, to `final_share` of that at `total_steps`. Both may be traced, so that
-        runs of different length share one compiled program.
+        With W = max(`warmup` * `total_steps`, 1) steps of warm-up, f = `final_share`
+        and wave(x) = (1 - cos(pi x)) / 2 it is `learning_rate` times
+
+            rise = (step + 1) / W
+            left = (total_steps - step) / (total_steps - W)    clipped to [0, 1]
+            constant      min(rise, 1)
+            linear        min(rise, f + (1 - f) left)
+            polynomial    min(rise, f + (1 - f) left^power)
+            cosine        min(rise, f + (1 - f) wave(left))
+            one_cycle     min(1/25 + 24/25 wave(min(step/W, 1)), f + (1 - f) wave(left))
+
+        `left` falls to 0 at `total_steps`: the last update, number `total_steps - 1`,
+        still moves the parameters. `cosine` is equation 5 of SGDR
+        (https://arxiv.org/abs/1608.03983) without restarts. `one_cycle` is that of
+        Super-Convergence (https://arxiv.org/abs/1708.07120) in waves for straight
+        lines, which rise for close to half of the run: its `warmup` is long.
+
+        Both numbers of steps may be traced, so that runs of different length share one
+        compiled program; optax's schedules refuse a traced number of steps.
 
         >>> from dicejax.optimizers import AdamW
         >>> [float(AdamW(learning_rate=1.0).rate(s, 20)) for s in (0, 1, 2, 11, 20)]
         [0.5, 1.0, 1.0, 0.5, 0.0]
         """
-        return self.learning_rate * schedules.share(
-            self.schedule,
-            step,
-            total_steps,
-            warmup=self.warmup,
-            final_share=self.final_share,
-            power=self.power,
-        )
+        # Division wants floats; float32 is exact up to 2^24 steps.
+        step = jnp.asarray(step, jnp.float32)
+        total = jnp.asarray(total_steps, jnp.float32)
+        warm = jnp.maximum(self.warmup * total, 1.0)
+        rise = (step + 1) / warm
+        if self.schedule == "constant":
+            return self.learning_rate * jnp.minimum(rise, 1.0)
+        left = jnp.clip((total - step) / jnp.maximum(total - warm, 1.0), 0.0, 1.0)
+        if self.schedule == "one_cycle":
+            rise = _wave(1 / 25, jnp.minimum(step / warm, 1.0))
+        final = self.final_share
+        if self.schedule in ("cosine", "one_cycle"):
+            return self.learning_rate * jnp.minimum(rise, _wave(final, left))
+        if self.schedule == "polynomial" and self.power != 1:
+            left = left**self.power
+        return self.learning_rate * jnp.minimum(rise, final + (1 - final) * left)
 
     def multipliers(self, params: Params) -> Params:
         """Return the learning-rate multiplier of each trained parameter.
@@ -201,7 +229,7 @@ class Optimizer(abc.ABC):
                 case ["heads", *_] if self.head_learning_rate is not None:
                     return self.head_learning_rate / self.learning_rate
                 case ["encoder", "embeddings"] if self.layer_decay != 1:
-                    return self.layer_decay ** parameters.depth(params)
+                    return self.layer_decay ** _depth(params)
                 case ["encoder", "layers"] if self.layer_decay != 1:
                     below_top = np.arange(len(leaf))[::-1]
                     powers = (self.layer_decay**below_top).astype(np.float32)
@@ -216,18 +244,14 @@ class Optimizer(abc.ABC):
         This saves the backward pass of embeddings, and of the layers if all are frozen;
         some layers share a leaf with the others, and `update` drops their gradients.
         """
-        frozen = {
-            "embeddings": self.freeze_embeddings,
-            "layers": parameters.all_layers_frozen(params, self.frozen_layers),
-        }
-        stopped = {
-            name: jax.lax.stop_gradient(params["encoder"][name])
-            for name, is_frozen in frozen.items()
-            if is_frozen
-        }
-        if not stopped:
+        frozen = ["embeddings"] if self.freeze_embeddings else []
+        if self._freezes_layers(params):
+            frozen.append("layers")
+        if not frozen:
             return params
-        return params | {"encoder": params["encoder"] | stopped}
+        encoder = params["encoder"]
+        stopped = {name: jax.lax.stop_gradient(encoder[name]) for name in frozen}
+        return params | {"encoder": encoder | stopped}
 
     def average(self, ema: Params, params: Params, step: ArrayLike) -> Params:
         """Return the next average of the parameters: e <- e + (1 - d) (p - e).
@@ -247,21 +271,40 @@ class Optimizer(abc.ABC):
             self._trained(ema),
             self._trained(params),
         )
-        return parameters.with_frozen(ema, new)
+        return _with_frozen(ema, new)
 
     def _chain(self) -> optax.GradientTransformation:
         return optax.chain(
             optax.clip_by_global_norm(self.clip_norm),
             self.rule(),
-            optax.add_decayed_weights(self.weight_decay, parameters.decay_mask),
+            optax.add_decayed_weights(self.weight_decay, decay_mask),
         )
 
     def _trained(self, params: Params) -> Params:
-        return parameters.trained(
-            params,
-            freeze_embeddings=self.freeze_embeddings,
-            frozen_layers=self.frozen_layers,
-        )
+        """Return the tree without the frozen embeddings and lowest layers."""
+        if not self.freeze_embeddings and not self.frozen_layers:
+            return params
+        encoder, first = dict(params["encoder"]), self.frozen_layers
+        if self.freeze_embeddings:
+            del encoder["embeddings"]
+        if self._freezes_layers(params):
+            del encoder["layers"]
+        elif first:
+            encoder["layers"] = jax.tree.map(
+                lambda leaf: leaf[first:], encoder["layers"]
+            )
+        return params | {"encoder": encoder}
+
+    def _freezes_layers(self, params: Params) -> bool:
+        """Return whether no layer is trained; more than there are is a ValueError."""
+        if not self.frozen_layers:
+            return False
+        count, layers = self.frozen_layers, _depth(params)
+        if count > layers:
+            raise ValueError(
+                f"frozen_layers is {count}; the encoder has {layers} layers"
+            )
+        return count == layers
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -291,3 +334,38 @@ class AdamW(Optimizer):
     def rule(self) -> optax.GradientTransformation:
         """Return Adam."""
         return optax.scale_by_adam(self.b1, self.b2, self.eps)
+
+
+def decay_mask(params: Any) -> Any:
+    """Mark the parameters with weight decay: all but biases and norm scales.
+
+    >>> decay_mask({"kernel": 0, "content_bias": 0, "norm": {"scale": 0}})
+    {'content_bias': False, 'kernel': True, 'norm': {'scale': False}}
+    """
+    return jax.tree_util.tree_map_with_path(
+        lambda path, _: not path[-1].key.endswith(("bias", "scale")), params
+    )
+
+
+def _depth(params: Params) -> int:
+    return len(jax.tree.leaves(params["encoder"]["layers"])[0])
+
+
+def _with_frozen(old: Any, new: Any) -> Any:
+    """Insert the frozen parameters of the old tree, the inverse of `_trained`."""
+    if isinstance(old, dict):
+        return {
+            name: _with_frozen(part, new[name]) if name in new else part
+            for name, part in old.items()
+        }
+    if old.shape == new.shape:
+        return new
+    # The upper layers of a stacked leaf; as a slice it is written in place where the
+    # old buffer is given up.
+    start = len(old) - len(new)
+    return jax.lax.dynamic_update_slice_in_dim(old, new, start, axis=0)
+
+
+def _wave(low: float, x: Array) -> Array:
+    """Interpolate from `low` at 0 to 1 at 1 along half a cosine wave."""
+    return low + (1 - low) * (1 - jnp.cos(jnp.pi * x)) / 2
