@@ -36,8 +36,8 @@ from dicejax.optimizers import AdamW, Optimizer
 from dicejax.tasks import Tagging, Task
 
 
-def _check_at_least(settings: object, least: dict[str, int]) -> None:
-    for name, low in least.items():
+def _check_at_least(settings: object, low: int, *names: str) -> None:
+    for name in names:
         value = getattr(settings, name)
         if value is not None and value < low:
             raise ValueError(f"{name} is {value}; want at least {low}")
@@ -136,10 +136,9 @@ class Training:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        counts = ["epochs", "batch_size", "rows_per_update", "buckets", "micro_batches"]
-        counts += ["max_consecutive_skips", "log_every"]
-        least = dict.fromkeys(counts, 1) | {"max_length": 3}
-        _check_at_least(self, least)
+        _check_at_least(self, 3, "max_length")
+        counts = ("epochs", "batch_size", "rows_per_update", "buckets", "micro_batches")
+        _check_at_least(self, 1, *counts, "max_consecutive_skips", "log_every")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -162,7 +161,7 @@ class Recording:
     wandb_project: str | None = None
 
     def __post_init__(self) -> None:
-        _check_at_least(self, {"checkpoint_every": 1, "keep_last": 1, "keep_best": 1})
+        _check_at_least(self, 1, "checkpoint_every", "keep_last", "keep_best")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,7 +176,7 @@ class Analysis:
     every: int = 0
 
     def __post_init__(self) -> None:
-        _check_at_least(self, {"every": 0})
+        _check_at_least(self, 0, "every")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -252,7 +251,19 @@ def differences(old: Experiment, new: Experiment) -> list[str]:
 
 def leaves(experiment: Experiment) -> dict[str, Any]:
     """Return the values of an experiment by their dotted names."""
-    return _leaves(json.loads(to_json(experiment)))
+    values: dict[str, Any] = {}
+
+    def collect(tree: Any, path: str) -> None:
+        if isinstance(tree, list):
+            tree = {str(number): part for number, part in enumerate(tree)}
+        if not isinstance(tree, dict) or not tree:
+            values[path] = tree
+            return
+        for name, part in tree.items():
+            collect(part, f"{path}.{name}" if path else name)
+
+    collect(json.loads(to_json(experiment)), "")
+    return values
 
 
 def load(path: str | Path) -> Experiment:
@@ -302,7 +313,7 @@ def classes_of(path: str | Path | None) -> Iterator[None]:
         _FILE.reset(token)
 
 
-def given() -> dict[str, object]:
+def file_leaves() -> dict[str, object]:
     """Return the leaves of the experiment of the file in use, see `classes_of`."""
     path, namespace = _FILE.get()
     if "get_config" not in namespace:
@@ -332,8 +343,8 @@ def _located(path: Path) -> Iterator[None]:
         frames = traceback.extract_tb(error.__traceback__)
         lines = [frame.lineno for frame in frames if Path(frame.filename) == path]
         where = f"{path}:{lines[-1]}" if lines else str(path)
-        said = f"{type(error).__name__}: {error}{_renamed(str(error))}"
-        raise InputError(f"{where}: {said}") from error
+        message = f"{type(error).__name__}: {error}{_new_names(str(error))}"
+        raise InputError(f"{where}: {message}") from error
 
 
 def to_json(experiment: Experiment) -> str:
@@ -366,7 +377,7 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
         raise flaw.at(origin, flaw.line) from flaw
     except Exception as error:  # cattrs groups the errors of all fields
         reasons = "; ".join(cattrs.transform_error(error, format_exception=_reason))
-        reasons += _renamed(reasons)
+        reasons += _new_names(reasons)
         raise InputError(f"{origin}: not an experiment: {reasons}") from error
 
 
@@ -374,46 +385,31 @@ def from_json(text: str, origin: str = "experiment.json") -> Experiment:
 _OPEN = (Augmentation, Optimizer, Sampling, Source, Task)
 
 
-def _renamed(message: str) -> str:
+def _new_names(message: str) -> str:
     """Return the new names of the fields of earlier versions in an error message."""
     pairs = [(old.split(".")[-1], new.split(".")[-1]) for old, new in RENAMED.items()]
     named = [pair for pair in pairs if re.search(rf"\b{pair[0]}\b", message)]
     return "".join(f"; {old} is now {new}" for old, new in named)
 
 
-def _leaves(tree: object, path: str = "") -> dict[str, object]:
-    """Return the leaves of JSON by their dotted paths."""
-    if isinstance(tree, list):
-        tree = {str(number): part for number, part in enumerate(tree)}
-    if not isinstance(tree, dict) or not tree:
-        return {path: tree}
-    found: dict[str, object] = {}
-    for name, part in tree.items():
-        found |= _leaves(part, f"{path}.{name}" if path else name)
-    return found
-
-
 def _reason(error: BaseException, kind: type | None) -> str:
-    if isinstance(error, KeyError) and str(error.args[0])[:1].isupper():
-        return (
-            f"no class is called {error}; if an experiment file defines it, name that "
-            "file with --experiment"
-        )
-    if isinstance(error, KeyError):
+    if not isinstance(error, KeyError):
+        return cattrs.v.format_exception(error, kind)
+    if not str(error.args[0])[:1].isupper():
         return f"{error} is missing"
-    return cattrs.v.format_exception(error, kind)
+    return (
+        f"no class is called {error}; if an experiment file defines it, name that file "
+        "with --experiment"
+    )
 
 
 def _converter() -> cattrs.Converter:
     # An experiment file may have defined a class of its own since the last call.
     losses = (cls for cls in objectives.CLASSES.values() if cls is not Objective)
-    classes = (cls for base in (*_OPEN, EncoderConfig) for cls in _descendants(base))
+    classes = [cls for base in (*_OPEN, EncoderConfig) for cls in base.__subclasses__()]
+    for cls in classes:  # it grows
+        classes += cls.__subclasses__()
     return _converter_of(tuple(losses), tuple(classes))
-
-
-def _descendants(base: type) -> list[type]:
-    found: list[type] = base.__subclasses__()
-    return found + [below for cls in found for below in _descendants(cls)]
 
 
 @functools.lru_cache(maxsize=1)
@@ -425,8 +421,8 @@ def _converter_of(
     _open(Objective, losses, converter)
     for kind in _OPEN:
         _open(kind, [cls for cls in classes if issubclass(cls, kind)], converter)
-    own = (cls for cls in classes if issubclass(cls, EncoderConfig))
-    _open(AnyEncoder, (PretrainedEncoder, ScratchEncoder, *own), converter)
+    encoders = (cls for cls in classes if issubclass(cls, EncoderConfig))
+    _open(AnyEncoder, (PretrainedEncoder, ScratchEncoder, *encoders), converter)
     return converter
 
 
@@ -436,15 +432,15 @@ def _open(kind: Any, classes: Iterable[type], converter: cattrs.Converter) -> No
     Not cattrs' `include_subclasses`, which makes the code for all classes at once and
     collects garbage: a second of each start.
     """
-    known = {cls.__name__: cls for cls in classes}
+    by_name = {cls.__name__: cls for cls in classes}
 
-    def structured(content: Any, _: Any) -> Any:
+    def structure(content: Any, _: Any) -> Any:
         fields = dict(content)
-        return converter.structure(fields, known[fields.pop("type")])
+        return converter.structure(fields, by_name[fields.pop("type")])
 
-    def unstructured(value: Any) -> dict[str, Any]:
-        cls = known[type(value).__name__]
+    def unstructure(value: Any) -> dict[str, Any]:
+        cls = by_name[type(value).__name__]
         return {**converter.unstructure(value, cls), "type": cls.__name__}
 
-    converter.register_structure_hook_func(lambda one: one == kind, structured)
-    converter.register_unstructure_hook_func(lambda one: one == kind, unstructured)
+    converter.register_structure_hook_func(lambda hint: hint == kind, structure)
+    converter.register_unstructure_hook_func(lambda hint: hint == kind, unstructure)

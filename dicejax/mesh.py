@@ -57,9 +57,16 @@ class MeshShape:
             named = " x ".join(
                 f"{name} {size}" for name, size in zip(AXES, sizes, strict=True)
             )
+            advice = f"leave --mesh.data out, or set it to {devices // shared}"
+            if devices % shared:
+                divisors = [str(n) for n in range(1, devices + 1) if devices % n == 0]
+                advice = (
+                    f"--mesh.fsdp times --mesh.tensor is {shared} and must be one of "
+                    f"{', '.join(divisors)}"
+                )
             raise InputError(
                 f"mesh: {named} takes {math.prod(sizes)} devices and there are "
-                f"{devices}; {_advice(devices, shared)}"
+                f"{devices}; {advice}"
             )
         return sizes
 
@@ -124,13 +131,3 @@ def platform() -> str:
     """
     device = jax.sharding.get_abstract_mesh().abstract_device
     return jax.default_backend() if device is None else device.platform
-
-
-def _advice(devices: int, shared: int) -> str:
-    if devices % shared:
-        divisors = [str(n) for n in range(1, devices + 1) if devices % n == 0]
-        return (
-            f"--mesh.fsdp times --mesh.tensor is {shared} and must be one of "
-            f"{', '.join(divisors)}"
-        )
-    return f"leave --mesh.data out, or set it to {devices // shared}"

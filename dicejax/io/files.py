@@ -126,7 +126,8 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(_bytes(content))
+        text = content if isinstance(content, bytes) else content.encode("utf-8")
+        partial.write_bytes(text)
         partial.replace(folder / name)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -150,7 +151,8 @@ def write_checked(folder: epath.Path, name: str, content: str | bytes) -> None:
     Raises:
       InputError: the folder cannot be made or written to.
     """
-    sign(folder, name, _bytes(content))
+    content = content if isinstance(content, bytes) else content.encode("utf-8")
+    sign(folder, name, content)
     write_whole(folder, name, content)
 
 
@@ -222,10 +224,6 @@ def _sums(folder: epath.Path) -> dict[str, str]:
     lines = read_bytes(file).decode("utf-8", "replace").split("\n")
     parts = [line.partition("  ") for line in lines]
     return {name: digest for digest, _, name in parts if name}
-
-
-def _bytes(content: str | bytes) -> bytes:
-    return content.encode("utf-8") if isinstance(content, str) else content
 
 
 @contextlib.contextmanager

@@ -109,7 +109,7 @@ def loss_and_gradient(
             return backward(cotangent)[0]
 
         both = parts, _cut(cotangents, micro_batches)
-        return Gradient(value, _added_up(back, params, both, mesh), state)
+        return Gradient(value, _sum_parts(back, params, both, mesh), state)
 
     def in_one_pass() -> Gradient:
         # Labels say how many elements there are; of the outputs shapes are enough.
@@ -117,15 +117,15 @@ def loss_and_gradient(
         elements = objective.elements(inputs(_zeros(shapes), batch)[1])
 
         def contribution(params: Params, part: Any) -> tuple[Array, Array]:
-            of_part = inputs(apply(params, *part), part[0])
-            value = objective.contribution(*of_part, elements, progress)
+            pair = inputs(apply(params, *part), part[0])
+            value = objective.contribution(*pair, elements, progress)
             return scale * value, value
 
         gradient = jax.grad(contribution, has_aux=True)
-        gradients, value = _added_up(gradient, params, parts, mesh)
+        gradients, value = _sum_parts(gradient, params, parts, mesh)
         return Gradient(value, gradients, objective_state)
 
-    rows = dict(batch), _row_numbers(batch)
+    rows = dict(batch), jnp.arange(len(batch["input_ids"]))
     with in_use(mesh):
         if micro_batches == 1:
             whole = jax.grad(lambda params: loss(apply(params, *rows)), has_aux=True)
@@ -147,7 +147,7 @@ def logits_of(
     micro_batches: int = 1,
 ) -> dict[str, Array]:
     """Return the logits of the whole batch by name, computed in parts."""
-    rows = dict(batch), _row_numbers(batch)
+    rows = dict(batch), jnp.arange(len(batch["input_ids"]))
     with in_use(mesh):
         if micro_batches == 1:
             return _apply(network, rng, params, *rows)
@@ -162,8 +162,11 @@ def _apply(
     return network.apply(params, batch, keys)
 
 
-def _added_up(
-    of_part: Callable[[Params, Any], Any], params: Params, parts: Any, mesh: Mesh | None
+def _sum_parts(
+    function: Callable[[Params, Any], Any],
+    params: Params,
+    parts: Any,
+    mesh: Mesh | None,
 ) -> Any:
     """Add up a function of parameters and micro-batch over the micro-batches.
 
@@ -173,10 +176,10 @@ def _added_up(
 
     def total(params: Params, parts: Any) -> Any:
         def add(total: Any, part: Any) -> tuple[Any, None]:
-            return jax.tree.map(jnp.add, total, of_part(params, part)), None
+            return jax.tree.map(jnp.add, total, function(params, part)), None
 
         first = jax.tree.map(lambda x: x[0], parts)
-        zeros = _zeros(jax.eval_shape(of_part, params, first))
+        zeros = _zeros(jax.eval_shape(function, params, first))
         return lax.scan(add, zeros, parts)[0]
 
     if mesh is None or mesh.shape["data"] == 1:
@@ -192,22 +195,18 @@ def _added_up(
     )(params, parts)
 
 
-def _row_numbers(batch: Batch) -> Array:
-    return jnp.arange(len(batch["input_ids"]))
-
-
 def _cut(tree: Any, parts: int) -> Any:
     """Split the rows `[B, ...]` into `[K, B / K, ...]`.
 
     Part k takes the rows k, k + K, ..., so every device keeps its share of each part.
     """
 
-    def one(x: Array) -> Array:
+    def cut(x: Array) -> Array:
         if len(x) % parts:
             raise ValueError(f"{len(x)} rows do not divide into {parts} micro-batches")
         return x.reshape(-1, parts, *x.shape[1:]).swapaxes(0, 1)
 
-    return jax.tree.map(one, tree)
+    return jax.tree.map(cut, tree)
 
 
 def _joined(tree: Any) -> Any:
@@ -234,11 +233,11 @@ def scale_gradients(
     if "token_weights" not in batch:
         return outputs
 
-    def scaled(logits: Array) -> Array:
+    def scale(logits: Array) -> Array:
         weights = batch["token_weights"]
         if logits.shape[: weights.ndim] != weights.shape:
             weights = batch["sequence_weights"]
         weights = weights.reshape(weights.shape + (1,) * (logits.ndim - weights.ndim))
         return weights * logits + jax.lax.stop_gradient((1 - weights) * logits)
 
-    return {name: scaled(logits) for name, logits in outputs.items()}
+    return {name: scale(logits) for name, logits in outputs.items()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
@@ -36,8 +36,6 @@ from dicejax.training.sharding import path_name, with_shardings
 from dicejax.training.state import TrainState
 
 Which = Literal["best", "last"]
-Restored: TypeAlias = tuple[TrainState, dict[str, Any]]
-"""A state on the devices, and the notes that were saved with it."""
 
 
 class Checkpoints:
@@ -86,8 +84,8 @@ class Checkpoints:
 
         Args:
           step: number of updates.
-          state: after them.
-          score: dev score; None without one.
+          state: state after them.
+          score: dev score, if there is one.
           notes: the state of the loop, as JSON.
 
         Raises:
@@ -120,7 +118,7 @@ class Checkpoints:
         self._delete_old()
         step, notes, score = self._pending
         place = self._writer.get_temporary_path(self._path / str(step)).get()
-        Record.of(place, notes, score).write(place)
+        Record.create(place, notes, score).write(place)
         self._scores[step] = score
 
     def _delete_old(self) -> None:
@@ -130,8 +128,10 @@ class Checkpoints:
             delete(self._folder / str(step))
             del self._scores[step]
 
-    def restore(self, like: TrainState, warn: Callable[[str], None]) -> Restored | None:
-        """Return the last intact checkpoint; None without any.
+    def restore(
+        self, like: TrainState, warn: Callable[[str], None]
+    ) -> tuple[TrainState, dict[str, Any]] | None:
+        """Return the last intact state and its notes; None without any.
 
         Damaged ones after it are deleted.
 
@@ -144,9 +144,9 @@ class Checkpoints:
         """
         step = self._intact(warn) if is_main_process() else None
         if jax.process_count() > 1:
-            agreed = np.int32(-1 if step is None else step)
-            agreed = int(multihost_utils.broadcast_one_to_all(agreed))
-            step = None if agreed < 0 else agreed
+            number = np.int32(-1 if step is None else step)
+            number = int(multihost_utils.broadcast_one_to_all(number))
+            step = None if number < 0 else number
         if step is None:
             return None
         self._last, place = step, self._folder / str(step)
@@ -238,7 +238,15 @@ def restore_params(
         fit in memory.
     """
     network.check_memory(str(folder.parent))
-    step = _chosen(folder, which)
+    if not folder.exists():
+        raise InputError(f"{folder}: missing; the run holds no checkpoint")
+    candidates = steps(folder)
+    if which == "best":
+        scores = {step: _record(folder / str(step)).score for step in candidates}
+        candidates = by_score(scores)
+    if not candidates:
+        raise InputError(f"{folder}: holds no {which} checkpoint")
+    step = candidates[-1]
     place = folder / str(step)
     record = _record(place)
     try:
@@ -253,19 +261,6 @@ def restore_params(
         return step, _arrays(
             path / str(step) / "params", with_shardings(target, mesh), place
         )
-
-
-def _chosen(folder: epath.Path, which: Which) -> int:
-    """Return the step of the best or the last checkpoint."""
-    if not folder.exists():
-        raise InputError(f"{folder}: missing; the run holds no checkpoint")
-    candidates = steps(folder)
-    if which == "best":
-        scores = {step: _record(folder / str(step)).score for step in candidates}
-        candidates = by_score(scores)
-    if not candidates:
-        raise InputError(f"{folder}: holds no {which} checkpoint")
-    return candidates[-1]
 
 
 def _record(place: epath.Path) -> Record:
@@ -284,16 +279,7 @@ def _damaged(place: epath.Path, error: Damaged) -> InputError:
 
 
 def _arrays(path: epath.Path, like: Any, place: epath.Path) -> Any:
-    """Read an item of a checkpoint whose fingerprints match.
-
-    Args:
-      path: folder of the item, for orbax.
-      like: shapes with shardings.
-      place: the checkpoint, for messages.
-
-    Raises:
-      InputError: it does not fit, or cannot be read.
-    """
+    """Read an item of a checkpoint, whose fingerprints match, to these shardings."""
     handler = ocp.StandardCheckpointHandler()
     try:
         # Compared before reading: a restore that fails half-way leaves threads behind.
@@ -310,12 +296,7 @@ def _arrays(path: epath.Path, like: Any, place: epath.Path) -> Any:
 
 
 def only_weights_stay(folder: epath.Path, step: int) -> None:
-    """Delete a finished run's checkpoints except the weights of one.
-
-    Args:
-      folder: the run's `checkpoints`.
-      step: step of the checkpoint whose weights stay.
-    """
+    """Delete a finished run's checkpoints except the weights of one step."""
     delete_leftovers(folder)
     for other in steps(folder):
         if other != step:
@@ -326,12 +307,12 @@ def only_weights_stay(folder: epath.Path, step: int) -> None:
 
 def _parts(state: TrainState) -> tuple[Params, dict[str, Any]]:
     """Return the weights, and everything else by path (orbax restores dicts only)."""
-    others = state if state.averaged is not None else _without(state, "params")
+    others = dataclasses.replace(state, averaged=None)
+    if state.averaged is None:
+        others = dataclasses.replace(others, params=None)
     return state.weights, {
         path_name(path): _key_data(leaf)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(
-            _without(others, "averaged")
-        )
+        for path, leaf in jax.tree_util.tree_leaves_with_path(others)
     }
 
 
@@ -351,10 +332,6 @@ def _whole(like: TrainState, weights: Params, rest: dict[str, Any]) -> TrainStat
     return jax.tree_util.tree_map_with_path(leaf, state)
 
 
-def _without(state: TrainState, field: str) -> TrainState:
-    return dataclasses.replace(state, **{field: None})
-
-
 def _key_data(leaf: Any) -> Any:
     """Convert PRNG keys, or their shapes, to integers."""
     if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
@@ -366,16 +343,16 @@ def _key_data(leaf: Any) -> Any:
 
 
 def _mismatches(stored: Any, expected: Params) -> list[str]:
-    shapes = [
+    shapes, targets = (
         {
             path_name(path): tuple(leaf.shape)
             for path, leaf in jax.tree_util.tree_leaves_with_path(tree)
         }
         for tree in (stored, expected)
-    ]
+    )
     return [
-        f"{name} is {shapes[0].get(name, 'missing')}, "
-        f"wanted {shapes[1].get(name, 'nothing')}"
-        for name in sorted(shapes[0].keys() | shapes[1].keys())
-        if shapes[0].get(name) != shapes[1].get(name)
+        f"{name} is {shapes.get(name, 'missing')}, "
+        f"wanted {targets.get(name, 'nothing')}"
+        for name in sorted(shapes.keys() | targets.keys())
+        if shapes.get(name) != targets.get(name)
     ]

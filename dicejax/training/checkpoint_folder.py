@@ -25,7 +25,7 @@ from typing import Any
 from etils import epath
 
 from dicejax.errors import InputError
-from dicejax.io.files import check_regular, write_whole
+from dicejax.io.files import check_regular, input_errors, write_whole
 from dicejax.training.logging import is_local
 
 RECORD = "record"
@@ -53,19 +53,12 @@ class Record:
     files: dict[str, str]
 
     @classmethod
-    def of(
+    def create(
         cls, place: epath.Path, notes: dict[str, Any], score: float | None
     ) -> Record:
         """Return the record of the arrays in a folder."""
-        return cls(
-            notes,
-            score,
-            {
-                name: _fingerprint(file)
-                for item in ITEMS
-                for name, file in _files(place / item, item)
-            },
-        )
+        files = [pair for item in ITEMS for pair in _files(place / item, item)]
+        return cls(notes, score, {name: _fingerprint(file) for name, file in files})
 
     @classmethod
     def read(cls, place: epath.Path) -> Record:
@@ -146,7 +139,7 @@ def delete(place: epath.Path) -> None:
     Raises:
       InputError: it cannot be deleted.
     """
-    with _deleting(place):
+    with input_errors(place, "deleted"):
         if is_local(place):
             gone = place.with_name(f"{place.name}.deleted")
             os.rename(place, gone)
@@ -161,7 +154,7 @@ def delete_leftovers(folder: epath.Path) -> None:
     complete = {str(step) for step in steps(folder)}
     for place in _entries(folder):
         if re.match(r"[0-9]+(\.|$)", place.name) and place.name not in complete:
-            with _deleting(place):
+            with input_errors(place, "deleted"):
                 place.rmtree()
 
 
@@ -205,17 +198,6 @@ def _reading(place: epath.Path) -> Iterator[None]:
         raise InputError(
             f"{place}: cannot be read: {error.strerror or error}; nothing was deleted; "
             "mend the disk or the folder and run the same command again"
-        ) from error
-
-
-@contextlib.contextmanager
-def _deleting(place: epath.Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{place}: cannot be deleted: {error.strerror or error}; mend the disk or "
-            "the folder and run the same command again"
         ) from error
 
 

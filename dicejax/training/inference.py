@@ -22,7 +22,6 @@ from dicejax.models import huggingface
 from dicejax.tasks import Item, Prediction, Task
 from dicejax.tasks.described import beside_gold
 from dicejax.training.checkpoint import Which, restore_params
-from dicejax.training.offline import offline
 from dicejax.training.predict import search
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import load_corpus, longest
@@ -74,24 +73,24 @@ def evaluate(
       InputError: the run or its data cannot be used.
     """
     run = Run.open(folder)
-    experiment = offline(run, data=data)
+    experiment = run.offline_experiment(data=data)
     examples = getattr(load_corpus(experiment, warn), split)
     task, labels = experiment.task, run.labels()
 
-    step, items, found = _find(run, examples, which)
+    step, items, candidates = _find(run, examples, which)
     notes = task.warnings(split, examples, items, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores, threshold = task.score_found(examples, found, labels), _tuned(run, which)
+    scores, threshold = task.score_found(examples, candidates, labels), _tuned(run, which)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
-        decided = [task.decide(one, threshold) for one in found]
+        decided = [task.decide(candidate, threshold) for candidate in candidates]
         rows = tuple(beside_gold(task, examples, decided, labels))
     if threshold is None:
         return Evaluation(step, scores, examples=rows, cut=cut)
-    tuned = task.score_found(examples, found, labels, threshold)
+    tuned = task.score_found(examples, candidates, labels, threshold)
     return Evaluation(step, scores, threshold, tuned, rows, cut)
 
 
@@ -155,36 +154,39 @@ def predict_texts(
     run = Run.open(folder)
     experiment = run.experiment()
     task = experiment.task
-    nothing = _nothing(task)
+    nothing: dict[str, Any] = {}  # the record of a blank example
+    if task.reads_words:
+        nothing, _ = task.show(task.of_words((), 1), [])
     if tagged and not text_files.has_tags(nothing):
         raise InputError(
             f"task {type(task).__name__} gives words no tags; write jsonl or text "
             "instead of conll"
         )
-    wanted = [one for one in texts if not one.is_blank]
-    examples = [_parsed(task, one, path) for one in wanted]
+    written = [text for text in texts if not text.is_blank]
+    examples = [_parse(task, text, path) for text in written]
     context = getattr(experiment.data, "context", 0)
     if context and path is not None:
-        around = neighbours(
-            [one.words for one in examples], text_files.documents(wanted), context
-        )
+        words = [example.words for example in examples]
+        around = neighbours(words, text_files.documents(written), context)
         examples = [
-            dataclasses.replace(one, before=before, after=after)
-            for one, (before, after) in zip(examples, around, strict=True)
+            dataclasses.replace(example, before=before, after=after)
+            for example, (before, after) in zip(examples, around, strict=True)
         ]
     adapted = task.adapt(examples)
-    _, items, found = _find(run, adapted, which, decoded)
+    _, items, candidates = _find(run, adapted, which, decoded)
     for note in task.cut_inputs("given", items):
         warn(note.text)
     threshold = _tuned(run, which)
-    pairs = zip(adapted, found, strict=True)
-    shown = (task.show(example, task.decide(one, threshold)) for example, one in pairs)
+    outputs = (
+        task.show(example, task.decide(candidate, threshold))
+        for example, candidate in zip(adapted, candidates, strict=True)
+    )
     results: list[tuple[dict[str, Any], list[str]]] = []
     for text in texts:
         if text.is_blank:
             results.append((dict(nothing), [""]))
             continue
-        record, lines = next(shown)
+        record, lines = next(outputs)
         results.append((_with_characters(record, text), lines))
     return results
 
@@ -208,31 +210,20 @@ def text_columns(folder: str) -> tuple[str, ...]:
 def read_texts(
     path: str, form: Format, columns: Sequence[str] = ("text",)
 ) -> list[Text]:
-    """Read examples of a file, see `data.texts`; "-" is standard input.
-
-    Raises:
-      InputError: see `data.texts.read`.
-    """
+    """Read examples of a file, see `data.texts`; "-" is standard input."""
     stream = sys.stdin.buffer if path == "-" else None
     return text_files.read(path, form, stream, columns)
 
 
-def _parsed(task: Task, one: Text, path: str | None) -> Any:
+def _parse(task: Task, text: Text, path: str | None) -> Any:
     try:
-        if one.words is not None:
-            return task.of_words(one.words, one.line)
-        return task.parse(one.text, one.line)
+        if text.words is not None:
+            return task.of_words(text.words, text.line)
+        return task.parse(text.text, text.line)
     except InputError as error:
         if path is None:
             raise
-        raise InputError(f"{path}:{one.line}: {error}") from None
-
-
-def _nothing(task: Task) -> dict[str, Any]:
-    """Return the record of a blank example."""
-    return (
-        task.show(task.of_words((), 1), Prediction(()))[0] if task.reads_words else {}
-    )
+        raise InputError(f"{path}:{text.line}: {error}") from None
 
 
 def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
@@ -246,15 +237,15 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     if "labels" in record:
         return {**record, "offsets": [list(place) for place in places]}
     key = "words" if joint else "entities"
-    found = [
-        {
-            **one,
-            "start_char": places[one["start"]][0],
-            "end_char": places[one["end"] - 1][1],
+    spans = [
+        span
+        | {
+            "start_char": places[span["start"]][0],
+            "end_char": places[span["end"] - 1][1],
         }
-        for one in record[key]
+        for span in record[key]
     ]
-    return {**record, key: found}
+    return {**record, key: spans}
 
 
 def _tuned(run: Run, which: Which) -> float | Mapping[str, float] | None:
@@ -287,7 +278,7 @@ def _find(
         mesh=mesh,
         decoded=decoded,
     )
-    return step, items, result.found[0]
+    return step, items, result.candidates[0]
 
 
 def export(

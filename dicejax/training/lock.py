@@ -22,10 +22,10 @@ _WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 @contextlib.contextmanager
-def locked(folder: epath.Path) -> Iterator[None]:
+def run_lock(folder: epath.Path) -> Iterator[None]:
     """Keep other processes from writing a run while this one does.
 
-    The lock is on the file `.NAME.lock` beside the folder, which may be replaced. The
+    The lock is on the file `.NAME.lock` next to the folder, which may be replaced. The
     kernel frees it when the process ends, however it ends. Of the processes of one run
     the main one takes it; a thread that has it may take it again.
 

@@ -74,10 +74,15 @@ class MetricsLog:
         self._hash = hashlib.sha256(content)
         self._content = None if is_local(file) else bytearray(content)
         if self._content is None:
+            path = os.fspath(file)
             with input_errors(file):
-                if content != before:
-                    _replace(os.fspath(file), content)
-                self._file = open(file, "ab")  # noqa: SIM115
+                if content != before:  # replaced whole, so that no kill loses a line
+                    with open(f"{path}.partial", "wb") as partial:
+                        partial.write(content)
+                        partial.flush()
+                        os.fsync(partial.fileno())
+                    os.replace(f"{path}.partial", path)
+                self._file = open(path, "ab")  # noqa: SIM115
 
     def __enter__(self) -> MetricsLog:
         return self
@@ -170,7 +175,12 @@ def lines_up_to(step: int, content: bytes) -> list[bytes]:
     *lines, _ = content.split(b"\n")  # an incomplete last line is dropped
     if lines and record_of(lines[-1]) is None:
         lines.pop()
-    return [line + b"\n" for line in lines if not _is_after(record_of(line), step)]
+    numbers = [(record_of(line) or {}).get("step") for line in lines]
+    return [
+        line + b"\n"
+        for line, number in zip(lines, numbers, strict=True)
+        if not (isinstance(number, int | float) and number > step)
+    ]
 
 
 def record_of(line: bytes) -> dict[str, Any] | None:
@@ -180,21 +190,6 @@ def record_of(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
-
-
-def _is_after(record: dict[str, Any] | None, step: int) -> bool:
-    last = None if record is None else record.get("step")
-    return isinstance(last, int | float) and last > step
-
-
-def _replace(path: str, content: bytes) -> None:
-    """Replace the content of a file atomically."""
-    partial = path + ".partial"
-    with open(partial, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(partial, path)
 
 
 def finite(value: Any) -> Any:
@@ -248,21 +243,18 @@ class TensorBoard:
         """Flush, and copy where the folder is not local."""
         with input_errors(self._folder):
             self._writer.flush()
-            self._copy()
+            if self._copied_from:
+                self._folder.mkdir(parents=True, exist_ok=True)
+                for file in Path(self._copied_from.name).iterdir():
+                    (self._folder / file.name).write_bytes(file.read_bytes())
 
     def close(self, *, failed: bool = False) -> None:
         """Flush and close."""
         with input_errors(self._folder):
             self._writer.close()
-            self._copy()
+            self.flush()
             if self._copied_from:
                 self._copied_from.cleanup()
-
-    def _copy(self) -> None:
-        if self._copied_from:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            for file in Path(self._copied_from.name).iterdir():
-                (self._folder / file.name).write_bytes(file.read_bytes())
 
 
 class WeightsAndBiases:
@@ -284,12 +276,14 @@ class WeightsAndBiases:
     def __init__(
         self, project: str, folder: epath.Path, *, name: str, config: Mapping[str, Any]
     ):
-        wandb = require_wandb()
+        wandb, file = require_wandb(), folder / WANDB_ID
+        if not file.exists():
+            file.write_text(uuid.uuid4().hex[:16] + "\n")
         try:
             self._run = wandb.init(
                 project=project,
                 name=name,
-                id=_wandb_id(folder),
+                id=read_text(file).strip(),
                 resume="allow",
                 config=dict(config),
                 dir=os.fspath(folder) if is_local(folder) else None,
@@ -319,16 +313,14 @@ def require_wandb() -> ModuleType:
     Raises:
       InputError: it is not installed.
     """
-    try:
+    with contextlib.suppress(ImportError):
         wandb = importlib.import_module("wandb")
-    except ImportError:
-        wandb = None
-    # wandb leaves folders of its own name, which Python imports as empty packages.
-    if not hasattr(wandb, "init"):
-        raise InputError(
-            "wandb_project is set, but wandb is not installed; pip install wandb"
-        )
-    return wandb
+        # wandb leaves folders of its own name, which Python imports as empty packages.
+        if hasattr(wandb, "init"):
+            return wandb
+    raise InputError(
+        "wandb_project is set, but wandb is not installed; pip install wandb"
+    )
 
 
 def is_local(folder: epath.Path) -> bool:
@@ -338,11 +330,3 @@ def is_local(folder: epath.Path) -> bool:
     (True, False)
     """
     return "://" not in os.fspath(folder)
-
-
-def _wandb_id(folder: epath.Path) -> str:
-    """Return the id in the run's folder, or create one."""
-    file = folder / WANDB_ID
-    if not file.exists():
-        file.write_text(uuid.uuid4().hex[:16] + "\n")
-    return read_text(file).strip()

@@ -30,12 +30,12 @@ class Search:
     """Predictions for a split.
 
     Attributes:
-      found: for each shift, the result of `Task.decode` for each example.
+      candidates: for each shift, the result of `Task.decode` for each example.
       counts: int `[C, 2, BINS]` by output, see `metrics.score_counts`; empty unless
         requested.
     """
 
-    found: list[list[Any]]
+    candidates: list[list[Any]]
     counts: dict[str, np.ndarray]
 
 
@@ -107,8 +107,8 @@ def search(
                 # Decoded as soon as it is whole: numbers for pairs of tokens are many.
                 if len(parts) < num_items[example]:
                     continue
-                for shift, found in enumerate(result.found):
-                    found[example] = task.decode(
+                for shift, candidates in enumerate(result.candidates):
+                    candidates[example] = task.decode(
                         examples[example],
                         [items[part] for part in sorted(parts)],
                         [parts[part][shift] for part in sorted(parts)],

@@ -1,4 +1,4 @@
-"""Progress bars of runs, with lines above them."""
+"""Progress of runs: bars, and lines above them that say what is trained."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from rich.progress import (
 )
 from rich.table import Column
 
+from dicejax.config import AnyEncoder, Experiment, PretrainedEncoder, ScratchEncoder
 from dicejax.errors import visible
 from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
+from dicejax.objectives import name_of
 
 NARROW = 112
 """In a window of fewer columns the bar is short, and of the times only the one left is
 shown: all of a line fits 80 columns."""
 
-NAME_WIDTH = {False: 24, True: 14}
-"""Longer names of runs are shortened, more so where it is narrow; lines above the bars
-have them whole."""
-
-WAITS_WORTH_TELLING = 0.05
+WAITS_WORTH_REPORTING = 0.05
 """From this share on, the status shows the share of time spent waiting for data."""
 
 
@@ -58,14 +56,20 @@ class TrainingProgress(Progress):
             console=console,
             disable=quiet,
         )
-        self._noted: set[str] = set()
+        self._notes: set[str] = set()
 
     def begin(
         self, name: str, steps: int, status: str = "compiling", step: int = 0
     ) -> TaskID:
-        """Add a line for a run of `steps` updates that begins or resumes at a step."""
-        name = visible(_within(name, NAME_WIDTH[self._narrow]))
-        return self.add_task(name, total=steps, completed=step, status=status)
+        """Add a line for a run of `steps` updates that begins or resumes at a step.
+
+        A long name loses its middle: lines above the bars have it whole.
+        """
+        width = 14 if self._narrow else 24
+        if len(name) > width:
+            half = (width - 1) // 2
+            name = f"{name[:half]}…{name[half + 1 - width :]}"
+        return self.add_task(visible(name), total=steps, completed=step, status=status)
 
     def show(
         self,
@@ -91,38 +95,69 @@ class TrainingProgress(Progress):
             f"loss {record['loss']:.4f}  {dev}{heading(primary_metric)} {percent}  "
             f"{record['tokens_per_s']:,.0f} tokens/s"
         )
-        if record["wait_share"] > WAITS_WORTH_TELLING:
+        if record["wait_share"] > WAITS_WORTH_REPORTING:
             status += f"  waits {100 * record['wait_share']:.0f} %"
         if record["skipped"]:
             status += f"  {record['skipped']} skipped"
         self.update(task, completed=step, status=status)
 
-    def end(self, task: TaskID) -> None:
-        """Remove a run's bar; its epochs stay in the text above."""
-        self.remove_task(task)
-
-    def say(self, text: str) -> None:
-        """Print a line above the bars."""
-        self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
-
-    def say_once(self, text: str) -> None:
-        """Print a line that several runs may share."""
-        if text not in self._noted:
-            self._noted.add(text)
-            self.say(text)
+    def say(self, text: str, *, once: bool = False) -> None:
+        """Print a line above the bars; `once` where several runs share it."""
+        if not once or text not in self._notes:
+            self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
+        self._notes.add(text)
 
     def note(self, text: str) -> None:
         """Print a remark once."""
-        self.say_once(f"note: {text}")
+        self.say(f"note: {text}", once=True)
 
 
-def _within(name: str, width: int) -> str:
-    """Shorten a run's name in the middle, keeping the seed at its end.
+def encoder_name(encoder: AnyEncoder, parameters: int | None = None) -> str:
+    """Return the name of an encoder, and its number of parameters if that is known.
 
-    >>> _within("dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True seed 0", 24)
-    'dsc-alpha=1…=True seed 0'
+    >>> from dicejax.config import PretrainedEncoder
+    >>> encoder_name(PretrainedEncoder(path="models/bert-base-cased"), 108_310_272)
+    'models/bert-base-cased, 108.3 million parameters'
+    >>> encoder_name(ScratchEncoder(num_hidden_layers=2, hidden_size=64), 9000)
+    'BERT from random weights, 2 layers, 64 wide, 9,000 parameters'
     """
-    if len(name) <= width:
+    if isinstance(encoder, PretrainedEncoder):
+        name = "/".join(encoder.path.rstrip("/").split("/")[-2:])
+    elif isinstance(encoder, ScratchEncoder):
+        name = (
+            f"BERT from random weights, {encoder.num_hidden_layers} layers, "
+            f"{encoder.hidden_size} wide"
+        )
+    else:
+        name = type(encoder).__name__
+    if parameters is None:
         return name
-    half = (width - 1) // 2
-    return f"{name[:half]}…{name[half + 1 - width :]}"
+    return f"{name}, {format_count(parameters, ' million')} parameters"
+
+
+def settings_line(experiment: Experiment) -> str:
+    """Return the settings of a run, those that matter most.
+
+    >>> from dicejax.data.sources import SyntheticNER
+    >>> experiment = Experiment(name="mine", data=SyntheticNER())
+    >>> settings_line(experiment)  # doctest: +ELLIPSIS
+    'mine: ce, Tagging, BERT from random weights, 2 layers, 128 wide; 3 epochs, ...'
+    """
+    training, optimizer = experiment.training, experiment.optimizer
+    return (
+        f"{experiment.name}: {name_of(experiment.objective)}, "
+        f"{type(experiment.task).__name__}, {encoder_name(experiment.encoder)}; "
+        f"{training.epochs} epochs, batches of {training.batch_size}, "
+        f"{type(optimizer).__name__} {optimizer.learning_rate:g}, seed {training.seed}"
+    )
+
+
+def format_count(parameters: int, million: str = "M") -> str:
+    """Return a number of parameters, in millions from 100,000 on.
+
+    >>> format_count(108_310_272), format_count(9000)
+    ('108.3M', '9,000')
+    """
+    return (
+        f"{parameters / 1e6:.1f}{million}" if parameters >= 1e5 else f"{parameters:,}"
+    )

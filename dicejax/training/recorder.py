@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from typing import Any
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from dicejax.config import Experiment, to_json
+from dicejax.config import to_json
 from dicejax.data.pipeline import Batches, Packed
 from dicejax.errors import Diverged, Stopped
 from dicejax.metrics.scores import Scores, heading
@@ -63,18 +62,9 @@ class LoopState:
 
 
 class Recorder:
-    """Writer of metrics and checkpoints during training.
+    """Writer of metrics and checkpoints, a context manager round the training loop.
 
-    Use as a context manager round the loop.
-
-    Args:
-      setup: data, network and objective.
-      run: its folder.
-      batches: of all steps.
-      mesh: the devices.
-      loop: state of the loop; updated in place.
-      checkpoints: of the run.
-      progress: shows progress.
+    It updates the state of the loop in place.
 
     Attributes:
       meter: measures throughput.
@@ -91,10 +81,9 @@ class Recorder:
         checkpoints: Checkpoints,
         progress: TrainingProgress,
     ):
-        experiment = setup.experiment
-        seed = experiment.training.seed
-        self._name = f"{name_of(experiment.objective)} seed {seed}"
+        experiment, is_main = setup.experiment, is_main_process()
         self._settings, self._task = experiment.training, experiment.task
+        self._name = f"{name_of(experiment.objective)} seed {self._settings.seed}"
         self._run, self._batches, self._loop = run, batches, loop
         self._checkpoints, self._progress = checkpoints, progress
         self._epoch_ends = frozenset(batches.epoch_ends())
@@ -102,13 +91,24 @@ class Recorder:
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
         self._bar = progress.begin(self._name, len(batches), step=loop.step)
-        self._log = _log(experiment, run, loop.recorded)
+        boards: list[TensorBoard | WeightsAndBiases] = []
+        if is_main and experiment.recording.tensorboard:
+            boards.append(TensorBoard(run.path / "tensorboard", loop.recorded))
+        project = experiment.recording.wandb_project
+        if is_main and project is not None:
+            config = json.loads(to_json(experiment))
+            name = f"{experiment.name}/{run.path.name}"
+            boards.append(WeightsAndBiases(project, run.path, name=name, config=config))
+        self._log = MetricsLog(
+            run.path if is_main else None, after_step=loop.recorded, boards=boards
+        )
         self.gradients = Collector(
             setup, run.path, mesh, after_step=loop.step, say=progress.say
         )
-        for name, digest in self._digests().items():
+        self._logs = {METRICS: self._log, ANALYSIS: self.gradients.log}
+        for name, log in self._logs.items():
             before = loop.digests.get(name)
-            if before and digest and before != digest:
+            if before and log.sha256 and before != log.sha256:
                 progress.note(
                     f"{run.path / name}: has changed since the checkpoint of step "
                     f"{loop.step}; the run continues it as it is"
@@ -116,7 +116,7 @@ class Recorder:
         lengths = [len(item) for item in setup.data.items["train"]]
         operations = flops_per_token(setup.network.encoder, attended_length(lengths))
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
-        self.meter.restore(loop.throughput)
+        self.meter.sums |= loop.throughput
 
     def __enter__(self) -> Recorder:
         return self
@@ -128,7 +128,7 @@ class Recorder:
         self.gradients.log.close()
         if error is None or isinstance(error, Stopped | Diverged):
             self._checkpoints.close()
-            self._progress.end(self._bar)
+            self._progress.remove_task(self._bar)  # its epochs stay in the text above
 
     def take(self, step: int, batch: Packed, metrics: dict[str, jax.Array]) -> None:
         """Take the metrics of a step, without waiting for them."""
@@ -153,7 +153,7 @@ class Recorder:
                 self._give_up(step)
         self._pending.clear()
         self.meter.pause()
-        loop.throughput = self.meter.state()
+        loop.throughput = dict(self.meter.sums)
         self.meter.resume()
 
     def write_line(self, **scores: float) -> None:
@@ -168,7 +168,6 @@ class Recorder:
         loop.epoch_losses += losses
         loop.unrecorded = []
         loop.recorded = loop.step
-        speed = {name: round(value, 4) for name, value in self.meter.values().items()}
         record = {
             "epoch": batch.epoch,
             "sentences": batch.sentences,
@@ -177,7 +176,7 @@ class Recorder:
             "learning_rate": last["learning_rate"],
             "skipped": loop.skipped,
             **({"loss_scale": last["loss_scale"]} if "loss_scale" in last else {}),
-            **speed,
+            **{name: round(value, 4) for name, value in self.meter.values().items()},
             **scores,
         }
         self._log.write(loop.step, **record)
@@ -185,12 +184,7 @@ class Recorder:
         self._progress.show(self._bar, loop.step, record, loop.dev_score, metric)
 
     def end_epoch(self, state: TrainState, scores: Scores) -> None:
-        """Write the line of an epoch's last step, and a checkpoint.
-
-        Args:
-          state: after the step.
-          scores: on dev.
-        """
+        """Write the line of an epoch's last step with its scores, and a checkpoint."""
         loop, metric = self._loop, self._task.primary_metric
         score = scores.values[metric]
         best = loop.best_dev_score
@@ -214,18 +208,14 @@ class Recorder:
             self._loop.evaluated = self._loop.step not in self._epoch_ends
             self._save(state)
 
-    def _digests(self) -> dict[str, str]:
-        """Return the SHA-256 of the records by file."""
-        return {METRICS: self._log.sha256, ANALYSIS: self.gradients.log.sha256}
-
     def flush(self) -> None:
         """Flush the records to durable storage."""
-        self._log.flush()
-        self.gradients.log.flush()
+        for log in self._logs.values():
+            log.flush()
 
     def _save(self, state: TrainState, score: float | None = None) -> None:
         self.flush()
-        self._loop.digests = self._digests()
+        self._loop.digests = {name: log.sha256 for name, log in self._logs.items()}
         self._saved = self._loop.step
         notes = dataclasses.asdict(self._loop)  # a copy: saving is asynchronous
         self._checkpoints.save(self._saved, state, score, notes)
@@ -245,20 +235,6 @@ class Recorder:
             self._run.write_arrays(file.name, self._batches[first - 1].arrays)
             self._run.write_diverged(str(error))
         raise error
-
-
-def _log(experiment: Experiment, run: Run, after_step: int) -> MetricsLog:
-    if not is_main_process():
-        return MetricsLog(None)
-    boards: list[Any] = []
-    if experiment.recording.tensorboard:
-        boards.append(TensorBoard(run.path / "tensorboard", after_step))
-    project = experiment.recording.wandb_project
-    if project is not None:
-        config = json.loads(to_json(experiment))
-        name = f"{experiment.name}/{run.path.name}"
-        boards.append(WeightsAndBiases(project, run.path, name=name, config=config))
-    return MetricsLog(run.path, after_step=after_step, boards=boards)
 
 
 def _mean(losses: list[float]) -> float:

@@ -15,7 +15,7 @@ import dicejax
 from dicejax.errors import InputError
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.processes import is_main_process
-from dicejax.training.run_folder import RESULT, Run
+from dicejax.training.run_folder import RESULT, SCORE_COUNTS, Run
 from dicejax.training.setup import Setup, checksum
 from dicejax.training.state import TrainState
 
@@ -130,18 +130,18 @@ def score_test_split(
     task, data = setup.experiment.task, setup.data
     best_step, best = restore_params(run.checkpoints, setup.network, "best", mesh)
     search = setup.search(best, "test", mesh, counted=True, between=between)
-    (found,) = search.found
+    (candidates,) = search.candidates
     with contextlib.suppress(InputError):  # reported by comparisons
-        decided = [task.decide(one) for one in found]
+        decided = [task.decide(candidate) for candidate in candidates]
         shares = task.example_statistics(data.corpus.test, decided, data.labels)
         if is_main_process():
             run.write_statistics(shares)
     if is_main_process():
-        run.write_score_counts(search.counts)
-    scores = at_last = setup.score(found, "test")
+        run.write_arrays(SCORE_COUNTS, search.counts)
+    scores = at_last = setup.score(candidates, "test")
     if best_step < steps:
-        (found_last,) = setup.search(last.weights, "test", mesh, between=between).found
-        at_last = setup.score(found_last, "test")
+        (at_end,) = setup.search(last.weights, "test", mesh, between=between).candidates
+        at_last = setup.score(at_end, "test")
     result = {
         "best_step": best_step,
         "test_data": checksum(map(task.identity, data.items["test"])),
@@ -149,10 +149,10 @@ def score_test_split(
         "test_at_last_step": at_last.to_json(),
     }
     if task.tunes_threshold:
-        (in_dev,) = setup.search(best, "dev", mesh, between=between).found
+        (in_dev,) = setup.search(best, "dev", mesh, between=between).candidates
         tuned = task.tune(data.corpus.dev, in_dev, data.labels)
         say(f"threshold tuned on dev: {tuned}")
-        with_it = setup.score(found, "test", tuned.threshold)
+        with_it = setup.score(candidates, "test", tuned.threshold)
         result |= {
             "threshold": dataclasses.asdict(tuned),
             "test_with_tuned_threshold": with_it.to_json(),

@@ -33,7 +33,8 @@ from tokenizers import Tokenizer
 
 from dicejax import config
 from dicejax.data import tokenize
-from dicejax.errors import Flaw, InputError, first_line
+from dicejax.data.sources import FileSource
+from dicejax.errors import Flaw, InputError, first_line, quote
 from dicejax.io import files, json_text
 from dicejax.models import huggingface
 from dicejax.models.encoder import EncoderConfig
@@ -57,8 +58,10 @@ T = TypeVar("T", dict, list)
 class Run:
     """A run folder, local or anything etils.epath opens.
 
+    Whatever reads a file raises an InputError where it is missing, damaged, or changed.
+
     Attributes:
-      path: where it is.
+      path: the folder.
       continues: whether it holds the beginning of the run.
     """
 
@@ -163,16 +166,17 @@ class Run:
           InputError: the folder cannot be written.
         """
         partial = self.path.parent / f".{self.path.name}.partial"
+        contents = {
+            LABELS: _json(list(labels)),
+            ENCODER: _json(dataclasses.asdict(encoder)),
+            tokenize.FILE: tokenizer.to_str(pretty=True),
+            EXPERIMENT: config.to_json(experiment),
+        }
         try:
             if partial.exists():
                 partial.rmtree()
             partial.mkdir(parents=True)
-            for name, content in (
-                (LABELS, _json(list(labels))),
-                (ENCODER, _json(dataclasses.asdict(encoder))),
-                (tokenize.FILE, tokenizer.to_str(pretty=True)),
-                (EXPERIMENT, config.to_json(experiment)),
-            ):
+            for name, content in contents.items():
                 files.write_checked(partial, name, content)
             if self.path.exists():  # `create` has made sure that it may go
                 self.path.rmtree()
@@ -200,11 +204,7 @@ class Run:
         return self._read_json(RESULT, dict)
 
     def records(self, name: str) -> list[dict[str, Any]]:
-        """Return the records of training in metrics.jsonl or analysis.jsonl.
-
-        Raises:
-          InputError: the file is missing or damaged, or has changed since the end.
-        """
+        """Return the records of training in metrics.jsonl or analysis.jsonl."""
         file = self.path / name
         content = self._read(name) if self.is_finished else files.read_bytes(file)
         *lines, _ = content.split(b"\n")  # what follows the last one is torn
@@ -221,48 +221,23 @@ class Run:
         self.write_arrays(STATISTICS, {"example_statistics": shares})
 
     def example_statistics(self) -> np.ndarray:
-        """Return per-example statistics of the test split, `[N, C, 2]`.
-
-        Raises:
-          InputError: the run has none, or the file cannot be read.
-        """
+        """Return per-example statistics of the test split, `[N, C, 2]`."""
         (statistics,) = self._arrays(STATISTICS, ["example_statistics"]).values()
         return statistics
 
-    def write_score_counts(self, counts: Mapping[str, np.ndarray]) -> None:
-        """Write counts of test scores, `[C, 2, BINS]` by output."""
-        self.write_arrays(SCORE_COUNTS, counts)
-
     def score_counts(self) -> dict[str, np.ndarray]:
-        """Return counts of test scores, `[C, 2, BINS]` by output.
-
-        Raises:
-          InputError: the run has none, or the file cannot be read.
-        """
+        """Return counts of test scores, `[C, 2, BINS]` by output."""
         return self._arrays(SCORE_COUNTS)
 
     def write_baselines(self, controls: Mapping[str, Mapping[str, Any]]) -> None:
-        """Keep scores of moved decisions by name, each with an array of `shares`."""
-        shares = {
-            name: control["example_statistics"] for name, control in controls.items()
-        }
+        """Write scores of moved decisions by name, with their `example_statistics`."""
+        rest = {name: dict(control) for name, control in controls.items()}
+        shares = {n: control.pop("example_statistics") for n, control in rest.items()}
         self.write_arrays(BASELINE_STATISTICS, shares)
-        rest = {
-            name: {
-                key: value
-                for key, value in control.items()
-                if key != "example_statistics"
-            }
-            for name, control in controls.items()
-        }
         self._write(BASELINES, _json(rest))
 
     def baselines(self) -> dict[str, dict[str, Any]] | None:
-        """Return the baselines; None where there are none.
-
-        Raises:
-          InputError: a file cannot be read.
-        """
+        """Return the baselines; None where there are none."""
         if not files.was_written(self.path, BASELINES):
             return None
         controls = self._read_json(BASELINES, dict)
@@ -271,11 +246,6 @@ class Run:
             name: control | {"example_statistics": shares[name]}
             for name, control in controls.items()
         }
-
-    @property
-    def has_baselines(self) -> bool:
-        """Whether the baselines are scored."""
-        return (self.path / BASELINES).exists()
 
     def write_arrays(self, name: str, arrays: Mapping[str, np.ndarray]) -> None:
         """Write arrays as an npz file."""
@@ -307,6 +277,43 @@ class Run:
         """Return the experiment as it was run."""
         content = self._read(EXPERIMENT).decode("utf-8", "replace")
         return config.from_json(content, str(self.path / EXPERIMENT))
+
+    def offline_experiment(self, *, data: str | None = None) -> config.Experiment:
+        """Return the experiment, such that reading its data fetches and runs nothing.
+
+        The folder may come from anywhere: addresses (scheme://) and data sets for which
+        code may be fetched are refused, unless the experiment file in use
+        (`config.classes_of`) names the same.
+
+        Args:
+          data: folder or address, named by the user, to read the data from instead.
+
+        Raises:
+          InputError: its data would have to be fetched, or code be run.
+        """
+        experiment, origin = self.experiment(), self.path / EXPERIMENT
+        if data is not None:
+            if not isinstance(experiment.data, FileSource):
+                raise InputError("--data: this run read no folder of files")
+            source = dataclasses.replace(experiment.data, dir=data)
+            experiment = dataclasses.replace(experiment, data=source)
+        trusted, leaves = config.file_leaves(), config.leaves(experiment)
+        remedy = "name the experiment file that says so with --experiment"
+        for name, value in leaves.items():
+            if not isinstance(value, str) or "://" not in value:
+                continue
+            if value not in (data, trusted.get(name)):
+                raise InputError(
+                    f"{origin}: {name} is {quote(value)}, which is not fetched because "
+                    f"a run folder says so; {remedy}, or a folder with --data"
+                )
+        source_leaves = ("data.type", "data.name", "data.dir")
+        if trusted and all(trusted.get(n) == leaves.get(n) for n in source_leaves):
+            return experiment
+        try:
+            return dataclasses.replace(experiment, data=experiment.data.offline())
+        except InputError as error:
+            raise InputError(f"{origin}: {error}; {remedy}") from error
 
     def labels(self) -> tuple[str, ...]:
         """Return the labels the network chooses from."""

@@ -30,7 +30,7 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.huggingface import Weights
 from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
-from dicejax.tasks import Item, Target
+from dicejax.tasks import Item
 from dicejax.tasks.task import Remark
 from dicejax.training import hardware
 from dicejax.training.predict import Search, search
@@ -136,19 +136,26 @@ class Setup:
                         "another form of the task (--task.form sigmoid) or loss"
                     )
             classes = {
-                name: target.classes
-                for name, target in targets.items()
+                output: target.classes
+                for output, target in targets.items()
                 if target.kind != "positions"
             }
             negative = [n for n, target in targets.items() if target.has_negative]
             objective = objective.bind_classes(classes, negative)
             objective = objective.with_class_counts(self._class_counts)
             # Inside a step, as under `eval_shape`, values are traced and not checked.
-            objective(*_inputs_of(targets), objective.initial_state())
+            logits, golds = {}, {}  # of one element
+            for output, target in targets.items():
+                width = 2 if target.kind == "positions" else len(target.classes)
+                logits[output] = jnp.zeros((1, width))
+                shape = (1, width) if target.kind == "multi_label" else (1,)
+                golds[output] = jnp.zeros(shape, jnp.int32)
+            objective(logits, golds, objective.initial_state())
         except ValueError as error:
-            said = str(error)
-            known = said.startswith("objective ")
-            raise InputError(said if known else f"objective {name}: {said}") from error
+            message = str(error)
+            if not message.startswith("objective "):
+                message = f"objective {name}: {message}"
+            raise InputError(message) from error
         return objective
 
     def batches(self, mesh: Mesh) -> Batches:
@@ -157,15 +164,24 @@ class Setup:
         Their content does not depend on the devices; empty rows are padding.
 
         Raises:
-          InputError: the sampling does not fit the labels, or a number of rows that was
-            asked for does not divide.
+          InputError: the sampling does not fit the labels, or `rows_per_update` does
+            not divide.
         """
+        training, shares = self.experiment.training, batch_parts(mesh)
+        parts, rows = shares * training.micro_batches, training.rows_per_update
+        if rows is not None and rows % parts:
+            fitting = sorted({max(rows // parts, 1) * parts, -(-rows // parts) * parts})
+            raise InputError(
+                f"training: rows_per_update {rows} does not divide into {shares} parts "
+                f"of the mesh x {training.micro_batches} micro-batches; take "
+                f"{' or '.join(map(str, fitting))}"
+            )
         items = self.data.items["train"]
         return Batches(
             [item.arrays for item in items],
             layout=self.experiment.task.layout(self.data.tokenizer),
             plan=self._plan([len(item) for item in items]),
-            multiple_of=self._parts(mesh),
+            multiple_of=parts,
         )
 
     def _plan(self, lengths: Sequence[int]) -> BatchPlan:
@@ -183,19 +199,6 @@ class Setup:
             return bucket_plan(lengths, rows=rows, buckets=training.buckets, **settings)
         rows = rows or rows_per_batch(lengths, max_length, sentences)
         return packing_plan(lengths, rows=rows, **settings)
-
-    def _parts(self, mesh: Mesh) -> int:
-        """Return the divisor of the number of rows in a batch."""
-        training, shares = self.experiment.training, batch_parts(mesh)
-        parts, rows = shares * training.micro_batches, training.rows_per_update
-        if rows is not None and rows % parts:
-            fitting = sorted({max(rows // parts, 1) * parts, -(-rows // parts) * parts})
-            raise InputError(
-                f"training: rows_per_update {rows} does not divide into {shares} parts "
-                f"of the mesh x {training.micro_batches} micro-batches; take "
-                f"{' or '.join(map(str, fitting))}"
-            )
-        return parts
 
     def step_settings(self, mesh: Mesh) -> dict[str, Any]:
         """Return the static arguments of `train_step`."""
@@ -222,16 +225,18 @@ class Setup:
             **options,
         )
 
-    def score(self, found: Sequence[Any], split: str, threshold: Any = None) -> Scores:
-        """Score the predictions for a split."""
+    def score(
+        self, candidates: Sequence[Any], split: str, threshold: Any = None
+    ) -> Scores:
+        """Score the decoded candidates for a split."""
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
-        return task.score_found(examples, found, labels, threshold)
+        return task.score_found(examples, candidates, labels, threshold)
 
     @functools.cached_property
     def _class_counts(self) -> dict[str, np.ndarray]:
-        task, data = self.experiment.task, self.data
-        return task.class_counts(data.items["train"], data.labels)
+        items = self.data.items["train"]
+        return self.experiment.task.class_counts(items, self.data.labels)
 
 
 def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
@@ -305,11 +310,6 @@ def prepare(
 def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Encoded:
     """Read the data and the tokenizer, and encode all splits.
 
-    Args:
-      experiment: experiment to train.
-      warn: called with warnings, such as on labels without training examples.
-      fetch: whether an encoder may be fetched from the hub.
-
     Raises:
       InputError: data or tokenizer cannot be used.
     """
@@ -348,11 +348,7 @@ def build_network(experiment: Experiment, data: Encoded) -> Network:
 
 
 def load_weights(data: Encoded, network: Network, warn: Warn) -> Weights | None:
-    """Read the weights of a pretrained encoder; None where all are drawn.
-
-    Raises:
-      InputError: they cannot be used, or memory is short.
-    """
+    """Read the weights of a pretrained encoder; None where all are drawn."""
     if data.folder is None:
         network.check_memory("encoder")
         return None
@@ -423,14 +419,3 @@ def _learn_tokenizer(
         initializer_range=encoder.hidden_size**-0.5,
     )
     return tokenizer, config
-
-
-def _inputs_of(targets: Mapping[str, Target]) -> tuple[dict, dict]:
-    """Return logits and labels of one element, for outputs with these targets."""
-    logits, labels = {}, {}
-    for name, target in targets.items():
-        classes = 2 if target.kind == "positions" else len(target.classes)
-        logits[name] = jnp.zeros((1, classes))
-        shape = (1, classes) if target.kind == "multi_label" else (1,)
-        labels[name] = jnp.zeros(shape, jnp.int32)
-    return logits, labels

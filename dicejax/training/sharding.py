@@ -45,13 +45,9 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
 
 
 def shardings(tree: Any, mesh: Mesh) -> Any:
-    """Return the sharding of each array of a tree, by its path and the rules.
+    """Return the sharding of each array, or shape, of a tree by its path and the rules.
 
     Optimizer state is placed like its parameter, whose path it ends with.
-
-    Args:
-      tree: parameters, a state, or their shapes.
-      mesh: the devices.
     """
     return jax.tree_util.tree_map_with_path(
         lambda path, leaf: NamedSharding(
@@ -105,32 +101,32 @@ def global_batch(
     Args:
       arrays: the rows that `rows_here` names, by name.
       mesh: the devices.
-      rows: of the whole batch; None: `arrays` are the whole batch.
+      rows: number of rows of the whole batch; None: `arrays` are the whole batch.
     """
     sharding = by_rows(mesh)
     if rows is None or jax.process_count() == 1:
         return jax.device_put(dict(arrays), sharding)
     first = rows_here(rows, mesh).start
 
-    def put(array: np.ndarray) -> jax.Array:
-        def part(index: tuple[slice, ...]) -> np.ndarray:
-            start, stop, _ = index[0].indices(rows)
-            return array[start - first : stop - first]
+    def part(array: np.ndarray, index: tuple[slice, ...]) -> np.ndarray:
+        start, stop, _ = index[0].indices(rows)
+        return array[start - first : stop - first]
 
-        shape = (rows, *array.shape[1:])
-        return jax.make_array_from_callback(shape, sharding, part)
-
-    return {name: put(array) for name, array in arrays.items()}
+    return {
+        name: jax.make_array_from_callback(
+            (rows, *array.shape[1:]), sharding, functools.partial(part, array)
+        )
+        for name, array in arrays.items()
+    }
 
 
 def put(tree: Any, mesh: Mesh) -> Any:
     """Put a tree of host arrays, whole in every process, on the mesh."""
-
-    def one(array: np.ndarray, sharding: NamedSharding) -> jax.Array:
-        array = np.asarray(array)
-        return jax.make_array_from_callback(array.shape, sharding, array.__getitem__)
-
-    return jax.tree.map(one, tree, shardings(tree, mesh))
+    return jax.tree.map(
+        lambda x, place: jax.make_array_from_callback(x.shape, place, x.__getitem__),
+        jax.tree.map(np.asarray, tree),
+        shardings(tree, mesh),
+    )
 
 
 def replicate(tree: Any, mesh: Mesh) -> Any:

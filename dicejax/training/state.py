@@ -49,17 +49,12 @@ class LossScaling:
         """Return the initial factor."""
         return cls(jnp.float32(FIRST_SCALE), jnp.int32(0))
 
-    def unscaled(self, gradients: Any) -> Any:
-        """Divide by the factor, exactly, since it is a power of two."""
-        return jax.tree.map(lambda g: g / self.scale, gradients)
-
     def after(self, finite: Array) -> LossScaling:
         """Return the next factor, given whether this gradient was finite."""
         good_steps = jnp.where(finite, self.good_steps + 1, 0)
         grown = good_steps == GROWS_AFTER
-        larger = jnp.where(
-            grown, jnp.minimum(2 * self.scale, LARGEST_SCALE), self.scale
-        )
+        double = jnp.minimum(2 * self.scale, LARGEST_SCALE)
+        larger = jnp.where(grown, double, self.scale)
         smaller = jnp.maximum(self.scale / 2, 1.0)
         return LossScaling(
             jnp.where(finite, larger, smaller), jnp.where(grown, 0, good_steps)
@@ -102,16 +97,7 @@ class TrainState:
         objective_state: Any = (),
         precision: str = "float32",
     ) -> TrainState:
-        """Return the state before the first step.
-
-        Args:
-          params: initial parameters.
-          optimizer: has a state and may average the parameters.
-          total_steps: the number of updates planned.
-          rng: the run's PRNG key.
-          objective_state: initial state of the objective.
-          precision: of the network; float16 has its loss scaled.
-        """
+        """Return the state before the first step; float16 has its loss scaled."""
         return cls(
             step=jnp.zeros((), jnp.int32),
             total_steps=jnp.asarray(total_steps, jnp.int32),
@@ -121,25 +107,6 @@ class TrainState:
             objective_state=objective_state,
             averaged=jax.tree.map(jnp.copy, params) if optimizer.ema_decay else None,
             loss_scaling=LossScaling.create() if precision == "float16" else None,
-        )
-
-    def apply_gradients(
-        self,
-        params: Params,
-        opt_state: Any,
-        objective_state: Any,
-        optimizer: Optimizer,
-    ) -> TrainState:
-        """Return the state after an update; `step` is not advanced."""
-        averaged = self.averaged
-        if averaged is not None:
-            averaged = optimizer.average(averaged, params, self.step)
-        return dataclasses.replace(
-            self,
-            params=params,
-            opt_state=opt_state,
-            objective_state=objective_state,
-            averaged=averaged,
         )
 
     @property
@@ -162,12 +129,9 @@ class TrainState:
 def init_params_fn(
     network: Network, mesh: Mesh, heads: tuple[str, ...] | None = None
 ) -> Callable[[jax.Array], Params]:
-    """Return a function from a key to parameters, drawn on their own devices.
+    """Return a function from a key to parameters, drawn where they are to be.
 
-    Args:
-      network: network of the parameters.
-      mesh: devices.
-      heads: heads to draw alone; None: all parameters.
+    It draws the parameters of some heads alone, or of the whole network.
     """
 
     def draw(key: jax.Array) -> Params:
@@ -182,11 +146,30 @@ def init_params_fn(
 
 @functools.lru_cache(maxsize=8)
 def init_state_fn(
-    network: Network, optimizer: Optimizer, objective: Objective, mesh: Mesh
+    network: Network,
+    optimizer: Optimizer,
+    objective: Objective,
+    mesh: Mesh | None = None,
 ) -> Callable[[Params, jax.Array, int], TrainState]:
-    """Return a function from parameters, a key and a number of steps to a state."""
+    """Return a function from parameters, a key and a number of steps to a state.
+
+    With a mesh it is compiled, and places the state there.
+    """
+
+    def create(params: Params, rng: Array, steps: int) -> TrainState:
+        return TrainState.create(
+            params,
+            optimizer,
+            total_steps=steps,
+            rng=rng,
+            objective_state=objective.initial_state(),
+            precision=network.precision,
+        )
+
+    if mesh is None:
+        return create
     places = shardings(abstract_state(network, optimizer, objective), mesh)
-    return jax.jit(_create(network, optimizer, objective), out_shardings=places)
+    return jax.jit(create, out_shardings=places)
 
 
 def abstract_state(
@@ -195,17 +178,5 @@ def abstract_state(
     """Return the shapes of a state."""
     key = jax.random.key(0)
     params = jax.eval_shape(network.init, key)
-    return jax.eval_shape(_create(network, optimizer, objective), params, key, 1)
-
-
-def _create(
-    network: Network, optimizer: Optimizer, objective: Objective
-) -> Callable[[Params, jax.Array, int], TrainState]:
-    return lambda params, rng, steps: TrainState.create(
-        params,
-        optimizer,
-        total_steps=steps,
-        rng=rng,
-        objective_state=objective.initial_state(),
-        precision=network.precision,
-    )
+    create = init_state_fn(network, optimizer, objective)
+    return jax.eval_shape(create, params, key, 1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -52,8 +51,8 @@ def train_step(
       state: state before the step; its buffers are donated.
       batch: int `[B, T]` arrays, inputs and labels by name.
       objective: a pytree; its hyper-parameters are traced.
-      network: the architecture.
-      optimizer: the update rule.
+      network: architecture.
+      optimizer: update rule.
       task: turns outputs and batch into the inputs of the objective; None: they are.
       micro_batches: number of micro-batches, to save memory; the result is unchanged.
       mesh: devices over which parameters are split.
@@ -63,7 +62,7 @@ def train_step(
       `skipped` (1 if the step was) and `loss_scale` where there is one.
     """
     scaling = state.loss_scaling
-    found = loss_and_gradient(
+    result = loss_and_gradient(
         optimizer.stop_frozen(state.params),
         batch,
         objective,
@@ -76,25 +75,36 @@ def train_step(
         micro_batches=micro_batches,
         scale=1.0 if scaling is None else scaling.scale,
     )
-    gradients = found.gradients
-    if scaling is not None:
-        gradients = scaling.unscaled(gradients)
+    gradients = result.gradients
+    if scaling is not None:  # exact: the factor is a power of two
+        gradients = jax.tree.map(lambda g: g / scaling.scale, gradients)
     update = optimizer.update(
         gradients, state.opt_state, state.params, state.step, state.total_steps
     )
-    finite = jnp.isfinite(update.gradient_norm) & jnp.isfinite(found.loss)
-    updated = state.apply_gradients(
-        update.params, update.opt_state, found.objective_state, optimizer
+    averaged = state.averaged
+    if averaged is not None:
+        averaged = optimizer.average(averaged, update.params, state.step)
+    updated = dataclasses.replace(
+        state,
+        params=update.params,
+        opt_state=update.opt_state,
+        objective_state=result.objective_state,
+        averaged=averaged,
     )
+    finite = jnp.isfinite(update.gradient_norm) & jnp.isfinite(result.loss)
     state = dataclasses.replace(
-        _where(finite, updated, state),
+        jax.tree.map(
+            lambda new, old: old if new is old else jnp.where(finite, new, old),
+            updated,
+            state,
+        ),
         step=state.step + 1,
         loss_scaling=None if scaling is None else scaling.after(finite),
     )
     if mesh is not None:
         state = jax.lax.with_sharding_constraint(state, shardings(state, mesh))
     metrics = {
-        "loss": found.loss,
+        "loss": result.loss,
         "gradient_norm": update.gradient_norm,
         "learning_rate": update.learning_rate,
         "skipped": 1 - finite.astype(jnp.int32),
@@ -118,17 +128,17 @@ def predict_step(
     """Return the parts of a batch's logits that decoding needs.
 
     Args:
-      params: of the network.
+      params: network parameters.
       batch: int `[B, T]` arrays, inputs and labels by name.
       shifts: added to logits, float `[C]` by output; the network runs once for all.
-      network: the architecture.
+      network: architecture.
       task: prepares the decoding.
       counted: outputs whose scores are counted, each with its target.
       mesh: devices over which parameters are split.
 
     Returns:
       The prepared outputs for each of the shifts; and int `[C, 2, BINS]` counts of
-      scores by output, as `metrics.score_counts` has them, of the logits as they are.
+      the unshifted scores by output (`metrics.score_counts`).
     """
     with in_use(mesh):
         outputs = network.apply(params, batch)
@@ -146,10 +156,3 @@ def predict_step(
         for name, target in counted
     }
     return predicted, counts
-
-
-def _where(finite: Array, new: TrainState, old: TrainState) -> Any:
-    def one(new: Array, old: Array) -> Array:
-        return old if new is old else jnp.where(finite, new, old)
-
-    return jax.tree.map(one, new, old)

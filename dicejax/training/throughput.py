@@ -6,7 +6,7 @@ import contextlib
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import jax
@@ -28,11 +28,14 @@ class Throughput:
     beginning.
 
     Args:
-      devices: those that share the batches counted, of which each process can ask its
-        own for their memory: all of the mesh where global batches are counted.
-      flops_per_token: operations that training on a token needs, as
-        `flops_per_token` returns them; None where they are not known.
+      devices: those that share the batches counted: all of the mesh where global
+        batches are counted.
+      flops_per_token: operations that training on a token needs; None if unknown.
       clock: seconds.
+
+    Attributes:
+      sums: tokens and places of all steps; of the time for which the clock ran the
+        seconds, those in which the host waited for a batch, and the tokens.
     """
 
     def __init__(
@@ -45,23 +48,16 @@ class Throughput:
         self._devices = tuple(devices)
         self._flops_per_token = flops_per_token
         self._clock = clock
-        # Of all steps: tokens, places. Of the time for which the clock ran: seconds,
-        # those in which the host waited for a batch, and tokens.
         names = ("seconds", "waiting", "timed_tokens", "tokens", "places")
-        self._sums = dict.fromkeys(names, 0.0)
+        self.sums = dict.fromkeys(names, 0.0)
         self._since: float | None = None
         # Since the clock runs; added to the sums at the next pause.
         self._tokens, self._waiting = 0, 0.0
 
     def count(self, tokens: int, places: int) -> None:
-        """Count a step.
-
-        Args:
-          tokens: real tokens of its batch.
-          places: all places of its batch.
-        """
-        self._sums["tokens"] += tokens
-        self._sums["places"] += places
+        """Count a step: the real tokens and all places of its batch."""
+        self.sums["tokens"] += tokens
+        self.sums["places"] += places
         if self._since is not None:
             self._tokens += tokens
 
@@ -79,9 +75,9 @@ class Throughput:
         """Stop the clock; all counted steps have been computed."""
         if self._since is None:
             return
-        self._sums["seconds"] += self._clock() - self._since
-        self._sums["waiting"] += self._waiting
-        self._sums["timed_tokens"] += self._tokens
+        self.sums["seconds"] += self._clock() - self._since
+        self.sums["waiting"] += self._waiting
+        self.sums["timed_tokens"] += self._tokens
         self._since, self._waiting, self._tokens = None, 0.0, 0
 
     def resume(self) -> None:
@@ -92,7 +88,7 @@ class Throughput:
     @property
     def seconds(self) -> float:
         """Time that all counted steps take at the measured rate."""
-        sums = self._sums
+        sums = self.sums
         share = sums["tokens"] / sums["timed_tokens"] if sums["timed_tokens"] else 0.0
         return sums["seconds"] * share
 
@@ -108,7 +104,7 @@ class Throughput:
           `memory_gib`: the most that was in use at once in any of this process's
           devices, or in the process where they do not report it.
         """
-        sums = self._sums
+        sums = self.sums
         seconds, places = sums["seconds"], sums["places"]
         rate = sums["timed_tokens"] / seconds if seconds else 0.0
         values = {
@@ -116,31 +112,18 @@ class Throughput:
             "padding_share": 1 - sums["tokens"] / places if places else 0.0,
             "wait_share": sums["waiting"] / seconds if seconds else 0.0,
         }
-        peaks = [peak_flops(device.device_kind) for device in self._devices]
-        if self._flops_per_token is not None and peaks and None not in peaks:
-            values["mfu"] = rate * self._flops_per_token / sum(peaks)
-        return values | {"memory_gib": _peak_memory(self._devices) / 2**30}
-
-    def state(self) -> dict[str, float]:
-        """Return the sums, for a checkpoint."""
-        return dict(self._sums)
-
-    def restore(self, state: Mapping[str, float]) -> None:
-        """Restore the result of `state`; the clock is paused."""
-        self._sums |= state
-        self._since, self._waiting, self._tokens = None, 0.0, 0
-
-
-def _peak_memory(devices: Sequence[jax.Device]) -> float:
-    """Return the bytes in use at the peak."""
-    local = [d for d in devices if d.process_index == jax.process_index()]
-    stats = [device.memory_stats() or {} for device in local]
-    peaks = [s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s]
-    return max(peaks) if peaks else _peak_resident()
+        speeds = [peak_flops(device.device_kind) for device in self._devices]
+        if self._flops_per_token is not None and speeds and None not in speeds:
+            values["mfu"] = rate * self._flops_per_token / sum(speeds)
+        local = [d for d in self._devices if d.process_index == jax.process_index()]
+        stats = [device.memory_stats() or {} for device in local]
+        peaks = [s["peak_bytes_in_use"] for s in stats if "peak_bytes_in_use" in s]
+        memory = max(peaks) if peaks else _peak_resident()
+        return values | {"memory_gib": memory / 2**30}
 
 
 def _peak_resident(status: Path = Path("/proc/self/status")) -> float:
-    """Return the bytes of this process that were in memory at the peak."""
+    """Return the most bytes of this process that were in memory at once."""
     # Linux's getrusage also counts the program before exec: it comes second.
     with contextlib.suppress(OSError):  # another system, or too many open files
         for line in status.read_text().splitlines():
@@ -148,9 +131,6 @@ def _peak_resident(status: Path = Path("/proc/self/status")) -> float:
                 return 1024.0 * int(line.split()[1])
     largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(largest) * (1 if sys.platform == "darwin" else 1024)
-
-
-_FORWARD_AND_BACKWARD = 3
 
 
 def flops_per_token(config: EncoderConfig, length: float) -> float | None:
@@ -183,11 +163,8 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
     523.763712
 
     Args:
-      config: the encoder.
+      config: the encoder; of one whose formula is not known the result is None.
       length: tokens that a token attends to, as in `attended_length`.
-
-    Returns:
-      Operations; None for an encoder whose formula is not known.
     """
     match config:
         case PostNormConfig():
@@ -210,7 +187,7 @@ def flops_per_token(config: EncoderConfig, length: float) -> float | None:
         near = min(length, 2 * config.window + 1)
         lengths = sum(length if full else near for full in config.full_layers)
     attention = products * width * lengths
-    return _FORWARD_AND_BACKWARD * 2.0 * (kernels + attention)
+    return 3 * 2.0 * (kernels + attention)
 
 
 def attended_length(lengths: Sequence[int]) -> float:

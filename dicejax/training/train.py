@@ -11,12 +11,11 @@ from dicejax.config import Experiment
 from dicejax.errors import InputError, Stopped
 from dicejax.io.files import file_name
 from dicejax.objectives import name_of
-from dicejax.training import outline
 from dicejax.training.checkpoint import Checkpoints
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.logging import require_wandb
 from dicejax.training.processes import barrier, is_main_process
-from dicejax.training.progress import TrainingProgress
+from dicejax.training.progress import TrainingProgress, format_count
 from dicejax.training.recorder import LoopState, Recorder
 from dicejax.training.result import Result, score_test_split, versions
 from dicejax.training.run_folder import Run
@@ -58,14 +57,20 @@ def train(
     progress = TrainingProgress(quiet=True) if progress is None else progress
     folder = out or default_folder(experiment)
     run = Run.create(folder, experiment, overwrite=overwrite)
-    if run.continues and run.is_finished:
-        return _finished(run, progress, score_test)
-    with locked(run.path):
-        # Another process may have begun or finished the run since.
-        run = Run.create(folder, experiment, overwrite=overwrite)
-        if run.continues and run.is_finished:
-            return _finished(run, progress, score_test)
-        return _train(experiment, run, progress, score_test=score_test)
+    if not (run.continues and run.is_finished):
+        with run_lock(run.path):
+            # Another process may have begun or finished the run since.
+            run = Run.create(folder, experiment, overwrite=overwrite)
+            if not (run.continues and run.is_finished):
+                return _train(experiment, run, progress, score_test=score_test)
+    result = Result.read(run)
+    if score_test and result.test is None:
+        raise InputError(
+            f"{run.path}: a trial of tuning, never scored on test; name another folder"
+            " with --out, or replace it with --overwrite"
+        )
+    progress.say(f"{run.path}: already finished; --overwrite trains it anew")
+    return result
 
 
 def _train(
@@ -85,17 +90,22 @@ def _train(
     barrier("the run's folder exists")
 
     # State, new or restored.
-    kept = experiment.recording
+    recording = experiment.recording
     checkpoints = Checkpoints(
-        run.checkpoints, keep_last=kept.keep_last, keep_best=kept.keep_best
+        run.checkpoints, keep_last=recording.keep_last, keep_best=recording.keep_best
     )
     state, loop = restore_or_initialize(
         setup, run, checkpoints, mesh, len(batches), progress
     )
     parameters = sum(x.size for x in jax.tree.leaves(state.params))
     device_kind = mesh.devices.flat[0].device_kind
-    sizes, devices = setup.data.corpus.sizes, f"{mesh.size} x {device_kind}"
-    progress.say_once(outline.sizes(sizes, len(batches), parameters, devices))
+    sizes = setup.data.corpus.sizes
+    counts = ", ".join(f"{count:,} {split}" for split, count in sizes.items())
+    progress.say(
+        f"{counts} examples; {len(batches):,} updates of {format_count(parameters)} "
+        f"parameters, {mesh.size} x {device_kind}",
+        once=True,
+    )
 
     # Steps: batch, update, log, evaluate, checkpoint.
     objective, settings = replicate(setup.objective, mesh), setup.step_settings(mesh)
@@ -107,7 +117,7 @@ def _train(
 
     def end_epoch(state: TrainState) -> None:
         search = setup.search(state.weights, "dev", mesh, between=stop.check)
-        recorder.end_epoch(state, setup.score(search.found[0], "dev"))
+        recorder.end_epoch(state, setup.score(search.candidates[0], "dev"))
 
     with stop, recorder:
         try:
@@ -140,7 +150,7 @@ def _train(
                     meter.pause()
                     end_epoch(state)
                     meter.resume()
-                elif step % kept.checkpoint_every == 0:
+                elif step % recording.checkpoint_every == 0:
                     recorder.save(state)
 
             # Test.
@@ -163,7 +173,7 @@ def _train(
             last_dev_score=loop.dev_score,
             skipped=loop.skipped,
             seconds=round(meter.seconds, 1),
-            examples=setup.data.corpus.sizes,
+            examples=sizes,
             parameters=parameters,
             **speed,
             share_filled=round(batches.share_filled, 4),
@@ -209,9 +219,16 @@ def restore_or_initialize(
     data = checksum(item.arrays for item in setup.data.items["train"])
     if run.continues:
         like = with_shardings(setup.abstract_state(), mesh)
-        found = checkpoints.restore(like, progress.note)
-        if found is not None:
-            state, loop = found[0], _loop_state(run, found[1])
+        restored = checkpoints.restore(like, progress.note)
+        if restored is not None:
+            state, notes = restored
+            try:
+                loop = LoopState(**notes)
+            except TypeError as error:
+                raise InputError(
+                    f"{run.path}: its checkpoints are of another version of dicejax; "
+                    "train it anew with --overwrite"
+                ) from error
             if loop.data != data:
                 raise InputError(
                     f"{run.path}: the training data has changed since the run began; "
@@ -220,25 +237,3 @@ def restore_or_initialize(
             progress.say(f"resuming from step {loop.step} of {steps}")
             return state, loop
     return setup.initial_state(mesh, steps), LoopState(data=data)
-
-
-def _loop_state(run: Run, notes: dict[str, Any]) -> LoopState:
-    try:
-        return LoopState(**notes)
-    except TypeError as error:
-        raise InputError(
-            f"{run.path}: its checkpoints are of another version of dicejax; train it "
-            "anew with --overwrite"
-        ) from error
-
-
-def _finished(run: Run, progress: TrainingProgress, score_test: bool) -> Result:
-    """Return the result of a finished run."""
-    result = Result.read(run)
-    if score_test and result.test is None:
-        raise InputError(
-            f"{run.path}: a trial of tuning, never scored on test; name another folder"
-            " with --out, or replace it with --overwrite"
-        )
-    progress.say(f"{run.path}: already finished; --overwrite trains it anew")
-    return result

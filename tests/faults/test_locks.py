@@ -13,7 +13,7 @@ from etils import epath
 
 from dicejax import config
 from dicejax.errors import InputError
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.run_folder import Run
 
 from ..small_project import fails
@@ -23,11 +23,11 @@ HOLD = """
 import sys
 from etils import epath
 from dicejax.errors import InputError
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 print("ready", flush=True)
 sys.stdin.readline()
 try:
-    with locked(epath.Path(sys.argv[1])):
+    with run_lock(epath.Path(sys.argv[1])):
         print("locked", flush=True)
         sys.stdin.read()
 except InputError as error:
@@ -76,16 +76,16 @@ def test_of_two_processes_at_once_one_locks_and_is_named(project, pair, capsys):
     # A killed process has no lock any more.
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    with locked(run):
+    with run_lock(run):
         assert str(os.getpid()) in (project / ".run.lock").read_text()
     assert not (project / ".run.lock").exists()
 
 
 def test_nothing_stays_of_a_lock(tmp_path):
-    with locked(epath.Path(tmp_path / "a/b/run")):
+    with run_lock(epath.Path(tmp_path / "a/b/run")):
         assert [file.name for file in (tmp_path / "a/b").iterdir()] == [".run.lock"]
     assert list(tmp_path.iterdir()) == []
-    with locked(epath.Path(tmp_path / "a/b/run")):
+    with run_lock(epath.Path(tmp_path / "a/b/run")):
         (tmp_path / "a/b/run").mkdir()
     assert [file.name for file in (tmp_path / "a/b").iterdir()] == ["run"]
 
@@ -95,13 +95,13 @@ def test_a_thread_may_lock_again_and_another_thread_may_not(tmp_path):
 
     def other():
         try:
-            with locked(folder):
+            with run_lock(folder):
                 said.append("locked")
         except InputError as error:
             said.append(str(error))
 
-    with locked(folder):
-        with locked(epath.Path(tmp_path / "." / "run")):
+    with run_lock(folder):
+        with run_lock(epath.Path(tmp_path / "." / "run")):
             pass
         thread = threading.Thread(target=other)
         thread.start()
@@ -116,7 +116,7 @@ def test_nobody_has_the_lock_of_a_deleted_file(tmp_path):
     def take_turns():
         left = 200
         while left:
-            with contextlib.suppress(InputError), locked(folder):
+            with contextlib.suppress(InputError), run_lock(folder):
                 turns.append("(")
                 turns.append(")")
                 left -= 1

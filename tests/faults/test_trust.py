@@ -14,17 +14,15 @@ from dicejax.data.sources import ConllFiles, SyntheticNER, TensorflowDataset
 from dicejax.errors import InputError
 from dicejax.models import huggingface
 from dicejax.training import inference
-from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 
 
 @dataclasses.dataclass(frozen=True)
-class Foreign:
+class Foreign(Run):
     """A run whose experiment is all that is asked for."""
 
-    path: object
-    content: str
+    content: str = ""
 
     def experiment(self):
         """Return the experiment, by way of its JSON."""
@@ -37,7 +35,7 @@ def foreign(tmp_path):
 
     def make(**parts):
         experiment = Experiment(name="theirs", **parts)
-        return Foreign(tmp_path, config.to_json(experiment))
+        return Foreign(tmp_path, content=config.to_json(experiment))
 
     return make
 
@@ -57,14 +55,16 @@ def foreign(tmp_path):
 def test_a_data_set_with_a_namespace_is_refused(foreign, name):
     run = foreign(data=TensorflowDataset(name=name))
     with pytest.raises(InputError, match=r"experiment.json: .* --experiment"):
-        offline(run)
+        run.offline_experiment()
 
 
 @pytest.mark.parametrize(
     "name", ["squad", "glue/mrpc:2.0.0", "universal_dependencies/en_ewt", "c4/en.no-x"]
 )
 def test_a_plain_data_set_is_read_but_not_fetched(foreign, name):
-    found = offline(foreign(data=TensorflowDataset(name=name, download=True)))
+    found = foreign(
+        data=TensorflowDataset(name=name, download=True)
+    ).offline_experiment()
     assert found.data == TensorflowDataset(name=name, download=False)
 
 
@@ -80,25 +80,25 @@ def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_pat
     mine = foreign(data=TensorflowDataset(name="kaggle:titanic", train="train[:9]"))
     other = foreign(data=TensorflowDataset(name="kaggle:other"))
     with config.classes_of(file):
-        assert offline(mine).data.name == "kaggle:titanic"
+        assert mine.offline_experiment().data.name == "kaggle:titanic"
         with pytest.raises(InputError, match="'kaggle:other' is no plain name"):
-            offline(other)
+            other.offline_experiment()
     with pytest.raises(InputError, match="is no plain name"):
-        offline(mine)
+        mine.offline_experiment()
 
 
 def test_addresses_are_refused_unless_the_user_names_them(foreign):
     remote = foreign(data=ConllFiles(dir="gs://elsewhere/data"))
     with pytest.raises(InputError, match=r"data.dir is 'gs://elsewhere/data', which"):
-        offline(remote)
-    assert offline(remote, data="gs://mine/data").data.dir == "gs://mine/data"
-    assert offline(remote, data="here").data.dir == "here"
+        remote.offline_experiment()
+    assert remote.offline_experiment(data="gs://mine/data").data.dir == "gs://mine/data"
+    assert remote.offline_experiment(data="here").data.dir == "here"
     with pytest.raises(InputError, match=r"data.dir is 's3://x'"):
-        offline(foreign(data=TensorflowDataset(name="squad", dir="s3://x")))
+        foreign(data=TensorflowDataset(name="squad", dir="s3://x")).offline_experiment()
     pairs = SynonymPairs(path="https://elsewhere/pairs.txt")
     made = ImbalanceAblation(variant="+positive", synonyms=pairs)
     with pytest.raises(InputError, match=r"augmentation.synonyms.path is 'https://"):
-        offline(foreign(data=SyntheticNER(), augmentation=made))
+        foreign(data=SyntheticNER(), augmentation=made).offline_experiment()
 
 
 def test_evaluate_asks_before_it_loads_the_data(monkeypatch, tmp_path):
@@ -106,7 +106,7 @@ def test_evaluate_asks_before_it_loads_the_data(monkeypatch, tmp_path):
         Experiment(name="theirs", data=TensorflowDataset(name="kaggle:titanic"))
     )
     monkeypatch.setattr(
-        Run, "open", classmethod(lambda cls, path: Foreign(tmp_path, content))
+        Run, "open", classmethod(lambda cls, path: Foreign(tmp_path, content=content))
     )
     monkeypatch.setattr(TensorflowDataset, "load", lambda self: pytest.fail("loaded"))
     with pytest.raises(InputError, match="no plain name"):

@@ -16,7 +16,7 @@ from dicejax.objectives import Objective
 from dicejax.study import compare as comparison
 from dicejax.study import significance
 from dicejax.study.compare.jobs import Job
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import SCORE_COUNTS, Run
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")
 EXPERIMENT = config.Experiment(
@@ -54,7 +54,7 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
     write_setup(run, job.experiment, labels)
     shares = sentences(rng, skill)
     run.write_statistics(shares)
-    run.write_score_counts({"tags": counts(rng, skill, len(labels))})
+    run.write_arrays(SCORE_COUNTS, {"tags": counts(rng, skill, len(labels))})
     f1 = float(significance.score(shares))
     with (run.path / "metrics.jsonl").open("w") as file:
         for step in range(10, 101, 10):

@@ -17,7 +17,7 @@ from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import Setup
@@ -193,7 +193,7 @@ def test_trials_are_read_while_another_process_holds_their_locks(tmp_path, train
     folders = [file.parent for file in tmp_path.rglob("result.json")]
     with contextlib.ExitStack() as locks, ThreadPoolExecutor() as pool:
         for folder in folders:
-            locks.enter_context(locked(epath.Path(folder)))
+            locks.enter_context(run_lock(epath.Path(folder)))
         (folders[0] / "checkpoints").mkdir()  # being deleted
         assert pool.submit(tune, tmp_path).result() == results
     assert len(folders) == len(training.made) == 24

@@ -47,7 +47,7 @@ def searched(task, network, params, tokenizer, examples, labels, max_length):
     options = {"labels": labels, "tokenizer": tokenizer, "max_length": max_length}
     options |= {"task": task, "network": network}
     mesh = MeshShape().make(jax.local_devices()[:1])
-    return search(params, examples, items, mesh=mesh, **options).found[0]
+    return search(params, examples, items, mesh=mesh, **options).candidates[0]
 
 
 def random_network(small_bert, task, labels):

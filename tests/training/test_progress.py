@@ -83,7 +83,7 @@ def test_a_line_goes_when_its_run_ends():
         task = progress.begin("dice", 2)
         progress.advance(task)
         assert progress.tasks[0].completed == 1
-        progress.end(task)
+        progress.remove_task(task)
         assert not progress.tasks
 
 
@@ -94,7 +94,7 @@ def test_quiet_prints_nothing(capfd):
         progress.show(task, 3, RECORD, 0.5, "f1")
         progress.say("note: something")
         progress.console.print("something")
-        progress.end(task)
+        progress.remove_task(task)
     assert capfd.readouterr() == ("", "")
 
 

@@ -23,9 +23,9 @@ from dicejax.study.compare.jobs import (
 )
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.predict import Shift
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import BASELINES, Run
 from dicejax.training.setup import Setup, prepare
 
 ADJUSTED = "logit adjustment"
@@ -95,10 +95,11 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
     setup: Setup | None = None
     for job in jobs:
         run = Run(epath.Path(job.folder))
-        is_baseline = job.experiment.objective == BASELINE
-        if not is_baseline or not run.is_finished or run.has_baselines:
+        if job.experiment.objective != BASELINE:
             continue
-        with locked(run.path):
+        if not run.is_finished or (run.path / BASELINES).exists():
+            continue
+        with run_lock(run.path):
             # Data that is the same for all seeds is read once.
             if setup is None or setup.experiment.data != job.experiment.data:
                 setup = prepare(job.experiment, lambda text: None, weights=False)
@@ -154,7 +155,7 @@ def _controls(setup: Setup, mesh: Mesh, params: Any) -> dict[str, Any]:
     def search(split: str, shifts: Sequence[Shift]) -> list[list[Any]]:
         if not shifts:
             return []
-        return setup.search(params, split, mesh, shifts=shifts).found
+        return setup.search(params, split, mesh, shifts=shifts).candidates
 
     dev = iter(search("dev", [s for shifts in kinds.values() for s in shifts.values()]))
     chosen: dict[str, tuple[float, float]] = {}

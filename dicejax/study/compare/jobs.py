@@ -16,7 +16,7 @@ from dicejax.io.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.train import train
@@ -189,7 +189,7 @@ def train_all(
         if is_trained:
             progress.say(f"{name}: used again from {job.folder}")
         try:
-            with locked(run.path):
+            with run_lock(run.path):
                 if is_trained:
                     best_step = run.result()["best_step"]
                 else:

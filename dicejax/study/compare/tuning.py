@@ -24,7 +24,7 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
 from dicejax.study.compare.jobs import Job, is_resampled
-from dicejax.training.lock import locked
+from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
 from dicejax.training.train import train
@@ -197,7 +197,7 @@ def tune(
             progress.advance(overall)
         tuned = dataclasses.replace(study, trials=tuple(results))
         done[tuned.loss, tuned.seed] = tuned
-    progress.end(overall)
+    progress.remove_task(overall)
     # In the order of the runs: that of the trials varies by shard.
     ordered = [*{**studies, **done}.values()]
     if not is_part:
@@ -356,7 +356,7 @@ def _dev_score(
             progress.say(f"diverged: {error}")
     if run.checkpoints.exists():  # of no use any more, and large
         # Another process that holds the lock deletes them.
-        with contextlib.suppress(InputError), locked(run.path):
+        with contextlib.suppress(InputError), run_lock(run.path):
             run.checkpoints.rmtree(missing_ok=True)
     return run.result()["best_dev_score"] if run.is_finished else None
 

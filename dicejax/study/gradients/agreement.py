@@ -30,7 +30,6 @@ from dicejax.training.gradients.probe import (
     measure_gradients,
 )
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
-from dicejax.training.offline import offline
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
@@ -105,7 +104,7 @@ def agreements(
       InputError: the run, its data or a loss cannot be used.
     """
     run = Run.open(folder)
-    experiment = offline(run)
+    experiment = run.offline_experiment()
     setup = prepare(experiment, warn, weights=False, fetch=False)
     labels, tokenizer = setup.data.labels, setup.data.tokenizer
     if labels != run.labels():

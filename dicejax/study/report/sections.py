@@ -29,7 +29,7 @@ from dicejax.study.report.pictures import (
 )
 from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
-from dicejax.training.outline import encoder_name
+from dicejax.training.progress import encoder_name
 
 CONTROLS = {
     "logit adjustment": "cross-entropy runs, logits shifted by the class frequencies",
