@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from typing import Annotated, Any, Protocol, Union
+from typing import Annotated, Any, Union
 
 import tyro
 from rich.console import Console
@@ -54,13 +54,6 @@ RENAMED = {
     "--no_controls": "is now --no-baselines",
     "--stack": "is gone: each run is trained alone; --shard divides runs among jobs",
 }
-
-
-class Command(Protocol):
-    """A parsed command line."""
-
-    def __call__(self, console: Console) -> None:
-        """Run it; notes and progress go to the console, results to standard output."""
 
 
 def main() -> None:
@@ -127,10 +120,11 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def parse(argv: Sequence[str]) -> Command:
+def parse(argv: Sequence[str]) -> Any:
     """Parse a command line.
 
-    The experiment file is loaded first: its values are the defaults of the flags.
+    The experiment file is loaded first: its values are the defaults of the flags. The
+    command is called with the console that gets its notes and progress.
 
     Raises:
       InputError: the experiment file cannot be used, or a flag has a new name.
@@ -186,9 +180,9 @@ def _refuse(renamed: dict[str, str], words: list[str]) -> None:
     """Raise an error that gives the new name of a flag."""
     for word in words:
         flag = word.partition("=")[0]
-        said = renamed.get(flag[:2] + flag[2:].replace("-", "_"))
-        if said is not None:
-            raise InputError(f"{flag} {said}")
+        change = renamed.get(flag[:2] + flag[2:].replace("-", "_"))
+        if change is not None:
+            raise InputError(f"{flag} {change}")
 
 
 def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry:
@@ -203,8 +197,8 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if not files:
         if is_brief or {*ALL} & set(rest):
             return flags_of(command, None, (), is_brief=is_brief)
-        given = [word for word in rest[:1] if not word.startswith("-")]
-        named = f"{given[0]} is none" if given else "none is named"
+        is_other = bool(rest) and not rest[0].startswith("-")
+        named = f"{rest[0]} is none" if is_other else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
     from dicejax import config
     from dicejax.cli.choices import objective_named, optimizer_named

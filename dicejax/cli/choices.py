@@ -29,25 +29,50 @@ def objective_named(text: str) -> Objective:
       InputError: the loss or field is unknown, or the value does not fit.
     """
     name, _, settings = text.partition(":")
-    loss = _chosen("loss", name, objectives.by_short_name())
-    hints = {one.name: one.type for one in dataclasses.fields(loss)}
+    classes = objectives.by_short_name()
+    loss = _default_of("loss", name, classes)
+    hints = {field.name: field.type for field in dataclasses.fields(loss)}
     values = {}
     for field, value in _pairs(settings):
         if field not in hints:
+            others = [
+                other
+                for other, cls in classes.items()
+                if field in {each.name for each in dataclasses.fields(cls)}
+            ]
             raise InputError(
                 f"loss {name} has no {quote(field)}; it has {', '.join(hints)}"
-                f"{hint(field, hints)}{_losses_with(field)}"
+                f"{hint(field, hints)}"
+                + (f"; {', '.join(others)} have {field}" if others else "")
             )
         try:
             values[field] = _read(hints[field], value)
-        except (KeyError, ValueError):
+        except ValueError:
             raise InputError(
-                f"loss {name}: {field}={value} cannot be read; {_wanted(hints[field])}"
+                f"loss {name}: {field}={value} cannot be read; {_wish(hints[field])}"
             ) from None
     try:
         return dataclasses.replace(loss, **values)
     except ValueError as error:
         raise InputError(f"loss {name}: {error}") from error
+
+
+def optimizer_named(name: str) -> Optimizer:
+    """Return an optimizer with its default settings.
+
+    Raises:
+      InputError: the name is unknown.
+    """
+    return _default_of("optimizer", name, optimizers.by_short_name())
+
+
+def _default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
+    if name not in classes:
+        names = ", ".join(classes)
+        raise InputError(
+            f"unknown {kind} {shown(name)}; known: {names}{hint(name, classes)}"
+        )
+    return classes[name]()
 
 
 def _pairs(settings: str) -> list[list[str]]:
@@ -58,32 +83,18 @@ def _pairs(settings: str) -> list[list[str]]:
     """
     pairs: list[list[str]] = []
     for part in filter(None, settings.split(",")):
-        field, found, value = part.partition("=")
-        if found or not pairs:
+        if "=" in part or not pairs:
+            field, _, value = part.partition("=")
             pairs.append([field, value])
         else:
             pairs[-1][1] += f",{part}"
     return pairs
 
 
-def _losses_with(field: str) -> str:
-    """Return the end of a message that names the losses with a field."""
-    names = [
-        name
-        for name, cls in objectives.by_short_name().items()
-        if any(one.name == field for one in dataclasses.fields(cls))
-    ]
-    return f"; {', '.join(names)} have {field}" if names else ""
-
-
-def _with_commas(text: str) -> str:
-    """Write the settings of a loss within a loss as those of a loss.
-
-    >>> _with_commas("dsc:alpha=1:smooth=0.01")
-    'dsc:alpha=1,smooth=0.01'
-    """
+def _inner_objective(text: str) -> Objective:
+    """Return a loss within a loss, whose settings colons separate."""
     name, colon, settings = text.partition(":")
-    return name + colon + settings.replace(":", ",")
+    return objective_named(name + colon + settings.replace(":", ","))
 
 
 _READERS: dict[Any, Callable[[str], Any]] = {
@@ -93,8 +104,22 @@ _READERS: dict[Any, Callable[[str], Any]] = {
     str: str,
     type(None): {"none": None}.__getitem__,
     tuple[str, ...]: lambda text: tuple(text.split(",")),
-    Objective: lambda text: objective_named(_with_commas(text)),
+    Objective: _inner_objective,
 }
+
+
+def _choices(hint: Any) -> list[Any]:
+    """Return the words and types that a field takes.
+
+    >>> _choices(Literal["batch", "row"] | int)
+    ['batch', 'row', <class 'int'>]
+    """
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    choices: list[Any] = []
+    for kind in typing.get_args(hint) if is_union else (hint,):
+        is_literal = typing.get_origin(kind) is Literal
+        choices += typing.get_args(kind) if is_literal else [kind]
+    return choices
 
 
 def _read(hint: Any, text: str) -> Any:
@@ -105,50 +130,21 @@ def _read(hint: Any, text: str) -> Any:
     >>> _read(Literal["batch"] | int, "batch"), _read(Literal["batch"] | int, "36")
     ('batch', 36)
     """
-    *others, last = map(_reader, _kinds(hint))
-    for read in others:
+    for choice in _choices(hint):
+        if text == choice:
+            return text
         with contextlib.suppress(KeyError, ValueError):
-            return read(text)
-    return last(text)
+            return _READERS[choice](text)
+    raise ValueError(text)
 
 
-def _reader(kind: Any) -> Callable[[str], Any]:
-    if typing.get_origin(kind) is Literal:
-        return {one: one for one in typing.get_args(kind)}.__getitem__
-    return _READERS[kind]
-
-
-def _kinds(hint: Any) -> tuple[Any, ...]:
-    """Return the types of a union, or the only one."""
-    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
-    return typing.get_args(hint) if is_union else (hint,)
-
-
-def _wanted(hint: Any) -> str:
+def _wish(hint: Any) -> str:
     words: list[str] = []
-    for kind in _kinds(hint):
-        if typing.get_origin(kind) is Literal:
-            words += typing.get_args(kind)
-        elif kind in _READERS and isinstance(kind, type):
-            words.append(kind.__name__.replace("NoneType", "none"))
+    for choice in _choices(hint):
+        if isinstance(choice, str):
+            words.append(choice)
+        elif choice in _READERS and isinstance(choice, type):
+            words.append(choice.__name__.replace("NoneType", "none"))
         else:
             return "set it in an experiment"
     return "want " + " or ".join(words)
-
-
-def optimizer_named(name: str) -> Optimizer:
-    """Return an optimizer with its default settings.
-
-    Raises:
-      InputError: the name is unknown.
-    """
-    return _chosen("optimizer", name, optimizers.by_short_name())
-
-
-def _chosen(what: str, name: str, known: Mapping[str, type]) -> Any:
-    if name not in known:
-        names = ", ".join(known)
-        raise InputError(
-            f"unknown {what} {quote(name)}; known: {names}{hint(name, known)}"
-        )
-    return known[name]()

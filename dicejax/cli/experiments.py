@@ -22,9 +22,29 @@ ExperimentFile = Annotated[
     ),
 ]
 OutputFolder = Annotated[str | None, arg(metavar="FOLDER")]
-Name = Annotated[
+Loss = Annotated[
     str | None,
-    arg(metavar="NAME", help_behavior_hint="(default: the experiment's)"),
+    arg(
+        metavar="NAME",
+        help="override the experiment's loss, using its default settings.",
+        help_behavior_hint="(default: the experiment's)",
+    ),
+]
+OptimizerName = Annotated[
+    str | None,
+    arg(
+        metavar="NAME",
+        help="override the experiment's optimizer, using its default settings: adamw, "
+        "or the experiment file's own.",
+        help_behavior_hint="(default: the experiment's)",
+    ),
+]
+Scratch = Annotated[
+    bool,
+    arg(
+        help="replace the experiment's encoder with a small, randomly initialized BERT "
+        "and a vocabulary learned from the data."
+    ),
 ]
 HEARTBEAT_S = 20
 """Seconds of silence after which a process is lost; JAX's default is 100."""
@@ -90,11 +110,6 @@ class Train:
     Args:
       out: output directory.
       overwrite: replace the run in the output directory.
-      loss: override the experiment's loss, using its default settings.
-      optimizer: override the experiment's optimizer, using its default settings: adamw,
-        or the experiment file's own.
-      scratch: replace the experiment's encoder with a small, randomly initialized BERT
-        and a vocabulary learned from the data.
       processes: connect the processes of a distributed run.
     """
 
@@ -107,9 +122,9 @@ class Train:
         ),
     ] = None
     overwrite: bool = False
-    loss: Name = None
-    optimizer: Name = None
-    scratch: bool = False
+    loss: Loss = None
+    optimizer: OptimizerName = None
+    scratch: Scratch = False
     processes: Processes = Processes()
     settings: Settings = None
 
@@ -117,13 +132,12 @@ class Train:
         """Train."""
         self.processes.join()
         from dicejax.metrics.thresholds import describe
-        from dicejax.training import outline
         from dicejax.training.processes import is_main_process
-        from dicejax.training.progress import TrainingProgress
+        from dicejax.training.progress import TrainingProgress, settings_line
         from dicejax.training.train import train
 
         progress = TrainingProgress(console, quiet=not is_main_process())
-        progress.say(outline.settings(self.settings))
+        progress.say(settings_line(self.settings))
         with progress:
             result = train(
                 self.settings, self.out, overwrite=self.overwrite, progress=progress
@@ -173,8 +187,6 @@ class Compare:
       shard: train only every N-th run from the I-th on, as I/N, for job arrays that
         share the output directory. With --seeds 0, tune only every N-th loss: do that
         first. With --resample each shard tunes its own runs.
-      scratch: replace the experiment's encoder with a small, randomly initialized BERT
-        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
@@ -195,7 +207,7 @@ class Compare:
     baselines: bool = True
     resample: bool = False
     shard: Annotated[str | None, arg(metavar="I/N")] = None
-    scratch: bool = False
+    scratch: Scratch = False
     settings: Settings = None
 
     def __call__(self, console: Console) -> None:
@@ -204,7 +216,7 @@ class Compare:
         from dicejax.study.compare import compare
         from dicejax.training.progress import TrainingProgress
 
-        found = compare(
+        comparison = compare(
             self.settings,
             [objective_named(name) for name in self.losses],
             seeds=self.seeds,
@@ -219,18 +231,18 @@ class Compare:
             overwrite=self.overwrite,
             progress=TrainingProgress(console),
         )
-        if found.unfinished:
+        if comparison.unfinished:
             left, file = "runs", "the report"
             if not self.seeds:
                 left, file = "trials", "tuning.json"
-            show(f"{found.unfinished} {left} are left to other shards: the one")
+            show(f"{comparison.unfinished} {left} are left to other shards: the one")
             show(f"that ends last writes {file}")
-        if found.rows:
-            print_table(found)
-        for line in found.lines():
+        if comparison.rows:
+            print_table(comparison)
+        for line in comparison.lines():
             show(line)
-        report = f", report in {found.report}" if found.report else ""
-        show(f"runs in {found.folder}{report}")
+        report = f", report in {comparison.report}" if comparison.report else ""
+        show(f"runs in {comparison.folder}{report}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -245,9 +257,6 @@ class Profile:
       split: split whose labels, lengths and padding are shown.
       rare: a label with fewer training positives is reported as too rare.
       json: print one JSON object with all splits instead of tables.
-      loss: override the experiment's loss, using its default settings.
-      scratch: replace the experiment's encoder with a small, randomly initialized BERT
-        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
@@ -255,8 +264,8 @@ class Profile:
     split: Literal["train", "dev", "test"] = "train"
     rare: int = 20
     json: bool = False
-    loss: Name = None
-    scratch: bool = False
+    loss: Loss = None
+    scratch: Scratch = False
     settings: Settings = None
 
     def __call__(self, console: Console) -> None:
@@ -267,13 +276,13 @@ class Profile:
 
         if self.out is not None:
             figures.make_folder(self.out)
-        found = profile(self.settings, noting(console), rare=self.rare)
+        counts = profile(self.settings, noting(console), rare=self.rare)
         if self.out is not None:
-            picture.write(found, self.split, self.out)
+            picture.write(counts, self.split, self.out)
         if self.json:
-            show(to_json(found))
+            show(to_json(counts))
             return
-        for table in report(found, self.split):
+        for table in report(counts, self.split):
             Console().print(table, "")
         if self.out is not None:
             show(f"profile.json, profile.png and profile.svg in {self.out}")
@@ -296,20 +305,15 @@ class Plan:
       find: try meshes, micro-batches and --training.remat for the topology, and list
         those that fit, fastest bound first.
       json: print one JSON object instead of a table.
-      loss: override the experiment's loss, using its default settings.
-      optimizer: override the experiment's optimizer, using its default settings: adamw,
-        or the experiment file's own.
-      scratch: replace the experiment's encoder with a small, randomly initialized BERT
-        and a vocabulary learned from the data.
     """
 
     file: ExperimentFile
     topology: Annotated[str | None, arg(metavar="KIND:SIZE")] = None
     find: bool = False
     json: bool = False
-    loss: Name = None
-    optimizer: Name = None
-    scratch: bool = False
+    loss: Loss = None
+    optimizer: OptimizerName = None
+    scratch: Scratch = False
     settings: Settings = None
 
     def __call__(self, console: Console) -> None:

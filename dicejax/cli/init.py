@@ -83,11 +83,11 @@ class Init:
         if self.sample and self.kind != "ner":
             raise InputError(f"--sample is for ner, not for {self.kind}; name --data")
         data = self.data or str(starter.write_sample(Path(self.folder)))
-        named = Columns(self.text, self.second, self.label)
-        source = formats.source_of(self.kind, data, named)
+        columns = Columns(self.text, self.second, self.label)
+        source = formats.source_of(self.kind, data, columns)
         source = dataclasses.replace(source, on_error=self.on_error)
         name = Path(os.path.abspath(self.folder)).name or self.kind
-        looked = config.Experiment(
+        draft = config.Experiment(
             name=name,
             data=source,
             task=starter.task_of(self.kind, source)(),
@@ -95,7 +95,7 @@ class Init:
         )
         if self.encoder not in (None, "scratch"):  # lengths are those of its tokenizer
             encoder = config.PretrainedEncoder(path=self.encoder)
-            looked = dataclasses.replace(looked, encoder=encoder)
+            draft = dataclasses.replace(draft, encoder=encoder)
         show(f"{data}: {formats.describe(source)}")
         corpus = source.load()
         train = corpus.train
@@ -104,12 +104,12 @@ class Init:
         note = noting(console)
         for remark in formats.remarks([*train, *corpus.dev, *corpus.test]):
             note(remark)
-        found = profile(looked, note)
-        texts = looked.task.texts(looked.task.adapt(train[:1000]))
-        suggested = starter.suggest(found, texts, self.encoder)
-        content = starter.file_for(self.kind, name, str(file), source, found, suggested)
+        counts = profile(draft, note)
+        texts = draft.task.texts(draft.task.adapt(train[:1000]))
+        settings = starter.suggest(counts, texts, self.encoder)
+        content = starter.file_for(self.kind, name, str(file), source, counts, settings)
         _write(file, content)
-        first = next(iter(found.splits["train"].outputs), None)
+        first = next(iter(counts.splits["train"].outputs), None)
         show(f"{file}: written")
         if first is not None and first.ratio is not None:
             show(starter.imbalance(first))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from etils import epath
 from rich.console import Console
@@ -30,89 +27,82 @@ _NAMES = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class PredictionInput:
-    """Examples to predict.
-
-    Attributes:
-      examples: in their order.
-      path: their file; None for arguments.
-      guessed: the format, if it was guessed.
-    """
-
-    examples: Sequence[Text]
-    path: str | None = None
-    guessed: Format | None = None
-
-    @classmethod
-    def of_arguments(cls, given: Sequence[str]) -> PredictionInput:
-        """Take each argument as an example."""
-        return cls([Text(number, text) for number, text in enumerate(given, start=1)])
-
-    @classmethod
-    def of_file(cls, path: str, form: Format | None, run: str) -> PredictionInput:
-        """Read a file, by default of the format that its name tells.
-
-        The columns of a table, or fields of objects, are those of the run's data.
-
-        Raises:
-          InputError: see `data.texts.read`.
-        """
-        taken = form or texts.format_of(path)
-        columns = text_columns(run) if taken in ("csv", "jsonl") else ("text",)
-        guessed = None if form or tables.is_table(path) else taken
-        return cls(read_texts(path, taken, columns), path, guessed)
-
-
 def write(
     run: str,
-    source: PredictionInput,
+    arguments: Sequence[str],
+    file: str | None,
+    form: Format | None,
     which: Which,
     out: str | None,
-    form: Format | None,
+    out_form: Format | None,
     console: Console,
 ) -> None:
     """Predict, and print or write a result for each example.
 
     Args:
       run: folder of the run.
-      source: the examples.
+      arguments: examples.
+      file: file of examples instead; the columns of a table, or fields of objects, are
+        those of the run's data.
+      form: format of the file; None takes that of its name.
       which: checkpoint to use.
       out: file to write; None prints.
-      form: format of the results; None takes that of the file's name, or text.
+      out_form: format of the results; None takes that of the file's name, or text.
       console: gets the bar and remarks.
 
     Raises:
       InputError: an input cannot be used, or the file cannot be written.
     """
-    form = form or texts.format_of(out or "")
-    found, cut = _predicted(run, source, which, form, console)
-    if source.path is not None and source.guessed is not None:
-        noting(console)(
-            f"{source.path} read as {_NAMES[source.guessed]}; --format names another"
-        )
-    lines = _formatted(source.examples, found, form)
-    if out is None:
-        for line in lines:
-            show(line, keep="\n\t")  # columns are separated by tabs
+    out_form = out_form or texts.format_of(out or "")
+    in_form = form or texts.format_of(file or "")
+    examples = [Text(number, text) for number, text in enumerate(arguments, start=1)]
+    if file is not None:
+        columns = text_columns(run) if in_form in ("csv", "jsonl") else ("text",)
+        examples = read_texts(file, in_form, columns)
+    cut: list[str] = []
+    if file is None and out_form != "conll":
+        results = predict(run, arguments, which, cut.append)
     else:
-        _write_lines(out, lines)
+        count = sum(not example.is_blank for example in examples)
+        with Progress(console=console, transient=True) as bar:
+            line = bar.add_task("predict", total=count)
+            results = predict_texts(
+                run,
+                examples,
+                which,
+                file,
+                tagged=out_form == "conll",
+                decoded=lambda: bar.advance(line),
+                warn=cut.append,
+            )
+    if file is not None and not form and not tables.is_table(file):
+        noting(console)(f"{file} read as {_NAMES[in_form]}; --format names another")
+    pairs = list(zip(examples, results, strict=True))
+    match out_form:
+        case "csv":
+            lines = list(texts.table(examples, [record for record, _ in results]))
+        case "conll":
+            lines = [texts.conll(text, record) for text, (record, _) in pairs]
+        case "jsonl":
+            lines = [texts.jsonl(text, record) for text, (record, _) in pairs]
+        case _:
+            lines = ["\n".join(parts) for _, parts in results]
+    if out is not None:
+        write_lines(out, lines)
+    else:
+        for text in lines:
+            show(text, keep="\n\t")  # columns are separated by tabs
     warn_of_cuts(console, cut)
 
 
-def write_examples(out: str, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write gold and predictions of examples as JSON lines.
+def write_lines(out: str, lines: Iterable[str]) -> None:
+    """Write lines to a file, atomically.
 
     Raises:
       InputError: the file cannot be written.
     """
-    _write_lines(out, (json.dumps(row, ensure_ascii=False) for row in rows))
-
-
-def _write_lines(out: str, lines: Iterable[str]) -> None:
     path = epath.Path(out)
-    content = "".join(f"{line}\n" for line in lines)
-    files.write_whole(path.parent, path.name, content)
+    files.write_whole(path.parent, path.name, "".join(f"{line}\n" for line in lines))
 
 
 def check_target(out: str) -> None:
@@ -134,42 +124,3 @@ def check_target(out: str) -> None:
     if path.name.endswith(".gz"):
         do = "name it without .gz"
         raise InputError.at(out, None, "results are written uncompressed", do)
-
-
-def _predicted(
-    run: str, source: PredictionInput, which: Which, form: Format, console: Console
-) -> tuple[list[tuple[dict[str, Any], list[str]]], list[str]]:
-    """Return the predictions, and warnings of what is cut off."""
-    tagged = form == "conll"
-    said: list[str] = []
-    if source.path is None and not tagged:
-        lines = [one.text for one in source.examples]
-        return predict(run, lines, which, said.append), said
-    count = sum(not one.is_blank for one in source.examples)
-    with Progress(console=console, transient=True) as bar:
-        line = bar.add_task("predict", total=count)
-        found = predict_texts(
-            run,
-            source.examples,
-            which,
-            source.path,
-            tagged=tagged,
-            decoded=lambda: bar.advance(line),
-            warn=said.append,
-        )
-    return found, said
-
-
-def _formatted(
-    examples: Sequence[Text],
-    found: Sequence[tuple[dict[str, Any], list[str]]],
-    form: Format,
-) -> Iterator[str]:
-    if form == "csv":
-        yield from texts.table(examples, [record for record, _ in found])
-        return
-    for text, (record, lines) in zip(examples, found, strict=True):
-        if form == "conll":
-            yield texts.conll(text, record)
-        else:
-            yield texts.jsonl(text, record) if form == "jsonl" else "\n".join(lines)

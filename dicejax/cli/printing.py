@@ -33,17 +33,17 @@ def scores(values: Mapping[str, Any], what: str) -> str:
     from dicejax.metrics.scores import heading
 
     names = {"f1": "micro_f1"} if "macro_f1" in values else {}
-    shown = [
+    parts = [
         f"{heading(names.get(name, name))} {100 * value:.2f}"
         for name, value in values.items()
         if isinstance(value, float)
     ]
-    return f"{what}: {'  '.join(shown)}"
+    return f"{what}: {'  '.join(parts)}"
 
 
-def print_table(found: Comparison) -> None:
+def print_table(comparison: Comparison) -> None:
     """Print the scores of a comparison as a table that fits the terminal."""
     console = Console()
     room = console.width if console.is_terminal else None  # a file has no width
     console.width = room or 500
-    console.print(found.table(room))
+    console.print(comparison.table(room))

@@ -27,6 +27,10 @@ Checkpoint = Annotated[
     Literal["best", "last"],
     arg(help="checkpoint with the best dev score, or the last one"),
 ]
+TextFormat = Annotated[
+    Literal["text", "jsonl", "conll", "csv"] | None,
+    arg(help_behavior_hint="(default: by name)"),
+]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -57,34 +61,33 @@ class Evaluate:
 
         if self.predictions is not None:
             prediction.check_target(self.predictions)
-        warn = noting(console)
-        found = evaluate(
+        result = evaluate(
             self.run,
             self.split,
             self.checkpoint,
-            warn,
+            noting(console),
             data=self.data,
             by_example=self.predictions is not None,
         )
         if self.predictions is not None:
-            prediction.write_examples(self.predictions, found.examples)
-        content = found.scores.to_json()
+            rows = (json.dumps(row, ensure_ascii=False) for row in result.examples)
+            prediction.write_lines(self.predictions, rows)
+        content, tuned = result.scores.to_json(), result.tuned
+        what = f"{self.split}, {self.checkpoint} checkpoint (step {result.step})"
         if self.json:
-            record = {"step": found.step, "split": self.split, **content}
-            if found.tuned is not None:
-                record["threshold"] = found.threshold
-                record["with_tuned_threshold"] = found.tuned.to_json()
+            record = {"step": result.step, "split": self.split, **content}
+            if tuned is not None:
+                record["threshold"] = result.threshold
+                record["with_tuned_threshold"] = tuned.to_json()
             show(json.dumps(record))
-            warn_of_cuts(console, found.cut)
-            return
-        what = f"{self.split}, {self.checkpoint} checkpoint (step {found.step})"
-        show(scores(content, what))
-        for kind, row in sorted(content["per_type"].items()):
-            show("  " + scores(row, kind))
-        if found.tuned is not None and found.threshold is not None:
-            tuned = f"{what}, {describe(found.threshold)} of dev"
-            show(scores(found.tuned.to_json(), tuned))
-        warn_of_cuts(console, found.cut)
+        else:
+            show(scores(content, what))
+            for kind, row in sorted(content["per_type"].items()):
+                show("  " + scores(row, kind))
+            if tuned is not None and result.threshold is not None:
+                label = f"{what}, {describe(result.threshold)} of dev"
+                show(scores(tuned.to_json(), label))
+        warn_of_cuts(console, result.cut)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -115,15 +118,9 @@ class Predict:
         arg(metavar="[TEXT ...]", help_behavior_hint="(default: none)"),
     ] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
-    format: Annotated[
-        Literal["text", "jsonl", "conll", "csv"] | None,
-        arg(help_behavior_hint="(default: by name)"),
-    ] = None
+    format: TextFormat = None
     out: Annotated[str | None, arg(metavar="FILE")] = None
-    out_format: Annotated[
-        Literal["text", "jsonl", "conll", "csv"] | None,
-        arg(help_behavior_hint="(default: by name)"),
-    ] = None
+    out_format: TextFormat = None
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     json: bool = False
@@ -140,14 +137,16 @@ class Predict:
             raise InputError(f"--json contradicts --out_format {self.out_format}")
         if self.out is not None:
             prediction.check_target(self.out)
-        wanted = "jsonl" if self.json else self.out_format
-        if self.file is None:
-            source = prediction.PredictionInput.of_arguments(self.text)
-        else:
-            source = prediction.PredictionInput.of_file(
-                self.file, self.format, self.run
-            )
-        prediction.write(self.run, source, self.checkpoint, self.out, wanted, console)
+        prediction.write(
+            self.run,
+            self.text,
+            self.file,
+            self.format,
+            self.checkpoint,
+            self.out,
+            "jsonl" if self.json else self.out_format,
+            console,
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,13 +188,13 @@ class Report:
         if self.scores is not None:
             if self.runs or self.out is None:
                 raise InputError("--scores goes with --out FOLDER and without runs")
-            for one in compare_scores(
+            for each in compare_scores(
                 self.scores, out=self.out, baseline=self.baseline, margin=self.margin
             ):
-                print_table(one)
-                for line in one.lines():
+                print_table(each)
+                for line in each.lines():
                     show(line)
-                show(f"comparison.json, methods.txt and table.tex in {one.folder}")
+                show(f"comparison.json, methods.txt and table.tex in {each.folder}")
             return
         if self.across:
             from dicejax.study.compare.several import lines, several
@@ -204,12 +203,12 @@ class Report:
             for line in lines(baseline, made, len(self.runs)):
                 show(line)
             return
-        found = compare_runs(
+        result = compare_runs(
             self.runs, out=self.out, baseline=self.baseline, margin=self.margin
         )
-        for line in found.lines():
+        for line in result.lines():
             show(line)
-        show(f"report in {found.report}")
+        show(f"report in {result.report}")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -278,17 +277,19 @@ class Plot:
         if self.batches < 1:
             raise InputError(f"--batches is {self.batches}; want at least 1")
         run, losses = Run.at(self.run), [objective_named(name) for name in self.losses]
-        found = None
+        agreements = None
         if losses:
-            named = dict(zip(names_of(losses), losses, strict=True))
-            warn = noting(console)
-            found = agreement.agreements(
-                self.run, named, which=self.checkpoint, batches=self.batches, warn=warn
+            agreements = agreement.agreements(
+                self.run,
+                dict(zip(names_of(losses), losses, strict=True)),
+                which=self.checkpoint,
+                batches=self.batches,
+                warn=noting(console),
             )
         measured = history.has_history(run) or not losses
         histories = history.read(run) if measured else ()
         out = self.out or str(run.path / "figures")
-        files = plot.write(out, run.experiment().objective, histories, found)
-        if found is not None:
-            Console().print(agreement.table(found))
+        files = plot.write(out, run.experiment().objective, histories, agreements)
+        if agreements is not None:
+            Console().print(agreement.table(agreements))
         show(f"{len(files)} files in {out}")

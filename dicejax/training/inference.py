@@ -156,7 +156,7 @@ def predict_texts(
     task = experiment.task
     nothing: dict[str, Any] = {}  # the record of a blank example
     if task.reads_words:
-        nothing, _ = task.show(task.of_words((), 1), [])
+        nothing, _ = task.show(task.of_words((), 1), Prediction(()))
     if tagged and not text_files.has_tags(nothing):
         raise InputError(
             f"task {type(task).__name__} gives words no tags; write jsonl or text "
