@@ -80,13 +80,7 @@ class Checkpoints:
         score: float | None = None,
         notes: dict[str, Any] | None = None,
     ) -> None:
-        """Start writing the state after `step` updates.
-
-        Args:
-          step: number of updates.
-          state: state after them.
-          score: dev score, if there is one.
-          notes: the state of the loop, as JSON.
+        """Start writing the state after `step` updates, with a dev score if it has one.
 
         Raises:
           InputError: this one or the one before cannot be written.
@@ -133,11 +127,8 @@ class Checkpoints:
     ) -> tuple[TrainState, dict[str, Any]] | None:
         """Return the last intact state and its notes; None without any.
 
-        Damaged ones after it are deleted.
-
-        Args:
-          like: the shapes of a state, each with the sharding it is to have.
-          warn: called with a message for each damaged one.
+        Damaged ones after it are deleted, with a warning. `like` has the shapes of a
+        state, each with the sharding it is to have.
 
         Raises:
           InputError: there are checkpoints and none can be read; nothing was deleted.
@@ -222,16 +213,9 @@ def restore_params(
     which: Which = "best",
     mesh: Mesh | None = None,
 ) -> tuple[int, Params]:
-    """Read the parameters of a run.
+    """Read the parameters of a checkpoint, and the step that it was saved at.
 
-    Args:
-      folder: the run's `checkpoints`.
-      network: the architecture they belong to.
-      which: the checkpoint with the best dev score, or the last.
-      mesh: devices to put them on; None: one.
-
-    Returns:
-      The step they were saved at, and the parameters.
+    They are put on the devices of the mesh, by default on one.
 
     Raises:
       InputError: there is no checkpoint, or it is damaged, cannot be read or does not
@@ -248,12 +232,7 @@ def restore_params(
         raise InputError(f"{folder}: holds no {which} checkpoint")
     step = candidates[-1]
     place = folder / str(step)
-    record = _record(place)
-    try:
-        if is_main_process():
-            record.verify(place, "params")
-    except Damaged as error:
-        raise _damaged(place, error) from error
+    _record(place, "params")
     target = jax.eval_shape(network.init, jax.random.key(0))
     if mesh is None:
         mesh = MeshShape().make(jax.local_devices()[:1])
@@ -263,19 +242,18 @@ def restore_params(
         )
 
 
-def _record(place: epath.Path) -> Record:
-    """Return the record of a checkpoint; damage is an InputError."""
+def _record(place: epath.Path, *items: str) -> Record:
+    """Return the record of a checkpoint; damage of it or the items is an InputError."""
     try:
-        return Record.read(place)
+        record = Record.read(place)
+        if is_main_process():
+            record.verify(place, *items)
     except Damaged as error:
-        raise _damaged(place, error) from error
-
-
-def _damaged(place: epath.Path, error: Damaged) -> InputError:
-    return InputError(
-        f"{place}: damaged: {error}; bring it back, or delete it to use the next best "
-        "or the one before"
-    )
+        raise InputError(
+            f"{place}: damaged: {error}; bring it back, or delete it to use the next "
+            "best or the one before"
+        ) from error
+    return record
 
 
 def _arrays(path: epath.Path, like: Any, place: epath.Path) -> Any:

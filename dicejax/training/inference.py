@@ -32,14 +32,13 @@ class Evaluation:
     """The scores of a split.
 
     Attributes:
-      step: of the checkpoint.
-      scores: with the task's default threshold, if it has one.
-      threshold: tuned on dev when the run was trained, one or by label; None without
-        tuning.
-      tuned: the scores with it.
-      cut: warnings of what is cut off.
+      step: update at which the checkpoint was saved.
+      scores: scores with the task's default threshold, if it has one.
+      threshold: threshold tuned on dev when the run was trained, one or by label.
+      tuned: scores with the tuned threshold.
       examples: gold and prediction of each example, by the tuned threshold where there
-        is one; see `tasks.described.beside_gold`. Empty unless asked for.
+        is one (`tasks.described.beside_gold`); empty unless requested.
+      cut: warnings of what is cut off.
     """
 
     step: int
@@ -100,9 +99,7 @@ def predict(
     which: Which = "best",
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
-    """Predict for examples written as lines; see the task's `parse`.
-
-    A threshold that was tuned on dev is used.
+    """Predict for examples written as lines, with the threshold that dev has tuned.
 
     Returns:
       For each line the prediction as JSON, and as lines for a terminal.
@@ -131,21 +128,13 @@ def predict_texts(
     decoded: Callable[[], None] = lambda: None,
     warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[dict[str, Any], list[str]]]:
-    """Predict for the examples of a file; see `predict`.
+    """Predict for the examples of a file, as `predict` does for lines.
 
     Positions in the records count from 0, the end excluded: `start` and `end` of an
     entity in words, `start_char` and `end_char` in characters of the text. A blank
-    example has a record without labels. The examples of a file are each other's context
-    where the run was trained with that.
-
-    Args:
-      folder: the run.
-      texts: the examples.
-      which: checkpoint to use.
-      path: the file, for errors; None if the texts are of none.
-      tagged: whether each word must have a tag.
-      decoded: called after each example that is not blank.
-      warn: called with warnings of what is cut off.
+    example has a record without labels. The examples of a file, whose `path` errors
+    name, are each other's context where the run was trained with that. `decoded` is
+    called after each example that is not blank.
 
     Raises:
       InputError: the run cannot be used, an example lacks a part, or words have no
@@ -192,13 +181,7 @@ def predict_texts(
 
 
 def text_columns(folder: str) -> tuple[str, ...]:
-    """Return the columns that hold the texts in a run's data, by default "text".
-
-    Those of questions are "question" and "context".
-
-    Raises:
-      InputError: the folder holds no run.
-    """
+    """Return the columns that hold the texts in a run's data, by default "text"."""
     experiment = Run.open(folder).experiment()
     if ReadingExample in experiment.task.takes:
         return ("question", "context")
@@ -286,11 +269,7 @@ def export(
 ) -> str:
     """Export a run's weights, architecture, labels and tokenizer for transformers.
 
-    Args:
-      folder: the run.
-      target: the folder to make, which appears whole or not at all.
-      which: the checkpoint to use.
-      encoder_only: leave the head out.
+    The target folder appears whole or not at all.
 
     Returns:
       The PyTorch class that opens the folder.

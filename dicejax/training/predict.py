@@ -20,9 +20,7 @@ from dicejax.training.sharding import global_batch, rows_here, to_host
 from dicejax.training.step import predict_step
 
 ROWS = 16
-
 Shift = Mapping[str, np.ndarray]
-"""Added to the logits, `[C]` by output."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,8 +29,7 @@ class Search:
 
     Attributes:
       candidates: for each shift, the result of `Task.decode` for each example.
-      counts: int `[C, 2, BINS]` by output, see `metrics.score_counts`; empty unless
-        requested.
+      counts: counts of scores (`metrics.score_counts`), int `[C, 2, BINS]` by output.
     """
 
     candidates: list[list[Any]]
@@ -55,24 +52,12 @@ def search(
     between: Callable[[], None] = lambda: None,
     decoded: Callable[[], None] = lambda: None,
 ) -> Search:
-    """Decode each example, in order.
+    """Decode each example of the task, in order.
 
-    Items are packed as in training. Every process has all results.
-
-    Args:
-      params: network parameters.
-      examples: examples in the form of the task.
-      items: the encoded examples.
-      task: decodes the logits.
-      network: architecture.
-      labels: output classes.
-      tokenizer: tokenizer that encoded the examples.
-      max_length: tokens per packed row.
-      mesh: the devices.
-      shifts: added to logits, `[C]` by output; the network runs once for all.
-      counted: whether to count scores; positions have no classes to count.
-      between: called before each batch; may raise to stop.
-      decoded: called after each example.
+    Items are packed as in training. Every process has all results. The network runs
+    once for all `shifts`, `[C]` by output, which are added to its logits; the scores of
+    all outputs but positions are counted if `counted`. `between` is called before each
+    batch, and may raise to stop; `decoded` is called after each example.
     """
     batches = Batches(
         [item.arrays for item in items],

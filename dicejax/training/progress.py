@@ -23,12 +23,9 @@ from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
 
+# In a window of fewer columns the bar is short, and of the times only the one left is
+# shown: all of a line fits 80 columns.
 NARROW = 112
-"""In a window of fewer columns the bar is short, and of the times only the one left is
-shown: all of a line fits 80 columns."""
-
-WAITS_WORTH_REPORTING = 0.05
-"""From this share on, the status shows the share of time spent waiting for data."""
 
 
 class TrainingProgress(Progress):
@@ -79,15 +76,10 @@ class TrainingProgress(Progress):
         score: float | None,
         primary_metric: str,
     ) -> None:
-        """Show the record of a run's step.
+        """Show the record of a step in metrics.jsonl, and the last dev score in [0, 1].
 
-        Args:
-          task: line of the run, as returned by `begin`.
-          step: number of updates so far.
-          record: record of the step in metrics.jsonl. Skipped steps are shown if there
-            are any, the share of time spent waiting for batches above 5 %.
-          score: last dev score, in [0, 1]; None before the first.
-          primary_metric: name of that score.
+        Skipped steps are shown if there are any, the share of time spent waiting for
+        batches above 5 %.
         """
         percent = "   -  " if score is None else f"{100 * score:6.2f}"
         dev = "" if self._narrow else "dev "
@@ -95,7 +87,7 @@ class TrainingProgress(Progress):
             f"loss {record['loss']:.4f}  {dev}{heading(primary_metric)} {percent}  "
             f"{record['tokens_per_s']:,.0f} tokens/s"
         )
-        if record["wait_share"] > WAITS_WORTH_REPORTING:
+        if record["wait_share"] > 0.05:
             status += f"  waits {100 * record['wait_share']:.0f} %"
         if record["skipped"]:
             status += f"  {record['skipped']} skipped"

@@ -36,10 +36,6 @@ class LoopState:
       step: number of updates done.
       recorded: step of the last line in metrics.jsonl.
       evaluated: whether the epoch that ends at this step, if one does, was scored.
-      dev_score: the last one.
-      best_dev_score: of all epochs.
-      skipped: number of skipped steps.
-      skipped_in_a_row: number of consecutive skipped steps up to this one.
       unrecorded: metrics of each step since the last line.
       epoch_losses: losses of this epoch up to the last line.
       throughput: sums of the meter.

@@ -35,8 +35,7 @@ class Result:
       seconds: time of the training steps, compilation and evaluation apart.
       examples: number of examples of each split.
       parameters: number of trained parameters.
-      tokens_per_s: training throughput; it and the next four as
-        `throughput.Throughput.values` has them.
+      tokens_per_s: training throughput, of all devices together.
       padding_share: share of places without a token.
       wait_share: share of the time spent waiting for batches.
       mfu: model FLOPs utilisation; None where it is not known.
@@ -114,15 +113,6 @@ def score_test_split(
     say: Callable[[str], None],
 ) -> dict[str, Any]:
     """Score test with the best and the last checkpoint, and tune a threshold on dev.
-
-    Args:
-      setup: data and network.
-      run: its folder, whose checkpoints are written.
-      mesh: the devices.
-      last: state after the last step.
-      steps: number of steps.
-      between: called between batches; may raise to stop.
-      say: called with a message on the threshold.
 
     Returns:
       The fields of `Result` from `best_step` on.

@@ -74,11 +74,8 @@ class Run:
     ) -> Run:
         """Return the folder for an experiment, new or with a run of it.
 
-        Args:
-          path: where; made when something is first written.
-          experiment: experiment of the run.
-          overwrite: replace the run that the folder holds; it is deleted when the new
-            run first writes, not before its data and weights have been read.
+        The folder is made when something is first written. Only then is the run that it
+        holds deleted, where it is to be overwritten.
 
         Raises:
           InputError: the folder holds a run of another experiment and `overwrite` is
@@ -111,11 +108,7 @@ class Run:
 
     @classmethod
     def at(cls, path: str) -> Run:
-        """Return the folder of a run, finished or not.
-
-        Raises:
-          InputError: there is none.
-        """
+        """Return the folder of a run, finished or not."""
         run = cls(epath.Path(path))
         if not (run.path / EXPERIMENT).exists():
             raise InputError(f"{path}: holds no run (no {EXPERIMENT})")
@@ -123,11 +116,7 @@ class Run:
 
     @classmethod
     def open(cls, path: str) -> Run:
-        """Return the folder of a finished run.
-
-        Raises:
-          InputError: there is no run, or it did not finish.
-        """
+        """Return the folder of a finished run."""
         run = cls.at(path)
         if not run.is_finished:
             raise InputError(
@@ -158,9 +147,7 @@ class Run:
         encoder: EncoderConfig,
         tokenizer: Tokenizer,
     ) -> None:
-        """Record everything that later commands need, but the weights.
-
-        The folder is created atomically.
+        """Record what later commands need but the weights; the folder appears whole.
 
         Raises:
           InputError: the folder cannot be written.

@@ -125,20 +125,11 @@ def predict_step(
     counted: tuple[tuple[str, Target], ...] = (),
     mesh: Mesh | None = None,
 ) -> tuple[list[Predicted], dict[str, Array]]:
-    """Return the parts of a batch's logits that decoding needs.
+    """Return the parts of a batch's logits that decoding needs, and counts of scores.
 
-    Args:
-      params: network parameters.
-      batch: int `[B, T]` arrays, inputs and labels by name.
-      shifts: added to logits, float `[C]` by output; the network runs once for all.
-      network: architecture.
-      task: prepares the decoding.
-      counted: outputs whose scores are counted, each with its target.
-      mesh: devices over which parameters are split.
-
-    Returns:
-      The prepared outputs for each of the shifts; and int `[C, 2, BINS]` counts of
-      the unshifted scores by output (`metrics.score_counts`).
+    Each of the `shifts`, float `[C]` by output, is added to the logits, for which the
+    network runs once. Of the outputs that are `counted`, each with its target, there
+    are int `[C, 2, BINS]` counts of the unshifted scores (`metrics.score_counts`).
     """
     with in_use(mesh):
         outputs = network.apply(params, batch)

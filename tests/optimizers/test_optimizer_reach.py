@@ -39,10 +39,10 @@ def test_layers_and_heads_take_their_share_of_the_change(rule):
 
 def test_the_multipliers_are_those_of_the_formula():
     optimizer = AdamW(layer_decay=0.5, frozen_layers=1, head_learning_rate=1e-4)
-    found = optimizer.multipliers(tree())
-    assert found["heads"]["tags"] == {"kernel": 2.0, "bias": 2.0}
-    assert found["encoder"]["embeddings"]["word"]["table"] == 0.125
-    kernel = found["encoder"]["layers"]["query"]["kernel"]
+    multipliers = optimizer.multipliers(tree())
+    assert multipliers["heads"]["tags"] == {"kernel": 2.0, "bias": 2.0}
+    assert multipliers["encoder"]["embeddings"]["word"]["table"] == 0.125
+    kernel = multipliers["encoder"]["layers"]["query"]["kernel"]
     np.testing.assert_array_equal(kernel, [[[0.5]], [[1.0]]])
     assert set(jax.tree.leaves(AdamW().multipliers(tree()))) == {1.0}
 
@@ -64,7 +64,7 @@ def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
     layers = freezing.get("frozen_layers", 0)
     embeddings = freezing.get("freeze_embeddings", False)
     params, gradients = on_device(tree(0)), tree(1)
-    kept = jax.device_get(params)
+    before = jax.device_get(params)
 
     def frozen_filled(value):
         """Return gradients with nonzero values where frozen."""
@@ -80,25 +80,25 @@ def test_what_is_frozen_stays_and_counts_for_nothing(rule, freezing):
     new = jax.device_get(update.params)
     lower = [
         jax.tree.map(lambda leaf: leaf[:layers], tree["encoder"]["layers"])
-        for tree in (new, kept)
+        for tree in (new, before)
     ]
     same(*lower)
     if embeddings:
-        same(new["encoder"]["embeddings"], kept["encoder"]["embeddings"])
+        same(new["encoder"]["embeddings"], before["encoder"]["embeddings"])
 
     # The rest is as when nothing is frozen and frozen gradients are zero.
     free = dataclasses.replace(optimizer, freeze_embeddings=False, frozen_layers=0)
-    wanted = run(free, on_device(kept), [on_device(frozen_filled(0.0))] * 2)
-    close(new["heads"], wanted.params["heads"], rtol=1e-5, atol=1e-7)
+    expected = run(free, on_device(before), [on_device(frozen_filled(0.0))] * 2)
+    close(new["heads"], expected.params["heads"], rtol=1e-5, atol=1e-7)
     upper = [
         jax.tree.map(lambda leaf: leaf[layers:], tree["encoder"]["layers"])
-        for tree in (new, wanted.params)
+        for tree in (new, expected.params)
     ]
     close(*upper, rtol=1e-5, atol=1e-7)
     if not embeddings:
         got = new["encoder"]["embeddings"]
-        close(got, wanted.params["encoder"]["embeddings"], rtol=1e-5, atol=1e-7)
-    np.testing.assert_allclose(update.gradient_norm, wanted.gradient_norm, rtol=1e-6)
+        close(got, expected.params["encoder"]["embeddings"], rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(update.gradient_norm, expected.gradient_norm, rtol=1e-6)
 
 
 @pytest.mark.parametrize("freezing", FREEZING[3:])
@@ -113,18 +113,18 @@ def test_the_transform_gives_no_update_to_what_is_frozen(freezing):
     same(state, update.opt_state)
 
 
-def test_no_moments_are_kept_of_what_is_frozen():
+def test_what_is_frozen_has_no_moments():
     params = on_device(tree())
     state = AdamW(freeze_embeddings=True, frozen_layers=2).init(params)
-    kept = 2 * (24 + 6 + 4 + 12 + 3)  # two moments of one layer and the head
-    assert sum(leaf.size for leaf in jax.tree.leaves(state)) == kept + 1  # the count
+    moments = 2 * (24 + 6 + 4 + 12 + 3)  # two of one layer and the head
+    assert sum(leaf.size for leaf in jax.tree.leaves(state)) == moments + 1  # the count
 
 
 def test_more_layers_than_there_are_cannot_be_frozen():
-    with pytest.raises(ValueError, match="frozen_layers is 4; the encoder has 3"):
-        AdamW(frozen_layers=4).init(tree())
-    with pytest.raises(ValueError, match="frozen_layers is 4; the encoder has 3"):
-        AdamW(frozen_layers=4).stop_frozen(tree())
+    optimizer = AdamW(frozen_layers=4)
+    for use in (optimizer.init, optimizer.stop_frozen):
+        with pytest.raises(ValueError, match="frozen_layers is 4; the encoder has 3"):
+            use(tree())
 
 
 @pytest.mark.parametrize("freezing", [{}, *FREEZING])
@@ -135,24 +135,23 @@ def test_what_is_frozen_whole_gets_no_gradient(freezing):
     same(optimizer.stop_frozen(params), params)
 
     def loss(params):
-        return sum(
-            leaf.sum() for leaf in jax.tree.leaves(optimizer.stop_frozen(params))
-        )
+        leaves = jax.tree.leaves(optimizer.stop_frozen(params))
+        return sum(leaf.sum() for leaf in leaves)
 
-    found = jax.grad(loss)(params)["encoder"]
+    gradients = jax.grad(loss)(params)["encoder"]
     whole = {
         "embeddings": freezing.get("freeze_embeddings", False),
         "layers": freezing.get("frozen_layers") == LAYERS,
     }
     for name, frozen in whole.items():
-        values = np.concatenate([g.ravel() for g in jax.tree.leaves(found[name])])
+        values = np.concatenate([g.ravel() for g in jax.tree.leaves(gradients[name])])
         np.testing.assert_array_equal(values, 0.0 if frozen else 1.0)
 
 
 def test_the_average_follows_the_parameters():
     optimizer = AdamW(ema_decay=0.3, freeze_embeddings=True, frozen_layers=1)
     first, ema = tree(0), on_device(tree(0))
-    wanted = jax.tree.map(np.copy, first)
+    expected = jax.tree.map(np.copy, first)
     average = jax.jit(optimizer.average)
     for step in range(6):
         params = tree(step + 1)
@@ -164,9 +163,9 @@ def test_the_average_follows_the_parameters():
         ):
             leaf[0] = old[0]
         d = min(0.3, (1 + step) / (10 + step))
-        wanted = jax.tree.map(lambda e, p, d=d: d * e + (1 - d) * p, wanted, params)
+        expected = jax.tree.map(lambda e, p, d=d: d * e + (1 - d) * p, expected, params)
         params = on_device(params, jnp.float16 if step == 5 else jnp.float32)
         ema = average(ema, params, step)
     assert {leaf.dtype for leaf in jax.tree.leaves(ema)} == {jnp.dtype("float32")}
-    close(ema, wanted, rtol=1e-3, atol=1e-3)  # the last were float16
+    close(ema, expected, rtol=1e-3, atol=1e-3)  # the last were float16
     same(ema["encoder"]["embeddings"], on_device(first)["encoder"]["embeddings"])

@@ -69,11 +69,11 @@ def run(optimizer, params, gradients):
     return update
 
 
-def close(got, wanted, **tolerance):
+def close(got, expected, **tolerance):
     jax.tree.map(
-        lambda g, w: np.testing.assert_allclose(g, w, **tolerance), got, wanted
+        lambda g, e: np.testing.assert_allclose(g, e, **tolerance), got, expected
     )
 
 
-def same(got, wanted):
-    jax.tree.map(np.testing.assert_array_equal, got, wanted)
+def same(got, expected):
+    jax.tree.map(np.testing.assert_array_equal, got, expected)

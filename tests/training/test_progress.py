@@ -20,28 +20,25 @@ def status(score=0.5, **more):
     return line.fields["status"]
 
 
-def test_the_status_tells_loss_score_and_speed():
-    assert status() == "loss 0.2500  dev F1  50.00  12,346 tokens/s"
-
-
-def test_there_is_no_score_before_the_first():
-    assert status(score=None) == "loss 0.2500  dev F1    -    12,346 tokens/s"
-
-
-@pytest.mark.parametrize(("skipped", "told"), [(0, ""), (3, "  3 skipped")])
-def test_skipped_steps_are_told(skipped, told):
-    assert status(skipped=skipped) == status() + told
+BEGIN, SPEED = "loss 0.2500  dev F1 ", "  12,346 tokens/s"
 
 
 @pytest.mark.parametrize(
-    ("share", "told"), [(0.05, ""), (0.0501, "  waits 5 %"), (0.123, "  waits 12 %")]
+    ("more", "expected"),
+    [
+        ({}, f"{BEGIN} 50.00{SPEED}"),
+        ({"score": None}, f"{BEGIN}   -  {SPEED}"),  # before the first
+        ({"skipped": 3}, f"{BEGIN} 50.00{SPEED}  3 skipped"),
+        ({"wait_share": 0.05}, f"{BEGIN} 50.00{SPEED}"),
+        ({"wait_share": 0.0501}, f"{BEGIN} 50.00{SPEED}  waits 5 %"),
+        (
+            {"skipped": 1, "wait_share": 0.123},
+            f"{BEGIN} 50.00{SPEED}  waits 12 %  1 skipped",
+        ),
+    ],
 )
-def test_waiting_is_told_where_it_matters(share, told):
-    assert status(wait_share=share) == status() + told
-
-
-def test_both_are_told_in_this_order():
-    assert status(skipped=1, wait_share=0.5).endswith("  waits 50 %  1 skipped")
+def test_the_status_has_loss_score_and_speed(more, expected):
+    assert status(**more) == expected
 
 
 def test_lines_are_printed_as_they_are():
@@ -65,7 +62,7 @@ def test_nothing_is_cut_beside_the_bar_but_the_name(width):
     assert shown.count("…") == 1 and "waits 25 %" in shown
 
 
-def test_a_note_is_told_once():
+def test_a_note_is_printed_once():
     out = io.StringIO()
     with TrainingProgress(Console(file=out, width=80)) as progress:
         for text in (
@@ -78,29 +75,14 @@ def test_a_note_is_told_once():
     assert lines == ["note: half of the sentences", "note: a damaged file"]
 
 
-def test_a_line_goes_when_its_run_ends():
-    with TrainingProgress(Console(file=io.StringIO())) as progress:
-        task = progress.begin("dice", 2)
-        progress.advance(task)
-        assert progress.tasks[0].completed == 1
-        progress.remove_task(task)
-        assert not progress.tasks
-
-
-def test_quiet_prints_nothing(capfd):
-    with TrainingProgress(quiet=True) as progress:
+@pytest.mark.parametrize("quiet", [True, False])
+def test_it_is_drawn_on_standard_error_unless_quiet(capfd, quiet):
+    with TrainingProgress(quiet=quiet) as progress:
         task = progress.begin("dice seed 0", 10)
         progress.advance(task)
         progress.show(task, 3, RECORD, 0.5, "f1")
         progress.say("note: something")
-        progress.console.print("something")
         progress.remove_task(task)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_otherwise_it_is_drawn_on_standard_error(capfd):
-    with TrainingProgress() as progress:
-        progress.say("note: something")
     out, error = capfd.readouterr()
-    assert out == ""
-    assert "note: something" in error
+    assert out == "" and ("note: something" in error) == (not quiet)
+    assert not (quiet and error)
