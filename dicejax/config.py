@@ -273,7 +273,7 @@ def load(path: str | Path) -> Experiment:
       InputError: the file is missing, fails, or gives no Experiment.
     """
     path = Path(path)
-    with _located(path):
+    with _python_errors(path):
         get_config = _namespace(path).get("get_config")
         if get_config is None:
             raise InputError(f"{path}: defines no get_config()")
@@ -303,7 +303,7 @@ def classes_of(path: str | Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    with _located(Path(path)):
+    with _python_errors(Path(path)):
         # Classes are found as subclasses, which live while they are referenced.
         namespace = _namespace(Path(path))
     token = _FILE.set((Path(path), namespace))
@@ -318,7 +318,7 @@ def file_leaves() -> dict[str, object]:
     path, namespace = _FILE.get()
     if "get_config" not in namespace:
         return {}
-    with _located(path):
+    with _python_errors(path):
         return leaves(namespace["get_config"]())
 
 
@@ -331,7 +331,7 @@ def _namespace(path: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _located(path: Path) -> Iterator[None]:
+def _python_errors(path: Path) -> Iterator[None]:
     """Turn exceptions of a Python file into an error with the line that raised them."""
     try:
         yield

@@ -70,7 +70,7 @@ def _default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     if name not in classes:
         names = ", ".join(classes)
         raise InputError(
-            f"unknown {kind} {shown(name)}; known: {names}{hint(name, classes)}"
+            f"unknown {kind} {quote(name)}; known: {names}{hint(name, classes)}"
         )
     return classes[name]()
 

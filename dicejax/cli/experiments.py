@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
-from dicejax.cli.printing import noting, print_table, scores, warn_of_cuts
+from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError, first_line
 from dicejax.io.terminal import show
 
@@ -276,7 +276,7 @@ class Profile:
 
         if self.out is not None:
             figures.make_folder(self.out)
-        counts = profile(self.settings, noting(console), rare=self.rare)
+        counts = profile(self.settings, note_printer(console), rare=self.rare)
         if self.out is not None:
             picture.write(counts, self.split, self.out)
         if self.json:
@@ -319,14 +319,14 @@ class Plan:
     def __call__(self, console: Console) -> None:
         """Compile and print."""
         if self.topology is not None:
-            self._for_topology(self.topology, noting(console))
+            self._for_topology(self.topology, note_printer(console))
             return
         if self.find:
             raise InputError("plan: --find wants --topology, the devices to plan for")
         from dicejax.planning.step import lines, plan_memory, simulate
         from dicejax.training.setup import prepare
 
-        note = noting(console)
+        note = note_printer(console)
         simulate(self.settings.mesh)
         plan = plan_memory(prepare(self.settings, note, weights=False), note)
         if self.json:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from dicejax.cli.printing import noting
+from dicejax.cli.printing import note_printer
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
@@ -101,7 +101,7 @@ class Init:
         train = corpus.train
         for text, gold in map(text_and_gold, train[:SHOWN]):
             show(f"  {text}\n    {gold}")
-        note = noting(console)
+        note = note_printer(console)
         for remark in formats.remarks([*train, *corpus.dev, *corpus.test]):
             note(remark)
         counts = profile(draft, note)

@@ -9,7 +9,7 @@ from etils import epath
 from rich.console import Console
 from rich.progress import Progress
 
-from dicejax.cli.printing import noting, warn_of_cuts
+from dicejax.cli.printing import note_printer, warn_of_cuts
 from dicejax.data import texts
 from dicejax.data.readers import tables
 from dicejax.data.texts import Format, Text
@@ -76,7 +76,9 @@ def write(
                 warn=cut.append,
             )
     if file is not None and not form and not tables.is_table(file):
-        noting(console)(f"{file} read as {_NAMES[in_form]}; --format names another")
+        note_printer(console)(
+            f"{file} read as {_NAMES[in_form]}; --format names another"
+        )
     pairs = list(zip(examples, results, strict=True))
     match out_form:
         case "csv":

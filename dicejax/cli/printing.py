@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from dicejax.study.compare import Comparison
 
 
-def noting(console: Console) -> Callable[[str], None]:
+def note_printer(console: Console) -> Callable[[str], None]:
     """Return a function that prints a note, without wrapping it."""
     return lambda text: console.print(literal(f"note: {text}"), soft_wrap=True)
 

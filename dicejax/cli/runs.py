@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
-from dicejax.cli.printing import noting, print_table, scores, warn_of_cuts
+from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
@@ -65,7 +65,7 @@ class Evaluate:
             self.run,
             self.split,
             self.checkpoint,
-            noting(console),
+            note_printer(console),
             data=self.data,
             by_example=self.predictions is not None,
         )
@@ -284,7 +284,7 @@ class Plot:
                 dict(zip(names_of(losses), losses, strict=True)),
                 which=self.checkpoint,
                 batches=self.batches,
-                warn=noting(console),
+                warn=note_printer(console),
             )
         measured = history.has_history(run) or not losses
         histories = history.read(run) if measured else ()

@@ -16,7 +16,7 @@ import os
 import stat
 import uuid
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import IO
 
 from etils import epath
@@ -38,7 +38,7 @@ def read_bytes(path: Path) -> bytes:
       InputError: the file is missing, no regular file, a damaged archive, or cannot be
         read.
     """
-    with _open(path) as file:
+    with _open_file(path) as file:
         return file.read()
 
 
@@ -71,7 +71,7 @@ def lines(
         of newlines; or a line is not text and there is no `on_error`.
     """
     number = 0
-    with _open(path, stream) as file:
+    with _open_file(path, stream) as file:
         for offset, block in _blocks(file):
             if b"\n" not in block and block.count(b"\r") > 1:
                 what = "its lines end in a carriage return alone"
@@ -118,7 +118,9 @@ def input_errors(path: epath.Path, done: str = "written") -> Iterator[None]:
 
 
 def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
-    """Write a file atomically; the jobs of an array may write it at the same time.
+    """Write a file atomically, text in UTF-8, to a folder that is made if missing.
+
+    The jobs of an array may write it at the same time.
 
     Raises:
       InputError: the folder cannot be made or written to.
@@ -126,8 +128,8 @@ def write_whole(folder: epath.Path, name: str, content: str | bytes) -> None:
     partial = folder / f".{name}.{uuid.uuid4().hex}.partial"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        text = content if isinstance(content, bytes) else content.encode("utf-8")
-        partial.write_bytes(text)
+        data = content if isinstance(content, bytes) else content.encode("utf-8")
+        partial.write_bytes(data)
         partial.replace(folder / name)
     except OSError as error:
         with contextlib.suppress(OSError):
@@ -151,19 +153,20 @@ def write_checked(folder: epath.Path, name: str, content: str | bytes) -> None:
     Raises:
       InputError: the folder cannot be made or written to.
     """
-    content = content if isinstance(content, bytes) else content.encode("utf-8")
-    sign(folder, name, content)
+    sign(folder, {name: content})
     write_whole(folder, name, content)
 
 
-def sign(folder: epath.Path, name: str, content: bytes) -> None:
-    """Write the SHA-256 of a file that exists already to SHA256SUMS.
+def sign(folder: epath.Path, contents: Mapping[str, str | bytes]) -> None:
+    """Write the SHA-256 of files to SHA256SUMS.
 
     Raises:
       InputError: the folder cannot be made or written to.
     """
     sums = _sums(folder) if (folder / SUMS).exists() else {}
-    sums[name] = hashlib.sha256(content).hexdigest()
+    for name, content in contents.items():
+        data = content if isinstance(content, bytes) else content.encode("utf-8")
+        sums[name] = hashlib.sha256(data).hexdigest()
     listed = "".join(f"{digest}  {name}\n" for name, digest in sums.items())
     write_whole(folder, SUMS, listed)
 
@@ -227,7 +230,7 @@ def _sums(folder: epath.Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _open(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
+def _open_file(path: Path, stream: IO[bytes] | None = None) -> Iterator[IO[bytes]]:
     """Open a regular file for reading, decompressed where its name says so."""
     file = epath.Path(path)
     try:

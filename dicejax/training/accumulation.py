@@ -101,7 +101,7 @@ def loss_and_gradient(
 
     def cut_at_logits() -> Gradient:
         outputs = lax.map(lambda part: apply(params, *part), parts)
-        cotangents, (value, state) = jax.grad(loss, has_aux=True)(_joined(outputs))
+        cotangents, (value, state) = jax.grad(loss, has_aux=True)(_join(outputs))
 
         def back(params: Params, both: Any) -> Params:
             part, cotangent = both
@@ -152,7 +152,7 @@ def logits_of(
         if micro_batches == 1:
             return _apply(network, rng, params, *rows)
         parts = _cut(rows, micro_batches)
-        return _joined(lax.map(lambda part: _apply(network, rng, params, *part), parts))
+        return _join(lax.map(lambda part: _apply(network, rng, params, *part), parts))
 
 
 def _apply(
@@ -209,7 +209,7 @@ def _cut(tree: Any, parts: int) -> Any:
     return jax.tree.map(cut, tree)
 
 
-def _joined(tree: Any) -> Any:
+def _join(tree: Any) -> Any:
     """Undo `_cut`."""
     return jax.tree.map(lambda x: x.swapaxes(0, 1).reshape(-1, *x.shape[2:]), tree)
 

@@ -61,8 +61,9 @@ class Checkpoints:
         self._open = contextlib.ExitStack()
         with self._errors_in_one_line():
             if is_main_process():
+                if folder.exists():
+                    delete_leftovers(folder)
                 folder.mkdir(parents=True, exist_ok=True)
-                delete_leftovers(folder)
             self._path = self._open.enter_context(path_for_orbax(folder))
             options = ocp.AsyncOptions(
                 post_finalization_callback=self._seal,

@@ -68,7 +68,7 @@ class Record:
           Damaged: it is missing or does not match its fingerprint.
           InputError: it cannot be read.
         """
-        with _reading(place):
+        with _read_errors(place):
             _check_regular(place / RECORD, RECORD)
             content = (place / RECORD).read_bytes()
         fingerprint, _, text = content.partition(b"\n")
@@ -95,7 +95,7 @@ class Record:
           InputError: one cannot be read.
         """
         for item in items:
-            with _reading(place):
+            with _read_errors(place):
                 present = dict(_files(place / item, item))
                 for name, fingerprint in self.files.items():
                     if name.partition("/")[0] != item:
@@ -187,7 +187,7 @@ def path_for_orbax(folder: epath.Path) -> Iterator[epath.Path]:
 
 
 @contextlib.contextmanager
-def _reading(place: epath.Path) -> Iterator[None]:
+def _read_errors(place: epath.Path) -> Iterator[None]:
     """Tell files that are missing, which is damage, from errors of the file system."""
     try:
         yield
@@ -205,7 +205,7 @@ def _entries(folder: epath.Path) -> list[epath.Path]:
     if not folder.exists():
         return []
     try:
-        with _reading(folder):
+        with _read_errors(folder):
             return sorted(folder.iterdir())
     except Damaged as error:
         raise InputError(f"{folder}: is not a folder") from error

@@ -82,14 +82,14 @@ def evaluate(
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores, threshold = task.score_found(examples, candidates, labels), _tuned(run, which)
+    scores, threshold = task.score_found(examples, candidates, labels), _tuned_threshold(run, which)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
         rows = tuple(beside_gold(task, examples, decided, labels))
-    if threshold is None:
-        return Evaluation(step, scores, examples=rows, cut=cut)
-    tuned = task.score_found(examples, candidates, labels, threshold)
+    tuned = None
+    if threshold is not None:
+        tuned = task.score_found(examples, candidates, labels, threshold)
     return Evaluation(step, scores, threshold, tuned, rows, cut)
 
 
@@ -165,7 +165,7 @@ def predict_texts(
     _, items, candidates = _find(run, adapted, which, decoded)
     for note in task.cut_inputs("given", items):
         warn(note.text)
-    threshold = _tuned(run, which)
+    threshold = _tuned_threshold(run, which)
     outputs = (
         task.show(example, task.decide(candidate, threshold))
         for example, candidate in zip(adapted, candidates, strict=True)
@@ -231,7 +231,7 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: spans}
 
 
-def _tuned(run: Run, which: Which) -> float | Mapping[str, float] | None:
+def _tuned_threshold(run: Run, which: Which) -> float | Mapping[str, float] | None:
     """Return what was tuned on dev, if this is the best checkpoint."""
     tuned = run.result().get("threshold") if which == "best" else None
     return None if tuned is None else tuned["threshold"]

@@ -69,8 +69,10 @@ class MetricsLog:
             return
         folder.mkdir(parents=True, exist_ok=True)
         self._path = file = folder / name
-        before = read_bytes(file) if file.exists() else b""
-        content = b"".join(lines_up_to(after_step, before))
+        before = content = b""
+        if file.exists():
+            before = read_bytes(file)
+            content = b"".join(lines_up_to(after_step, before))
         self._hash = hashlib.sha256(content)
         self._content = None if is_local(file) else bytearray(content)
         if self._content is None:

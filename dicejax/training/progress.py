@@ -95,9 +95,11 @@ class TrainingProgress(Progress):
 
     def say(self, text: str, *, once: bool = False) -> None:
         """Print a line above the bars; `once` where several runs share it."""
-        if not once or text not in self._notes:
-            self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
-        self._notes.add(text)
+        if once:
+            if text in self._notes:
+                return
+            self._notes.add(text)
+        self.console.print(literal(text), soft_wrap=True)  # the terminal wraps
 
     def note(self, text: str) -> None:
         """Print a remark once."""

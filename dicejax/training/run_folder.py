@@ -153,7 +153,7 @@ class Run:
           InputError: the folder cannot be written.
         """
         partial = self.path.parent / f".{self.path.name}.partial"
-        contents = {
+        contents: dict[str, str | bytes] = {
             LABELS: _json(list(labels)),
             ENCODER: _json(dataclasses.asdict(encoder)),
             tokenize.FILE: tokenizer.to_str(pretty=True),
@@ -163,8 +163,9 @@ class Run:
             if partial.exists():
                 partial.rmtree()
             partial.mkdir(parents=True)
+            files.sign(partial, contents)
             for name, content in contents.items():
-                files.write_checked(partial, name, content)
+                files.write_whole(partial, name, content)
             if self.path.exists():  # `create` has made sure that it may go
                 self.path.rmtree()
             partial.rename(self.path)
@@ -179,9 +180,8 @@ class Run:
 
         From now on the records of training count as they are.
         """
-        for file in files.entries(self.path):
-            if file.name.endswith(".jsonl"):
-                files.sign(self.path, file.name, files.read_bytes(file))
+        records = [x for x in files.entries(self.path) if x.name.endswith(".jsonl")]
+        files.sign(self.path, {file.name: files.read_bytes(file) for file in records})
         self._write(RESULT, _json(result))
         with files.input_errors(self.path):
             (self.path / DIVERGED).unlink(missing_ok=True)
@@ -197,7 +197,7 @@ class Run:
         *lines, _ = content.split(b"\n")  # what follows the last one is torn
         records = []
         for number, line in enumerate(lines, 1):
-            record = _parsed(line, file, dict, number)
+            record = _parse(line, file, dict, number)
             if type(record.get("step")) is not int:
                 raise InputError.at(file, number, "has no step", "train it again")
             records.append(record)
@@ -248,7 +248,7 @@ class Run:
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 return {key: archive[key] for key in names or archive.files}
         except Exception as error:  # of zip, zlib, or the header
-            raise _damaged(self.path / name, first_line(error)) from error
+            raise _damage(self.path / name, first_line(error)) from error
 
     def write_diverged(self, message: str) -> None:
         """Record that training was given up."""
@@ -306,7 +306,7 @@ class Run:
         """Return the labels the network chooses from."""
         labels = self._read_json(LABELS, list)
         if not all(isinstance(label, str) for label in labels):
-            raise _damaged(self.path / LABELS, "labels are strings")
+            raise _damage(self.path / LABELS, "labels are strings")
         return tuple(labels)
 
     def tokenizer(self) -> Tokenizer:
@@ -315,7 +315,7 @@ class Run:
         try:
             return Tokenizer.from_buffer(content)
         except Exception as error:  # tokenizers raises just that
-            raise _damaged(self.path / tokenize.FILE, first_line(error)) from error
+            raise _damage(self.path / tokenize.FILE, first_line(error)) from error
 
     def network(self) -> Network:
         """Return the architecture."""
@@ -339,10 +339,10 @@ class Run:
         return files.read_checked(self.path, name)
 
     def _read_json(self, name: str, kind: type[T]) -> T:
-        return _parsed(self._read(name), self.path / name, kind)
+        return _parse(self._read(name), self.path / name, kind)
 
 
-def _parsed(
+def _parse(
     content: bytes, file: epath.Path, kind: type[T], line: int | None = None
 ) -> T:
     try:
@@ -352,7 +352,7 @@ def _parsed(
         raise flaw.at(file, line or flaw.line) from flaw
 
 
-def _damaged(file: epath.Path, reason: str) -> InputError:
+def _damage(file: epath.Path, reason: str) -> InputError:
     return InputError.at(file, None, f"damaged: {reason}", "train it again")
 
 

@@ -134,12 +134,11 @@ def init_params_fn(
     It draws the parameters of some heads alone, or of the whole network.
     """
 
-    def draw(key: jax.Array) -> Params:
+    def draw_heads(key: jax.Array) -> Params:
         params = network.init(key)
-        if heads is None:
-            return params
-        return {"heads": {name: params["heads"][name] for name in heads}}
+        return {"heads": {name: params["heads"][name] for name in heads or ()}}
 
+    draw = network.init if heads is None else draw_heads
     places = shardings(jax.eval_shape(draw, jax.random.key(0)), mesh)
     return jax.jit(draw, out_shardings=places)
 
