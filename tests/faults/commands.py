@@ -50,19 +50,13 @@ def end(out: Path) -> tuple:
 
 def result(out: Path) -> dict[str, object]:
     """Return the result of a finished run, without times."""
-    found = json.loads((out / "result.json").read_text())
-    return {name: value for name, value in found.items() if name not in TIMES}
+    values = json.loads((out / "result.json").read_text())
+    return {name: value for name, value in values.items() if name not in TIMES}
 
 
 @dataclasses.dataclass(frozen=True)
 class Called:
-    """A command and how it ended.
-
-    Attributes:
-      status: exit status; None after an exception.
-      output: standard output.
-      errors: standard error, or the exception's traceback.
-    """
+    """How a command ended: after an exception without status, with its traceback."""
 
     status: int | None
     output: str
@@ -71,28 +65,26 @@ class Called:
     @property
     def problem(self) -> str:
         """What is wrong with the way it ended; empty if nothing is."""
-        told = [line for line in self.errors.splitlines() if "dicejax: " in line]
-        shown = self.output + self.errors
+        lines = [line for line in self.errors.splitlines() if "dicejax: " in line]
+        whole = self.output + self.errors
         match self.status:
             case None:
                 return self.errors
-            case 2 if len(told) != 1:
-                return f"{len(told)} lines of error: {self.errors[-2000:]}"
-            case 2 if len(told[0]) > 2100:
-                return f"{len(told[0])} characters of error"
-            case 0 | 2 if "Traceback" not in shown:
-                hidden = set(_HIDDEN.findall(shown))
+            case 2 if len(lines) != 1:
+                return f"{len(lines)} lines of error: {self.errors[-2000:]}"
+            case 2 if len(lines[0]) > 2100:
+                return f"{len(lines[0])} characters of error"
+            case 0 | 2 if "Traceback" not in whole:
+                hidden = set(_HIDDEN.findall(whole))
                 return f"control characters: {hidden}" if hidden else ""
-        return f"status {self.status}: {shown[-2000:]}"
+        return f"status {self.status}: {whole[-2000:]}"
 
 
 @contextlib.contextmanager
 def limited(seconds: int, memory: int) -> Iterator[None]:
-    """Raise TimeoutError or MemoryError where a command takes too much.
+    """Raise TimeoutError or, on Linux, MemoryError where a command takes too much.
 
-    Args:
-      seconds: before the alarm.
-      memory: bytes of addresses beyond those in use; on Linux only.
+    Memory is in bytes of addresses beyond those in use.
     """
 
     def late(*signaled):
@@ -126,5 +118,4 @@ def called(argv: list[str], capsys) -> Called:
         raise
     except BaseException:  # a panic of Rust is no Exception
         return Called(None, "", "".join(traceback.format_exc().splitlines(True)[-12:]))
-    said = capsys.readouterr()
-    return Called(status, said.out, said.err)
+    return Called(status, *capsys.readouterr())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -27,21 +28,17 @@ def mutate(file: Path, rng: random.Random) -> str:
     """Damage a file, or put something else at its place; return what was done."""
     content = file.read_bytes()
     kinds = [_bytes] * 3 + [_place]
-    if json_of(content) is not None:
+    if _values_of(content) is not None:
         kinds += [_json] * 5
     return rng.choice(kinds)(file, content, rng)
 
 
-def json_of(content: bytes) -> Any:
-    """Return the JSON value, or the list of those of all lines; None for others."""
-    try:
-        return json.loads(content)
-    except ValueError:
-        pass
-    try:
-        return [json.loads(line) for line in content.splitlines() if line]
-    except ValueError:
-        return None
+def _values_of(content: bytes) -> list[Any] | None:
+    """Return the JSON value, or those of all lines; None for others."""
+    for parts in ([content], content.splitlines()):
+        with contextlib.suppress(ValueError):
+            return [json.loads(part) for part in parts if part]
+    return None
 
 
 def _bytes(file: Path, content: bytes, rng: random.Random) -> str:
@@ -115,8 +112,9 @@ PLACES: dict[str, Callable[[Path], None]] = {
 
 
 def _json(file: Path, content: bytes, rng: random.Random) -> str:
-    lines = not _is_json(content)
-    value = {"root": json_of(content)}
+    values = _values_of(content)
+    lines = len(values) != 1
+    value = {"root": values if lines else values[0]}
     holder, key = rng.choice(list(_nodes(value)))
     match rng.choice(("replace", "replace", "replace", "remove", "add", "swap")):
         case "remove" if holder is not value:
@@ -139,14 +137,6 @@ def _json(file: Path, content: bytes, rng: random.Random) -> str:
         text = text.replace(old, new)
     file.write_text(text, encoding="utf-8")
     return f"JSON: {done}"
-
-
-def _is_json(content: bytes) -> bool:
-    try:
-        json.loads(content)
-    except ValueError:
-        return False
-    return True
 
 
 def _value(rng: random.Random) -> Any:

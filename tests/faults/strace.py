@@ -47,15 +47,7 @@ def why_not() -> str:
 
 @contextlib.contextmanager
 def tracing(*options: str, all_threads: bool = True) -> Iterator[None]:
-    """Attach strace to this process for a while.
-
-    Args:
-      *options: of strace.
-      all_threads: to all threads, not the main one only.
-
-    Raises:
-      OSError: the system does not allow it.
-    """
+    """Attach strace to this process for a while; OSError where that is not allowed."""
     ctypes.CDLL(None).prctl(_PR_SET_PTRACER, _ANYONE, 0, 0, 0)
     follow = ["-f"] if all_threads else []
     words = ["strace", *follow, "-qq", *options, "-p", str(os.getpid())]
@@ -89,8 +81,6 @@ class Fault:
     """A failing system call.
 
     Attributes:
-      call: its name.
-      error: name of the error, such as EIO.
       path: the file or folder that it names first, relative to the recorded folder;
         None for any.
       nth: which of the main thread's calls with that path, from 1; None for all of all
@@ -115,14 +105,7 @@ class Fault:
 
 @dataclasses.dataclass(frozen=True)
 class Operation:
-    """A call on files.
-
-    Attributes:
-      thread: its number.
-      call: name of the system call.
-      arguments: as strace prints them.
-      result: what it returned; negative where it failed.
-    """
+    """A call on files, as strace prints it; where it failed its result is negative."""
 
     thread: int
     call: str
@@ -135,8 +118,8 @@ class Operation:
 
     def texts(self) -> list[bytes]:
         """Return the quoted arguments."""
-        found = _TEXT.findall(self.arguments)
-        return [codecs.escape_decode(text)[0] for text in found]
+        texts = _TEXT.findall(self.arguments)
+        return [codecs.escape_decode(text)[0] for text in texts]
 
     def paths(self) -> list[bytes]:
         """Return the file of its descriptor, or the paths among its arguments."""
@@ -159,11 +142,11 @@ def recording(log: Path) -> Iterator[None]:
 def operations(log: Path, folder: Path) -> list[Operation]:
     """Return the recorded calls that changed files in a folder."""
     return [
-        one
-        for one in _calls(log)
-        if one.is_in(folder)
-        and one.call not in _READS.split(",")
-        and (one.call != "openat" or b"O_CREAT" in one.arguments)
+        step
+        for step in _calls(log)
+        if step.is_in(folder)
+        and step.call not in _READS.split(",")
+        and (step.call != "openat" or b"O_CREAT" in step.arguments)
     ]
 
 
@@ -173,27 +156,22 @@ def faults(log: Path, folder: Path, errors: dict[str, str]) -> list[Fault]:
     Those of the main thread, which come in the same order each time, are counted, for
     each path or over all paths where that is drawn at random. Those of other threads
     fail whenever their path is met, or at all paths.
-
-    Args:
-      log: of the recording.
-      folder: that was written.
-      errors: error by name of the call.
     """
-    found: dict[Fault, None] = {}
+    ways: dict[Fault, None] = {}
     count: Counter[tuple[str, str | None]] = Counter()
-    for one in _calls(log, failed=True):
-        path = os.path.relpath(os.fsdecode((one.paths() or [b"/"])[0]), folder)
+    for step in _calls(log, failed=True):
+        path = os.path.relpath(os.fsdecode((step.paths() or [b"/"])[0]), folder)
         path = None if re.search(r"[0-9a-f]{32}", path) else path
-        by_main, nth = one.thread == os.getpid(), None
+        by_main, nth = step.thread == os.getpid(), None
         if by_main:
-            count.update({(one.call, None), (one.call, path)})
-            nth = count[one.call, path]
-        if one.result < 0 or one.call not in errors or not one.is_in(folder):
+            count.update({(step.call, None), (step.call, path)})
+            nth = count[step.call, path]
+        if step.result < 0 or step.call not in errors or not step.is_in(folder):
             continue
-        if path is None and not by_main and one.call in ("openat", "read"):
+        if path is None and not by_main and step.call in ("openat", "read"):
             continue  # this process would not open or read anything at all
-        found[Fault(one.call, errors[one.call], path, nth)] = None
-    return list(found)
+        ways[Fault(step.call, errors[step.call], path, nth)] = None
+    return list(ways)
 
 
 def _calls(log: Path, *, failed: bool = False) -> Iterator[Operation]:
@@ -213,10 +191,6 @@ class Replay:
     """A folder that recorded operations are applied to, one after the other.
 
     After n of them it holds what a process killed after n leaves behind.
-
-    Args:
-      source: the folder of the recording.
-      target: an empty one.
     """
 
     def __init__(self, source: Path, target: Path):

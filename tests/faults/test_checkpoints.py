@@ -14,6 +14,7 @@ from etils import epath
 from dicejax.cli import run
 from dicejax.errors import InputError
 from dicejax.mesh import MeshShape
+from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
 from dicejax.models.network import Network
 from dicejax.optimizers import AdamW
@@ -30,19 +31,10 @@ NAMES = ["odd[1]", "a*b", "back\\slash", "-ü\n😀'\"% ", "x.__lock"]
 
 @pytest.fixture(scope="module")
 def network():
-    from dicejax.models.bert import BertConfig
-
-    return Network(
-        encoder=BertConfig(
-            vocab_size=11,
-            hidden_size=8,
-            intermediate_size=8,
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            max_position_embeddings=8,
-        ),
-        heads=(("tags", TokenHead(classes=2)),),
-    )
+    sizes = {"vocab_size": 11, "hidden_size": 8, "intermediate_size": 8}
+    sizes |= {"num_hidden_layers": 1, "num_attention_heads": 2}
+    encoder = BertConfig(**sizes, max_position_embeddings=8)
+    return Network(encoder=encoder, heads=(("tags", TokenHead(classes=2)),))
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +65,9 @@ def shapes(state_at):
 def restored(folder, state_at):
     """Return the state, the notes and the warnings."""
     warnings, checkpoints = [], Checkpoints(epath.Path(folder))
-    found = checkpoints.restore(shapes(state_at), warnings.append)
+    pair = checkpoints.restore(shapes(state_at), warnings.append)
     checkpoints.close()
-    return (*(found or (None, None)), warnings)
+    return (*(pair or (None, None)), warnings)
 
 
 def same(ours, theirs):
@@ -113,15 +105,12 @@ def test_a_stale_file_handle_while_restoring_deletes_nothing(
 ):
     saved(tmp_path, state_at, [0.1, 0.2, 0.3])
     before = content(tmp_path)
-    stale = OSError(116, "Stale file handle")
 
     def fails(*arguments, **options):
-        raise stale
+        raise OSError(116, "Stale file handle")
 
-    for target, name in (
-        (hashlib, "file_digest"),
-        (ocp.StandardCheckpointHandler, "restore"),
-    ):
+    targets = {"file_digest": hashlib, "restore": ocp.StandardCheckpointHandler}
+    for name, target in targets.items():
         with monkeypatch.context() as patched:
             patched.setattr(target, name, fails)
             with pytest.raises(InputError, match=r"Stale file handle.*nothing was"):

@@ -4,7 +4,6 @@ import ast
 import gzip
 import io
 import json
-import os
 import random
 import unicodedata
 
@@ -31,6 +30,7 @@ from dicejax.training.progress import TrainingProgress
 from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
 from ..small_project import fails
 from ..study.made_runs import made
+from .mutations import PLACES
 
 LONGEST = 2000
 # What str.splitlines takes for the end of a line, and a file does not.
@@ -69,14 +69,14 @@ def is_shown_as_is(text: str) -> bool:
 def test_newlines_alone_end_lines(content, end):
     text = end.join(content)
     written = io.BytesIO(text.encode())
-    found = text.replace("\r\n", "\n").split("\n")
-    if not found[-1]:
-        del found[-1]
-    if not found or ("\n" not in text and text.count("\r") > 1):
+    ends = text.replace("\r\n", "\n").split("\n")
+    if not ends[-1]:
+        del ends[-1]
+    if not ends or ("\n" not in text and text.count("\r") > 1):
         with pytest.raises(InputError):
             list(files.lines("given", stream=written))
     else:
-        expected = list(enumerate(found, 1))
+        expected = list(enumerate(ends, 1))
         assert list(files.lines("given", stream=written)) == expected
 
 
@@ -96,8 +96,8 @@ def test_predictions_and_training_data_end_lines_alike(tmp_path):
     path = tmp_path / "texts.txt"
     text = f"one{WITHIN}two"
     path.write_bytes(f"1 {text}\r\n0 three\n".encode())
-    found = [one.text for one in read_texts(str(path), "text")]
-    assert found == [f"1 {text}", "0 three"]
+    texts = [text.text for text in read_texts(str(path), "text")]
+    assert texts == [f"1 {text}", "0 three"]
     assert classification.read_label_first(path)[0].first == text
     path.write_bytes(f"one{WITHIN}\ttwo\r\n".encode())
     assert SynonymPairs(path=str(path)).load()("two")
@@ -112,55 +112,33 @@ def test_carriage_returns_instead_of_newlines_are_refused(tmp_path):
 # Files
 
 
-def truncated(path):
-    path.write_bytes(gzip.compress(b"1 a text\n" * 9)[:-9])
+def write(content):
+    return lambda path: path.write_bytes(content)
 
 
-def wrong_checksum(path):
-    content = bytearray(gzip.compress(b"1 a text\n"))
-    content[-6] ^= 1
-    path.write_bytes(content)
-
-
-def no_archive(path):
-    path.write_bytes(b"1 a text\n")
-
-
-def bytes_of_latin_1(path):
-    path.write_bytes(gzip.compress("1 Zürich\n".encode("latin-1")))
-
-
-def link_loop(path):
-    path.symlink_to(path)
-
-
-def dangling(path):
-    path.symlink_to(path.with_name("nowhere"))
-
-
-def pipe(path):
-    os.mkfifo(path)
-
-
-def device(path):
-    path.symlink_to("/dev/zero")
-
-
-def nothing(path):
-    pass
-
-
+PACKED = gzip.compress(b"1 a text\n" * 9)
+CHANGED = PACKED[:-6] + bytes([PACKED[-6] ^ 1]) + PACKED[-5:]
+# By kind of damage: what makes it, and the message.
 DAMAGE = {
-    truncated: "cannot be read: Compressed file ended",
-    wrong_checksum: "cannot be read: CRC check failed",
-    no_archive: "cannot be read: Not a gzipped file",
-    bytes_of_latin_1: "byte 3 (0xfc) is not UTF-8; convert",
-    link_loop: "cannot be read: Too many levels of symbolic links",
-    dangling: "no such file",
-    pipe: "is a pipe or a device; name a regular file",
-    device: "is a pipe or a device; name a regular file",
-    os.mkdir: "is a folder; name a file in it",
-    nothing: "no such file",
+    "cut": (write(PACKED[:-9]), "cannot be read: Compressed file ended"),
+    "another sum": (write(CHANGED), "cannot be read: CRC check failed"),
+    "no archive": (write(b"1 a text\n"), "cannot be read: Not a gzipped file"),
+    "Latin-1": (
+        write(gzip.compress("1 Zürich\n".encode("latin-1"))),
+        "byte 3 (0xfc) is not UTF-8; convert",
+    ),
+    "link to itself": (
+        PLACES["link to itself"],
+        "cannot be read: Too many levels of symbolic links",
+    ),
+    "link to nothing": (PLACES["link to nothing"], "no such file"),
+    "pipe": (PLACES["pipe"], "is a pipe or a device; name a regular file"),
+    "device": (
+        PLACES["link to a device"],
+        "is a pipe or a device; name a regular file",
+    ),
+    "folder": (PLACES["folder"], "is a folder; name a file in it"),
+    "missing": (PLACES["missing"], "no such file"),
 }
 OPENERS = {
     "predict": lambda path: read_texts(str(path), "text"),
@@ -176,10 +154,10 @@ OPENERS = {
 def test_whatever_is_no_text_file_is_refused_by_all_that_read_text(
     tmp_path, damage, opener
 ):
-    path = tmp_path / "texts.gz"
-    damage(path)
-    if (damage, opener) != (bytes_of_latin_1, "bytes"):
-        assert DAMAGE[damage] in refused(OPENERS[opener], path)
+    path, (make, message) = tmp_path / "texts.gz", DAMAGE[damage]
+    make(path)
+    if (damage, opener) != ("Latin-1", "bytes"):
+        assert message in refused(OPENERS[opener], path)
 
 
 @pytest.mark.parametrize("opener", OPENERS)
@@ -194,13 +172,11 @@ def test_paths_that_no_file_can_have_are_refused(tmp_path, opener):
     refused(OPENERS[opener], tmp_path / f"new\nline{ESCAPE}")
 
 
-def test_predict_reports_a_truncated_archive_and_a_link_loop_in_one_line(
-    tmp_path, capsys
-):
-    for damage in (truncated, link_loop, pipe):
-        path = tmp_path / f"{damage.__name__}.gz"
-        damage(path)
-        fails(capsys, ["predict", "no-run", "--file", str(path)], DAMAGE[damage])
+def test_predict_reports_a_damaged_file_in_one_line(tmp_path, capsys):
+    for damage in ("cut", "link to itself", "pipe"):
+        path, (make, message) = tmp_path / f"{damage}.gz", DAMAGE[damage]
+        make(path)
+        fails(capsys, ["predict", "no-run", "--file", str(path)], message)
     below = tmp_path / "file" / "below"
     below.parent.write_text("text")
     fails(capsys, ["predict", "no-run", "--file", str(below)], "Not a directory")
@@ -213,7 +189,7 @@ def test_predict_refuses_arguments_that_are_no_text(capsys):
 
 def test_init_refuses_folders_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("text")
-    link_loop(tmp_path / "loop")
+    PLACES["link to itself"](tmp_path / "loop")
     for name in ("file", "loop", "file/below", "x" * 300):
         with pytest.raises(InputError, match=r"cannot be written: .*; name"):
             init._write(tmp_path / name / init.FILE, "")
@@ -343,15 +319,13 @@ def read_mutations(reader: str, path, count: int) -> int:
     return refusals
 
 
+@pytest.mark.parametrize(
+    ("count", "least"),
+    [(60, 20), pytest.param(1000, 300, marks=pytest.mark.exhaustive)],
+)
 @pytest.mark.parametrize("reader", READERS)
-def test_mutated_files_end_in_one_line(tmp_path, reader):
-    assert read_mutations(reader, tmp_path / "data.txt", 60) > 20
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("reader", READERS)
-def test_a_thousand_mutated_files_end_in_one_line(tmp_path, reader):
-    assert read_mutations(reader, tmp_path / "data.txt", 1000) > 300
+def test_mutated_files_end_in_one_line(tmp_path, reader, count, least):
+    assert read_mutations(reader, tmp_path / "data.txt", count) > least
 
 
 # Terminal, HTML, Markdown

@@ -50,15 +50,7 @@ ERRORS = {
 
 
 class Recorded:
-    """A run of the training, and its system calls.
-
-    Attributes:
-      flags: those of the training, besides `tiny`.
-      folder: holds the run as `run`, and its partial folders.
-      operations: calls that change it.
-      faults: ways in which they can fail.
-      end: what a resumed run must agree in.
-    """
+    """A run of the training in a folder, the calls that change it, and their faults."""
 
     def __init__(self, folder: Path, keep_last: int):
         self.flags = {"--recording.keep_last": keep_last}
@@ -90,12 +82,10 @@ def writes_to_try(operations, exhaustive: bool) -> list[int]:
         r'rename\(".*/6\.orbax-checkpoint-tmp", ',
         r"rename.*result\.json",
     )
-    found = [
-        next((n for n, text in enumerate(texts) if re.match(pattern, text)), None)
+    return [
+        next(n for n, text in enumerate(texts) if re.match(pattern, text))
         for pattern in patterns
     ]
-    assert None not in found, found
-    return found
 
 
 def test_a_replay_of_all_writes_is_the_run(recorded, tmp_path):
@@ -116,10 +106,9 @@ def test_killed_at_any_write_a_run_resumes_alike(recorded, tmp_path, request, ca
                 shutil.copytree(state, copy)
                 capsys.readouterr()
                 assert run(recorded.command(copy)) == 0, operation
-                told = re.search(r"resuming from step (\d+)", capsys.readouterr().err)
-                finished = (state / "run/result.json").exists()
-                if not finished:
-                    steps.append(int(told[1]) if told else 0)
+                first = re.search(r"resuming from step (\d+)", capsys.readouterr().err)
+                if not (state / "run/result.json").exists():
+                    steps.append(int(first[1]) if first else 0)
                 # No later write makes an earlier checkpoint the last one.
                 assert steps == sorted(steps), operation
                 assert end(copy / "run") == recorded.end, operation
@@ -138,7 +127,7 @@ def faults_to_try(faults: list[strace.Fault], exhaustive: bool) -> list[strace.F
         strace.Fault("writev", "EIO"),
         strace.Fault("mkdir", "EACCES", of_6),
         strace.Fault("mkdir", "EACCES", f"{of_6}/rest.orbax-checkpoint-tmp"),
-        [one for one in faults if one.nth and one.call == "rename"][-1],
+        [fault for fault in faults if fault.nth and fault.call == "rename"][-1],
     ]
 
 
@@ -174,11 +163,7 @@ def test_an_error_at_any_call_is_one_line_and_loses_nothing(
 
 
 def wait_for_writers() -> list[str]:
-    """Wait until orbax's threads end, as they do with the process of a command.
-
-    Returns:
-      The names of those that do not.
-    """
+    """Wait until orbax's threads end; return the names of those that do not."""
     waiting = []
     for thread in threading.enumerate():
         is_pool = thread.name.startswith(("grain-prefetch", "metadata_store"))
@@ -205,9 +190,9 @@ def test_an_error_of_reading_a_checkpoint_deletes_nothing(
     fault = strace.Fault(call, "ESTALE", "run/checkpoints/9/params/manifest.ocdbt")
     log = tmp_path / "injected.log"
     with fault.injected(tmp_path, log):
-        found = called(recorded.command(tmp_path), capsys)
+        ended = called(recorded.command(tmp_path), capsys)
     assert "(INJECTED)" in log.read_text()
-    assert found.status == 2 and not found.problem, found
+    assert ended.status == 2 and not ended.problem, ended
     assert files(tmp_path / "run/checkpoints/9") == before
     assert run(recorded.command(tmp_path)) == 0
     assert end(tmp_path / "run") == recorded.end

@@ -64,26 +64,20 @@ STUDIO = {
     ],
 }
 CSV = 'text,label\n"it said ""so"", and\nleft",a\nso dull,b\n' + "so fine,a\n" * 18
+# A task, and the kind of `dicejax init` that reads it.
 TEXT = ("Classification", "classification")
+NER, WORDS = ("Tagging", "ner"), ("WordTagging", "pos")
+ANSWERS = ("QuestionAnswering", "qa")
 # Of each format: a file or folder and what it holds or what writes it, the source,
 # the task, and the kind of `dicejax init` that reads it.
 FORMATS = {
-    "conll": ("data.txt", CONLL, "ConllFiles", "Tagging", "ner"),
-    "packed": ("data.txt.gz", packed, "ConllFiles", "Tagging", "ner"),
-    "words": (
-        *("data.txt", tiny.words(None, None), "WordLabelFiles", "WordTagging"),
-        "pos",
-    ),
-    "conllu": (
-        *("data.conllu", tiny.conllu(None, None), "ConlluFiles", "WordTagging"),
-        "pos",
-    ),
-    "cluener": (
-        *("data.json", tiny.cluener(None, None), "CluenerFiles", "Tagging"),
-        None,
-    ),
+    "conll": ("data.txt", CONLL, "ConllFiles", *NER),
+    "packed": ("data.txt.gz", packed, "ConllFiles", *NER),
+    "words": ("data.txt", tiny.words(None, None), "WordLabelFiles", *WORDS),
+    "conllu": ("data.conllu", tiny.conllu(None, None), "ConlluFiles", *WORDS),
+    "cluener": ("data.json", tiny.cluener(None, None), "CluenerFiles", "Tagging", None),
     "bert-mrc": ("data.json", queries(), "BertMrcFiles", "Tagging", None),
-    "squad": ("data.json", SQUAD, "SquadFiles", "QuestionAnswering", "qa"),
+    "squad": ("data.json", SQUAD, "SquadFiles", *ANSWERS),
     "columns": ("data.tsv", columns(), "TabSeparatedFiles", *TEXT),
     "csv": ("data.csv", CSV, "CsvFiles", *TEXT),
     "json-texts": (
@@ -102,7 +96,7 @@ FORMATS = {
             {"tokens": ["Anna", "met", "Bo"], "ner_tags": ["B-PER", "O", "B-PER"]},
             {"text": "Bo left.", "entities": [PLACE | {"label": "PER"}]},
         ),
-        *("JsonSentences", "Tagging", "ner"),
+        *("JsonSentences", *NER),
     ),
     "annotations": (
         "data.jsonl",
@@ -111,21 +105,19 @@ FORMATS = {
             ["Bo left.", {"entities": [[0, 2, "A"]]}],
             {"text": "Bo left.", "label": [PLACE | {"labels": ["A"]}]},
         ),
-        *("JsonSentences", "Tagging", "ner"),
+        *("JsonSentences", *NER),
     ),
-    "label-studio": (
-        *("data.json", json.dumps([STUDIO] * 20), "JsonSentences", "Tagging", "ner"),
-    ),
-    "brat": ("corpus", brat, "JsonSentences", "Tagging", "ner"),
+    "label-studio": ("data.json", json.dumps([STUDIO] * 20), "JsonSentences", *NER),
+    "brat": ("corpus", brat, "JsonSentences", *NER),
     "saved": (
         "corpus",
         lambda path: saved.save_to_disk(path, saved.sentences(20), saved.NER, 2),
-        *("JsonSentences", "Tagging", "ner"),
+        *("JsonSentences", *NER),
     ),
     "parquet": (
         "data.parquet",
         lambda path: saved.to_parquet(path, saved.questions(20), saved.READING),
-        *("SquadFiles", "QuestionAnswering", "qa"),
+        *("SquadFiles", *ANSWERS),
     ),
     "label-first": ("data.txt", tiny.label_first(None, None), "LabelFirstFiles", *TEXT),
 }
@@ -159,10 +151,10 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
             done = mutate(rng.choice(files_in(folder)), rng)
         # Each mutation is read by one command, the intact file by all of them.
         for argv in commands if not number else [commands[number % len(commands)]]:
-            found = called(argv, capsys)
-            problem = found.problem
-            if not number and argv[0] != "train" and found.status != 0:
-                problem = found.errors
+            ended = called(argv, capsys)
+            problem = ended.problem
+            if not number and argv[0] != "train" and ended.status != 0:
+                problem = ended.errors
             if problem:
                 problems.append(f"{number}, {done}: {argv[0]}: {problem}")
     assert not problems, f"{len(problems)}: " + "\n".join(problems)

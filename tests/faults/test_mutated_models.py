@@ -23,13 +23,8 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "met", "ada", "here", "a"
 SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
 
 
-SIZES = {
-    "vocab_size": len(WORDS) + 1,
-    "hidden_size": 8,
-    "intermediate_size": 8,
-    "num_attention_heads": 2,
-    "num_hidden_layers": 2,
-}
+SIZES = {"vocab_size": len(WORDS) + 1, "hidden_size": 8, "intermediate_size": 8}
+SIZES |= {"num_attention_heads": 2, "num_hidden_layers": 2}
 ENCODERS = {
     "deberta": DebertaConfig(**SIZES, relative_attention=True, position_buckets=8),
     "modernbert": ModernBertConfig(**SIZES),
@@ -84,10 +79,10 @@ def test_a_damaged_model_folder_ends_in_one_line(
         done, name = "nothing", names[number % len(names)]
         if number:
             done = mutate(folder / name, random.Random(f"{name} {number}"))
-        found = called(argv, capsys)
-        problem = found.problem
-        if not number and "all has been read" not in found.errors:
-            problem = found.errors
+        ended = called(argv, capsys)
+        problem = ended.problem
+        if not number and "all has been read" not in ended.errors:
+            problem = ended.errors
         if problem:
             problems.append(f"{number}, {name}, {done}: {problem}")
     assert not problems, f"{len(problems)}: " + "\n".join(problems)

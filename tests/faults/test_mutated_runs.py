@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import dicejax.training.train as training
 from dicejax.cli import run
 
+from ..training.commands import stop_at
 from .commands import called, end, result, tiny
 from .mutations import mutate, restore
 
@@ -35,17 +35,7 @@ def finished(tmp_path_factory):
 def unfinished(tmp_path_factory):
     """Return the folder of a run that was stopped after eight steps."""
     out = tmp_path_factory.mktemp("unfinished") / "run"
-    step, calls = training.train_step, []
-
-    def stopping(*inputs, **settings):
-        calls.append(1)
-        if len(calls) == 8:
-            signal.raise_signal(signal.SIGTERM)
-        return step(*inputs, **settings)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(training, "train_step", stopping)
-        assert run(tiny(out)) == 128 + signal.SIGTERM
+    stop_at(8, signal.SIGTERM, tiny(out))
     return out
 
 
@@ -96,24 +86,23 @@ def test_a_damaged_run_ends_in_one_line_or_as_before(
 ):
     exhaustive = request.config.getoption("exhaustive")
     source = unfinished if name == "resume" else finished
-    out, wanted, problems = tmp_path / "run", [], []
+    out, outcomes, problems = tmp_path / "run", [], []
 
     def attempt() -> tuple[bool, str]:
         """Run the command; return whether the damage had effect, and the problem."""
-        found = called(command(name, out), capsys)
-        if found.problem or found.status == 2:
-            return True, found.problem
-        given = outcome(name, out, found.output)
-        wanted.append(given)
+        ended = called(command(name, out), capsys)
+        if ended.problem or ended.status == 2:
+            return True, ended.problem
+        outcomes.append(outcome(name, out, ended.output))
         step = path.parts[1] if path.parts[0] == "checkpoints" else None
-        told = path.name in found.errors or f"checkpoints/{step}" in found.errors
-        same = given == wanted[0]
-        return told or not same, "" if told or same else "differs silently"
+        named = path.name in ended.errors or f"checkpoints/{step}" in ended.errors
+        same = outcomes[-1] == outcomes[0]
+        return named or not same, "" if named or same else "differs silently"
 
     kinds = kinds_of_files(source)
     path = Path("intact")
     restore(source.parent, tmp_path)
-    assert not any(attempt()) and wanted
+    assert not any(attempt()) and outcomes
     tried = list(kinds)
     if not exhaustive:  # a second of time each
         tried = tried[COMMANDS.index(name) :: 2 * len(COMMANDS)]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..training.ports import free_port
+from ..training.commands import free_port
 
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
 

@@ -21,6 +21,7 @@ from dicejax.training.train import default_folder, train
 from ..small_project import CORPUS, EXPERIMENT, fails
 from ..study.made_runs import EXPERIMENT as MADE
 from ..study.made_runs import made
+from .mutations import PLACES
 
 SHORT = ["--training.epochs", "1", "--training.log_every", "1"]
 READ_BY_ALL = ("evaluate", "predict", "export", "report", "train")
@@ -70,68 +71,29 @@ def words(command):
     }[command]
 
 
-def flipped(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(bytes(content))
+def flip(content):
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-def truncated(file):
-    file.write_bytes(file.read_bytes()[:-20])
+CHANGES = {
+    "flip": flip,
+    "cut": lambda content: content[:-20],
+    "empty": lambda content: b"",
+    "not UTF-8": lambda content: b"\xff" + content,
+    "too deep": lambda content: b"[" * 100_000 + b"]" * 100_000,
+    "5000 digits": lambda content: b'{"step": ' + b"9" * 5000 + b"}\n",
+    "another kind": lambda content: b'[{"x": 1}]\n',
+}
+PLACED = ("folder", "pipe", "link to itself", "missing")
 
 
-def emptied(file):
-    file.write_bytes(b"")
-
-
-def not_utf8(file):
-    file.write_bytes(b"\xff" + file.read_bytes())
-
-
-def too_deep(file):
-    file.write_bytes(b"[" * 100_000 + b"]" * 100_000)
-
-
-def of_5000_digits(file):
-    file.write_bytes(b'{"step": ' + b"9" * 5000 + b"}\n")
-
-
-def of_another_kind(file):
-    file.write_text('[{"x": 1}]\n')
-
-
-def folder_instead(file):
-    file.unlink()
-    file.mkdir()
-
-
-def pipe_instead(file):
-    file.unlink()
-    os.mkfifo(file)
-
-
-def link_to_itself(file):
-    file.unlink()
-    file.symlink_to(file.name)
-
-
-def missing(file):
-    file.unlink()
-
-
-DAMAGES = (
-    flipped,
-    truncated,
-    emptied,
-    not_utf8,
-    too_deep,
-    of_5000_digits,
-    of_another_kind,
-    folder_instead,
-    pipe_instead,
-    link_to_itself,
-    missing,
-)
+def damage_file(file, damage):
+    if damage in CHANGES:
+        file.write_bytes(CHANGES[damage](file.read_bytes()))
+    else:
+        file.unlink()
+        PLACES[damage](file)
 
 
 @pytest.mark.parametrize(
@@ -140,32 +102,31 @@ DAMAGES = (
         pytest.param(
             name,
             damage,
-            id=f"{name}-{damage.__name__}",
             marks=[]
-            if name == "labels.json" or damage in (flipped, folder_instead, missing)
+            if name == "labels.json" or damage in ("flip", "folder", "missing")
             else [pytest.mark.exhaustive],
         )
         for name in READ_BY
-        for damage in DAMAGES
+        for damage in (*CHANGES, *PLACED)
     ],
 )
 def test_a_damaged_file_of_a_run_is_named_in_one_line(folder, capsys, name, damage):
-    if name == "SHA256SUMS" and damage in (flipped, truncated, not_utf8):
-        damage = emptied  # else only the files of some lines are refused
-    damage(folder / name)
+    if name == "SHA256SUMS" and damage in ("flip", "cut", "not UTF-8"):
+        damage = "empty"  # else only the files of some lines are refused
+    damage_file(folder / name, damage)
     for command in READ_BY[name]:
-        said = f"run/{name}"
+        message = f"run/{name}"
         if name == "SHA256SUMS" and (folder / name).is_file():
-            said = "run/"  # the first file that is not listed
+            message = "run/"  # the first file that is not listed
         if not (folder / name).exists():
             if name == "experiment.json":  # no run
-                said = "run"
+                message = "run"
             if name == "result.json":  # a run that has not finished
                 if command in ("report", "train"):
                     continue
-                said = "run: the run did not finish (no result.json)"
+                message = "run: the run did not finish (no result.json)"
         capsys.readouterr()
-        fails(capsys, words(command), said)
+        fails(capsys, words(command), message)
     assert not (folder.parent / "exported").exists()
 
 
@@ -209,10 +170,11 @@ def test_baselines_that_were_deleted_are_missed(tmp_path, capsys):
     jobs = made(tmp_path / "runs", [Dice()], 2)
     for job in jobs:
         if job.loss == "ce":
-            kept = Run(epath.Path(job.folder))
-            control = {"value": 1.0, "dev_score": 0.5, "test": kept.result()["test"]}
-            statistics = {"example_statistics": kept.example_statistics()}
-            kept.write_baselines({"logit adjustment": control | statistics})
+            finished = Run(epath.Path(job.folder))
+            control = {"value": 1.0, "dev_score": 0.5}
+            control |= {"test": finished.result()["test"]}
+            control |= {"example_statistics": finished.example_statistics()}
+            finished.write_baselines({"logit adjustment": control})
     assert run(["report", str(tmp_path / "runs")]) == 0
     assert "logit adjustment" in (tmp_path / "runs/report.md").read_text()
     (tmp_path / "runs/ce/seed-0/baselines.json").unlink()
@@ -225,8 +187,8 @@ def test_report_ends_in_a_folder_with_links_to_itself(tmp_path):
     for name in ("one", "two"):
         (tmp_path / "runs" / name).symlink_to(tmp_path / "runs")
     (tmp_path / "runs" / "ce" / "same").symlink_to(jobs[0].folder)
-    found = jobs_from([str(tmp_path / "runs")])
-    assert sorted(job.loss for job in found) == ["ce", "dice"]
+    jobs = jobs_from([str(tmp_path / "runs")])
+    assert sorted(job.loss for job in jobs) == ["ce", "dice"]
 
 
 @pytest.mark.parametrize("when", ["epoch", "test"])
@@ -242,9 +204,9 @@ def test_a_run_folder_deleted_while_it_trains_is_an_error(folder, monkeypatch, w
         shutil.rmtree("gone")
 
     def score_and_delete(*args):
-        found = score(*args)
+        scores = score(*args)
         shutil.rmtree("gone")
-        return found
+        return scores
 
     with monkeypatch.context() as patch:
         if when == "epoch":
@@ -269,13 +231,10 @@ def test_the_name_of_an_experiment_cannot_leave_runs(name):
         config.from_json(json.dumps(content))
 
 
-def test_the_name_of_a_loss_cannot_leave_runs():
+def test_no_other_name_leaves_runs(folder, capsys):
     objective = CrossEntropy(output="../../../x")
     with pytest.raises(InputError, match=r"^loss is 'ce-output="):
         default_folder(config.dataclasses.replace(MADE, objective=objective))
-
-
-def test_an_overridden_name_cannot_leave_runs(folder, capsys):
     fails(capsys, ["train", "mine.py", "--name", "../../x"], "name is '../../x'; ")
 
 
@@ -294,5 +253,5 @@ def test_a_resumed_run_names_a_changed_log(folder, capsys):
         text.replace('"epoch": 0', '"epoch": 7')
     )
     assert run(train) == 0
-    said = " ".join(capsys.readouterr().err.split())
-    assert "again/metrics.jsonl: has changed since the checkpoint of step" in said
+    errors = " ".join(capsys.readouterr().err.split())
+    assert "again/metrics.jsonl: has changed since the checkpoint of step" in errors

@@ -40,18 +40,11 @@ def foreign(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "kaggle:titanic",
-        "huggingface:conll2003",
-        "kaggle:123",
-        "squad/builder_dir=x",
-        "squad/v1.1/data_dir=gs://elsewhere",
-        "../squad",
-        "",
-    ],
-)
+NAMESPACES = ["kaggle:titanic", "huggingface:conll2003", "kaggle:123", "../squad", ""]
+NAMESPACES += ["squad/builder_dir=x", "squad/v1.1/data_dir=gs://elsewhere"]
+
+
+@pytest.mark.parametrize("name", NAMESPACES)
 def test_a_data_set_with_a_namespace_is_refused(foreign, name):
     run = foreign(data=TensorflowDataset(name=name))
     with pytest.raises(InputError, match=r"experiment.json: .* --experiment"):
@@ -62,10 +55,9 @@ def test_a_data_set_with_a_namespace_is_refused(foreign, name):
     "name", ["squad", "glue/mrpc:2.0.0", "universal_dependencies/en_ewt", "c4/en.no-x"]
 )
 def test_a_plain_data_set_is_read_but_not_fetched(foreign, name):
-    found = foreign(
-        data=TensorflowDataset(name=name, download=True)
-    ).offline_experiment()
-    assert found.data == TensorflowDataset(name=name, download=False)
+    run = foreign(data=TensorflowDataset(name=name, download=True))
+    data = run.offline_experiment().data
+    assert data == TensorflowDataset(name=name, download=False)
 
 
 def test_a_data_set_is_accepted_from_the_user_s_experiment_file(foreign, tmp_path):
@@ -101,13 +93,9 @@ def test_addresses_are_refused_unless_the_user_names_them(foreign):
         foreign(data=SyntheticNER(), augmentation=made).offline_experiment()
 
 
-def test_evaluate_asks_before_it_loads_the_data(monkeypatch, tmp_path):
-    content = config.to_json(
-        Experiment(name="theirs", data=TensorflowDataset(name="kaggle:titanic"))
-    )
-    monkeypatch.setattr(
-        Run, "open", classmethod(lambda cls, path: Foreign(tmp_path, content=content))
-    )
+def test_evaluate_asks_before_it_loads_the_data(monkeypatch, foreign):
+    run = foreign(data=TensorflowDataset(name="kaggle:titanic"))
+    monkeypatch.setattr(Run, "open", classmethod(lambda cls, path: run))
     monkeypatch.setattr(TensorflowDataset, "load", lambda self: pytest.fail("loaded"))
     with pytest.raises(InputError, match="no plain name"):
         inference.evaluate("theirs")
@@ -149,27 +137,12 @@ def hub(monkeypatch, tmp_path):
     return asked
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "./bert",
-        "../bert",
-        "/nowhere/bert",
-        "~/bert",
-        "~nobody/bert",
-        "models/bert/",
-        "bert/",
-        "a/b/c",
-        "models/my bert",
-        "models\\bert",
-        ".bert",
-        "",
-        "bert\n",
-        "models//bert",
-        "x" * 300 + "/",
-        "b\0",
-    ],
-)
+NO_IDS = "./bert ../bert /nowhere/bert ~/bert ~nobody/bert models/bert/ bert/ a/b/c"
+NO_IDS = [*NO_IDS.split(), "models/my bert", "models\\bert", ".bert", "", "bert\n"]
+NO_IDS += ["models//bert", "x" * 300 + "/", "b\0"]
+
+
+@pytest.mark.parametrize("path", NO_IDS)
 def test_a_path_that_is_no_hub_id_is_not_asked_of_the_hub(hub, path):
     with pytest.raises(InputError, match="not a folder; name a model folder or a hub"):
         huggingface.locate(path)

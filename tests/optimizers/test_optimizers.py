@@ -155,13 +155,8 @@ def test_settings_survive_json_and_the_command_line(rule, capsys):
         assert words in help_text
 
 
-SMALL = {
-    "vocab_size": 9,
-    "hidden_size": 4,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 8,
-}
+SMALL = {"vocab_size": 9, "hidden_size": 4, "intermediate_size": 8}
+SMALL |= {"num_hidden_layers": 2, "num_attention_heads": 2}
 ENCODERS = [
     BertConfig(**SMALL),
     DebertaConfig(**SMALL),

@@ -1,7 +1,9 @@
-"""Training commands in subprocesses, and their output."""
+"""Training commands, stopped or in subprocesses, their ports and their output."""
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -9,7 +11,9 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import pytest
 
+import dicejax.training.train as training
 from dicejax.cli import run
 from dicejax.training.checkpoint import restore_params
 from dicejax.training.run_folder import Run
@@ -47,6 +51,21 @@ def finished_here(out, **more):
     assert run(words(out, **more)) == 0
 
 
+def stop_at(step, number, argv):
+    """Train until a signal comes in the middle of a step."""
+    real, calls = training.train_step, []
+
+    def stopping(*inputs, **settings):
+        calls.append(1)
+        if len(calls) == step:
+            signal.raise_signal(number)
+        return real(*inputs, **settings)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(training, "train_step", stopping)
+        assert run(argv) == 128 + number
+
+
 def begin(out, cache, **more):
     environment = os.environ | {
         "DICEJAX_HUGE_PAGES": "0",  # no second start, so that the process is known
@@ -82,14 +101,16 @@ def weights(out, which):
     return restore_params(trained.checkpoints, trained.network(), which)
 
 
-def same_end(out, wanted):
-    assert records(out) == records(wanted)
+def same_end(out, other_out):
+    assert records(out) == records(other_out)
     for which in ("best", "last"):
-        (step, ours), (other, theirs) = weights(out, which), weights(wanted, which)
+        (step, ours), (other, theirs) = weights(out, which), weights(other_out, which)
         assert step == other
         for a, b in zip(*map(jax.tree.leaves, (ours, theirs)), strict=True):
             np.testing.assert_array_equal(a, b)
-    ours, theirs = (json.loads((f / "result.json").read_text()) for f in (out, wanted))
+    ours, theirs = (
+        json.loads((f / "result.json").read_text()) for f in (out, other_out)
+    )
     for name in ("test", "test_at_last_step", "best_step", "best_dev_score"):
         assert ours[name] == theirs[name]
 
@@ -101,3 +122,25 @@ def wait_for_step(out, step, process):
         if file.exists() and file.read_text().count("\n") >= step:
             return
         time.sleep(0.005)
+
+
+# XLA starts independent collectives of a CPU program as threads become free, so two
+# processes may start them in different orders, and wait for each other forever.
+IN_ORDER = "--xla_cpu_multi_thread_eigen=false"
+
+
+def free_port():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return bound.getsockname()[1]
+
+
+def environment(**more):
+    """Return the environment of one of several processes.
+
+    Without a compilation cache: the one that finds a program there waits for another
+    that does not, and gives up after 30 seconds.
+    """
+    flags = f"{os.environ.get('XLA_FLAGS', '')} {IN_ORDER}"
+    settings = {"XLA_FLAGS": flags, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    return os.environ | settings | more

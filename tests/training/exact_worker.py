@@ -126,52 +126,43 @@ QUICKLY = {
 STATIC = ("network", "mesh", "micro_batches", "one_pass", "names")
 
 
-def as_found(gradient, state):
-    return gradient.loss, gradient.gradients, jax.tree.leaves(state)
-
-
 @functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
-def one_by_one(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
-    """Return loss and gradients of each kind of objective, one program each."""
-    del one_pass
+def compute(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
+    """Return loss, gradients and state of each kind of objective.
+
+    Without `one_pass` being a bool each has a program of its own; else they share a
+    loop, but additive objectives take one pass where it is true.
+    """
     settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
     settings |= {"micro_batches": micro_batches}
-    found = {}
-    for name in names:
-        each = OBJECTIVES[name]
-        gradient = loss_and_gradient(
-            params, batch, each, objective_state=each.initial_state(), **settings
-        )
-        found[name] = as_found(gradient, gradient.objective_state)
-    return found
-
-
-@functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
-def together(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
-    """Return the same in one loop; additive objectives in one pass if asked."""
-    chosen = {name: OBJECTIVES[name] for name in names}
-    alone = {n: o for n, o in chosen.items() if one_pass and o.is_additive}
-    looped = {n: o for n, o in chosen.items() if n not in alone}
-    settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
-    settings |= {"micro_batches": micro_batches}
-    found = {}
+    chosen, results = {name: OBJECTIVES[name] for name in names}, {}
+    if one_pass is None:
+        alone = chosen
+    else:
+        alone = {n: o for n, o in chosen.items() if one_pass and o.is_additive}
     for name, each in alone.items():
-        gradient = loss_and_gradient(params, batch, each, one_pass=True, **settings)
-        found[name] = as_found(gradient, ())
-    one_of = OneOf(parts=tuple(looped.values()))
-
-    def numbered(number):
-        state = number, one_of.initial_state()
+        state = each.initial_state()
         gradient = loss_and_gradient(
-            params, batch, one_of, objective_state=state, **settings
+            params, batch, each, objective_state=state, one_pass=one_pass, **settings
         )
-        return (gradient.loss, gradient.gradients), gradient.objective_state[1]
+        states = jax.tree.leaves(gradient.objective_state)
+        results[name] = gradient.loss, gradient.gradients, states
+    looped = {name: each for name, each in chosen.items() if name not in alone}
+    if looped:
+        one_of = OneOf(parts=tuple(looped.values()))
 
-    every, states = jax.lax.map(numbered, jnp.arange(len(looped)))
-    for number, name in enumerate(looped):
-        own = jax.tree.map(lambda x, n=number: x[n], (every, states[number]))
-        found[name] = (*own[0], jax.tree.leaves(own[1]))
-    return found
+        def compute_one(number):
+            state = number, one_of.initial_state()
+            gradient = loss_and_gradient(
+                params, batch, one_of, objective_state=state, **settings
+            )
+            return gradient.loss, gradient.gradients, gradient.objective_state[1]
+
+        loss, gradients, states = jax.lax.map(compute_one, jnp.arange(len(looped)))
+        for number, name in enumerate(looped):
+            values = loss, gradients, jax.tree.leaves(states[number])
+            results[name] = jax.tree.map(lambda x, n=number: x[n], values)
+    return results
 
 
 def results_of(jobs):
@@ -186,22 +177,22 @@ def results_of(jobs):
         params = jax.tree.map(lambda x, dtype=dtype: x.astype(dtype), drawn)
         part = {name: x[rows_here(ROWS, mesh)] for name, x in batch().items()}
         with jax.enable_x64(job["precision"] == "float64"):
-            found = (together if job["together"] else one_by_one)(
+            values = compute(
                 put(params, mesh),
                 global_batch(part, mesh, ROWS),
                 jax.random.key(7),
                 network=net,
                 mesh=mesh,
                 micro_batches=job["micro_batches"],
-                one_pass=job["one_pass"],
+                one_pass=job["one_pass"] if job["together"] else None,
                 names=tuple(job["objectives"]),
             )
             sharded = shardings(params, mesh)["encoder"]["layers"]["query"]["kernel"]
             assert sharded.is_fully_replicated == (
                 job["mesh"].get("fsdp", 1) * job["mesh"].get("tensor", 1) == 1
             )
-            found = to_host(found, mesh)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(found):
+            values = to_host(values, mesh)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(values):
             name = jax.tree_util.keystr(path, simple=True, separator="/")
             results[f"{job['name']}:{name}"] = np.asarray(leaf)
     return results

@@ -35,9 +35,9 @@ def test_the_best_and_the_last_are_kept_exactly(network, tmp_path):
         checkpoints.save(step, state, score)
     checkpoints.close()
     assert sorted(p.name for p in folder.iterdir() if p.name.isdigit()) == ["2", "4"]
-    for which, wanted in (("best", 2), ("last", 4)):
+    for which, expected in (("best", 2), ("last", 4)):
         step, restored = restore_params(folder, network, which)
-        assert step == wanted
+        assert step == expected
         jax.tree.map(
             lambda a, b, s=step: np.testing.assert_array_equal(a, b + np.float32(s)),
             restored,

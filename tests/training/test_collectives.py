@@ -159,12 +159,12 @@ def test_fsdp_splits_hidden_states_by_rows(steps):
 
 def test_tensor_reduces_hidden_states_twice_per_layer_and_direction(steps):
     hidden = ROWS // 2 * LENGTH * WIDTH
-    found = [
+    kinds = [
         dtype
         for looped, op, dtype, dims in steps["tensor"]["sent"]
         if looped and math.prod(dims) >= hidden // 2
     ]
-    assert found == ["bf16"] * 4
+    assert kinds == ["bf16"] * 4
 
 
 @pytest.mark.parametrize("mesh", ["fsdp", "at once"])
@@ -182,8 +182,8 @@ def test_beside_the_gradient_less_than_a_kilobyte_is_reduced(steps):
     """The loss is over the set of the whole batch."""
     shapes = jax.eval_shape(network("bert").init, jax.random.key(0))
     parameters = sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(shapes))
-    found = steps["at once"]
-    reduced = numbers(found) + DEPTH * numbers(found, looped=True)
+    program = steps["at once"]
+    reduced = numbers(program) + DEPTH * numbers(program, looped=True)
     assert parameters <= reduced < parameters + 1024 // 4
 
 
@@ -194,9 +194,9 @@ def test_nothing_changes_the_axis_that_is_split(steps, step):
 
 @pytest.mark.parametrize("step", chosen(["micro-batches, dsc", "micro-batches, ce"]))
 def test_micro_batches_reduce_their_gradient_once(steps, step):
-    found = steps[step]
-    assert numbers(found, looped=True) == 0
+    program = steps[step]
+    assert numbers(program, looped=True) == 0
     parameters = DEPTH * 8 * WIDTH**2  # kernels; feed-forward blocks are twice as wide
-    assert parameters < numbers(found) < 1.2 * parameters
+    assert parameters < numbers(program) < 1.2 * parameters
     # At once the layers' gradients are reduced in the loop over layers.
     assert numbers(steps["at once"], looped=True) * DEPTH >= parameters

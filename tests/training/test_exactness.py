@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from . import exact_worker
-from .ports import environment, free_port
+from .commands import environment, free_port
 
 WORKER = Path(__file__).with_name("exact_worker.py")
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
@@ -67,16 +67,16 @@ def computed(jobs, folder, processes=1, devices=1):
     ]
     errors = [process.communicate(timeout=3000)[1] for process in begun]
     assert all(process.returncode == 0 for process in begun), errors[0][-3000:]
-    with np.load(out) as found:
-        return by_job(found, len(jobs))
+    with np.load(out) as results:
+        return by_job(results, len(jobs))
 
 
-def by_job(found, number_of_jobs):
+def by_job(results, number_of_jobs):
     """Return the arrays of each job by their names."""
     return [
         {
-            name.partition(":")[2]: found[name]
-            for name in found
+            name.partition(":")[2]: results[name]
+            for name in results
             if name.startswith(f"{number}:")
         }
         for number in range(number_of_jobs)
@@ -108,20 +108,22 @@ def plain(request, objectives, tmp_path_factory):
     folder = tmp_path_factory.mktemp("plain")
     exhaustive = request.config.getoption("exhaustive")
     kinds = ("float64", "float32") if exhaustive else ("float64",)
-    found = computed([job(kind, objectives, together=False) for kind in kinds], folder)
-    return dict(zip(kinds, found, strict=True))
+    results = computed(
+        [job(kind, objectives, together=False) for kind in kinds], folder
+    )
+    return dict(zip(kinds, results, strict=True))
 
 
-def check(found, wanted, precision, objectives):
-    assert found.keys() == wanted.keys()
-    kinds = {name.split("/")[0] for name in wanted}
+def check(results, expected, precision, objectives):
+    assert results.keys() == expected.keys()
+    kinds = {name.split("/")[0] for name in expected}
     assert kinds == set(objectives)
-    for name, value in wanted.items():
+    for name, value in expected.items():
         # Relative to the largest number of the array: gradients cancel. That of a bias
         # of keys is rounding alone, since a softmax over keys does not see it.
-        terms = wanted[name.replace("key/bias", "key/kernel")]
+        terms = expected[name.replace("key/bias", "key/kernel")]
         scale = max(np.abs(terms).max(), 1e-3)
-        error = np.abs(found[name] - value).max() / scale
+        error = np.abs(results[name] - value).max() / scale
         assert error < TOLERANCE[precision], (name, error)
 
 
@@ -137,9 +139,11 @@ def check(found, wanted, precision, objectives):
 def test_micro_batches_give_the_plain_step(
     plain, objectives, precision, ways, tmp_path
 ):
-    jobs = [job(precision, objectives, parts, one_pass=one) for parts, one in ways]
-    for found in computed(jobs, tmp_path):
-        check(found, plain[precision], precision, objectives)
+    jobs = [
+        job(precision, objectives, parts, one_pass=one_pass) for parts, one_pass in ways
+    ]
+    for results in computed(jobs, tmp_path):
+        check(results, plain[precision], precision, objectives)
 
 
 @pytest.mark.slow
@@ -147,8 +151,8 @@ def test_devices_and_processes_give_the_plain_step(
     plain, objectives, precision, processes, cells, tmp_path
 ):
     jobs = [job(precision, objectives, parts, MESHES[name]) for name, parts in cells]
-    for found in computed(jobs, tmp_path, processes, 8 // processes):
-        check(found, plain[precision], precision, objectives)
+    for results in computed(jobs, tmp_path, processes, 8 // processes):
+        check(results, plain[precision], precision, objectives)
 
 
 def test_the_mean_of_micro_batches_is_wrong(objectives):
@@ -160,17 +164,17 @@ def test_the_mean_of_micro_batches_is_wrong(objectives):
     @jax.jit
     def of_rows(*both):
         """Return the losses of both halves and of the whole."""
-        found = {}
+        results = {}
         for name in objectives:
             objective = exact_worker.OBJECTIVES[name]
             state, progress = objective.initial_state(), exact_worker.PROGRESS
-            found[name] = [
+            results[name] = [
                 objective(*jax.tree.map(lambda x, r=rows: x[r], both), state, progress)[
                     0
                 ]
                 for rows in (slice(None, half), slice(half, None), slice(None))
             ]
-        return found
+        return results
 
     for name, losses in of_rows(outputs, batch).items():
         *parts, whole = map(float, losses)

@@ -5,8 +5,15 @@ import subprocess
 
 import pytest
 
-from .commands import command, finished, records, same_end, wait_for_step
-from .ports import environment, free_port
+from .commands import (
+    command,
+    environment,
+    finished,
+    free_port,
+    records,
+    same_end,
+    wait_for_step,
+)
 
 PROCESSES = 2
 
@@ -93,11 +100,11 @@ def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
     wait_for_step(out, 10, begun[0])
     begun[killed].kill()
     other = begun[1 - killed]
-    _, said = other.communicate(timeout=300)
+    _, errors = other.communicate(timeout=300)
     begun[killed].communicate()
-    assert other.returncode > 0, said
-    assert said.count(f"process {killed} of this run was lost") == 1
-    assert "Traceback" not in said
+    assert other.returncode > 0, errors
+    assert errors.count(f"process {killed} of this run was lost") == 1
+    assert "Traceback" not in errors
     printed = finished_together(out, 1, **SHORT)
     assert "resuming from step" in printed[0][1]
     same_end(out, uninterrupted)

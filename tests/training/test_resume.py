@@ -9,7 +9,6 @@ import time
 
 import pytest
 
-import dicejax.training.train as training
 from dicejax.cli import run
 
 from ..faults.strace import why_not
@@ -20,6 +19,7 @@ from .commands import (
     finished_here,
     records,
     same_end,
+    stop_at,
     wait_for_step,
     words,
 )
@@ -40,39 +40,21 @@ def uninterrupted(tmp_path_factory):
     return out
 
 
-def stop_at(step, number, out, **more):
-    """Train until a signal comes in the middle of a step."""
-    real, calls = training.train_step, []
-
-    def stopping(*inputs, **fixed):
-        calls.append(1)
-        if len(calls) == step:
-            signal.raise_signal(number)
-        return real(*inputs, **fixed)
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(training, "train_step", stopping)
-        assert run(words(out, **more)) == 128 + number
-
-
 # tests/faults/test_kills.py kills at system calls, and makes them fail, where it can.
 AGAIN = pytest.mark.slow if why_not() else pytest.mark.exhaustive
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "wanted",
-    [
-        pytest.param(1, marks=AGAIN),
-        pytest.param(20, marks=pytest.mark.exhaustive),
-    ],
+    "count",
+    [pytest.param(1, marks=AGAIN), pytest.param(20, marks=pytest.mark.exhaustive)],
 )
-def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
+def test_kills_change_nothing(uninterrupted, cache, tmp_path, count):
     out, rng, kills = tmp_path / "killed", random.Random(0), 0
     steps = len(records(uninterrupted))
     # Half of them a moment after a step, checkpoints being written; half at any time
     # since the program was started.
-    while kills < wanted:
+    while kills < count:
         process = begin(out, cache)
         if kills % 2 == 0:
             wait_for_step(out, rng.randrange(1, steps), process)
@@ -101,7 +83,7 @@ def test_kills_change_nothing(uninterrupted, cache, tmp_path, wanted):
 )
 def test_a_signal_loses_no_step(uninterrupted, capsys, tmp_path, number, step):
     out = tmp_path / "stopped"
-    stop_at(step, number, out, **{"--recording.checkpoint_every": 1000})
+    stop_at(step, number, words(out, **{"--recording.checkpoint_every": 1000}))
     assert "the same command resumes it" in capsys.readouterr().err
     finished_here(out)
     assert f"resuming from step {step} of" in capsys.readouterr().err
@@ -112,7 +94,7 @@ def test_a_signal_loses_no_step(uninterrupted, capsys, tmp_path, number, step):
 def half(tmp_path_factory):
     """Return a run stopped after twenty steps."""
     out = tmp_path_factory.mktemp("runs") / "half"
-    stop_at(20, signal.SIGTERM, out)
+    stop_at(20, signal.SIGTERM, words(out))
     return out
 
 
@@ -138,9 +120,8 @@ def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path, 
         case "remove":
             file.unlink()
     finished_here(out)
-    told = capsys.readouterr().err
-    assert "20: damaged" in told
-    assert "going back to the one before" in told
+    errors = capsys.readouterr().err
+    assert "20: damaged" in errors and "going back to the one before" in errors
     same_end(out, uninterrupted)
 
 

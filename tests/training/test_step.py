@@ -53,15 +53,24 @@ def batch():
     return fill(rows, 16, LAYOUT)
 
 
-def fresh(network, optimizer, objective_state=()):
-    params = network.init(jax.random.key(0))
-    return TrainState.create(
-        params,
-        optimizer,
-        total_steps=40,
-        rng=jax.random.key(1),
-        objective_state=objective_state,
+def take_steps(network, batch, objective, count, optimizer=OPTIMIZER):
+    """Return the state after some of forty steps, and their losses."""
+    state, losses = (
+        TrainState.create(
+            network.init(jax.random.key(0)),
+            optimizer,
+            total_steps=40,
+            rng=jax.random.key(1),
+            objective_state=objective.initial_state(),
+        ),
+        [],
     )
+    for _ in range(count):
+        state, metrics = train_step(
+            state, batch, objective, network=network, optimizer=optimizer
+        )
+        losses.append(float(metrics["loss"]))
+    return state, losses
 
 
 @pytest.mark.parametrize(
@@ -69,55 +78,34 @@ def fresh(network, optimizer, objective_state=()):
     [
         SelfAdjustingDice(),
         *(
-            pytest.param(one, marks=pytest.mark.exhaustive)
-            for one in (CrossEntropy(), Dice(), LinearSchedule())
+            pytest.param(objective, marks=pytest.mark.exhaustive)
+            for objective in (CrossEntropy(), Dice(), LinearSchedule())
         ),
     ],
 )
 def test_training_on_one_batch_learns_it(network, batch, objective):
-    state, losses = fresh(network, OPTIMIZER, objective.initial_state()), []
-    for _ in range(40):
-        state, metrics = train_step(
-            state, batch, objective, network=network, optimizer=OPTIMIZER
-        )
-        losses.append(float(metrics["loss"]))
+    state, losses = take_steps(network, batch, objective, 40)
     assert int(state.step) == 40
     assert losses[-1] < 0.6 * losses[0]
 
 
 def test_steps_reproduce_bit_for_bit(network, batch):
-    objective = SelfAdjustingDice()
-
-    def run():
-        state = fresh(network, OPTIMIZER)
-        for _ in range(5):
-            state, _ = train_step(
-                state, batch, objective, network=network, optimizer=OPTIMIZER
-            )
-        return jax.device_get(state.params)
-
-    jax.tree.map(np.testing.assert_array_equal, run(), run())
+    first, second = (
+        jax.device_get(take_steps(network, batch, SelfAdjustingDice(), 5)[0].params)
+        for _ in range(2)
+    )
+    jax.tree.map(np.testing.assert_array_equal, first, second)
 
 
 def test_a_new_alpha_runs_the_same_program(network, batch):
-    def step(alpha):
-        state = fresh(network, OPTIMIZER)
-        objective = SelfAdjustingDice(alpha=alpha)
-        return train_step(state, batch, objective, network=network, optimizer=OPTIMIZER)
-
-    first = float(step(0.01)[1]["loss"])
+    _, first = take_steps(network, batch, SelfAdjustingDice(alpha=0.01), 1)
     programs = train_step._cache_size()
-    assert float(step(0.5)[1]["loss"]) != first
+    assert take_steps(network, batch, SelfAdjustingDice(alpha=0.5), 1)[1] != first
     assert train_step._cache_size() == programs
 
 
 def test_the_objective_s_state_goes_from_step_to_step(network, batch):
-    objective, optimizer = GHM(bins=4), AdamW()
-    state = fresh(network, optimizer, objective.initial_state())
-    for _ in range(3):
-        state, _ = train_step(
-            state, batch, objective, network=network, optimizer=optimizer
-        )
+    state, _ = take_steps(network, batch, GHM(bins=4), 3, AdamW())
     density = state.objective_state
     assert float(density.updates) == 3.0
     # The averages of three equal batches sum to 1 - m^3 of a batch's tokens.
@@ -126,14 +114,8 @@ def test_the_objective_s_state_goes_from_step_to_step(network, batch):
 
 
 def test_a_schedule_follows_the_steps(network, batch):
-    optimizer = AdamW(learning_rate=1e-12)
     schedule = StepSchedule(first=Dice(), then=CrossEntropy(), at=0.05)
-    state, losses = fresh(network, optimizer, schedule.initial_state()), []
-    for _ in range(4):
-        state, metrics = train_step(
-            state, batch, schedule, network=network, optimizer=optimizer
-        )
-        losses.append(float(metrics["loss"]))
+    _, losses = take_steps(network, batch, schedule, 4, AdamW(learning_rate=1e-12))
     # Two of forty steps are below 0.05; dice is below 1, cross-entropy of five
     # classes at random weights above it.
     assert max(losses[:2]) < 1 < min(losses[2:])
@@ -141,9 +123,9 @@ def test_a_schedule_follows_the_steps(network, batch):
 
 def test_prediction_is_the_argmax_of_the_logits(network, batch):
     params = network.init(jax.random.key(0))
-    (found,), _ = predict_step(params, batch, network=network, task=Tagging())
+    (predicted,), _ = predict_step(params, batch, network=network, task=Tagging())
     logits = network.apply(params, batch)["tags"]
-    np.testing.assert_array_equal(found.tokens["tags"], np.argmax(logits, axis=-1))
+    np.testing.assert_array_equal(predicted.tokens["tags"], np.argmax(logits, axis=-1))
 
 
 def test_weights_of_examples_scale_their_gradients_and_no_value(network, batch):
@@ -159,19 +141,19 @@ def test_weights_of_examples_scale_their_gradients_and_no_value(network, batch):
     }
     labels = {"tags": batch["tags"], "label": rng.integers(0, 3, (8, 2))}
     for name in logits:
-        known = np.where(labels[name] < 0, 0, labels[name])
+        mask = labels[name] >= 0
+        targets = np.where(mask, labels[name], 0)
+        factors = of_tokens if name == "tags" else of_sequences
 
-        def loss(values, name=name, known=known, where=labels[name] >= 0):
+        def loss(values, targets=targets, mask=mask):
             log_p = jax.nn.log_softmax(values)
-            picked = np.eye(values.shape[-1])[known] * log_p
-            return -(picked.sum(-1) * where)
+            return -((np.eye(values.shape[-1])[targets] * log_p).sum(-1) * mask)
 
         def ours(values, name=name, loss=loss):
             return loss(scale_gradients({name: values}, batch | weights)[name]).sum()
 
-        own = of_tokens if name == "tags" else of_sequences
         value, gradient = jax.value_and_grad(ours)(logits[name])
         np.testing.assert_allclose(value, loss(logits[name]).sum(), rtol=1e-6)
-        wanted = jax.grad(lambda v, f=loss, w=own: (w * f(v)).sum())(logits[name])
-        np.testing.assert_allclose(gradient, wanted, rtol=1e-5, atol=1e-7)
+        expected = jax.grad(lambda v, f=loss, w=factors: (w * f(v)).sum())(logits[name])
+        np.testing.assert_allclose(gradient, expected, rtol=1e-5, atol=1e-7)
     assert scale_gradients(logits, batch) is logits
