@@ -82,7 +82,10 @@ def evaluate(
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores, threshold = task.score_found(examples, candidates, labels), _tuned_threshold(run, which)
+    scores, threshold = (
+        task.score_found(examples, candidates, labels),
+        _tuned_threshold(run, which),
+    )
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(candidate, threshold) for candidate in candidates]

@@ -109,7 +109,9 @@ def score_baselines(jobs: Sequence[Job], say: Callable[[str], None]) -> None:
             run.write_baselines(controls)
         for name, control in controls.items():
             value = control["value"]
-            text = thresholds.describe(value) if isinstance(value, dict) else f"{value:g}"
+            text = (
+                thresholds.describe(value) if isinstance(value, dict) else f"{value:g}"
+            )
             dev = f"dev {100 * control['dev_score']:.2f}"
             say(f"{job.loss} seed {job.seed}: {name} {text}, {dev}")
 
