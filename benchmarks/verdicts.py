@@ -148,7 +148,7 @@ def comparisons(
     for _ in range(settings.comparisons):
         differences = drawn(rng, settings, noise, rivals, gains)
         yield [
-            [crossed(one[:seeds]) for one in differences] for seeds in settings.looks
+            [crossed(rows[:seeds]) for rows in differences] for seeds in settings.looks
         ]
 
 
@@ -162,18 +162,22 @@ def adjusted(p_values: np.ndarray, looks: Sequence[int]) -> np.ndarray:
     )
 
 
-def claims(found: list[list[CrossedDifference]], looks: Sequence[int]) -> np.ndarray:
+def claims(by_look: list[list[CrossedDifference]], looks: Sequence[int]) -> np.ndarray:
     """Return whether each rival is claimed to differ, [look, rival]."""
-    p_values = [[one.p_value for one in shrink_variances(at_look)] for at_look in found]
+    p_values = [
+        [difference.p_value for difference in shrink_variances(at_look)]
+        for at_look in by_look
+    ]
     return adjusted(np.array(p_values), looks) <= LEVEL
 
 
 def equalities(
-    found: list[list[CrossedDifference]], looks: Sequence[int], margin: float
+    by_look: list[list[CrossedDifference]], looks: Sequence[int], margin: float
 ) -> np.ndarray:
     """Return whether each rival is claimed to be practically equal, [look, rival]."""
     p_values = [
-        [one.p_equal(margin) for one in shrink_variances(at_look)] for at_look in found
+        [difference.p_equal(margin) for difference in shrink_variances(at_look)]
+        for at_look in by_look
     ]
     return adjusted(np.array(p_values), looks) <= LEVEL
 
@@ -182,10 +186,10 @@ def false_claims(settings: Settings, noise: Noise, rivals: int) -> tuple[float, 
     """Return the rates of comparisons with a false difference, or a false equality."""
     looks = settings.looks
     nothing = comparisons(settings, noise, rivals, [0.0] * rivals)
-    different = [claims(one, looks).any() for one in nothing]
+    different = [claims(by_look, looks).any() for by_look in nothing]
     margin = 1.5 * max(noise.spreads) + 3 * noise.example
     at_margin = comparisons(settings, noise, rivals, [margin] * rivals)
-    equal = [equalities(one, looks, margin).any() for one in at_margin]
+    equal = [equalities(by_look, looks, margin).any() for by_look in at_margin]
     return float(np.mean(different)), float(np.mean(equal))
 
 
@@ -193,22 +197,26 @@ def power(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
     """Return how often the rival that differs is found, by way of testing and look."""
     gains = [settings.gain, *[0.0] * (rivals - 1)]
     rates: dict[str, list[np.ndarray]] = {}
-    for found in comparisons(settings, noise, rivals, gains):
+    for by_look in comparisons(settings, noise, rivals, gains):
         t_tests, plain, borrowed = [], [], []
-        for at_look in found:
-            t = [abs(one.mean) / one.seed_error for one in at_look]
+        for at_look in by_look:
+            t = [abs(difference.mean) / difference.seed_error for difference in at_look]
             t_tests.append(holm(2 * stats.t.sf(t, at_look[0].seeds - 1))[0])
-            plain.append(holm([one.p_value for one in at_look])[0])
-            borrowed.append(holm([one.p_value for one in shrink_variances(at_look)])[0])
+            plain.append(holm([difference.p_value for difference in at_look])[0])
+            borrowed.append(
+                holm([difference.p_value for difference in shrink_variances(at_look)])[
+                    0
+                ]
+            )
         for name, p_values in (
             ("paired t test, fixed seeds", t_tests),
             ("and test examples", plain),
             ("and borrowed variances", borrowed),
         ):
             rates.setdefault(name, []).append(np.array(p_values) <= LEVEL)
-        over_looks = claims(found, settings.looks)[:, 0]
+        over_looks = claims(by_look, settings.looks)[:, 0]
         rates.setdefault("and valid at all looks: compare", []).append(over_looks)
-    return {name: np.mean(found, axis=0) for name, found in rates.items()}
+    return {name: np.mean(outcomes, axis=0) for name, outcomes in rates.items()}
 
 
 def spent(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray]:
@@ -218,27 +226,32 @@ def spent(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
     not learn, and the rest differ by nothing.
     """
     fixed = 10
-    looks = tuple(one for one in LOOKS if one <= 2 * fixed)
+    looks = tuple(look for look in LOOKS if look <= 2 * fixed)
     worse = rivals // 2
     gains = [settings.gain, *[-8.0] * worse, *[0.0] * (rivals - 1 - worse)]
     nothing = np.array(gains) == 0
     settings = dataclasses.replace(settings, looks=tuple(sorted({*looks, fixed})))
-    places = [settings.looks.index(one) for one in looks]
-    found: dict[str, list[tuple[float, float, float]]] = {"ten": [], "until": []}
+    places = [settings.looks.index(look) for look in looks]
+    results: dict[str, list[tuple[float, float, float]]] = {"ten": [], "until": []}
     for at_all in comparisons(settings, noise, rivals, gains):
         at_ten = shrink_variances(at_all[settings.looks.index(fixed)])
-        claimed = holm([one.p_value for one in at_ten]) <= LEVEL
+        claimed = holm([difference.p_value for difference in at_ten]) <= LEVEL
         runs = fixed * (1 + rivals)
-        found["ten"].append((runs, claimed[0], (claimed & nothing).any()))
+        results["ten"].append((runs, claimed[0], (claimed & nothing).any()))
         at_looks = [shrink_variances(at_all[place]) for place in places]
         different = adjusted(
-            np.array([[one.p_value for one in row] for row in at_looks]), looks
+            np.array([[difference.p_value for difference in row] for row in at_looks]),
+            looks,
         )
         equal = adjusted(
-            np.array([[one.p_equal(0.5) for one in row] for row in at_looks]), looks
+            np.array(
+                [[difference.p_equal(0.5) for difference in row] for row in at_looks]
+            ),
+            looks,
         )
         hopeless = [
-            [one.mean + one.half(FUTILE) < 0 for one in row] for row in at_looks
+            [difference.mean + difference.half(FUTILE) < 0 for difference in row]
+            for row in at_looks
         ]
         ends = (different <= LEVEL) | (equal <= LEVEL) | np.array(hopeless)
         ends[-1] = True
@@ -246,8 +259,8 @@ def spent(settings: Settings, noise: Noise, rivals: int) -> dict[str, np.ndarray
         seeds = np.array(looks)[last]
         claimed = different[last, np.arange(rivals)] <= LEVEL
         runs = seeds.sum() + seeds.max()
-        found["until"].append((runs, claimed[0], (claimed & nothing).any()))
-    return {name: np.mean(rows, axis=0) for name, rows in found.items()}
+        results["until"].append((runs, claimed[0], (claimed & nothing).any()))
+    return {name: np.mean(rows, axis=0) for name, rows in results.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

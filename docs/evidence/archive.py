@@ -53,10 +53,10 @@ def main(folders: Sequence[str]) -> None:
     """Write an archive for each folder, or add to it."""
     for folder in folders:
         name = "/".join(Path(folder).parts[-2:])
-        file, found = file_of(name), merged(read(name), _of_folder(folder))
+        file, archive = file_of(name), merged(read(name), _of_folder(folder))
         file.parent.mkdir(parents=True, exist_ok=True)
-        write(found, file)
-        print(f"{file}: {len(found.runs)} runs, {file.stat().st_size:,} bytes")
+        write(archive, file)
+        print(f"{file}: {len(archive.runs)} runs, {file.stat().st_size:,} bytes")
 
 
 def file_of(name: str) -> Path:
@@ -88,10 +88,10 @@ class Archived:
         """
         baseline = name_of(BASELINE)
         by_loss: dict[str, list[Outcome]] = {baseline: []}
-        for one in self.runs:
-            by_loss.setdefault(one.loss, []).append(one)
+        for run in self.runs:
+            by_loss.setdefault(run.loss, []).append(run)
         complete = [
-            {one.seed for one in runs}
+            {run.seed for run in runs}
             for loss, runs in by_loss.items()
             if loss == baseline or not all(map(learnt_nothing, runs))
         ]
@@ -101,7 +101,7 @@ class Archived:
     @property
     def outcomes(self) -> list[Outcome]:
         """Outcomes of the seeds of the last look."""
-        return [one for one in self.runs if one.seed < self.seeds]
+        return [run for run in self.runs if run.seed < self.seeds]
 
     @property
     def updates(self) -> float:
@@ -125,8 +125,8 @@ class Archived:
           baseline: name of a loss or control.
           without: names of losses and controls that are not compared.
         """
-        compared = [one for one in self.outcomes if one.loss not in without]
-        losses = {one.loss for one in compared} - {baseline}
+        compared = [run for run in self.outcomes if run.loss not in without]
+        losses = {run.loss for run in compared} - {baseline}
         earlier = [
             {
                 loss: [o.seed for o in compared if o.loss == loss and o.seed < seeds]
@@ -166,16 +166,16 @@ def read(name: str) -> Archived:
 
 def merged(old: Archived, new: Archived) -> Archived:
     """Return the runs of both; those that both have must be the same."""
-    known = {(one.loss, one.seed): one for one in old.runs}
-    for one in new.runs:
-        other = known.setdefault((one.loss, one.seed), one)
-        same = np.array_equal(one.example_statistics, other.example_statistics)
-        if _record(one) != _record(other) or not same:
+    by_run = {(run.loss, run.seed): run for run in old.runs}
+    for run in new.runs:
+        other = by_run.setdefault((run.loss, run.seed), run)
+        same = np.array_equal(run.example_statistics, other.example_statistics)
+        if _record(run) != _record(other) or not same:
             raise SystemExit(
-                f"{one.folder}: is not the run of {one.loss} with seed {one.seed} that "
+                f"{run.folder}: is not the run of {run.loss} with seed {run.seed} that "
                 f"{other.folder} has; move one of them away"
             )
-    runs = [known[key] for key in sorted(known)]
+    runs = [by_run[key] for key in sorted(by_run)]
     require_one_test_set(runs)
     if old.runs and old.tuning != new.tuning:
         raise SystemExit("the runs to add have other trials than those of the archive")
@@ -184,15 +184,15 @@ def merged(old: Archived, new: Archived) -> Archived:
     return Archived(tuple(runs), tuple(controls), positives, new.tuning)
 
 
-def write(found: Archived, file: Path) -> None:
+def write(archive: Archived, file: Path) -> None:
     """Write an archive."""
     content = {
-        "controls": found.controls,
-        "positives": found.positives,
-        "runs": [_record(one) for one in found.runs],
-        **({"tuning": found.tuning} if found.tuning else {}),
+        "controls": archive.controls,
+        "positives": archive.positives,
+        "runs": [_record(run) for run in archive.runs],
+        **({"tuning": archive.tuning} if archive.tuning else {}),
     }
-    shares = [one.example_statistics for one in found.runs if one.result]
+    shares = [run.example_statistics for run in archive.runs if run.result]
     counts = np.stack(shares).astype(np.uint8)
     if not np.array_equal(counts, shares):
         raise SystemExit(f"{file}: counts of examples do not fit into 8 bits")
@@ -203,7 +203,7 @@ def write(found: Archived, file: Path) -> None:
 def runs_of(part: str) -> list[Outcome]:
     """Return all trained runs of a part, such as "curve", looked at or not."""
     names = sorted(f"{part}/{file.stem}" for file in (SCORES / part).glob("*.npz"))
-    return [one for name in names for one in read(name).runs if _is_trained(one)]
+    return [run for name in names for run in read(name).runs if _is_trained(run)]
 
 
 def hours_of(outcomes: Sequence[Outcome]) -> float:
@@ -212,12 +212,16 @@ def hours_of(outcomes: Sequence[Outcome]) -> float:
 
 
 def _trained(outcomes: Sequence[Outcome]) -> list[Mapping[str, Any]]:
-    return [one.result for one in outcomes if one.result and _is_trained(one)]
+    return [
+        outcome.result
+        for outcome in outcomes
+        if outcome.result and _is_trained(outcome)
+    ]
 
 
-def _is_trained(one: Outcome) -> bool:
+def _is_trained(outcome: Outcome) -> bool:
     """Return whether an outcome is that of a run, not of moved decisions."""
-    return one.result is None or "control" not in one.result
+    return outcome.result is None or "control" not in outcome.result
 
 
 def _of_folder(folder: str) -> Archived:
@@ -225,7 +229,7 @@ def _of_folder(folder: str) -> Archived:
     jobs = jobs_from([folder])
     score_baselines(jobs, print)
     outcomes, controls = outcomes_of(jobs)
-    ended = [one for one in outcomes if one.status != "missing"]
+    ended = [outcome for outcome in outcomes if outcome.status != "missing"]
     baselines = [job for job in jobs if job.experiment.objective == BASELINE]
     positives = {job.seed: _positives(job) for job in baselines}
     return Archived(tuple(ended), tuple(controls), positives, _trials(folder, jobs))
@@ -241,9 +245,14 @@ def _trials(folder: str, jobs: Sequence[Job]) -> dict[str, Any]:
     return {**record, "seconds": sum(seconds)}
 
 
-def _record(one: Outcome) -> dict[str, Any]:
-    result = one.result and {k: v for k, v in one.result.items() if k in KEPT}
-    return {"loss": one.loss, "seed": one.seed, "status": one.status, "result": result}
+def _record(outcome: Outcome) -> dict[str, Any]:
+    result = outcome.result and {k: v for k, v in outcome.result.items() if k in KEPT}
+    return {
+        "loss": outcome.loss,
+        "seed": outcome.seed,
+        "status": outcome.status,
+        "result": result,
+    }
 
 
 def _positives(job: Job) -> int:

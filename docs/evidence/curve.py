@@ -72,18 +72,18 @@ class Cell:
 @functools.cache
 def cell(sentences: int, epochs: int) -> Cell:
     """Read an archive."""
-    of = archive.read(name_of(sentences, epochs))
+    runs = archive.read(name_of(sentences, epochs))
     counts: dict[str, dict[int, np.ndarray]] = {}
-    for one in of.outcomes:
-        if one.result:
-            counts.setdefault(one.loss, {})[one.seed] = one.example_statistics
+    for run in runs.outcomes:
+        if run.result:
+            counts.setdefault(run.loss, {})[run.seed] = run.example_statistics
     return Cell(
         sentences,
         epochs,
-        of.updates,
-        positives=epochs * of.mean_positives,
-        hours=of.hours,
-        rows=tuple(of.rows()),
+        runs.updates,
+        positives=epochs * runs.mean_positives,
+        hours=runs.hours,
+        rows=tuple(runs.rows()),
         counts=counts,
     )
 
@@ -95,12 +95,12 @@ def name_of(sentences: int, epochs: int) -> str:
 
 def finished() -> list[Cell]:
     """Return the cells that have the seeds of a look."""
-    return [cell(*one) for one in CELLS if archive.read(name_of(*one)).seeds]
+    return [cell(*key) for key in CELLS if archive.read(name_of(*key)).seeds]
 
 
 def learnt(loss: str, cells: Sequence[Cell]) -> list[Cell]:
     """Return the cells in which a loss has learnt anything."""
-    return [one for one in cells if tables.has_learnt(one.row(loss))]
+    return [cell_ for cell_ in cells if tables.has_learnt(cell_.row(loss))]
 
 
 def combined(
@@ -108,14 +108,16 @@ def combined(
 ) -> CrossedDifference:
     """Return a weighted sum of a loss's gains, over the seeds that all cells have."""
     seeds = sorted(
-        set.intersection(*({*one.counts[loss]} & {*one.counts["ce"]} for one in cells))
+        set.intersection(
+            *({*cell_.counts[loss]} & {*cell_.counts["ce"]} for cell_ in cells)
+        )
     )
     pairs = [
         tuple(
-            np.stack([one.counts[name][seed] for seed in seeds])
+            np.stack([cell_.counts[name][seed] for seed in seeds])
             for name in (loss, "ce")
         )
-        for one in cells
+        for cell_ in cells
     ]
     return contrast(pairs, weights)
 
@@ -130,9 +132,9 @@ def coefficients(cells: Sequence[Cell], *, with_sentences: bool = False) -> np.n
     Returns:
       [2 or 3, C]: of the constant, of log2(updates), and of log2(sentences).
     """
-    columns = [np.ones(len(cells)), np.log2([one.updates for one in cells])]
+    columns = [np.ones(len(cells)), np.log2([cell_.updates for cell_ in cells])]
     if with_sentences:
-        columns.append(np.log2([one.sentences for one in cells]))
+        columns.append(np.log2([cell_.sentences for cell_ in cells]))
     return np.linalg.pinv(np.stack(columns, axis=1))
 
 
@@ -153,9 +155,9 @@ def crossing(loss: str, cells: Sequence[Cell]) -> str:
         at = line(x)
         return max(at.low, -at.high)
 
-    def bound(of: float, words: str) -> str:
-        inside = distance(of) <= 0
-        x = of if inside else brentq(distance, of, zero)
+    def bound(end: float, words: str) -> str:
+        inside = distance(end) <= 0
+        x = end if inside else brentq(distance, end, zero)
         return f"{words if inside else ''}{2**x:,.0f}"
 
     first, last = np.log2([pick(c.updates for c in cells) for pick in (min, max)])
@@ -169,38 +171,38 @@ def crossing(loss: str, cells: Sequence[Cell]) -> str:
 def off_line(loss: str, cells: Sequence[Cell]) -> float:
     """Return the largest distance of a gain from the line of `slopes`, in points."""
     some = learnt(loss, cells)
-    gains = np.array([100 * one.row(loss).against.mean for one in some])
+    gains = np.array([100 * cell_.row(loss).against.mean for cell_ in some])
     constant, slope = coefficients(some) @ gains
-    line = constant + slope * np.log2([one.updates for one in some])
+    line = constant + slope * np.log2([cell_.updates for cell_ in some])
     return float(np.abs(gains - line).max())
 
 
 def slopes(cells: Sequence[Cell]) -> dict[str, CrossedDifference]:
     """Return the change of each loss's gain for each doubling of the updates."""
-    found = {loss: learnt(loss, cells) for loss in LOSSES}
+    cells_learnt = {loss: learnt(loss, cells) for loss in LOSSES}
     return {
         loss: combined(loss, some, coefficients(some)[1])
-        for loss, some in found.items()
+        for loss, some in cells_learnt.items()
         if len(some) > 1
     }
 
 
 def of_slopes(cells: Sequence[Cell]) -> str:
     """Return the table of the slopes: the primary conclusions."""
-    found = slopes(cells)
-    adjusted = holm([one.p_value for one in found.values()])
+    by_loss = slopes(cells)
+    adjusted = holm([slope.p_value for slope in by_loss.values()])
     kinds = {"better": "rises", "worse": "falls"}
     rows = []
-    for (loss, one), p in zip(found.items(), adjusted, strict=True):
-        outcome = verdict(one, p).outcome
+    for (loss, slope), p in zip(by_loss.items(), adjusted, strict=True):
+        outcome = verdict(slope, p).outcome
         some = learnt(loss, cells)
         rows.append(
             [
                 f"`{loss}`",
                 str(len(some)),
-                str(one.seeds),
-                signed(100 * one.mean),
-                tables.interval(one),
+                str(slope.seeds),
+                signed(100 * slope.mean),
+                tables.interval(slope),
                 tables.p_value(p),
                 kinds.get(outcome, outcome),
                 crossing(loss, some) if p <= 0.05 else "–",
@@ -216,13 +218,13 @@ def both_slopes(loss: str, cells: Sequence[Cell]) -> list[CrossedDifference]:
     """Return the changes for each doubling of updates and of sentences, together."""
     some = learnt(loss, cells)
     _, *weights = coefficients(some, with_sentences=True)
-    return [combined(loss, some, one) for one in weights]
+    return [combined(loss, some, weights_of_one) for weights_of_one in weights]
 
 
 def of_both_slopes(cells: Sequence[Cell]) -> str:
     """Return the table of the slopes over updates and over sentences together."""
     rows = [
-        [f"`{loss}`", *map(tables.told, both_slopes(loss, cells))]
+        [f"`{loss}`", *map(tables.with_interval, both_slopes(loss, cells))]
         for loss in LOSSES
         if len(learnt(loss, cells)) > 3
     ]
@@ -231,10 +233,11 @@ def of_both_slopes(cells: Sequence[Cell]) -> str:
 
 def of_gains(cells: Sequence[Cell], losses: Sequence[str]) -> str:
     """Return the table of the gains by updates: bold if decided, italic if equal."""
-    in_order = sorted(cells, key=lambda one: one.updates)
-    updates = [f"{one.updates:,.0f}" for one in in_order]
+    in_order = sorted(cells, key=lambda cell_: cell_.updates)
+    updates = [f"{cell_.updates:,.0f}" for cell_ in in_order]
     rows = [
-        [f"`{loss}`", *(_marked(one.row(loss)) for one in in_order)] for loss in losses
+        [f"`{loss}`", *(_marked(cell_.row(loss)) for cell_ in in_order)]
+        for loss in losses
     ]
     return tables.table(" | ".join(["updates", *updates]), rows)
 
@@ -260,7 +263,7 @@ def draw(cells: Sequence[Cell]) -> Figure:
     }
     for (above, below), (name, label) in zip(panels.T, places.items(), strict=True):
         for axes in (above, below):
-            draw_gains(axes, {getattr(one, name): one.rows for one in cells})
+            draw_gains(axes, {getattr(cell_, name): cell_.rows for cell_ in cells})
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         below.set_ylim(-NEAR, NEAR)
@@ -282,15 +285,17 @@ def draw_gains(axes: Axes, rows: Mapping[float, Sequence[Row]]) -> None:
     axes.axhspan(-margin, margin, color=figures.BASE, alpha=0.15, linewidth=0)
     axes.grid(axis="y")
     for number, loss in enumerate(LOSSES, start=1):  # 0 is cross-entropy's
-        found = {x: tables.row_of(rows[x], loss) for x in sorted(rows)}
-        found = {x: row for x, row in found.items() if tables.has_learnt(row)}
-        if not found:
+        learnt_rows = {x: tables.row_of(rows[x], loss) for x in sorted(rows)}
+        learnt_rows = {
+            x: row for x, row in learnt_rows.items() if tables.has_learnt(row)
+        }
+        if not learnt_rows:
             continue
-        gains = [row.against.crossed for row in found.values()]
-        means = np.array([100 * one.mean for one in gains])
-        ends = [(100 * one.low, 100 * one.high) for one in gains]
+        gains = [row.against.crossed for row in learnt_rows.values()]
+        means = np.array([100 * gain.mean for gain in gains])
+        ends = [(100 * gain.low, 100 * gain.high) for gain in gains]
         axes.errorbar(
-            [x * 1.03 ** (number - 3) for x in found],  # side by side
+            [x * 1.03 ** (number - 3) for x in learnt_rows],  # side by side
             means,
             yerr=np.abs(np.transpose(ends) - means),
             color=figures.COLORS[number],

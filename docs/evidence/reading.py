@@ -48,10 +48,10 @@ class Form:
 @functools.cache
 def form(name: str) -> Form:
     """Read an archive."""
-    of = archived(name)
-    own = [one for one in of.outcomes if one.folder == f"mrc/{name}"]
-    hours = archive.hours_of(own)
-    return Form(name, of.updates, of.mean_positives, hours, tuple(of.rows()))
+    runs = archived(name)
+    trained_runs = [run for run in runs.outcomes if run.folder == f"mrc/{name}"]
+    hours = archive.hours_of(trained_runs)
+    return Form(name, runs.updates, runs.mean_positives, hours, tuple(runs.rows()))
 
 
 def finished() -> list[Form]:
@@ -65,23 +65,23 @@ def archived(name: str) -> archive.Archived:
     Mining changes the losses alone: cross-entropy and the controls are those of the
     first form.
     """
-    own = archive.read(f"mrc/{name}")
-    if name != "mined" or not own.runs:
-        return own
+    of_form = archive.read(f"mrc/{name}")
+    if name != "mined" or not of_form.runs:
+        return of_form
     plain = archive.read("mrc/plain")
-    shared = [one for one in plain.runs if one.loss in ("ce", *plain.controls)]
-    return archive.merged(dataclasses.replace(plain, runs=tuple(shared)), own)
+    shared = [run for run in plain.runs if run.loss in ("ce", *plain.controls)]
+    return archive.merged(dataclasses.replace(plain, runs=tuple(shared)), of_form)
 
 
-def with_tuned_thresholds(of: Form) -> str:
+def with_tuned_thresholds(form_: Form) -> str:
     """Return the table of the scores with thresholds tuned on dev.
 
     Gains are those of the paired t test: over seeds, not over test sentences.
     """
     tuned = {
-        row.loss: [one.result[TUNED]["f1"] for one in row.outcomes]
-        for row in of.rows
-        if all(one.result and TUNED in one.result for one in row.outcomes)
+        row.loss: [run.result[TUNED]["f1"] for run in row.outcomes]
+        for row in form_.rows
+        if all(run.result and TUNED in run.result for run in row.outcomes)
     }
     return tables.table(
         "loss | n | test F1 | gain (95% CI over seeds)",

@@ -65,13 +65,15 @@ def page() -> str:
         slopes=curve.slopes(cells),
         tables=tables,
         analysed=analysed,
-        later={loss: why.late(found) for loss, found in analysed["14041-2"].items()},
+        later={
+            loss: why.late(by_loss) for loss, by_loss in analysed["14041-2"].items()
+        },
     )
 
 
 def seeds_of(comparisons: Sequence[Compared]) -> str:
     """Return the seeds of the comparisons of a part."""
-    seeds = [one.rows[0].summary.n for one in comparisons]
+    seeds = [comparison.rows[0].summary.n for comparison in comparisons]
     first, last = archive.LOOKS
     more = seeds.count(last)
     return f"{first} seeds" + (f", {last} in {more} of them" if more else "")
@@ -82,8 +84,8 @@ def trained(part: str, comparisons: Sequence[Compared]) -> str:
     runs = len(archive.runs_of(part))
     looked_at = {
         (run.folder, run.loss, run.seed)  # a run may be in several comparisons
-        for one in comparisons
-        for row in one.rows
+        for comparison in comparisons
+        for row in comparison.rows
         for run in row.outcomes
         if tables.is_trained(row)
     }

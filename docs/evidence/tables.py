@@ -26,7 +26,7 @@ def is_trained(row: Row) -> bool:
 
 def gain(rows: Sequence[Row], loss: str) -> str:
     """Return the gain of a loss over the baseline, with its interval."""
-    return told(row_of(rows, loss).against.crossed)
+    return with_interval(row_of(rows, loss).against.crossed)
 
 
 def comparison(rows: Sequence[Row]) -> str:
@@ -56,9 +56,9 @@ def _cells_of(row: Row) -> list[str]:
     ]
 
 
-def told(one: CrossedDifference) -> str:
+def with_interval(difference: CrossedDifference) -> str:
     """Return a difference with its interval, in points."""
-    return estimate(one.mean, one.low, one.high)
+    return estimate(difference.mean, difference.low, difference.high)
 
 
 def estimate(mean: float, low: float, high: float) -> str:
@@ -66,9 +66,9 @@ def estimate(mean: float, low: float, high: float) -> str:
     return f"{signed(100 * mean)} ({_range(low, high)})"
 
 
-def interval(one: CrossedDifference) -> str:
+def interval(difference: CrossedDifference) -> str:
     """Return the interval of a difference, in points."""
-    return _range(one.low, one.high)
+    return _range(difference.low, difference.high)
 
 
 def _range(low: float, high: float) -> str:

@@ -29,18 +29,18 @@ def main(argv: Sequence[str]) -> None:
     splits = {
         name: read_label_first(sentences / f"{name}.txt") for name in ("dev", "test")
     }
-    known = {one.first for examples in splits.values() for one in examples}
+    elsewhere = {example.first for examples in splits.values() for example in examples}
     train = read(phrases / "train.tsv", first="sentence", label="label")
-    splits["train"] = [one for one in train if one.first not in known]
+    splits["train"] = [example for example in train if example.first not in elsewhere]
     for share in map(int, argv[3:]):
         for name, rows in splits.items():
-            examples = [(one.label, one.first) for one in rows]
-            kept = thinned(examples, share / 100)
+            examples = [(example.label, example.first) for example in rows]
+            remaining = thinned(examples, share / 100)
             file = out / str(share) / f"{name}.txt"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text("".join(f"{label} {text}\n" for label, text in kept))
-            positives = sum(label == "1" for label, _ in kept)
-            print(f"{file}: {len(kept):,} texts, {positives:,} positive")
+            file.write_text("".join(f"{label} {text}\n" for label, text in remaining))
+            positives = sum(label == "1" for label, _ in remaining)
+            print(f"{file}: {len(remaining):,} texts, {positives:,} positive")
 
 
 def thinned(examples: Sequence[Labelled], share: float) -> list[Labelled]:
@@ -52,10 +52,10 @@ def thinned(examples: Sequence[Labelled], share: float) -> list[Labelled]:
     """
     positives = [n for n, (label, _) in enumerate(examples) if label == "1"]
     negatives = len(examples) - len(positives)
-    wanted = min(len(positives), round(share / (1 - share) * negatives))
+    target = min(len(positives), round(share / (1 - share) * negatives))
     order = np.random.default_rng(SEED).permutation(positives)
-    dropped = set(order[wanted:].tolist())
-    return [one for number, one in enumerate(examples) if number not in dropped]
+    dropped = set(order[target:].tolist())
+    return [example for number, example in enumerate(examples) if number not in dropped]
 
 
 if __name__ == "__main__":

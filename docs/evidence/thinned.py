@@ -47,21 +47,21 @@ class Share:
 @functools.cache
 def share(percent: int) -> Share:
     """Read an archive."""
-    of = archive.read(name_of(percent))
-    names = {one.loss for one in of.outcomes}
+    runs = archive.read(name_of(percent))
+    names = {run.loss for run in runs.outcomes}
     (tested,) = {
-        one.result["test"]["per_type"]["1"]["support"]
-        for one in of.outcomes
-        if one.result
+        run.result["test"]["per_type"]["1"]["support"]
+        for run in runs.outcomes
+        if run.result
     }
     return Share(
         percent,
-        of.updates,
-        of.mean_positives,
+        runs.updates,
+        runs.mean_positives,
         tested,
-        of.hours,
-        tuple(of.rows()),
-        tuple(of.rows(THRESHOLD, without=names - {*LOSSES, THRESHOLD})),
+        runs.hours,
+        tuple(runs.rows()),
+        tuple(runs.rows(THRESHOLD, without=names - {*LOSSES, THRESHOLD})),
     )
 
 
@@ -88,9 +88,9 @@ def draw(shares: Sequence[Share]) -> Figure:
     for axes, rows, title in zip(
         panels, ("rows", "over_threshold"), titles, strict=True
     ):
-        draw_gains(axes, {one.percent: getattr(one, rows) for one in shares})
+        draw_gains(axes, {share_.percent: getattr(share_, rows) for share_ in shares})
         axes.set_xscale("log", base=2)
-        axes.set_xticks([one.percent for one in shares])
+        axes.set_xticks([share_.percent for share_ in shares])
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}%")
         axes.set_xlabel("share of positives")
         axes.set_title(title)

@@ -25,7 +25,7 @@ DATA = {
     "mrpc": "MRPC",
     "conll2003": "CoNLL-2003, all sentences, 2 epochs",
 }
-CELLS = {curve.name_of(*one).rpartition("/")[-1]: one for one in curve.CELLS}
+CELLS = {curve.name_of(*cell).rpartition("/")[-1]: cell for cell in curve.CELLS}
 CELLS["conll2003"] = (14041, 2)
 """Cells of the curve by the data that run them again."""
 RATE = "optimizer.learning_rate"
@@ -53,9 +53,9 @@ class Comparison:
 @functools.cache
 def comparison(name: str) -> Comparison:
     """Read an archive."""
-    of = archive.read(f"tuned/{name}")
-    hours = of.hours + of.tuning["seconds"] / 3600
-    return Comparison(name, of.updates, hours, tuple(of.rows()), of.tuning)
+    runs = archive.read(f"tuned/{name}")
+    hours = runs.hours + runs.tuning["seconds"] / 3600
+    return Comparison(name, runs.updates, hours, tuple(runs.rows()), runs.tuning)
 
 
 def finished() -> list[Comparison]:
@@ -63,46 +63,49 @@ def finished() -> list[Comparison]:
     return [comparison(name) for name in DATA if archive.read(f"tuned/{name}").seeds]
 
 
-def beside_the_curve(of: Comparison) -> str:
+def beside_the_curve(tuned: Comparison) -> str:
     """Return the table of scores and gains, tuned and at the rate of the curve.
 
     It is empty for data that the curve has no cell of.
     """
-    if of.name not in CELLS:
+    if tuned.name not in CELLS:
         return ""
-    cell = curve.cell(*CELLS[of.name])
-    pairs = [(row, cell.row(row.loss)) for row in of.rows if tables.is_trained(row)]
+    cell = curve.cell(*CELLS[tuned.name])
+    pairs = [(row, cell.row(row.loss)) for row in tuned.rows if tables.is_trained(row)]
     return tables.table(
         "loss | tuned | gain | at 2e-4 | gain",
-        [[f"`{row.loss}`", *_told(row), *_told(given)] for row, given in pairs],
+        [[f"`{row.loss}`", *_told(row), *_told(as_given)] for row, as_given in pairs],
     )
 
 
 def _told(row: Row) -> list[str]:
     score = f"{100 * row.summary.mean:.2f}"
-    return [score, "" if row.against is None else tables.told(row.against.crossed)]
+    return [
+        score,
+        "" if row.against is None else tables.with_interval(row.against.crossed),
+    ]
 
 
-def of_choices(of: Comparison) -> str:
+def of_choices(tuned: Comparison) -> str:
     """Return the table of the settings that were chosen on dev."""
     return tables.table(
         "loss | learning rate | its own settings | dev F1 | as given",
         [
-            [f"`{loss}`", *_choice(found["trials"], found["chosen"])]
-            for loss, found in of.tuning["losses"].items()
+            [f"`{loss}`", *_choice(search["trials"], search["chosen"])]
+            for loss, search in tuned.tuning["losses"].items()
         ],
     )
 
 
 def _choice(trials: list[dict[str, Any]], chosen: int) -> list[str]:
     values = trials[chosen]["values"]
-    own = [
+    settings = [
         f"{path.rpartition('.')[-1]} {value:g}"
         for path, value in values.items()
         if path != RATE
     ]
     scores = [_score(trials[number]["dev"]) for number in (chosen, 0)]
-    return [f"{values[RATE]:g}", ", ".join(own), *scores]
+    return [f"{values[RATE]:g}", ", ".join(settings), *scores]
 
 
 def _score(dev: float | None) -> str:

@@ -27,11 +27,11 @@ Points = list[dict[str, float]]
 def main(folders: Sequence[str]) -> None:
     """Write an archive for each folder."""
     for folder in map(Path, folders):
-        found = {loss: points(folder / loss / "analysis.jsonl") for loss in LOSSES}
-        lines = [f"{json.dumps(loss)}: {json.dumps(p)}" for loss, p in found.items()]
+        by_loss = {loss: points(folder / loss / "analysis.jsonl") for loss in LOSSES}
+        lines = [f"{json.dumps(loss)}: {json.dumps(p)}" for loss, p in by_loss.items()]
         file = archive.SCORES / "why" / f"{folder.name}.json"
         file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
-        print(f"{file}: {len(found)} runs, {file.stat().st_size:,} bytes")
+        print(f"{file}: {len(by_loss)} runs, {file.stat().st_size:,} bytes")
 
 
 def points(file: Path) -> Points:
@@ -40,19 +40,19 @@ def points(file: Path) -> Points:
     The share is that of all positive classes of the gradient, the agreement the cosine
     between the gradients of the loss and of micro soft F1, both by logits.
     """
-    found = []
+    records = []
     for line in file.read_text().splitlines():
         record = json.loads(line)
         (output,) = record["outputs"].values()
         norms = output["gradient_norm"]
-        found.append(
+        records.append(
             {
                 "step": record["step"],
                 "share": round(sum(norms[1:]) / sum(norms), 4) if sum(norms) else 0.0,
                 "cosine": output["cosine"]["micro"],
             }
         )
-    return found
+    return records
 
 
 def archived() -> dict[str, dict[str, Points]]:
@@ -62,11 +62,12 @@ def archived() -> dict[str, dict[str, Points]]:
     return {name: json.loads(cells[name].read_text()) for name in by_size}
 
 
-def late(found: Points, after: int = 100) -> dict[str, float]:
+def late(records: Points, after: int = 100) -> dict[str, float]:
     """Return the mean share and cosine of the steps after an update."""
-    some = [one for one in found if one["step"] > after]
+    some = [point for point in records if point["step"] > after]
     return {
-        key: statistics.mean(one[key] for one in some) for key in ("share", "cosine")
+        key: statistics.mean(point[key] for point in some)
+        for key in ("share", "cosine")
     }
 
 
@@ -77,11 +78,11 @@ def draw(cells: dict[str, dict[str, Points]]) -> Figure:
     )
     grid = figure.subplots(2, len(cells), sharex="col", sharey="row", squeeze=False)
     for column, (name, losses) in zip(grid.T, cells.items(), strict=True):
-        for number, (loss, found) in enumerate(losses.items()):
+        for number, (loss, records) in enumerate(losses.items()):
             for axes, key in zip(column, ("share", "cosine"), strict=True):
                 axes.plot(
-                    [one["step"] for one in found],
-                    [one[key] for one in found],
+                    [point["step"] for point in records],
+                    [point[key] for point in records],
                     color=figures.COLORS[number],
                     linestyle=figures.STYLES[number],
                     label=NAMES.get(loss, loss),
