@@ -9,7 +9,7 @@ from scipy import stats
 
 from dicejax.cli import run
 from dicejax.study import compare as comparison
-from dicejax.study.compare.paste import latex, methods
+from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
 

@@ -6,7 +6,7 @@ import pytest
 from dicejax.data.examples import LabelledText
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import rows_of
-from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.compare.table import headline, warnings_of
 from dicejax.study.report.facts import changed_answers
 from dicejax.study.report.forest import forest
 

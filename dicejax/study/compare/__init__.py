@@ -34,9 +34,14 @@ from dicejax.study.compare.jobs import (
 )
 from dicejax.study.compare.results import add_verdicts, evaluate_runs, to_json
 from dicejax.study.compare.statistics import MARGIN, Row, results_of
-from dicejax.study.compare.table import baseline_name, remarks, table
+from dicejax.study.compare.table import (
+    baseline_name,
+    headline,
+    remarks,
+    table,
+    warnings_of,
+)
 from dicejax.study.compare.until import seconds_of, train_until_decided
-from dicejax.study.compare.verdict import headline, warnings_of
 from dicejax.study.significance import MIN_SEEDS, Verdict
 from dicejax.training.progress import TrainingProgress
 

@@ -1,4 +1,7 @@
-"""Compare the outcomes of runs, and record that in `comparison.json`."""
+"""Compare the outcomes of runs, and record that in `comparison.json`.
+
+With it go texts to paste into a paper: a methods paragraph and a LaTeX table.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,34 @@ from typing import Any
 
 from etils import epath
 
+import dicejax
 from dicejax.errors import Flaw
 from dicejax.io.files import write_whole
 from dicejax.io.json_text import field, read, value_of
+from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
-from dicejax.study.compare import paste
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import MARGIN, Look, Row, results_of, rows_of
+from dicejax.study.compare.statistics import (
+    LEVEL,
+    MARGIN,
+    Look,
+    Row,
+    results_of,
+    rows_of,
+)
+from dicejax.study.compare.table import baseline_name
+from dicejax.study.significance import signed
 
 FILE = "comparison.json"
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
 
 
 def evaluate_runs(
@@ -80,8 +101,8 @@ def add_verdicts(
     record = to_json(rows, tuned) | {"margin": margin, "looks": looks}
     record |= {"changed": changed} if changed else {}
     write_whole(path, FILE, json.dumps(record, indent=2) + "\n")
-    write_whole(path, "methods.txt", paste.methods(rows, margin, looks))
-    write_whole(path, "table.tex", paste.latex(rows))
+    write_whole(path, "methods.txt", methods(rows, margin, looks))
+    write_whole(path, "table.tex", latex(rows))
     return rows
 
 
@@ -93,3 +114,71 @@ def to_json(rows: Sequence[Row], tuned: Mapping[str, Any] | None) -> dict[str, A
         "losses": {row.loss: row.to_json() for row in rows},
     }
     return record if tuned is None else record | {"tuning": tuned}
+
+
+def methods(rows: Sequence[Row], margin: float, looks: Sequence[Look]) -> str:
+    """Return a paragraph on the statistics of a comparison."""
+    rivals = [row for row in rows if row.against and not row.is_control]
+    finished = [run for row in rows for run in row.outcomes if run.result]
+    metric = heading(finished[0].result["primary_metric"])
+    sizes = sorted({row.summary.n for row in rows})
+    seeds = f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else f"{sizes[0]}"
+    examples = len(finished[0].example_statistics)
+    baseline = baseline_name(rows[0].loss)
+    at = sorted({len(seeds) for look in looks for seeds in look.values()})
+    looked = f" at {', '.join(map(str, at))} seeds" if at else ""
+    return (
+        f"We compared {len(rivals)} losses with {baseline} by {metric} on the test "
+        f"set ({examples:,} examples), over {seeds} seeds. Runs of a loss and of "
+        f"{baseline} were paired by seed, with seeds crossed with examples: the "
+        "variance of the mean difference is that of a two-way random effects model, by "
+        "jackknife influences of examples (Owen, 2007), each part with Student's "
+        "quantile of its own degrees of freedom; seed variances below the median of "
+        "the losses' were moderated towards it by at most 2 degrees of freedom (after "
+        "Smyth, 2004). Results were looked at "
+        f"{max(len(looks), 1)} time{'s' * (len(looks) > 1)}{looked}; "
+        f"error rates of {100 * LEVEL:g}% hold over all looks by alpha spending (Lan "
+        "and DeMets, 1983; f(S) = 1 - 2/S) and over all losses by Holm's procedure "
+        "(1979). Losses whose interval lies within "
+        f"±{100 * margin:g} points are called practically equal (two one-sided tests). "
+        "Diverged runs count as a score of 0. Computed with dicejax "
+        f"{dicejax.__version__}.\n"
+    )
+
+
+def latex(rows: Sequence[Row]) -> str:
+    """Return a table of scores, differences and verdicts; it wants booktabs."""
+    metric = heading(results_of(rows)[0]["primary_metric"])
+    lines = [
+        r"\begin{tabular}{lrrl}",
+        r"\toprule",
+        rf"loss & {escape(metric)} & difference (95\% CI) & verdict \\",
+        r"\midrule",
+    ]
+    for row in rows:
+        score = "--" if row.summary.mean is None else f"{100 * row.summary.mean:.2f}"
+        if row.summary.sd is not None:
+            score = rf"${score} \pm {100 * row.summary.sd:.2f}$"
+        cells = [escape(row.loss), score, "", "baseline"]
+        if against := row.against:
+            text, crossed = "--", against.crossed
+            if crossed is not None:
+                values = (crossed.mean, crossed.low, crossed.high)
+                mean, low, high = (signed(100 * value) for value in values)
+                text = f"${mean}$ (${low}$ to ${high}$)"
+            elif against.mean is not None:
+                text = f"${signed(100 * against.mean)}$"
+            text = text.replace("\N{MINUS SIGN}", "-")
+            cells[2:] = text, against.verdict.outcome
+        lines.append(" & ".join(cells) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+
+def escape(text: str) -> str:
+    r"""Escape the characters that LaTeX reads as commands.
+
+    >>> print(escape("dsc_x 5% {a} \\input"))
+    dsc\_x 5\% \{a\} \textbackslash{}input
+    """
+    text = " ".join(text.split())
+    return "".join(_SPECIAL.get(character, character) for character in text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,17 +169,23 @@ def rows_of(
     by_loss: dict[str, list[Outcome]] = {baseline: []}
     for run in outcomes:
         by_loss.setdefault(run.loss, []).append(run)
-    standard = {run.seed: run for run in by_loss[baseline] if run.status != "missing"}
-    finished = [run for run in standard.values() if run.result]
+    finished = [run for run in by_loss[baseline] if run.result]
     if not finished:
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
     nothing = finished[0].example_statistics * [0, 1]  # what a diverged run finds
+    ended: dict[str, dict[int, np.ndarray]] = {loss: {} for loss in by_loss}
+    for run in sorted(outcomes, key=lambda run: run.seed):
+        if run.status != "missing":
+            counts = run.example_statistics
+            ended[run.loss][run.seed] = nothing if counts is None else counts
+    standard = ended.pop(baseline)
     pairs = {
-        loss: _pair(runs, standard, nothing)
-        for loss, runs in by_loss.items()
-        if loss != baseline
+        loss: {
+            seed: (x, standard[seed]) for seed, x in runs.items() if seed in standard
+        }
+        for loss, runs in ended.items()
     }
     dropped = {loss for look in looks for loss in look} - set(by_loss)
     against: dict[str, Against] = {}
@@ -214,19 +220,8 @@ def results_of(rows: Sequence[Row]) -> list[Mapping[str, Any]]:
     return [run.result for row in rows for run in row.outcomes if run.result]
 
 
-_Pairs = Mapping[int, Sequence[np.ndarray]]
+_Pairs = Mapping[int, tuple[np.ndarray, np.ndarray]]
 """Statistics of the test examples, [N, C, 2], of a loss and the baseline, by seed."""
-
-
-def _pair(
-    runs: Sequence[Outcome], standard: Mapping[int, Outcome], nothing: np.ndarray
-) -> _Pairs:
-    pairs = {}
-    for run in sorted(runs, key=lambda run: run.seed):
-        if run.status != "missing" and run.seed in standard:
-            both = (x.example_statistics for x in (run, standard[run.seed]))
-            pairs[run.seed] = [nothing if x is None else x for x in both]
-    return pairs
 
 
 def _compare_family(
@@ -239,66 +234,70 @@ def _compare_family(
     borrows: bool,
 ) -> dict[str, Against]:
     """Compare the losses of a family, in which `others` more were looked at before."""
-    now = {loss: list(pairs) for loss, pairs in family.items()}
-    schedules = {loss: _growing_looks([*looks, now], loss) for loss in family}
-    schedules = {loss: schedule for loss, schedule in schedules.items() if schedule}
-    comparisons = len(schedules) + others
-    crossed = _cross_at_looks(family, schedules, borrows)
-    p_values = _p_values(crossed, schedules, margin, others)
     against = {loss: _describe_seeds(pairs, metric) for loss, pairs in family.items()}
-    for loss, schedule in schedules.items():
-        last, seeds = crossed[loss][-1], [len(look) for look in schedule]
+    crossed = _cross_at_looks(family, looks, borrows)
+    # A look whose runs are gone has p-values of 1, as has a loss that was dropped.
+    alone = [
+        significance.sequential_p_value(
+            [(x.p_value, x.p_equal(margin)) if x else (1.0, 1.0) for x in at.values()],
+            list(at),
+        )
+        for at in crossed.values()
+    ]
+    columns = np.reshape([*alone, *[(1.0, 1.0)] * others], (-1, 2)).T
+    adjusted = np.transpose([significance.holm(column) for column in columns]).tolist()
+    comparisons = len(adjusted)
+    for index, (loss, at) in enumerate(crossed.items()):
+        seeds, last = list(at), list(at.values())[-1]
         if last is None:
             continue
-        level = significance.nominal_level(seeds, LEVEL)
         strict_level = significance.nominal_level(seeds, LEVEL / comparisons)
+        difference = dataclasses.replace(
+            last, level=significance.nominal_level(seeds, LEVEL)
+        )
+        p_value, p_equal = adjusted[index]
         test = Test(
-            crossed=dataclasses.replace(last, level=level),
+            crossed=difference,
             randomisation=significance.approximate_randomisation(
-                *_stack(family[loss], now[loss])
+                *_stack(family[loss], family[loss])
             ),
-            **p_values[loss],
+            p_value=p_value,
+            p_alone=float(alone[index][0]),
+            p_equal=p_equal,
             seeds_needed=significance.seeds_needed(
                 last, seeds, comparisons=comparisons, level=LEVEL
             ),
             detectable=significance.detectable(last, strict_level),
         )
+        names: dict[str, Any] = {
+            "comparisons": comparisons,
+            "level": LEVEL,
+            "metric": metric,
+        }
         verdict = significance.verdict(
-            test.crossed,
-            test.p_value,
-            test.p_equal,
-            margin=margin,
-            comparisons=comparisons,
-            level=LEVEL,
-            metric=metric,
+            difference, p_value, p_equal, margin=margin, **names
         )
         against[loss] = dataclasses.replace(against[loss], test=test, verdict=verdict)
     return against
 
 
-def _growing_looks(looks: Sequence[Look], loss: str) -> list[Sequence[int]]:
-    """Return the seeds of a loss at looks that had more of them than any before."""
-    growing: list[Sequence[int]] = []
-    most = significance.MIN_SEEDS - 1
-    for look in looks:
-        seeds = look.get(loss, ())
-        if len(seeds) > most:
-            growing.append(seeds)
-            most = len(seeds)
-    return growing
-
-
 def _cross_at_looks(
-    family: Mapping[str, _Pairs],
-    schedules: Mapping[str, Sequence[Sequence[int]]],
-    borrows: bool,
-) -> dict[str, list[CrossedDifference | None]]:
-    """Return the differences at each look; None where its runs are gone."""
-    crossed: dict[str, list[CrossedDifference | None]] = {k: [] for k in schedules}
+    family: Mapping[str, _Pairs], looks: Sequence[Look], borrows: bool
+) -> dict[str, dict[int, CrossedDifference | None]]:
+    """Return the differences by loss and number of seeds; None where runs are gone.
+
+    Looks that had no more seeds of a loss than one before do not count.
+    """
+    schedules: dict[str, list[Sequence[int]]] = {}
+    for loss, pairs in family.items():
+        most = significance.MIN_SEEDS - 1
+        for seeds in (*(look.get(loss, ()) for look in looks), list(pairs)):
+            if len(seeds) > most:
+                schedules.setdefault(loss, []).append(seeds)
+                most = len(seeds)
+    crossed: dict[str, dict[int, CrossedDifference | None]] = {k: {} for k in schedules}
     for j in range(max(map(len, schedules.values()), default=0)):
-        at_look = {
-            loss: looks[j] for loss, looks in schedules.items() if j < len(looks)
-        }
+        at_look = {k: schedule[j] for k, schedule in schedules.items() if schedule[j:]}
         seen = {
             loss: significance.seeds_and_items(*_stack(family[loss], seeds))
             for loss, seeds in at_look.items()
@@ -307,40 +306,12 @@ def _cross_at_looks(
         if borrows:
             shrunk = significance.shrink_variances([*seen.values()])
             seen = dict(zip(seen, shrunk, strict=True))
-        for loss in at_look:
-            crossed[loss].append(seen.get(loss))
+        for loss, seeds in at_look.items():
+            crossed[loss][len(seeds)] = seen.get(loss)
     return crossed
 
 
-def _p_values(
-    crossed: Mapping[str, Sequence[CrossedDifference | None]],
-    schedules: Mapping[str, Sequence[Sequence[int]]],
-    margin: float,
-    others: int,
-) -> dict[str, dict[str, float]]:
-    """Return the p-values over all looks by loss, as a `Test` names them."""
-    alone = [
-        significance.sequential_p_value(
-            # A look whose runs are gone has 1, as has a loss that was dropped.
-            [
-                (x.p_value, x.p_equal(margin)) if x else (1.0, 1.0)
-                for x in crossed[loss]
-            ],
-            [len(seeds) for seeds in schedule],
-        )
-        for loss, schedule in schedules.items()
-    ]
-    columns = zip(*alone, *[(1.0, 1.0)] * others, strict=True)
-    adjusted = zip(*map(significance.holm, columns), strict=True)
-    return {
-        loss: {"p_value": float(p), "p_alone": float(p_alone), "p_equal": float(equal)}
-        for loss, (p_alone, _), (p, equal) in zip(
-            schedules, alone, adjusted, strict=False
-        )
-    }
-
-
-def _stack(pairs: _Pairs, seeds: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
+def _stack(pairs: _Pairs, seeds: Iterable[int]) -> tuple[np.ndarray, np.ndarray]:
     ours, baseline = zip(*(pairs[seed] for seed in seeds), strict=True)
     return np.stack(ours), np.stack(baseline)
 

@@ -1,7 +1,8 @@
-"""Tables and lines of a comparison for the terminal."""
+"""Tables, verdict and warnings of a comparison for the terminal."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -10,12 +11,21 @@ from rich.table import Table
 
 from dicejax.io.terminal import literal
 from dicejax.metrics.scores import heading
-from dicejax.study.compare.statistics import Row, results_of
+from dicejax.study.compare.statistics import (
+    LEVEL,
+    MARGIN,
+    Row,
+    learnt_nothing,
+    one_class,
+    results_of,
+)
+from dicejax.study.significance import MIN_SEEDS, detectable, nominal_level, signed
 
 GAP = 3
 """Blanks between two columns."""
 LOSS_WIDTH = 34
 """Longer names of losses are folded where the table is too wide."""
+REMEDY = "train longer, raise the learning rate, or take a pretrained encoder"
 
 
 def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
@@ -105,3 +115,113 @@ def mean_and_spread(values: Sequence[float]) -> str:
     percent = [100 * value for value in values]
     mean = f"{statistics.fmean(percent):.2f}"
     return f"{mean} ± {statistics.stdev(percent):.2f}" if len(percent) > 1 else mean
+
+
+def headline(rows: Sequence[Row], margin: float = MARGIN) -> str:
+    """Return the verdict on a comparison in one line.
+
+    Args:
+      rows: the baseline first.
+      margin: differences within it do not matter in practice.
+    """
+    baseline, rivals = baseline_name(rows[0].loss), [r for r in rows[1:] if r.against]
+    losses = [row for row in rivals if not row.is_control] or rivals
+    if not losses:
+        return f"Nothing to compare: only {baseline} has run."
+    metric = heading(results_of(rows)[0]["primary_metric"])
+    outcomes = {row.loss: row.against.verdict.outcome for row in losses}
+    if all(outcome == "nothing learnt" for outcome in outcomes.values()):
+        return f"Nothing learnt: this says nothing about the losses. To do: {REMEDY}."
+    tested = [row for row in losses if row.against.crossed is not None]
+    if not tested:
+        seeds = max(len(row.against.seeds) for row in losses)
+        return (
+            f"No verdict yet: {seeds} seed{'s' * (seeds != 1)}, and it takes "
+            f"{MIN_SEEDS}. Next: the same command with --seeds {max(MIN_SEEDS, 5)}"
+            f"{_minutes(rows, max(MIN_SEEDS, 5) - seeds, losses)}."
+        )
+    better = [row for row in tested if outcomes[row.loss] == "better"]
+    if better:
+        best = max(better, key=lambda row: row.against.crossed.mean)
+        crossed = best.against.crossed
+        mean, low, high = (
+            signed(100 * end) for end in (crossed.mean, crossed.low, crossed.high)
+        )
+        also = f" {len(better) - 1} more are better too." if len(better) > 1 else ""
+        return (
+            f"Use {best.loss}: {mean} {metric} over {baseline} "
+            f"(95% CI {low} to {high}).{also}"
+        )
+    most = max(tested, key=lambda row: row.against.crossed.high)
+    gain = max(most.against.crossed.high, 0.0)
+    if gain <= margin:
+        return (
+            f"Keep {baseline}: nothing beats it by more than {100 * gain:.1f} {metric}."
+        )
+    if all(outcomes[row.loss] in ("worse", "identical predictions") for row in tested):
+        return f"Keep {baseline}: no loss is better, and all are worse or the same."
+    return (
+        f"Undecided: no loss is shown to beat {baseline}; a gain of up to "
+        f"{100 * gain:.1f} {metric} ({most.loss}) is still possible.{_next(rows, most)}"
+    )
+
+
+def _next(rows: Sequence[Row], row: Row) -> str:
+    """Say how much five further seeds would show, and the time they take."""
+    crossed, more = row.against.crossed, 5
+    seeds = crossed.seeds + more
+    rivals = [rival for rival in rows[1:] if rival.against and not rival.is_control]
+    level = nominal_level([crossed.seeds, seeds], LEVEL / max(len(rivals), 1))
+    if detectable(crossed, level, seeds=10_000) > max(crossed.high, 0.0):
+        return " More seeds will not decide it: the test set is too small."
+    points = 100 * detectable(crossed, level, seeds=seeds)
+    return (
+        f" Next: --seeds {seeds}{_minutes(rows, more, rivals)} would settle "
+        f"differences of {points:.1f}."
+    )
+
+
+def _minutes(rows: Sequence[Row], seeds: int, rivals: Sequence[Row]) -> str:
+    """Return the time of further seeds of the baseline and rivals; empty if unknown."""
+    trained = [result for result in results_of(rows) if "control" not in result]
+    seconds = [result["seconds"] for result in trained if result.get("seconds")]
+    if not seconds:
+        return ""
+    runs = seeds * (1 + sum(bool(rival.outcomes) for rival in rivals))
+    minutes = statistics.fmean(seconds) * runs / 60
+    return f" (about {math.ceil(minutes):,} more minutes of training)"
+
+
+def warnings_of(rows: Sequence[Row]) -> list[str]:
+    """Return the warnings to show before any number, the gravest first."""
+    messages = []
+    runs = [
+        (f"{row.loss} seed {run.seed}", run) for row in rows for run in row.outcomes
+    ]
+    untaught = [name for name, run in runs if learnt_nothing(run)]
+    alike = [run for run in results_of(rows) if one_class(run["test"])]
+    if untaught:
+        answer = ""
+        if alike:
+            answer = (
+                f" {len(alike)} of them predict the same class for every test example, "
+                "so that their scores measure the frequency of that class."
+            )
+        messages.append(
+            f"{len(untaught)} of {len(runs)} runs learnt nothing: "
+            f"{', '.join(untaught)}.{answer} To do: {REMEDY}."
+        )
+    consequences = {
+        "missing": "are not finished and left out of all numbers; the command that "
+        "started the comparison resumes them",
+        "diverged": "diverged: they count as a score of 0 in the verdict, and are left "
+        "out of means",
+    }
+    for status, consequence in consequences.items():
+        names = [name for name, run in runs if run.status == status]
+        if names:
+            messages.append(
+                f"{len(names)} of {len(runs)} runs {consequence}: {', '.join(names)}."
+            )
+    cut = (text for result in results_of(rows) for text in result.get("cut", ()))
+    return [*messages, *dict.fromkeys(cut)]

@@ -11,7 +11,7 @@ from dicejax.study import significance
 from dicejax.study.compare import jobs
 from dicejax.study.compare.jobs import Job
 from dicejax.study.compare.statistics import LEVEL, Row
-from dicejax.study.compare.verdict import REMEDY
+from dicejax.study.compare.table import REMEDY
 
 LOOKS = (3, 5, 8, 12, 18, 27, 40, 60, 90)
 """Numbers of seeds after which results are looked at."""

@@ -14,8 +14,12 @@ from dicejax.metrics.scores import heading
 from dicejax.study import figures
 from dicejax.study.compare.jobs import is_resampled
 from dicejax.study.compare.statistics import Row, class_counts, results_of
-from dicejax.study.compare.table import baseline_name, mean_and_spread
-from dicejax.study.compare.verdict import headline, warnings_of
+from dicejax.study.compare.table import (
+    baseline_name,
+    headline,
+    mean_and_spread,
+    warnings_of,
+)
 from dicejax.study.gradients import plot
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
 from dicejax.study.report.facts import RERUN, Facts, rivals_of
