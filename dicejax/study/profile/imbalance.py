@@ -34,13 +34,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from dicejax.losses import class_weights
 from dicejax.objectives import Objective
-from dicejax.tasks import Item, Target, Task
+from dicejax.tasks import Item, Task
 
 Rule = Literal["negative class", "most and least", "multi-label", "positions"]
 OTHER_PIECES = "other pieces"
@@ -175,32 +175,44 @@ def count_outputs(
     """Count the labels of items, by output."""
     counts, outputs = task.class_counts(items, labels), []
     for name, target in task.targets(labels).items():
-        rule, suggested, sequences, sets = chosen[name], {}, None, None
+        rule, sequences, sets = chosen[name], None, None
+        positives = np.ravel(counts.get(name, 0))
+        names, is_negative = target.classes, np.arange(len(target.classes)) == 0
+        schemes = SCHEMES if weights else {}
         if rule == "positions":
             answers = [item.arrays for item in items if item.arrays[name] >= 0]
-            rows, sequences = _position_rows(name, answers), len(answers)
+            sequences, schemes = len(answers), {}
+            answered = sum(x[name] != x.get("summary_positions", -1) for x in answers)
+            others = sum(len(x["input_ids"]) for x in answers) - answered
+            positives, negatives = (others, answered), (answered, others)
+            names, is_negative = (OTHER_PIECES, name), [True, False]
+        elif rule == "multi-label":
+            sets = label_sets(name, items, target.classes)
+            negatives = np.ravel(counts[name][:, ::-1])
+            names = [x for label in names for x in (f"not {label}", label)]
+            is_negative = [True, False] * len(target.classes)
         else:
-            rows = _class_rows(rule, target, counts[name])
-            if rule == "multi-label":
-                sets = label_sets(name, items, target.classes)
-            if weights:
-                suggested = {x: np.asarray(f(counts[name])) for x, f in SCHEMES.items()}
+            negatives = positives.sum() - positives
+            is_negative &= rule == "negative class"
+        suggested = {x: np.ravel(f(counts[name])) for x, f in schemes.items()}
+        columns = (np.asarray(x).tolist() for x in (positives, negatives, is_negative))
         label_counts = tuple(
             LabelCount(
                 label,
-                positives,
-                negatives,
-                ratio(negatives, positives),
-                is_negative,
+                count,
+                rest,
+                ratio(rest, count),
+                first,
                 {scheme: float(w[index]) for scheme, w in suggested.items()},
             )
-            for label, positives, negatives, is_negative, index in rows
+            for index, (label, count, rest, first) in enumerate(
+                zip(names, *columns, strict=True)
+            )
         )
-        names, sizes = _summary(rule, label_counts)
-        share = ratio(*sizes)
+        ends, sizes = _summary(rule, label_counts)
         outputs.append(
             OutputCounts(
-                name, rule, *names, *sizes, share, label_counts, sequences, sets
+                name, rule, *ends, *sizes, ratio(*sizes), label_counts, sequences, sets
             )
         )
     return tuple(outputs)
@@ -213,35 +225,6 @@ def ratio(negatives: int, positives: int) -> float | None:
     1.5
     """
     return negatives / positives if positives else None
-
-
-# Label, positives, negatives, whether it is the negative class, index of its weight.
-CountRow = tuple[str, int, int, bool, Any]
-
-
-def _position_rows(name: str, answers: Sequence[Mapping[str, Any]]) -> list[CountRow]:
-    answered = sum(int(x[name] != x.get("summary_positions", -1)) for x in answers)
-    rest = sum(len(arrays["input_ids"]) for arrays in answers) - answered
-    return [(OTHER_PIECES, rest, answered, True, 0), (name, answered, rest, False, 1)]
-
-
-def _class_rows(rule: Rule, target: Target, counts: np.ndarray) -> list[CountRow]:
-    numbers = counts.tolist()
-    if rule == "multi-label":
-        return [
-            (text, pair[column], pair[1 - column], column == 0, (index, column))
-            for index, (label, pair) in enumerate(
-                zip(target.classes, numbers, strict=True)
-            )
-            for column, text in enumerate((f"not {label}", label))
-        ]
-    total, has_negative = sum(numbers), rule == "negative class"
-    return [
-        (label, count, total - count, has_negative and index == 0, index)
-        for index, (label, count) in enumerate(
-            zip(target.classes, numbers, strict=True)
-        )
-    ]
 
 
 def _summary(
