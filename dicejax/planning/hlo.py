@@ -51,7 +51,6 @@ class Instruction:
     """One line of a computation.
 
     Attributes:
-      name: name, unique in the computation.
       shapes: arrays of the result; a tuple has several.
       op: operation, such as `fusion`.
       operands: names of the operands; constants and parameters have none.
@@ -128,9 +127,7 @@ class Module:
     """A program.
 
     Attributes:
-      computations: computations by name.
       entry: name of the computation that runs first.
-      devices: number of devices that run the program.
     """
 
     computations: dict[str, Computation]

@@ -25,15 +25,7 @@ Note = Callable[[str], None]
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """Settings that reduce memory.
-
-    Attributes:
-      data: length of the mesh axis `data`.
-      fsdp: length of the mesh axis `fsdp`.
-      tensor: length of the mesh axis `tensor`.
-      micro_batches: number of micro-batches per update.
-      remat: what the backward pass recomputes.
-    """
+    """Settings that reduce memory: lengths of the mesh axes, micro-batches, remat."""
 
     data: int
     fsdp: int = 1
@@ -79,7 +71,6 @@ class StepWithRemedy:
     """A step's plan, and settings that would make it fit.
 
     Attributes:
-      step: plan with the experiment's settings.
       remedy: advice in one line where the step does not fit.
       fitting: peak in bytes by the flags of the settings that fit.
     """
@@ -101,7 +92,6 @@ class SearchResult:
     Attributes:
       fitting: settings that fit with their plans, the least bound per row first.
       failing: settings that do not fit with their plans.
-      left: number of settings that were not tried.
     """
 
     fitting: Plans

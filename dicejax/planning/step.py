@@ -43,9 +43,7 @@ class MemoryPlan:
       mesh: length of each axis.
       rows: row count of the global batch.
       max_length: tokens per row.
-      parameters: parameters that the device holds.
       optimizer: optimizer state that the device holds, with an average of weights.
-      batch: the device's part of a batch.
       temporary: activations, gradients and other intermediate values.
       peak: maximum at one time; the state after a step replaces the one before it.
     """
@@ -66,9 +64,7 @@ class StepPlan(MemoryPlan):
 
     Attributes:
       topology: name of the topology, such as `v5e:4x4`.
-      devices: number of devices.
       device_kind: JAX's name of the device, `jax.Device.device_kind`.
-      micro_batches: number of micro-batches per update.
       remat: what the backward pass recomputes.
       memory: maximum that the step may use.
       fits: whether the peak is within `memory`.
@@ -80,7 +76,6 @@ class StepPlan(MemoryPlan):
       seconds: least time of a step by `arithmetic`, `memory`, `wire` and `cycles`.
       utilisation: share of the peak operations per second at the longest of `seconds`,
         as `bound`, and at that of `cycles`.
-      compile_seconds: time of the compilation.
     """
 
     topology: str
@@ -111,7 +106,6 @@ class Step:
     Attributes:
       state: shapes of the training state, with shardings.
       batch: shapes of a batch's arrays by name, with shardings.
-      objective: objective of the step.
       settings: static arguments of `train_step`, `mesh` among them.
     """
 

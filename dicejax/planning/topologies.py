@@ -108,7 +108,6 @@ class Topology:
     """Connected accelerators.
 
     Attributes:
-      device: kind of accelerator.
       size: length of each dimension; for GPUs the number of devices.
     """
 

@@ -11,6 +11,7 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -24,16 +25,14 @@ from dicejax.study.figures import COLORS, REFERENCE
 from dicejax.study.gradients.curves import (
     NEGATIVE_P,
     OF_POSITIVE,
-    OWN_SLOPE,
     POSITIVE_P,
     SIZE,
     SLOPE,
     LossCurve,
     P,
     crossing,
-    describe,
     draw_figure_one,
-    draw_rows,
+    draw_losses,
     evaluate,
     logit,
     mark,
@@ -113,11 +112,8 @@ def cross_entropy(points: int) -> tuple[Figure, set[str]]:
         of_one("focal", label="gamma=2"),
         of_one("majority_or_minority", label="a minority, weight=0.5"),
     ]
-    figure, panels = figures.panels(1, 2)
-    draw_rows(panels, curves, points, {1: ""})
-    describe(panels, x=P, loss="L (nats)", slope=SLOPE, top=4.0)
-    figures.legend(figure, panels[0])
-    return figure, _names(curves)
+    words = {"x": P, "loss": "L (nats)", "slope": SLOPE}
+    return _draw(curves, points, {1: ""}, top=4.0, **words)
 
 
 def priors(points: int) -> tuple[Figure, set[str]]:
@@ -134,11 +130,8 @@ def priors(points: int) -> tuple[Figure, set[str]]:
         label: f"gold class has {COUNTS[label] / sum(COUNTS):.0%} of the elements"
         for label in (1, 0)
     }
-    figure, panels = figures.panels(2, 2)
-    draw_rows(panels, curves, points, titles)
-    describe(panels, x=P, loss="L (nats)", slope=SLOPE, top=6.0)
-    figures.legend(figure, panels[0])
-    return figure, _names(curves)
+    words = {"x": P, "loss": "L (nats)", "slope": SLOPE}
+    return _draw(curves, points, titles, top=6.0, **words)
 
 
 def dice(points: int) -> tuple[Figure, set[str]]:
@@ -164,14 +157,11 @@ def dice_semimetric(points: int) -> tuple[Figure, set[str]]:
         curve("dice_semimetric", label="dml1", variant="dml1"),
         curve("dice_semimetric", label="dml2", variant="dml2"),
     ]
-    figure, panels = figures.panels(2, 2)
     titles = {0: "the others are right", 1: "each other has p = 0.1"}
-    draw_rows(panels, curves, points, titles)
-    describe(panels, x=OF_POSITIVE, loss="L of the set", slope=OWN_SLOPE)
-    for axes in panels:
+    figure, names = _draw(curves, points, titles, loss="L of the set")
+    for axes in figure.axes:
         axes.axvline(SOFT_LABEL, **REFERENCE)
-    figures.legend(figure, panels[0])
-    return figure, _names(curves)
+    return figure, names
 
 
 def tversky(points: int) -> tuple[Figure, set[str]]:
@@ -256,12 +246,9 @@ def multi_label(points: int) -> tuple[Figure, set[str]]:
         curve("zlpr"),
         curve("distribution_balanced", **frequencies),
     ]
-    figure, panels = figures.panels(2, 2)
     titles = {0: "a label that it has", 1: "a label that it lacks"}
-    draw_rows(panels, curves, points, titles)
-    describe(panels, x="p of the label", loss="L (nats)", slope=OWN_SLOPE, top=4.0)
-    figures.legend(figure, panels[0])
-    return figure, _names(curves)
+    words = {"x": "p of the label", "loss": "L (nats)"}
+    return _draw(curves, points, titles, top=4.0, **words)
 
 
 def ghm(points: int) -> tuple[Figure, set[str]]:
@@ -303,16 +290,13 @@ def ghm(points: int) -> tuple[Figure, set[str]]:
                 axes.plot(x_of_line, line, **look, label=text)
         left.set_title(f"{function.__name__}: loss")
         right.set_title(f"{function.__name__}: slope")
-    describe(panels[:2], x=P, loss="L (nats)", slope=SLOPE, top=11.0)
-    describe(
-        panels[2:],
-        x="|prediction - target| / mu",
-        loss="L / mu",
-        slope="dL/dprediction",
-        top=7.0,
-    )
+    for axes in panels[:2]:
+        axes.set(xlabel=P, ylabel=SLOPE)
     for axes in panels[2:]:
+        axes.set(xlabel="|prediction - target| / mu", ylabel="dL/dprediction")
         axes.set_xlim(-0.1, 4)
+    panels[0].set(ylabel="L (nats)", ylim=(-11 / 40, 11))
+    panels[2].set(ylabel="L / mu", ylim=(-7 / 40, 7))
     figures.legend(figure, panels[0])
     return figure, {"ghm", "ghm_regression"}
 
@@ -429,18 +413,18 @@ def _of_soft_set(loss: Callable) -> Callable:
 
 
 def _set_figure(points: int, curves: Sequence[LossCurve]) -> tuple[Figure, set[str]]:
-    figure, panels = figures.panels(2, 2)
     titles = {0: "the positive varies", 1: "one of 19 negatives varies"}
-    draw_rows(panels, curves, points, titles)
-    describe(panels, x=OF_POSITIVE, loss="L of the set", slope=OWN_SLOPE)
-    for axes in panels[1::2]:
+    figure, names = _draw(curves, points, titles, loss="L of the set")
+    for axes in figure.axes[1::2]:
         axes.axhline(0, **REFERENCE)
-    figures.legend(figure, panels[0])
-    return figure, _names(curves)
+    return figure, names
 
 
-def _names(curves: Sequence[LossCurve]) -> set[str]:
-    return {curve.name for curve in curves}
+def _draw(
+    curves: Sequence[LossCurve], points: int, titles: dict[int, str], **words: Any
+) -> tuple[Figure, set[str]]:
+    options = {"points": points, "varied": titles, "mark_best": False}
+    return draw_losses(curves, **options, **words), {curve.name for curve in curves}
 
 
 def main() -> None:

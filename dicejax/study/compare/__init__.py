@@ -51,8 +51,6 @@ class Comparison:
     """Result of a comparison.
 
     Attributes:
-      name: name of the experiment.
-      folder: output directory.
       rows: one per loss, the baseline first; empty after tuning alone, or while runs
         are left to other shards.
       tuned: trials and chosen settings of each loss; empty without tuning.

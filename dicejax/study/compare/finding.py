@@ -14,7 +14,7 @@ from dicejax.errors import InputError
 from dicejax.io import files
 from dicejax.objectives import names_of
 from dicejax.study.compare import tuning
-from dicejax.study.compare.jobs import Job, like_seed_of
+from dicejax.study.compare.jobs import Job, is_resampled, with_seed
 from dicejax.training.logging import is_local
 from dicejax.training.run_folder import EXPERIMENT, Run
 
@@ -60,8 +60,7 @@ def jobs_from(paths: Sequence[str]) -> list[Job]:
     seeds = {seed for _, seed in jobs}
     for job in list(jobs.values()):
         for seed in seeds:
-            training = dataclasses.replace(job.experiment.training, seed=seed)
-            experiment = dataclasses.replace(job.experiment, training=training)
+            experiment = with_seed(job.experiment, seed, resample=False)
             folder = str(epath.Path(job.folder).parent / f"seed-{seed}")
             jobs.setdefault((job.loss, seed), Job(job.loss, experiment, folder))
     return [job for _, job in sorted(jobs.items())]
@@ -128,9 +127,7 @@ def _record(run: Run) -> epath.Path | None:
 
 def changed_settings(first: config.Experiment, other: config.Experiment) -> list[str]:
     """Return the settings of an experiment that differ, except loss and seed."""
-    alike = dataclasses.replace(
-        like_seed_of(other, first),
-        objective=first.objective,
-        compared=first.compared,
-    )
-    return config.differences(first, alike)
+    both = is_resampled(other) and is_resampled(first)
+    alike = with_seed(other, first.training.seed, both)
+    losses = {"objective": first.objective, "compared": first.compared}
+    return config.differences(first, dataclasses.replace(alike, **losses))

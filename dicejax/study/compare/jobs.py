@@ -138,12 +138,6 @@ def is_resampled(experiment: Experiment) -> bool:
     return sample is not None and sample == experiment.training.seed
 
 
-def like_seed_of(ours: Experiment, other: Experiment) -> Experiment:
-    """Return an experiment with the seed, and the seed's sample, of another."""
-    both = is_resampled(ours) and is_resampled(other)
-    return with_seed(ours, other.training.seed, both)
-
-
 def shard_of(jobs: Sequence[Job], shard: str | None) -> list[Job]:
     """Return every n-th job from the i-th on, for a shard "i/n".
 

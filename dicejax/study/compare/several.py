@@ -28,7 +28,6 @@ class OfLoss:
     """A loss over several data sets.
 
     Attributes:
-      loss: name.
       estimate: mean difference to the baseline over sets; None with fewer than two, or
         where all predictions are the baseline's.
       p_holm: p-value of the estimate, adjusted for the number of losses.

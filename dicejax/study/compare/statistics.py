@@ -54,10 +54,8 @@ class Against:
     """A loss vs. the baseline, over the seeds that both have ended.
 
     Attributes:
-      seeds: common seeds.
       differences: differences of the primary metric by seed; a diverged run scores 0.
       test: None for fewer than 3 seeds.
-      verdict: outcome and sentence.
     """
 
     seeds: tuple[int, ...]

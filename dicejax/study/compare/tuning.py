@@ -23,7 +23,7 @@ from dicejax.errors import Diverged, InputError
 from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
-from dicejax.study.compare.jobs import Job, is_resampled
+from dicejax.study.compare.jobs import Job, is_resampled, with_seed
 from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
 from dicejax.training.run_folder import Run
@@ -287,16 +287,12 @@ def remarks(tuned: Sequence[Tuned]) -> list[str]:
 
 def of_trial(experiment: Experiment) -> Experiment:
     """Return the experiment with the trials' seed, without Weights & Biases."""
-    seed, data = SEED, experiment.data
-    if is_resampled(experiment):  # of another sample than any run that is compared
-        seed += experiment.training.seed
-        data = dataclasses.replace(data, train_sample=seed)
-    return dataclasses.replace(
-        experiment,
-        data=data,
-        training=dataclasses.replace(experiment.training, seed=seed),
-        recording=dataclasses.replace(experiment.recording, wandb_project=None),
-    )
+    # With samples, of another one than any run that is compared.
+    resample = is_resampled(experiment)
+    seed = SEED + resample * experiment.training.seed
+    recording = dataclasses.replace(experiment.recording, wandb_project=None)
+    seeded = with_seed(experiment, seed, resample)
+    return dataclasses.replace(seeded, recording=recording)
 
 
 def _search(

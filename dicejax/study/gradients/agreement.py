@@ -40,8 +40,6 @@ class Agreement:
     """Cosine between the gradients of a loss and of a soft F1.
 
     Attributes:
-      loss: name of the loss.
-      output: output of the network.
       average: "micro" or "macro" over classes.
       logits: cosine with respect to the logits, for each batch.
       heads: cosine with respect to the heads' parameters, for each batch.
@@ -64,8 +62,6 @@ class Agreements:
     """Agreement of several losses at one checkpoint.
 
     Attributes:
-      step: step of the checkpoint.
-      batches: number of training batches.
       results: one result per loss, output and average.
     """
 

@@ -39,7 +39,6 @@ class LossCurve:
     """A loss as a function of one logit.
 
     Attributes:
-      name: name of the loss.
       value: loss as a function of a logit and of the index of the element that varies.
       label: text of the legend.
       reference: whether it is drawn thin and grey, for comparison only.
@@ -212,9 +211,11 @@ def draw_losses(
     *,
     varied: Mapping[int, str] = OF_SET,
     x: str = OF_POSITIVE,
+    loss: str = "L",
     slope: str = OWN_SLOPE,
     top: float | None = None,
     points: int = 128,
+    mark_best: bool = True,
 ) -> Figure:
     """Draw losses left and their slopes right, with a dot at each minimum.
 
@@ -224,13 +225,33 @@ def draw_losses(
       curves: curves from `of_loss` and `of_objective`.
       varied: index of the element that varies in each row, and title of the row.
       x: label of the x axes.
+      loss: label of the y axes of losses.
       slope: label of the y axes of slopes.
       top: upper end of the losses' axes; None to show all.
       points: number of points of each line.
+      mark_best: whether minima have a dot.
     """
     figure, panels = figures.panels(len(varied), 2)
-    draw_rows(panels, curves, points, varied, mark_best=True)
-    describe(panels, x=x, loss="L", slope=slope, top=top)
+    p, index = probabilities(points), 0
+    for curve in curves:
+        look = figures.REFERENCE if curve.reference else figures.style(index)
+        index += not curve.reference
+        values, slopes = evaluate(curve, p, list(varied))
+        for row in range(len(varied)):
+            left, right = panels[2 * row : 2 * row + 2]
+            left.plot(p, values[row], **look, label=curve.label)
+            right.plot(p, slopes[row], **look)
+            best = lowest(p, slopes[row]) if mark_best else None
+            if best is not None:
+                mark(left, best, np.interp(best, p, values[row]), look["color"])
+                mark(right, best, 0, look["color"])
+    for row, title in enumerate(varied.values()):
+        before = f"{title}: " if title else ""
+        left, right = panels[2 * row : 2 * row + 2]
+        left.set(title=f"{before}loss", xlabel=x, ylabel=loss)
+        right.set(title=f"{before}slope", xlabel=x, ylabel=slope)
+        if top is not None:
+            left.set_ylim(-top / 40, top)
     figures.legend(figure, panels[0])
     return figure
 
@@ -254,49 +275,6 @@ def draw_figure_one(
         xlabel=P,
         ylabel="d/dp of f / (1 + f) = -½ dL/dp",
     )
-
-
-def draw_rows(
-    panels: Sequence[Axes],
-    curves: Sequence[LossCurve],
-    points: int,
-    titles: Mapping[int, str],
-    *,
-    mark_best: bool = False,
-) -> None:
-    """Draw a row, loss and slope, for each value of `varied`."""
-    p = probabilities(points)
-    index = 0
-    for curve in curves:
-        look = figures.REFERENCE if curve.reference else figures.style(index)
-        index += not curve.reference
-        values, slopes = evaluate(curve, p, list(titles))
-        for row in range(len(titles)):
-            loss, slope = panels[2 * row : 2 * row + 2]
-            loss.plot(p, values[row], **look, label=curve.label)
-            slope.plot(p, slopes[row], **look)
-            best = lowest(p, slopes[row]) if mark_best else None
-            if best is not None:
-                mark(loss, best, np.interp(best, p, values[row]), look["color"])
-                mark(slope, best, 0, look["color"])
-    for row, title in enumerate(titles.values()):
-        before = f"{title}: " if title else ""
-        panels[2 * row].set_title(f"{before}loss")
-        panels[2 * row + 1].set_title(f"{before}slope")
-
-
-def describe(
-    panels: Sequence[Axes], x: str, loss: str, slope: str, top: float | None = None
-) -> None:
-    """Label the axes of rows of loss and slope."""
-    for axes in panels:
-        axes.set_xlabel(x)
-    for axes in panels[::2]:
-        axes.set_ylabel(loss)
-        if top is not None:
-            axes.set_ylim(-top / 40, top)
-    for axes in panels[1::2]:
-        axes.set_ylabel(slope)
 
 
 def mark(axes: Axes, x: float, y: float, color: str) -> None:

@@ -22,8 +22,6 @@ class History:
     """Measurements of one output; S steps, G groups.
 
     Attributes:
-      output: name of the output.
-      groups: groups of its elements.
       steps: int `[S]`.
       sums: sums of `measures.Measures` by name, `[S, G, ...]`.
       kinds: by kind of piece, by "places", "labelled" and "gradient_norm": `[S]`; empty

@@ -61,8 +61,6 @@ class LabelCount:
     Attributes:
       label: name. Of multi-label classes, "not NAME" counts the negatives; of
         positions, "other pieces" all other places.
-      positives: number of elements with the label.
-      negatives: number of elements with another label.
       ratio: negatives for each positive; None without positives.
       is_negative: whether it is the negative class of its output.
       weights: suggested class weights by scheme; none for positions.
@@ -81,7 +79,6 @@ class LabelPair:
     """Two labels of the same texts.
 
     Attributes:
-      labels: names of the labels.
       together: number of texts that have both.
       expected: number if they occurred independently of each other.
     """
@@ -96,11 +93,9 @@ class LabelSets:
     """Sets of labels that texts have.
 
     Attributes:
-      texts: number of texts with known labels.
       cardinality: mean number of labels per text.
       most: largest number of labels of a text.
       without: number of texts with no label.
-      distinct: number of different sets.
       pairs: the most frequent pairs, at most 10.
     """
 
@@ -124,12 +119,8 @@ class OutputCounts:
     """Label counts of one output.
 
     Attributes:
-      output: name of the output.
-      rule: rule of the summary; see above.
       negative: the negatives: a label, or a description.
       positive: the positives: a label, or a description.
-      negatives: number of negatives.
-      positives: number of positives.
       ratio: negatives for each positive; None without positives.
       labels: counts of each label, in the order of the classes.
       sequences: number of sequences with a known label; None but for positions.

@@ -43,7 +43,6 @@ class Lengths:
     Attributes:
       quantiles: by percent, the shortest length that this share of sequences does not
         exceed.
-      longest: longest length.
       bins: histogram of lengths, from 1 to the longest.
     """
 
@@ -110,16 +109,12 @@ class DataProfile:
     """Counts of a data set, as a task and an encoder's tokenizer see it.
 
     Attributes:
-      name: name of the experiment.
-      task: kind of task.
-      objective: short name of the objective.
       max_length: maximum pieces per row.
       batch_size: sequences per update, on average.
       rare: minimum positives of a label in the training split.
       smooth: `smooth` of the objective in counts, by output.
       splits: counts of "train", "dev" and "test".
       support: training examples of each label to be learned.
-      warnings: warnings from reading and encoding the data.
     """
 
     name: str

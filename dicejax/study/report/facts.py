@@ -109,13 +109,10 @@ class Facts:
       margin: differences within it do not matter in practice.
       losses: measurements of each loss that shares no runs with an earlier one.
       classes: by loss and class, its scores in each run that has the class.
-      changed: test examples whose answers change.
       tuning: trials and chosen settings; None without tuning.
       experiment: experiment with all losses and the first seed.
-      command: command that trains all runs again.
       provenance: seeds, hardware, versions and the test set, by name.
       differences: sentences on settings that differ between losses.
-      folders: folders of all runs.
     """
 
     rows: Sequence[Row]

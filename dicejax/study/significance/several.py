@@ -18,9 +18,7 @@ class AcrossSets:
     """A difference over data sets, themselves a sample of such sets.
 
     Attributes:
-      sets: number of data sets.
       mean: mean difference over sets of this kind, with an interval from low to high.
-      p_value: two-sided p-value of the mean.
       between: standard deviation of true differences between sets.
     """
 

@@ -21,7 +21,6 @@ class ScoreSummary:
     True
 
     Attributes:
-      n: number of scores.
       sd: standard deviation of the sample, with n - 1.
       diverged: number of further runs without a score, not in the statistics.
     """
