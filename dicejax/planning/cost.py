@@ -11,13 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from dicejax.planning import hlo
-from dicejax.planning.collectives import (
-    KINDS,
-    Collective,
-    collective,
-    fused_collectives,
-)
-from dicejax.planning.hlo import Computation, Instruction, Module
+from dicejax.planning.hlo import KINDS, Collective, Computation, Instruction, Module
 
 # Instructions that move nothing: names, views, and the ends of asynchronous ones.
 _FREE = {
@@ -140,7 +134,7 @@ def _cost(instruction: Instruction, computation: Computation, module: Module) ->
         case "call" | "async-start":
             return _computation_cost(callee("to_apply") or callee(), module)
         case "fusion":
-            inner = fused_collectives(callee(), module)
+            inner = hlo.fused_collectives(callee(), module)
             return Cost(
                 _fused_flops(callee(), module),
                 _fusion_size(instruction, computation, module),
@@ -156,7 +150,7 @@ def _cost(instruction: Instruction, computation: Computation, module: Module) ->
                 instruction.integer("bytes_accessed") or moved,
                 cycles,
             )
-    item = collective(instruction, computation, module)
+    item = hlo.collective(instruction, computation, module)
     return Cost(
         _product_flops(instruction, computation),
         _size(instruction, computation),
@@ -203,7 +197,7 @@ def _fusion_size(
     """Return the bytes that a fusion reads and writes."""
     inner = module.computations[fusion.callee()]
     total = sum(
-        min(_read_size(inner, index, module), operand.size_in_memory)
+        min(_read_size(inner.parameters[index], inner, module), operand.size_in_memory)
         for index, operand in enumerate(computation.operands(fusion))
     )
     root = inner.root
@@ -238,21 +232,15 @@ def _written_size(result: Instruction, fused: Computation, module: Module) -> in
     return size
 
 
-def _read_size(fused: Computation, index: int, module: Module) -> int:
-    """Return the bytes that a fusion reads of an operand."""
-    parameter = fused.parameters[index]
-    return _uses_size(parameter, parameter.size, fused, module)
-
-
-def _uses_size(
-    value: Instruction, full: int, fused: Computation, module: Module
+def _read_size(
+    value: Instruction, fused: Computation, module: Module, most: int | None = None
 ) -> int:
-    """Return the bytes, at most `full`, that a fusion reads of a value."""
-    total = 0
+    """Return the bytes that a fusion reads of a value, at most its size."""
+    total, full = 0, value.size if most is None else most
     for user, index in fused.users[value.name]:
         is_first = index == 0
         if user.op in _VIEWS or (is_first and _ALIASED in user.attributes):
-            total += _uses_size(user, full, fused, module)
+            total += _read_size(user, fused, module, full)
         elif user.op in _SLICES and is_first:
             total += user.size
         elif (
@@ -264,7 +252,7 @@ def _uses_size(
             continue  # in place, passed through, or counted with the collective
         elif user.op == "fusion":
             inner = module.computations[user.callee()]
-            total += _read_size(inner, index, module)
+            total += _read_size(inner.parameters[index], inner, module)
         else:
             return full
     return min(total, full)
@@ -348,23 +336,15 @@ def _convolution_flops(
     settings = dict(x.split("=") for x in window[1].split()) if window else {}
     axes = sorted(axis for axis in out if axis.isdigit())
 
-    def setting(key: str, default: int) -> list[int]:
-        """Return the integers of each axis; of a padding, the one before the input."""
-        if key not in settings:
-            return [default] * len(axes)
-        return [int(x.split("_")[0]) for x in settings[key].split("x")]
-
-    values = zip(
-        axes,
-        setting("stride", 1),
-        setting("pad", 0),
-        setting("lhs_dilate", 1),
-        setting("rhs_dilate", 1),
-        strict=True,
+    defaults = {"stride": 1, "pad": 0, "lhs_dilate": 1, "rhs_dilate": 1}
+    texts = (
+        settings.get(k, "x".join([f"{x}"] * len(axes))) for k, x in defaults.items()
     )
+    # Of a padding, the one before the input.
+    columns = ([int(x.split("_")[0]) for x in text.split("x") if x] for text in texts)
     pairs = math.prod(
         count_pairs(left[axis], right[axis], out[axis], *of_axis)
-        for axis, *of_axis in values
+        for axis, *of_axis in zip(axes, *columns, strict=True)
     )
     return 2.0 * out["b"] * out["f"] * right["i"] * pairs
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -123,15 +124,11 @@ class SearchResult:
         return "\n".join(lines)
 
 
-def _compiler(setup: Setup, topology: Topology) -> Compile:
-    """Return a function that plans a run's step with given settings."""
-
-    def compile_settings(settings: Settings) -> StepPlan:
-        changed = settings.apply(setup)
-        mesh = changed.experiment.mesh.make(topology.devices())
-        return plan_step(Step.of_setup(changed, mesh), topology)
-
-    return compile_settings
+def _compile(setup: Setup, topology: Topology, settings: Settings) -> StepPlan:
+    """Plan a run's step with other settings."""
+    changed = settings.apply(setup)
+    mesh = changed.experiment.mesh.make(topology.devices())
+    return plan_step(Step.of_setup(changed, mesh), topology)
 
 
 def plan(setup: Setup, topology: Topology, note: Note) -> StepWithRemedy:
@@ -149,7 +146,9 @@ def plan(setup: Setup, topology: Topology, note: Note) -> StepWithRemedy:
         return StepWithRemedy(step)
     now = Settings(**mesh.shape, micro_batches=step.micro_batches, remat=step.remat)
     per_device = step.rows // batch_parts(mesh)
-    fitting = fitting_remedies(now, per_device, _compiler(setup, topology), note)
+    fitting = fitting_remedies(
+        now, per_device, functools.partial(_compile, setup, topology), note
+    )
     return StepWithRemedy(step, remedy_line(step, fitting), fitting)
 
 
@@ -259,7 +258,7 @@ def find(
             refusal = error
     if refusal and not candidates:
         raise refusal
-    return try_all(candidates, _compiler(setup, topology), note, most)
+    return try_all(candidates, functools.partial(_compile, setup, topology), note, most)
 
 
 def try_all(

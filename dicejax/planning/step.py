@@ -28,9 +28,8 @@ from dicejax.training.step import train_step
 
 # Messages of libtpu: "... temporaries (97.21G) exceeds available HBM (15.75G)", or
 # "Used 97.21G of 15.75G hbm". Amounts below one are in M or K.
-_NEEDS = (
-    re.compile(r"\(([\d.]+)([KMGT])\) exceeds available HBM"),
-    re.compile(r"[Uu]sed ([\d.]+)([KMGT]) of [\d.]+[KMGT] hbm"),
+_NEEDS = re.compile(
+    r"(?:\(|[Uu]sed )([\d.]+)([KMGT])(?:\) exceeds available HBM| of [\d.]+[KMGT] hbm)"
 )
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -288,11 +287,8 @@ def bytes_needed(message: str) -> int | None:
     >>> bytes_needed("some other error") is None
     True
     """
-    for pattern in _NEEDS:
-        match = pattern.search(message)
-        if match:
-            return int(float(match[1]) * _UNITS[match[2]])
-    return None
+    match = _NEEDS.search(message)
+    return int(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 def _bounds(total: Cost, topology: Topology) -> dict[str, Any]:
@@ -340,35 +336,27 @@ def lines(plan: MemoryPlan) -> list[tuple[str, str]]:
     amounts["at the peak"] += f" of {amount(plan.memory)} that a step may use"
     for kind, sums in (plan.collectives or {}).items():
         amounts[kind] = f"{sums['bytes'] / 1e6:,.1f} MB, {sums['count']} in a step"
+    times = {}
+    if plan.seconds and plan.utilisation:
+        wire = sum(sums["wire"] for sums in (plan.collectives or {}).values())
+        work = {
+            "arithmetic": f"{(plan.flops or 0) / 1e12:,.4f} TFLOP",
+            "memory": f"{(plan.bytes_moved or 0) / 1e9:,.3f} GB",
+            "wire": f"{wire / 1e6:,.1f} MB sent",
+            "cycles": f"{(plan.cycles or 0) / 1e6:,.1f} M, by the compiler",
+        }
+        for name, seconds in plan.seconds.items():
+            times[f"time by {name}"] = f"{1e3 * seconds:,.3f} ms ({work[name]})"
+        times["utilisation"] = f"at most {plan.utilisation['bound']:.1%}"
+        if "cycles" in plan.utilisation:
+            times["utilisation"] += f", by cycles {plan.utilisation['cycles']:.1%}"
     return [
         ("devices", f"{plan.devices} x {plan.device_kind}"),
         ("mesh", mesh),
         rows,
         *amounts.items(),
-        *_time_lines(plan),
+        *times.items(),
         ("compiled in", f"{plan.compile_seconds:.0f} s"),
-    ]
-
-
-def _time_lines(plan: StepPlan) -> list[tuple[str, str]]:
-    if not plan.seconds or not plan.utilisation:
-        return []
-    wire = sum(sums["wire"] for sums in (plan.collectives or {}).values())
-    work = {
-        "arithmetic": f"{(plan.flops or 0) / 1e12:,.4f} TFLOP",
-        "memory": f"{(plan.bytes_moved or 0) / 1e9:,.3f} GB",
-        "wire": f"{wire / 1e6:,.1f} MB sent",
-        "cycles": f"{(plan.cycles or 0) / 1e6:,.1f} M, by the compiler",
-    }
-    share = f"at most {plan.utilisation['bound']:.1%}"
-    if "cycles" in plan.utilisation:
-        share += f", by cycles {plan.utilisation['cycles']:.1%}"
-    return [
-        *(
-            (f"time by {name}", f"{1e3 * seconds:,.3f} ms ({work[name]})")
-            for name, seconds in plan.seconds.items()
-        ),
-        ("utilisation", share),
     ]
 
 

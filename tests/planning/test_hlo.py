@@ -2,9 +2,8 @@
 
 import pytest
 
-from dicejax.planning.collectives import Collective, group_size
 from dicejax.planning.cost import cost, count_pairs
-from dicejax.planning.hlo import parse, shapes
+from dicejax.planning.hlo import Collective, group_size, parse, shapes
 
 
 def cost_of(body, *computations, devices=1):
