@@ -91,7 +91,7 @@ def test_the_table_repeats_the_rows(three):
         )
         assert focal["seeds needed"] == three.rows["focal"].against.needed
         dice = three.rows["dice"].against
-        assert cells["dice"]["p (Holm)"] == f"{dice.p_value:.3f}"
+        assert cells["dice"]["p (Holm)"] == f"{dice.test.p_value:.3f}"
 
 
 def test_every_loss_has_its_verdict(three):

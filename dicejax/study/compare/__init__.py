@@ -279,6 +279,7 @@ class _Steps:
 
     def evaluate(self, jobs: Sequence[Job]) -> list[Row]:
         """Compare runs, which records a look."""
+        jobs = tuning.apply_settings(jobs, self.tuned)
         record = tuning.to_json(self.tuned)
         return evaluate_runs(jobs, self.folder, record, margin=self.margin)
 

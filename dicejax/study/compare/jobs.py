@@ -204,6 +204,7 @@ class Outcome:
       result: contents of `result.json`; None unless finished.
       example_statistics: float `[N, C, 2]`, each test example's contribution to the
         primary metric; None unless finished.
+      experiment: settings of the run; None for scores from elsewhere.
     """
 
     loss: str
@@ -212,6 +213,7 @@ class Outcome:
     status: Literal["finished", "diverged", "missing"]
     result: Mapping[str, Any] | None = None
     example_statistics: np.ndarray | None = None
+    experiment: Experiment | None = None
 
     @property
     def score(self) -> float:
@@ -226,10 +228,11 @@ def outcome_of(job: Job) -> Outcome:
       InputError: a file of the run is missing or damaged.
     """
     run = Run(epath.Path(job.folder))
-    names = (job.loss, job.seed, job.folder)
+    ended: tuple[Any, ...] = ("missing" if run.diverged() is None else "diverged",)
     if run.is_finished:
-        return Outcome(*names, "finished", run.result(), run.example_statistics())
-    return Outcome(*names, "missing" if run.diverged() is None else "diverged")
+        ended = "finished", run.result(), run.example_statistics()
+    names = (job.loss, job.seed, job.folder)
+    return Outcome(*names, *ended, experiment=job.experiment)
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

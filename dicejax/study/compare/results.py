@@ -17,16 +17,10 @@ from dicejax.io.files import write_whole
 from dicejax.io.json_text import field, read, value_of
 from dicejax.metrics.scores import heading
 from dicejax.objectives import name_of
+from dicejax.study.compare import statistics
 from dicejax.study.compare.baselines import outcomes_of
 from dicejax.study.compare.jobs import BASELINE, Job, Outcome
-from dicejax.study.compare.statistics import (
-    LEVEL,
-    MARGIN,
-    Look,
-    Row,
-    results_of,
-    rows_of,
-)
+from dicejax.study.compare.statistics import LEVEL, MARGIN, Look, Row, results_of
 from dicejax.study.compare.table import baseline_name
 from dicejax.study.significance import signed
 
@@ -90,7 +84,9 @@ def add_verdicts(
             changed = field(record, "changed", dict, {})
         except Flaw as flaw:
             raise flaw.at(path / FILE, flaw.line) from None
-    rows = rows_of(outcomes, baseline, controls=controls, looks=looks, margin=margin)
+    rows = statistics.rows_of(
+        outcomes, baseline, controls=controls, looks=looks, margin=margin
+    )
     tested = [row for row in rows if row.against and row.against.crossed]
     now = {row.loss: list(row.against.seeds) for row in tested}
     if any(

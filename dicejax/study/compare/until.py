@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from dicejax.errors import InputError, quote
 from dicejax.study import significance
@@ -83,6 +83,7 @@ def train_until_decided(
     """
     since, a_run = clock(), 0.0
     rows: list[Row] = []
+    waiting: list[Row] = []
     settled: dict[str, int] = {}  # seeds of each loss that needs no more
     for seeds in [least, *(look for look in LOOKS if look > least)]:
         runs = jobs_of(seeds)
@@ -90,7 +91,7 @@ def train_until_decided(
         runs = [r for r in runs if r.seed - first < settled.get(r.loss, seeds)]
         count, began = unfinished(runs), clock()
         if rows and budget is not None and began - since + count * a_run > budget:
-            return rows, f"the budget is spent; {_outlook(rows, settled, a_run)}"
+            return rows, f"the budget is spent; {_outlook(waiting, a_run)}"
         train(runs)
         if count:
             a_run = (clock() - began) / count
@@ -104,21 +105,16 @@ def train_until_decided(
                 settled.setdefault(row.loss, seeds)
         if all(row.against.verdict.outcome == "nothing learnt" for row in rows[1:]):
             return rows, f"nothing learnt, so further seeds would not help: {REMEDY}"
-        waiting = _open(rows, settled)
+        rivals = [row for row in rows if row.against and not row.is_control]
+        waiting = [row for row in rivals if row.loss not in settled]
         if not waiting:
             return rows, "every loss is decided, or hopeless"
         say(f"{seeds} seeds: not decided: {', '.join(row.loss for row in waiting)}")
     return rows, f"{LOOKS[-1]} seeds are the last look"
 
 
-def _open(rows: Sequence[Row], settled: Mapping[str, int]) -> list[Row]:
-    rivals = [row for row in rows if row.against and not row.is_control]
-    return [row for row in rivals if row.loss not in settled]
-
-
-def _outlook(rows: Sequence[Row], settled: Mapping[str, int], a_run: float) -> str:
+def _outlook(waiting: Sequence[Row], a_run: float) -> str:
     """Say which differences a further hour would show."""
-    waiting = _open(rows, settled)
     names = ", ".join(row.loss for row in waiting)
     if not a_run:
         return f"not decided: {names}"

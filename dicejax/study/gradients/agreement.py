@@ -20,15 +20,9 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of
 from dicejax.training.checkpoint import Which, restore_params
+from dicejax.training.gradients import probe
 from dicejax.training.gradients.collector import outputs_of
-from dicejax.training.gradients.probe import (
-    Batch,
-    Counts,
-    Output,
-    OutputMeasures,
-    kinds_of,
-    measure_gradients,
-)
+from dicejax.training.gradients.probe import Batch, Counts, Output, OutputMeasures
 from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
@@ -108,7 +102,7 @@ def agreements(
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.checkpoints, setup.network, which, mesh)
     task = experiment.task
-    pieces = replicate(kinds_of(tokenizer), mesh)
+    pieces = replicate(probe.kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens
     settings = {
         "network": setup.network,
@@ -170,7 +164,7 @@ def _measure(
 ) -> dict[str, OutputMeasures]:
     settings |= {"objective_state": objective.initial_state()}
     inputs = (params, batch, objective, former, pieces)
-    return measure_gradients(*inputs, keep_head_gradients=True, **settings)
+    return probe.measure_gradients(*inputs, keep_head_gradients=True, **settings)
 
 
 def _agreement(

@@ -5,11 +5,6 @@ terminal, `picture` draws them.
 """
 
 from dicejax.study.profile.imbalance import OutputCounts
-from dicejax.study.profile.measure import (
-    DataProfile,
-    from_json,
-    profile,
-    to_json,
-)
+from dicejax.study.profile.measure import DataProfile, from_json, profile, to_json
 
 __all__ = ["DataProfile", "OutputCounts", "from_json", "profile", "to_json"]

@@ -14,14 +14,8 @@ import numpy as np
 from dicejax.config import Experiment
 from dicejax.data.pack import pack
 from dicejax.errors import InputError
-from dicejax.study.profile.imbalance import (
-    LabelSupport,
-    OutputCounts,
-    count_outputs,
-    rules,
-    smooth_by_output,
-    support,
-)
+from dicejax.study.profile import imbalance
+from dicejax.study.profile.imbalance import LabelSupport, OutputCounts, count_outputs
 from dicejax.training.setup import SPLITS, Encoded, Warn, epochs_drawn, load_data
 
 BINS = 10
@@ -163,7 +157,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
 
     task, training = experiment.task, experiment.training
     data = load_data(experiment, note)
-    chosen = rules(task, data.items["train"], data.labels)
+    chosen = imbalance.rules(task, data.items["train"], data.labels)
     splits = {split: _split(experiment, data, split, chosen) for split in SPLITS}
     items, draw = data.items["train"], epochs_drawn(experiment, data)
     epoch = items if draw is None else [items[index] for index in draw(0).indices]
@@ -177,7 +171,7 @@ def profile(experiment: Experiment, warn: Warn, *, rare: int = 20) -> DataProfil
         rare=rare,
         smooth=smooth,
         splits=splits,
-        support=support(
+        support=imbalance.support(
             {split: counts.outputs for split, counts in splits.items()},
             count_outputs(task, epoch, data.labels, chosen),
             min(1.0, training.batch_size / max(len(epoch), 1)),
@@ -226,15 +220,12 @@ def _split(
 
 def _smooth(experiment: Experiment, data: Encoded) -> dict[str, float]:
     """Return the objective's `smooth` by output, where the output has counts."""
-    targets, weights = (
-        experiment.task.targets(data.labels),
-        experiment.task.loss_weights,
-    )
+    task, targets = experiment.task, experiment.task.targets(data.labels)
     try:
-        objective = experiment.objective.bind_outputs(tuple(targets), weights)
+        objective = experiment.objective.bind_outputs(tuple(targets), task.loss_weights)
     except ValueError as error:
         raise InputError(str(error)) from error
-    smooths = smooth_by_output(objective).items()
+    smooths = imbalance.smooth_by_output(objective).items()
     return {name: x for name, x in smooths if targets[name].kind != "positions"}
 
 

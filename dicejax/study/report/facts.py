@@ -208,14 +208,13 @@ def measure_losses(rows: Sequence[Row]) -> dict[str, LossFacts]:
     for row in rows:
         outcomes = [outcome for outcome in row.outcomes if outcome.folder not in read]
         read |= {outcome.folder for outcome in outcomes}
-        runs = [Run(epath.Path(outcome.folder)) for outcome in outcomes]
-        begun = [run for run in runs if (run.path / EXPERIMENT).exists()]
+        runs = [(outcome, Run(epath.Path(outcome.folder))) for outcome in outcomes]
+        begun = [pair for pair in runs if (pair[1].path / EXPERIMENT).exists()]
         if not begun:
             continue
-        experiment = begun[0].experiment()
-        records, counts = {}, {}
-        for outcome, run in zip(outcomes, runs, strict=True):
-            if not outcome.result or run not in begun:
+        experiment, records, counts = begun[0][0].experiment, {}, {}
+        for outcome, run in begun:
+            if not outcome.result:
                 continue
             records[outcome.seed] = run.records(METRICS)
             targets = experiment.task.targets(run.labels())

@@ -21,16 +21,10 @@ from dicejax.study.compare.table import (
     warnings_of,
 )
 from dicejax.study.gradients import plot
+from dicejax.study.report import pictures
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
 from dicejax.study.report.facts import RERUN, Facts, rivals_of
 from dicejax.study.report.forest import forest, strip
-from dicejax.study.report.pictures import (
-    SETTINGS,
-    by_class,
-    calibration,
-    learning,
-    thresholds,
-)
 from dicejax.study.significance import signed
 from dicejax.training.gradients.collector import FILE as GRADIENTS
 from dicejax.training.progress import encoder_name
@@ -74,11 +68,11 @@ def document_of(facts: Facts) -> Document:
         plain.append(Section("changed", "Changed answers", [changed.summary], [table]))
     plain.append(time(rows))
     measured = Section("gradients", "Gradients", pictures=[*gradients(rows)])
-    with figures.look([row.loss for row in rows], SETTINGS):
+    with figures.look([row.loss for row in rows], pictures.SETTINGS):
         differences = forest(rows, facts.metric, facts.margin)
-        frequency, runs = [*by_class(facts)], [strip(rows, facts.metric)]
-        curves, shares = [*learning(facts)], [*thresholds(facts)]
-        reliability = [*calibration(facts)]
+        frequency, runs = [*pictures.by_class(facts)], [strip(rows, facts.metric)]
+        curves, shares = [*pictures.learning(facts)], [*pictures.thresholds(facts)]
+        reliability = [*pictures.calibration(facts)]
     folded = [
         Section("frequency", "Rare and frequent classes", pictures=frequency),
         Section("runs", "Every run", pictures=runs),
