@@ -201,9 +201,11 @@ def compare(
         else:
             if seeds:
                 steps.train(ours)
-            left = unfinished(jobs)
+            left = 0
             if not seeds:
                 left = tuning.unfinished(jobs, tune, result.folder)
+            elif shard is not None:
+                left = unfinished(jobs)
             waits = shard is not None and left > 0
             if steps.tunes_part and not waits:
                 steps.tune(jobs, of_all_shards=True)

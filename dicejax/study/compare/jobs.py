@@ -228,11 +228,11 @@ def outcome_of(job: Job) -> Outcome:
       InputError: a file of the run is missing or damaged.
     """
     run = Run(epath.Path(job.folder))
-    ended: tuple[Any, ...] = ("missing" if run.diverged() is None else "diverged",)
     if run.is_finished:
         ended = "finished", run.result(), run.example_statistics()
-    names = (job.loss, job.seed, job.folder)
-    return Outcome(*names, *ended, experiment=job.experiment)
+    else:
+        ended = "missing" if run.diverged() is None else "diverged", None, None
+    return Outcome(job.loss, job.seed, job.folder, *ended, job.experiment)
 
 
 def unfinished(jobs: Sequence[Job]) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -47,7 +47,12 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     if width is not None:
         columns = {name: max(map(len, [heading(name), *cells[name]])) for name in names}
         losses = min(losses, LOSS_WIDTH)
-        names = _names_that_fit(columns, primary_metric, width - losses - 4)
+        room, fitting = width - losses - 4, set()
+        for name in sorted(names, key=lambda name: name != primary_metric):
+            room -= columns[name] + GAP
+            if room >= 0 or name == primary_metric:
+                fitting.add(name)
+        names = [name for name in names if name in fitting]
     left = [heading(name) for name in cells if name not in names]
 
     seeds = max(len(row.outcomes) for row in rows)
@@ -61,22 +66,6 @@ def table(rows: Sequence[Row], title: str, width: int | None = None) -> Table:
     for row, *scores in zip(rows, *(cells[name] for name in names), strict=True):
         out.add_row(literal(row.loss), *scores)
     return out
-
-
-def _names_that_fit(
-    columns: Mapping[str, int], primary_metric: str, width: int
-) -> list[str]:
-    """Return the scores that fit, the primary metric among them.
-
-    >>> _names_that_fit({"precision": 12, "recall": 12, "f1": 12}, "f1", 35)
-    ['precision', 'f1']
-    """
-    room, names = width, set()
-    for name in sorted(columns, key=lambda name: name != primary_metric):
-        room -= columns[name] + GAP
-        if room >= 0 or name == primary_metric:
-            names.add(name)
-    return [name for name in columns if name in names]
 
 
 def baseline_name(loss: str) -> str:

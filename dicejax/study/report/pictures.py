@@ -15,7 +15,7 @@ from dicejax.metrics.score_counts import ThresholdCurve
 from dicejax.metrics.scores import heading
 from dicejax.study import figures
 from dicejax.study.report.document import Panel, Picture, TextTable
-from dicejax.study.report.facts import Band, Facts, LossFacts, Probabilities
+from dicejax.study.report.facts import Facts, LossFacts, Probabilities
 
 THRESHOLD = 0.5
 WIDTH, HEIGHT = 232, 176
@@ -37,55 +37,47 @@ DOT_KEY, SQUARE_KEY = ("dot", "this loss"), ("square", "baseline")
 
 def learning(facts: Facts) -> Iterator[Picture]:
     """Draw the dev score and the training loss by training step."""
-    metric = f"Dev {heading(facts.metric)}"
-    dev = {k: loss.dev for k, loss in facts.losses.items() if len(loss.dev.steps)}
-    if dev:
-        panels, data = _learning(dev, f"{metric} (%)", facts.baseline)
-        title, caption = f"{metric} during training", f"{metric} (%) by training step."
-        yield Picture(title, caption, (MEAN_KEY, BAND_KEY, BASELINE_KEY), panels, data)
-    training = {k: loss.training for k, loss in facts.losses.items()}
-    training = {loss: band for loss, band in training.items() if len(band.steps)}
-    if training:
-        panels, data = _learning(training, "Training loss", None)
-        caption = (
-            "Training loss by training step, logarithmic. Each loss has a "
-            "scale of its own, so heights cannot be compared."
-        )
-        yield Picture("Training loss", caption, (MEAN_KEY, BAND_KEY), panels, data)
-
-
-def _learning(
-    bands: Mapping[str, Band], what: str, baseline: str | None
-) -> tuple[list[Panel], TextTable]:
-    """Draw scores in percent on one scale; without a baseline, losses by magnitude."""
-    is_score = baseline is not None
-    factor, extreme, best = (100, "best", max) if is_score else (1, "lowest", min)
-    means = {loss: factor * band.mean for loss, band in bands.items()}
-    lows = {loss: mean - factor * bands[loss].sd for loss, mean in means.items()}
-    highs = {loss: mean + factor * bands[loss].sd for loss, mean in means.items()}
-    lines = []
-    for loss, mean in means.items():
-        values = {"first": mean[0], extreme: best(mean), "last": mean[-1]}
-        line = {name: f"{value:.4g}" for name, value in values.items()}
-        lines.append({"loss": loss, **line, "steps": str(bands[loss].steps[-1])})
-    data = TextTable(f"{what}, mean over seeds", lines)
-    panels = new_panels(_notes(data, "final", "last"), "Training step", what)
-    least, most = min(map(min, lows.values())), max(map(max, highs.values()))
-    room = max(0.04 * (most - least), 0.5)
-    for panel in panels:
-        loss, (axes,) = panel.name, panel.figure.axes
-        steps, low = bands[loss].steps, lows[loss]
-        if is_score:
-            axes.set_ylim(max(least - room, 0), min(most + room, 100))
-        elif min(means[loss]) > 0:  # it falls by orders of magnitude
-            axes.set_yscale("log")
-            low = np.maximum(low, min(means[loss]) / 2)
-        axes.fill_between(steps, low, highs[loss], color=figures.LOSS, alpha=0.2, lw=0)
-        if baseline in bands and baseline != loss:
-            axes.plot(bands[baseline].steps, means[baseline], **BASELINE)
-        axes.plot(steps, means[loss], **MEAN)
-        axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
-    return panels, data
+    metric, baseline = f"Dev {heading(facts.metric)}", facts.baseline
+    of_dev = f"{metric} (%)", f"{metric} during training", "."
+    of_training = (
+        "Training loss",
+        "Training loss",
+        ", logarithmic. Each loss has a scale of its own, so heights cannot be "
+        "compared.",
+    )
+    for is_score, (what, title, rest) in ((True, of_dev), (False, of_training)):
+        bands = {k: x.dev if is_score else x.training for k, x in facts.losses.items()}
+        bands = {loss: band for loss, band in bands.items() if len(band.steps)}
+        if not bands:
+            continue
+        factor, extreme, best = (100, "best", max) if is_score else (1, "lowest", min)
+        means = {loss: factor * band.mean for loss, band in bands.items()}
+        lows = {loss: mean - factor * bands[loss].sd for loss, mean in means.items()}
+        highs = {loss: mean + factor * bands[loss].sd for loss, mean in means.items()}
+        lines = []
+        for loss, mean in means.items():
+            values = {"first": mean[0], extreme: best(mean), "last": mean[-1]}
+            line = {name: f"{value:.4g}" for name, value in values.items()}
+            lines.append({"loss": loss, **line, "steps": str(bands[loss].steps[-1])})
+        data = TextTable(f"{what}, mean over seeds", lines)
+        panels = new_panels(_notes(data, "final", "last"), "Training step", what)
+        least, most = min(map(min, lows.values())), max(map(max, highs.values()))
+        room = max(0.04 * (most - least), 0.5)
+        for panel in panels:
+            loss, (axes,) = panel.name, panel.figure.axes
+            steps, low, high = bands[loss].steps, lows[loss], highs[loss]
+            if is_score:
+                axes.set_ylim(max(least - room, 0), min(most + room, 100))
+            elif min(means[loss]) > 0:  # it falls by orders of magnitude
+                axes.set_yscale("log")
+                low = np.maximum(low, min(means[loss]) / 2)
+            axes.fill_between(steps, low, high, color=figures.LOSS, alpha=0.2, lw=0)
+            if is_score and baseline in bands and baseline != loss:
+                axes.plot(bands[baseline].steps, means[baseline], **BASELINE)
+            axes.plot(steps, means[loss], **MEAN)
+            axes.set_xlim(0, max(int(band.steps[-1]) for band in bands.values()))
+        key = (MEAN_KEY, BAND_KEY, BASELINE_KEY)[: 2 + is_score]
+        yield Picture(title, f"{what} by training step{rest}", key, panels, data)
 
 
 def by_class(facts: Facts) -> Iterator[Picture]:

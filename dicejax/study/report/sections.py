@@ -73,6 +73,13 @@ def document_of(facts: Facts) -> Document:
         frequency, runs = [*pictures.by_class(facts)], [strip(rows, facts.metric)]
         curves, shares = [*pictures.learning(facts)], [*pictures.thresholds(facts)]
         reliability = [*pictures.calibration(facts)]
+    losses = {}
+    for row in rows:
+        text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
+        if row.loss in facts.losses:  # the first sentence of its documentation
+            objective = facts.losses[row.loss].experiment.objective
+            text = (type(objective).__doc__ or "").partition("\n")[0]
+        losses[row.loss] = f"{text.rstrip('.')} (control)" if row.is_control else text
     folded = [
         Section("frequency", "Rare and frequent classes", pictures=frequency),
         Section("runs", "Every run", pictures=runs),
@@ -87,7 +94,7 @@ def document_of(facts: Facts) -> Document:
     return Document(
         title=f"{facts.experiment.name}: loss comparison",
         context=context(facts),
-        losses={row.loss: describe_loss(row, facts) for row in rows},
+        losses=losses,
         verdict=headline(rows, facts.margin),
         forest=differences,
         warnings=warnings_of(rows),
@@ -123,16 +130,6 @@ def context(facts: Facts) -> dict[str, str]:
     if "device_kind" in first:
         texts["Hardware"] = f"{first['devices']} x {first['device_kind']}"
     return texts
-
-
-def describe_loss(row: Row, facts: Facts) -> str:
-    """Return the first sentence of a loss's documentation."""
-    if row.loss in facts.losses:
-        objective = facts.losses[row.loss].experiment.objective
-        text = (type(objective).__doc__ or "").partition("\n")[0]
-    else:
-        text = CONTROLS.get(row.loss.rpartition(" + ")[2], "")
-    return f"{text.rstrip('.')} (control)" if row.is_control else text
 
 
 def scores(facts: Facts) -> Section:

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+_TOO_FEW = "there are {} paired seeds; it takes at least {}"
+
 
 def score(parts: ArrayLike) -> np.ndarray:
     """Compute mean_c (sum_n parts[n, c, 0] / sum_n parts[n, c, 1]), with 0 / 0 = 0.
@@ -55,13 +57,9 @@ def check_paired(
         raise ValueError(f"ours have shape {ours.shape} but baseline {baseline.shape}")
     for array, name in ((ours, "ours"), (baseline, "baseline")):
         _check(array, name, "[S, N, C, 2]", fits=array.ndim == 4)
-    _check_seeds(len(ours), least_seeds)
+    if len(ours) < least_seeds:
+        raise ValueError(_TOO_FEW.format(len(ours), least_seeds))
     return ours, baseline
-
-
-def _check_seeds(seeds: int, least: int) -> None:
-    if seeds < least:
-        raise ValueError(f"there are {seeds} paired seeds; it takes at least {least}")
 
 
 def _check(array: np.ndarray, name: str, expected: str, *, fits: bool) -> None:
@@ -123,7 +121,8 @@ def over_seeds(
         raise ValueError(
             f"ours have shape {ours.shape} and baseline {baseline.shape}, not both [S]"
         )
-    _check_seeds(len(ours), least=2)
+    if len(ours) < 2:
+        raise ValueError(_TOO_FEW.format(len(ours), 2))
     difference = ours - baseline
     if not np.isfinite(difference).all():
         raise ValueError("scores hold numbers that are not finite")
