@@ -271,18 +271,17 @@ class Profile:
     def __call__(self, console: Console) -> None:
         """Count and print."""
         from dicejax.study import figures
-        from dicejax.study.profile import picture, profile, to_json
-        from dicejax.study.profile.report import report
+        from dicejax.study.profile import profile, report, to_json
 
         if self.out is not None:
             figures.make_folder(self.out)
         counts = profile(self.settings, note_printer(console), rare=self.rare)
         if self.out is not None:
-            picture.write(counts, self.split, self.out)
+            report.write(counts, self.split, self.out)
         if self.json:
             show(to_json(counts))
             return
-        for table in report(counts, self.split):
+        for table in report.report(counts, self.split):
             Console().print(table, "")
         if self.out is not None:
             show(f"profile.json, profile.png and profile.svg in {self.out}")

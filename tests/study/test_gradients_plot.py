@@ -171,7 +171,7 @@ def _history(names, steps):
     shapes = {"hardness": (20,), "hardness_norm": (20,), "norms": (2, 32)}
     sums = {
         name: rng.random((steps, groups, *shapes.get(name, ())))
-        for name in history._SUMS
+        for name in history.SUMS
     }
     series = {"micro": rng.random(steps), "macro": rng.random(steps)}
     return history.History(

@@ -7,7 +7,7 @@ import pytest
 from dicejax.cli import run
 from dicejax.config import Experiment
 from dicejax.data.sources import ConllFiles
-from dicejax.study.profile import from_json, picture, profile
+from dicejax.study.profile import from_json, profile, report
 
 EXPERIMENT = """
 from dicejax.config import Experiment, Training
@@ -73,7 +73,7 @@ def test_any_label_can_be_drawn(tmp_path):
     result = profile(Experiment(name="体育 $1_$", data=data), lambda text: None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        picture.write(result, "train", str(tmp_path / "out"))
+        report.write(result, "train", str(tmp_path / "out"))
     assert (tmp_path / "out/profile.png").stat().st_size > 10_000
 
 

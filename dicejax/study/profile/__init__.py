@@ -1,7 +1,7 @@
 """Profile of a data set before training: imbalance, lengths, rare labels.
 
 `profile` counts, `to_json` and `from_json` keep the counts, `report` shows them in the
-terminal, `picture` draws them.
+terminal and draws them.
 """
 
 from dicejax.study.profile.imbalance import OutputCounts
