@@ -116,7 +116,7 @@ def _agreement_of_known_losses():
         "ce": CrossEntropy(),
     }
     found = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
-    by_name = {(one.loss, one.average): one for one in found.found}
+    by_name = {(one.loss, one.average): one for one in found.results}
     for loss, wanted in (("itself", 1.0), ("against", -1.0)):
         one = by_name[loss, "micro"]
         assert one.logits == [pytest.approx(wanted, abs=1e-4)]
@@ -127,7 +127,7 @@ def _agreement_of_known_losses():
     # With counts of more batches the F1 of a single one has another direction.
     only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
-    one = more.found[0]
+    one = more.results[0]
     assert 0.5 < min(one.logits) < 1 - 1e-6
 
 
