@@ -84,14 +84,15 @@ def make_folder(folder: str) -> epath.Path:
     return path
 
 
-def write(folder: epath.Path, content: Mapping[str, bytes]) -> None:
-    """Write files by name, replacing existing ones.
+def write(folder: str, content: Mapping[str, bytes]) -> None:
+    """Write files by name, replacing existing ones, to a folder made if missing.
 
     Raises:
-      InputError: a file cannot be written.
+      InputError: the folder or a file cannot be written.
     """
+    path = make_folder(folder)
     for name, data in content.items():
-        files.write_whole(folder, name, data)
+        files.write_whole(path, name, data)
 
 
 def rendered(figure: Figure, kind: str, **options: Any) -> bytes:

@@ -270,7 +270,7 @@ def remarks(tuned: Sequence[Tuned]) -> list[str]:
     for result in tuned:
         best, first = result.trials[result.chosen], result.trials[0]
         diverged = sum(trial.dev is None for trial in result.trials)
-        line = f"  {result.name}: {_settings(best.values)}"
+        line = f"  {result.name}: {settings_text(best.values)}"
         if best.dev is None:
             lines.append(f"{line}, as given: all {diverged} trials diverged")
             continue
@@ -336,7 +336,7 @@ def _search(
                     value=trial.score, params=params, distributions=distributions
                 )
             )
-        progress.say(f"{message}: {_settings(values)}: {_percent(trial, metric)}")
+        progress.say(f"{message}: {settings_text(values)}: {_percent(trial, metric)}")
         yield trial
 
 
@@ -357,11 +357,11 @@ def _dev_score(
     return run.result()["best_dev_score"] if run.is_finished else None
 
 
-def _settings(values: Mapping[str, float]) -> str:
+def settings_text(values: Mapping[str, float]) -> str:
     """Format settings for people.
 
-    >>> _settings({"optimizer.learning_rate": 0.01, "objective.parts.1.smooth": 2.0})
-    'learning_rate 0.01, parts.1.smooth 2'
+    >>> settings_text({"optimizer.learning_rate": 0.01, "objective.parts.1.alpha": 2.0})
+    'learning_rate 0.01, parts.1.alpha 2'
     """
     return ", ".join(
         f"{path.partition('.')[2]} {value:g}" for path, value in values.items()

@@ -76,7 +76,6 @@ def write(
     Raises:
       InputError: a file cannot be written.
     """
-    path = figures.make_folder(folder)
     with look(histories):
         content = files_of(draw(histories))
         content |= files_of([("loss", draw_losses([of_objective(objective)]))])
@@ -84,7 +83,7 @@ def write(
             content |= files_of([("losses", draw_agreements(agreements))])
             text = json.dumps(agreements.to_json(), indent=2) + "\n"
             content["losses.json"] = text.encode()
-    figures.write(path, content)
+    figures.write(folder, content)
     return list(content)
 
 

@@ -231,7 +231,7 @@ def write(profile: DataProfile, split: str, folder: str) -> None:
         figure = draw(profile, split)
         for kind in ("png", "svg"):
             content[f"profile.{kind}"] = figures.rendered(figure, kind)
-    figures.write(figures.make_folder(folder), content)
+    figures.write(folder, content)
 
 
 def draw(profile: DataProfile, split: str) -> Figure:

@@ -20,6 +20,7 @@ from dicejax.study.compare.table import (
     mean_and_spread,
     warnings_of,
 )
+from dicejax.study.compare.tuning import settings_text
 from dicejax.study.gradients import plot
 from dicejax.study.report import pictures
 from dicejax.study.report.document import Document, Panel, Picture, Section, TextTable
@@ -256,12 +257,11 @@ def tuned(tuning: Mapping[str, Any] | None) -> Section:
     for loss, entry in tuning["losses"].items():
         trials = entry["trials"]
         best, first = trials[entry["chosen"]], trials[0]
-        values = [f"{k.partition('.')[2]} {x:g}" for k, x in best["values"].items()]
         devs = [
             "diverged" if trial["dev"] is None else f"{100 * trial['dev']:.2f}"
             for trial in (best, first)
         ]
-        line = {"loss": loss, "chosen": ", ".join(values)}
+        line = {"loss": loss, "chosen": settings_text(best["values"])}
         line["chosen"] += " (as given)" * (best is first)
         line |= {metric: devs[0], f"{metric} as given": devs[1]}
         diverged = sum(trial["dev"] is None for trial in trials)
