@@ -141,7 +141,7 @@ def _rows(path, stream: IO[bytes] | None, columns: Sequence[str]) -> list[Text]:
     _, header = next(iter(files.lines(path, stream=io.BytesIO(content))))
     separator = max(separated.SEPARATORS, key=header.count)
     rows = separated.rows(path, separator, stream=io.BytesIO(content))
-    names = [name.strip() for name in next(rows)[1]]
+    _, names = separated.header(rows)
     for column in columns:
         if column not in names:
             what = f"the header has no column {quote(column)}, as the data of the run"

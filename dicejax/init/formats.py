@@ -249,13 +249,17 @@ def _table(path: epath.Path) -> _Table | None:
     )
     for separator, quoted in itertools.product(tried, (True, False)):
         try:
-            rows = [*separated.rows(path, separator, quoted=quoted)]
+            rows = separated.rows(path, separator, quoted=quoted)
+            widths = {len(fields) for _, fields in rows}
         except InputError:
             continue
-        if len({len(fields) for _, fields in rows}) == 1:
+        if len(widths) == 1:
             # Tab-separated files mostly have quotes that are characters like others.
             if quoted and separator == "\t":
-                quoted = rows != [*separated.rows(path, separator, quoted=False)]
+                rows = separated.rows(path, separator)
+                plain = separated.rows(path, separator, quoted=False)
+                pairs = itertools.zip_longest(rows, plain)
+                quoted = any(row != other for row, other in pairs)
             return _Table(separator, quoted or separator != "\t", True)
     return _Table(tried[0], tried[0] != "\t", False) if tried else None
 
@@ -290,7 +294,7 @@ def _of_texts(
 def _records(path: epath.Path, table: _Table) -> Iterable[Mapping[str, object]]:
     """Yield rows by the names in the header; other widths are left to the reader."""
     rows = separated.rows(path, table.separator, quoted=table.quoted)
-    header = [name.strip() for name in next(rows, (1, []))[1]]
+    _, header = separated.header(rows)
     yield dict.fromkeys(header)
     for _, fields in rows:
         if len(fields) == len(header):
@@ -306,7 +310,7 @@ def _has_column(path: epath.Path, name: str, separator: str) -> bool:
         return name in next(_objects(path), ())
     quoted = separator != "\t" or '"' in first
     rows = separated.rows(path, separator, quoted=quoted)
-    return name in [field.strip() for field in next(rows, (1, []))[1]]
+    return name in separated.header(rows)[1]
 
 
 def _are_columns(lines: Sequence[str]) -> bool:

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers import separated
-from dicejax.data.readers.records import FileRecord, in_order, read_examples
-from dicejax.data.readers.skipping import OnError, check_label, count, did_you_mean
+from dicejax.data.readers.skipping import (
+    OnError,
+    check_label,
+    count,
+    did_you_mean,
+    report,
+)
 from dicejax.errors import Flaw, InputError, quote
 from dicejax.io import files
+
+Row = TypeVar("Row", str, list[str])
+_BLANK = re.compile("[ \t]")
 
 
 def read(
@@ -55,15 +64,46 @@ def read(
         raise ValueError(f"name all columns or number all, not {used}")
     if len(set(used)) < len(used):
         raise ValueError(f"a column is used twice: {used}")
-
     layout = _Layout(path, columns, separator, quoted, labels)
-    rows = in_order(
-        path, lambda skip: separated.rows(path, separator, quoted=quoted, on_error=skip)
-    )
-    records = layout.below_header(rows)
-    return read_examples(
-        path, records, layout.example, "examples", on_error, unit="one"
-    )
+
+    def rows(skip: OnError) -> Iterator[tuple[int, list[str]]]:
+        result = separated.rows(path, separator, quoted=quoted, on_error=skip)
+        line, names = separated.header(result)
+        if names:
+            layout.find(line, names)
+        if not isinstance(label, str):
+            return itertools.chain([(line, names)] if names else (), result)
+        return result
+
+    return _examples(path, rows, layout.example, on_error)
+
+
+def _examples(
+    path: str | os.PathLike[str],
+    rows: Callable[[OnError], Iterator[tuple[int, Row]]],
+    make: Callable[[Row, int, int], LabelledText | None],
+    on_error: OnError | None,
+) -> list[LabelledText]:
+    """Make an example of each row; flawed rows count in the numbers of the others."""
+    flawed = 0
+
+    def skip(error: InputError) -> None:
+        nonlocal flawed
+        flawed += 1
+        report(error, on_error)
+
+    examples = []
+    for number, (line, content) in enumerate(rows(skip)):
+        try:
+            example = make(content, number + flawed, line)
+        except Flaw as flaw:
+            report(flaw.at(path, line), on_error)
+            continue
+        if example is not None:
+            examples.append(example)
+    if not examples:
+        raise InputError.at(path, None, "holds no examples", "put one on each line")
+    return examples
 
 
 @dataclasses.dataclass
@@ -79,37 +119,25 @@ class _Layout:
     width: int = 0
     first_line: int = 0
 
-    def below_header(self, rows: Iterator[FileRecord]) -> Iterator[FileRecord]:
-        """Find the columns in the first row; yield all rows but a header."""
-        has_header = isinstance(self.columns["label"], str)
-        for record in rows:
-            if isinstance(record.value, list):
-                self._find(record, has_header)
-            if not (has_header and self.places):
-                yield record
-            if self.places:
-                break
-        yield from rows
-
-    def _find(self, record: FileRecord, has_header: bool) -> None:
-        self.width, self.first_line = len(record.value), record.number
-        names = [name.strip() for name in record.value]
+    def find(self, line: int, names: Sequence[str]) -> None:
+        """Find the columns in the first row."""
+        self.width, self.first_line = len(names), line
         for part, column in self.columns.items():
-            if has_header and column not in names:
+            is_name = isinstance(column, str)
+            if is_name and column not in names:
                 do = did_you_mean(column, names)
                 what = f"the header has no column {quote(column)}"
-                raise InputError.at(self.path, self.first_line, what, do)
-            if not has_header and not 0 <= column < self.width:
+                raise InputError.at(self.path, line, what, do)
+            if not is_name and not 0 <= column < self.width:
                 what = f"but the {part} is asked from column {column}"
                 what = f"{count(self.width, 'column')}, {what}"
                 between = "tabs" if self.separator == "\t" else repr(self.separator)
                 do = f"columns count from 0 and are separated by {between}"
-                raise InputError.at(self.path, self.first_line, what, do)
-            self.places[part] = names.index(column) if has_header else column
+                raise InputError.at(self.path, line, what, do)
+            self.places[part] = names.index(column) if is_name else column
 
-    def example(self, record: FileRecord, row: int) -> LabelledText:
+    def example(self, fields: list[str], row: int, line: int) -> LabelledText:
         """Return the example in a row, which is numbered from 0 below the header."""
-        fields = record.content()
         if len(fields) != self.width:
             what = f"{self.width} are expected, as in line {self.first_line}"
             do = "mend the line; a text may hold no tab"
@@ -123,8 +151,7 @@ class _Layout:
                 raise Flaw(f"the {which} is empty", "add it or remove the line")
         check_label(part["label"], self.labels or None)
         id_ = part.get("id", str(row))
-        second = part.get("second")
-        return LabelledText(part["first"], second, part["label"], id_, record.number)
+        return LabelledText(part["first"], part.get("second"), part["label"], id_, line)
 
 
 def read_label_first(
@@ -144,15 +171,16 @@ def read_label_first(
       InputError: a line has no sentence behind its label.
     """
 
-    def make(record: FileRecord, row: int) -> LabelledText | None:
-        line = record.content().strip(" \t")
-        if not line.strip():
+    def make(text: str, row: int, line: int) -> LabelledText | None:
+        if not text.strip():
             return None
-        label, *rest = re.split("[ \t]", line, maxsplit=1)
-        if not (rest and rest[0].strip()):
+        label, *rest = _BLANK.split(text.strip(" \t"), maxsplit=1)
+        first = rest[0].strip() if rest else ""
+        if not first:
             raise Flaw("no text behind the label", "add it or remove the line")
-        return LabelledText(rest[0].strip(), None, label, str(row), record.number)
+        return LabelledText(first, None, label, str(row), line)
 
-    records = in_order(path, lambda skip: files.lines(path, skip))
-    rows = (r for r in records if isinstance(r.value, InputError) or r.value.strip(" "))
-    return read_examples(path, rows, make, "examples", on_error, unit="one")
+    def rows(skip: OnError) -> Iterator[tuple[int, str]]:
+        return ((n, text) for n, text in files.lines(path, skip) if text.strip(" "))
+
+    return _examples(path, rows, make, on_error)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from dicejax.data.readers.skipping import OnError, report
@@ -17,7 +17,7 @@ class FileRecord(NamedTuple):
     """One record of a file.
 
     Attributes:
-      value: a JSON value, a line or a row; or the error that takes its place.
+      value: a JSON value; or the error that takes its place.
       number: its line, or its place in a list or table, from 1.
       path: its file.
       line: its line, for messages; None where files have none.
@@ -63,30 +63,12 @@ def fields_of(value: object) -> dict:
     return json_text.value_of(value, dict)
 
 
-def in_order(
-    path: str | os.PathLike[str], read: Callable[[OnError], Iterable[tuple[int, Any]]]
-) -> Iterator[FileRecord]:
-    """Yield the numbered rows of a file, and errors of rows in their place.
-
-    `read` gets a listener for errors.
-    """
-    errors: list[InputError] = []
-    for number, row in read(errors.append):
-        if errors:
-            yield from (FileRecord(error, number, path) for error in errors)
-            errors.clear()
-        yield FileRecord(row, number, path, number)
-    yield from (FileRecord(error, 0, path) for error in errors)
-
-
 def read_examples(
     path: str | os.PathLike[str],
     records: Iterable[FileRecord],
     make: Callable[[FileRecord, int], Example | None],
     several: str,
     on_error: OnError | None,
-    *,
-    unit: str = "one JSON object",
 ) -> list[Example]:
     """Make an example of each record, numbered from 0; None makes no example.
 
@@ -105,6 +87,6 @@ def read_examples(
             if example is not None:
                 examples.append(example)
     if not examples:
-        do = f"put {unit} on each line"
+        do = "put one JSON object on each line"
         raise InputError.at(path, None, f"holds no {several}", do)
     return examples

@@ -64,6 +64,12 @@ def rows(
             yield taken[0][0], fields
 
 
+def header(rows: Iterator[tuple[int, list[str]]]) -> tuple[int, list[str]]:
+    """Take the first row; return its line and fields, stripped, if there is one."""
+    line, fields = next(rows, (1, []))
+    return line, [field.strip() for field in fields]
+
+
 def _texts(
     lines: Iterator[tuple[int, str]], taken: list[tuple[int, str]]
 ) -> Iterator[str]:
