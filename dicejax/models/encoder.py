@@ -208,7 +208,7 @@ class Encoder(nnx.Module):
     def prepare(
         self, ids: Mapping[str, Array], keys: Sequence[DropoutKeys | None]
     ) -> tuple[Array, Any, tuple[Any, ...]]:
-        """Compute what the layers take.
+        """Compute the inputs of the layers.
 
         Args:
           ids: the arguments of `__call__` by name.
@@ -217,7 +217,7 @@ class Encoder(nnx.Module):
         Returns:
           The first layer's input `[B, T, D]`, what all layers share, and further
           arguments of each layer, with a leading axis of length L. A layer is called
-          with its input, what is shared, its further arguments, and its key.
+          with its input, the shared value, its further arguments, and its key.
         """
 
     def finish(self, x: Array, keys: Sequence[DropoutKeys | None]) -> Array:

@@ -178,7 +178,7 @@ def plain(text: str) -> str:
 
 
 def _fonts(text: str) -> dict[str, list[str]]:
-    """Return the default font, and the one that has most of what it lacks."""
+    """Return the default font, and one with most of the characters it lacks."""
     from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
 
     def lacking(path: str) -> int:

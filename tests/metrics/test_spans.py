@@ -221,7 +221,7 @@ BEGINS = {"BB", "IB", "OB", "OI"}
 
 def conlleval(gold, predicted):
     """Count as conlleval does, word by word: by type (correct, guessed, gold)."""
-    correct, guessed, wanted = Counter(), Counter(), Counter()
+    correct, guessed, actual = Counter(), Counter(), Counter()
     before, before_guess = ("O", ""), ("O", "")
     inside = None  # the type of the chunk that both agree on so far
 
@@ -250,20 +250,20 @@ def conlleval(gold, predicted):
             start, start_guess = begins(before, now), begins(before_guess, now_guess)
             if start and start_guess and now[1] == now_guess[1]:
                 inside = now[1]
-            wanted[now[1]] += start
+            actual[now[1]] += start
             guessed[now_guess[1]] += start_guess
             before, before_guess = now, now_guess
     return {
-        kind: (correct[kind], guessed[kind], wanted[kind])
-        for kind in sorted({*guessed, *wanted})
-        if guessed[kind] or wanted[kind]
+        kind: (correct[kind], guessed[kind], actual[kind])
+        for kind in sorted({*guessed, *actual})
+        if guessed[kind] or actual[kind]
     }
 
 
-def conlleval_scores(correct, guessed, wanted):
+def conlleval_scores(correct, guessed, actual):
     """Return precision, recall and FB1 in per cent; 0 where undefined."""
     precision = 100 * correct / guessed if guessed else 0
-    recall = 100 * correct / wanted if wanted else 0
+    recall = 100 * correct / actual if actual else 0
     total = precision + recall
     return precision, recall, 2 * precision * recall / total if total else 0
 
@@ -272,8 +272,8 @@ def assert_equals_conlleval(gold, predicted, scheme="BIO"):
     counts = count(*decode_tags(gold, predicted, scheme))
     theirs = conlleval(gold, predicted)
     assert {
-        kind: (one.true_positives, one.predicted, one.gold)
-        for kind, one in counts.per_type.items()
+        kind: (counted.true_positives, counted.predicted, counted.gold)
+        for kind, counted in counts.per_type.items()
     } == theirs
     result = scores(counts)
     rows = {None: result, **result.per_type}
@@ -306,8 +306,8 @@ CORNERS = {
 @pytest.mark.parametrize("corner", CORNERS)
 def test_corner_cases_equal_conlleval(corner):
     gold, predicted = CORNERS[corner]
-    for wanted, found in ((gold, predicted), (predicted, gold), (gold, gold)):
-        assert_equals_conlleval(wanted, found)
+    for actual, guess in ((gold, predicted), (predicted, gold), (gold, gold)):
+        assert_equals_conlleval(actual, guess)
 
 
 @pytest.mark.parametrize("scheme", ["IOB1", "BIO"])

@@ -48,8 +48,8 @@ def check(
     both = pair(configured(model_type, **settings), task)
     batch = batch_for(both, **shape)
     batch["token_type_ids"] *= types
-    wanted = compute_theirs(both, batch, masked)
-    compare(compute_ours(both, batch), wanted, unmoved)
+    theirs = compute_theirs(both, batch, masked)
+    compare(compute_ours(both, batch), theirs, unmoved)
 
 
 def case(settings, *, exhaustive=False, **options):
@@ -318,7 +318,9 @@ def test_every_distance_has_pytorchs_row():
             vocab_size=9, position_buckets=buckets, max_relative_positions=most
         )
         places = torch.tensor(distances)
-        wanted = deberta.make_log_bucket_position(places, buckets, most).to(torch.long)
-        wanted = (wanted + buckets).clamp(0, 2 * buckets - 1)
+        expected = deberta.make_log_bucket_position(places, buckets, most).to(
+            torch.long
+        )
+        expected = (expected + buckets).clamp(0, 2 * buckets - 1)
         got = relative_rows(distances, config)
-        np.testing.assert_array_equal(got, wanted.numpy(), f"{buckets}, {most}")
+        np.testing.assert_array_equal(got, expected.numpy(), f"{buckets}, {most}")

@@ -115,20 +115,20 @@ def _agreement_of_known_losses():
         "against": WeightedSum(parts=(primary_metric,), weights=(-1.0,)),
         "ce": CrossEntropy(),
     }
-    found = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
-    by_name = {(one.loss, one.average): one for one in found.results}
-    for loss, wanted in (("itself", 1.0), ("against", -1.0)):
-        one = by_name[loss, "micro"]
-        assert one.logits == [pytest.approx(wanted, abs=1e-4)]
-        assert one.heads == [pytest.approx(wanted, abs=1e-4)]
-        assert one.heads_of_all == pytest.approx(wanted, abs=1e-4)
+    single = agreement.agreements("run", asked, batches=1, warn=lambda text: None)
+    by_name = {(result.loss, result.average): result for result in single.results}
+    for loss, expected in (("itself", 1.0), ("against", -1.0)):
+        result = by_name[loss, "micro"]
+        assert result.logits == [pytest.approx(expected, abs=1e-4)]
+        assert result.heads == [pytest.approx(expected, abs=1e-4)]
+        assert result.heads_of_all == pytest.approx(expected, abs=1e-4)
     assert -0.99 < by_name["ce", "micro"].logits[0] < 0.99
     assert 0 < by_name["ce", "micro"].share_of_positives < 1
     # With counts of more batches the F1 of a single one has another direction.
     only = {"itself": primary_metric}
     more = agreement.agreements("run", only, batches=3, warn=lambda text: None)
-    one = more.results[0]
-    assert 0.5 < min(one.logits) < 1 - 1e-6
+    result = more.results[0]
+    assert 0.5 < min(result.logits) < 1 - 1e-6
 
 
 def _bad_input(project, capsys):

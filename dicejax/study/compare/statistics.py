@@ -172,7 +172,7 @@ def rows_of(
         raise InputError(
             f"no run of {baseline} is finished, so there is nothing to compare with"
         )
-    nothing = finished[0].example_statistics * [0, 1]  # what a diverged run finds
+    nothing = finished[0].example_statistics * [0, 1]  # a diverged run scores 0
     ended: dict[str, dict[int, np.ndarray]] = {loss: {} for loss in by_loss}
     for run in sorted(outcomes, key=lambda run: run.seed):
         if run.status != "missing":

@@ -117,7 +117,7 @@ def write(
 
 
 def curves(facts: Facts) -> dict[str, Any]:
-    """Return what is drawn of each loss, at every eighth threshold."""
+    """Return the drawn curves of each loss, at every eighth threshold."""
     content: dict[str, Any] = {}
     for loss, measured in facts.losses.items():
         content[loss] = {
