@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from rich.console import Console
 from tyro.conf import Positional, Suppress, arg
 
+from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError, first_line
 from dicejax.io.terminal import show
@@ -21,22 +22,21 @@ ExperimentFile = Annotated[
         help="experiment file; its settings are flags too: --help after it",
     ),
 ]
-OutputFolder = Annotated[str | None, arg(metavar="FOLDER")]
 Loss = Annotated[
     str | None,
-    arg(
-        metavar="NAME",
-        help="override the experiment's loss, using its default settings.",
-        help_behavior_hint="(default: the experiment's)",
+    option(
+        "NAME",
+        "the experiment's",
+        "override the experiment's loss, using its default settings.",
     ),
 ]
 OptimizerName = Annotated[
     str | None,
-    arg(
-        metavar="NAME",
-        help="override the experiment's optimizer, using its default settings: adamw, "
-        "or the experiment file's own.",
-        help_behavior_hint="(default: the experiment's)",
+    option(
+        "NAME",
+        "the experiment's",
+        "override the experiment's optimizer, using its default settings: adamw, or "
+        "the experiment file's own.",
     ),
 ]
 Scratch = Annotated[
@@ -114,13 +114,7 @@ class Train:
     """
 
     file: ExperimentFile
-    out: Annotated[
-        str | None,
-        arg(
-            metavar="FOLDER",
-            help_behavior_hint="(default: runs/NAME/LOSS/seed-N)",
-        ),
-    ] = None
+    out: Annotated[str | None, option("FOLDER", "runs/NAME/LOSS/seed-N")] = None
     overwrite: bool = False
     loss: Loss = None
     optimizer: OptimizerName = None
@@ -190,15 +184,9 @@ class Compare:
     """
 
     file: ExperimentFile
-    out: Annotated[
-        str | None,
-        arg(metavar="FOLDER", help_behavior_hint="(default: runs/NAME)"),
-    ] = None
+    out: Annotated[str | None, option("FOLDER", "runs/NAME")] = None
     overwrite: bool = False
-    losses: Annotated[
-        tuple[str, ...],
-        arg(metavar="NAME ...", help_behavior_hint="(default: the experiment's)"),
-    ] = ()
+    losses: Annotated[tuple[str, ...], option("NAME ...", "the experiment's")] = ()
     seeds: int = 3
     until: Annotated[Literal["decided"] | None, arg(metavar="decided")] = None
     budget: Annotated[str | None, arg(metavar="TIME")] = None
@@ -260,7 +248,7 @@ class Profile:
     """
 
     file: ExperimentFile
-    out: OutputFolder = None
+    out: Annotated[str | None, arg(metavar="FOLDER")] = None
     split: Literal["train", "dev", "test"] = "train"
     rare: int = 20
     json: bool = False

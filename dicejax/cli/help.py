@@ -71,6 +71,11 @@ EXAMPLES = {
 }
 
 
+def option(metavar: str | None, default: str, help: str | None = None) -> object:
+    """Describe a flag whose default follows from something else."""
+    return arg(metavar=metavar, help=help, help_behavior_hint=f"(default: {default})")
+
+
 def flags_of(
     command: type, settings: Any, chosen: Collection[str], *, is_brief: bool
 ) -> ConstructorRegistry:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
@@ -18,9 +19,7 @@ from dicejax.io.terminal import show
 FILE = "experiment.py"
 SHOWN = 3
 """Examples that are shown as they were read."""
-_COLUMN = arg(
-    metavar="COLUMN", help_behavior_hint="(default: by its name, or its values)"
-)
+_COLUMN = option("COLUMN", "by its name, or its values")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -58,10 +57,7 @@ class Init:
     text: Annotated[str | None, _COLUMN] = None
     second: Annotated[str | None, _COLUMN] = None
     label: Annotated[str | None, _COLUMN] = None
-    encoder: Annotated[
-        str | None,
-        arg(metavar="NAME", help_behavior_hint="(default: by the script of the texts)"),
-    ] = None
+    encoder: Annotated[str | None, option("NAME", "by the script of the texts")] = None
     on_error: Literal["stop", "skip"] = "stop"
     overwrite: bool = False
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from etils import epath
 from rich.console import Console
@@ -12,12 +13,14 @@ from rich.progress import Progress
 from dicejax.cli.printing import note_printer, warn_of_cuts
 from dicejax.data import texts
 from dicejax.data.readers import tables
-from dicejax.data.texts import Format, Text
+from dicejax.data.texts import Text
 from dicejax.errors import InputError
 from dicejax.io import files
 from dicejax.io.terminal import show
-from dicejax.training.checkpoint import Which
 from dicejax.training.inference import predict, predict_texts, read_texts, text_columns
+
+if TYPE_CHECKING:
+    from dicejax.cli.runs import Predict
 
 _NAMES = {
     "text": "plain text, one example per line",
@@ -27,41 +30,25 @@ _NAMES = {
 }
 
 
-def write(
-    run: str,
-    arguments: Sequence[str],
-    file: str | None,
-    form: Format | None,
-    which: Which,
-    out: str | None,
-    out_form: Format | None,
-    console: Console,
-) -> None:
+def write(command: Predict, console: Console) -> None:
     """Predict, and print or write a result for each example.
 
-    Args:
-      run: folder of the run.
-      arguments: examples.
-      file: file of examples instead; the columns of a table, or fields of objects, are
-        those of the run's data.
-      form: format of the file; None takes that of its name.
-      which: checkpoint to use.
-      out: file to write; None prints.
-      out_form: format of the results; None takes that of the file's name, or text.
-      console: gets the bar and remarks.
+    The columns of a table, or fields of objects, are those of the run's data.
 
     Raises:
       InputError: an input cannot be used, or the file cannot be written.
     """
+    run, which, file, out = command.run, command.checkpoint, command.file, command.out
+    out_form = "jsonl" if command.json else command.out_format
     out_form = out_form or texts.format_of(out or "")
-    in_form = form or texts.format_of(file or "")
-    examples = [Text(number, text) for number, text in enumerate(arguments, start=1)]
+    in_form = command.format or texts.format_of(file or "")
+    examples = [Text(number, text) for number, text in enumerate(command.text, start=1)]
     if file is not None:
         columns = text_columns(run) if in_form in ("csv", "jsonl") else ("text",)
         examples = read_texts(file, in_form, columns)
     cut: list[str] = []
     if file is None and out_form != "conll":
-        results = predict(run, arguments, which, cut.append)
+        results = predict(run, command.text, which, cut.append)
     else:
         count = sum(not example.is_blank for example in examples)
         with Progress(console=console, transient=True) as bar:
@@ -75,7 +62,7 @@ def write(
                 decoded=lambda: bar.advance(line),
                 warn=cut.append,
             )
-    if file is not None and not form and not tables.is_table(file):
+    if file is not None and not command.format and not tables.is_table(file):
         note_printer(console)(
             f"{file} read as {_NAMES[in_form]}; --format names another"
         )

@@ -9,17 +9,18 @@ from typing import Annotated, Literal
 from rich.console import Console
 from tyro.conf import Positional, arg
 
+from dicejax.cli.help import option
 from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
 ExperimentOfRun = Annotated[
     str | None,
-    arg(
-        metavar="EXPERIMENT.py",
-        help="experiment file that defines the run's own source, task, encoder or "
-        "loss; the file is executed",
-        help_behavior_hint="(default: none)",
+    option(
+        "EXPERIMENT.py",
+        "none",
+        "experiment file that defines the run's own source, task, encoder or loss; the "
+        "file is executed",
     ),
 ]
 RunFolder = Annotated[Positional[str], arg(metavar="RUN", help="run folder")]
@@ -28,8 +29,7 @@ Checkpoint = Annotated[
     arg(help="checkpoint with the best dev score, or the last one"),
 ]
 TextFormat = Annotated[
-    Literal["text", "jsonl", "conll", "csv"] | None,
-    arg(help_behavior_hint="(default: by name)"),
+    Literal["text", "jsonl", "conll", "csv"] | None, option(None, "by name")
 ]
 
 
@@ -113,10 +113,7 @@ class Predict:
     """
 
     run: RunFolder
-    text: Annotated[
-        Positional[tuple[str, ...]],
-        arg(metavar="[TEXT ...]", help_behavior_hint="(default: none)"),
-    ] = ()
+    text: Annotated[Positional[tuple[str, ...]], option("[TEXT ...]", "none")] = ()
     file: Annotated[str | None, arg(metavar="FILE")] = None
     format: TextFormat = None
     out: Annotated[str | None, arg(metavar="FILE")] = None
@@ -137,16 +134,7 @@ class Predict:
             raise InputError(f"--json contradicts --out_format {self.out_format}")
         if self.out is not None:
             prediction.check_target(self.out)
-        prediction.write(
-            self.run,
-            self.text,
-            self.file,
-            self.format,
-            self.checkpoint,
-            self.out,
-            "jsonl" if self.json else self.out_format,
-            console,
-        )
+        prediction.write(self, console)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,10 +161,7 @@ class Report:
     ] = ()
     scores: Annotated[str | None, arg(metavar="CSV")] = None
     across: bool = False
-    out: Annotated[
-        str | None,
-        arg(metavar="FOLDER", help_behavior_hint="(default: the runs' common folder)"),
-    ] = None
+    out: Annotated[str | None, option("FOLDER", "the runs' common folder")] = None
     baseline: Annotated[str, arg(metavar="NAME")] = "ce"
     margin: float = 0.5
     experiment: ExperimentOfRun = None
@@ -256,13 +241,8 @@ class Plot:
     """
 
     run: RunFolder
-    out: Annotated[
-        str | None,
-        arg(metavar="FOLDER", help_behavior_hint="(default: RUN/figures)"),
-    ] = None
-    losses: Annotated[
-        tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="(default: none)")
-    ] = ()
+    out: Annotated[str | None, option("FOLDER", "RUN/figures")] = None
+    losses: Annotated[tuple[str, ...], option("NAME ...", "none")] = ()
     checkpoint: Checkpoint = "best"
     experiment: ExperimentOfRun = None
     batches: int = 20
