@@ -23,7 +23,7 @@ import tyro
 from etils import epath
 
 from dicejax import config
-from dicejax.training.gradients.collector import Collector
+from dicejax.training.gradients.probe import Collector
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate
 from dicejax.training.step import train_step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
@@ -16,8 +17,8 @@ from dicejax.errors import Diverged, Stopped
 from dicejax.metrics.scores import Scores, heading
 from dicejax.objectives import name_of
 from dicejax.training.checkpoint import Checkpoints
-from dicejax.training.gradients.collector import FILE as ANALYSIS
-from dicejax.training.gradients.collector import Collector
+from dicejax.training.gradients.probe import FILE as ANALYSIS
+from dicejax.training.gradients.probe import Collector
 from dicejax.training.logging import FILE as METRICS
 from dicejax.training.logging import MetricsLog, TensorBoard, WeightsAndBiases
 from dicejax.training.processes import is_main_process
@@ -57,7 +58,7 @@ class LoopState:
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
-class Recorder:
+class Recorder(contextlib.AbstractContextManager["Recorder"]):
     """Writer of metrics and checkpoints, a context manager round the training loop.
 
     It updates the state of the loop in place.
@@ -82,7 +83,7 @@ class Recorder:
         self._name = f"{name_of(experiment.objective)} seed {self._settings.seed}"
         self._run, self._batches, self._loop = run, batches, loop
         self._checkpoints, self._progress = checkpoints, progress
-        self._epoch_ends = frozenset(batches.epoch_ends())
+        self._epoch_ends = frozenset(batches.plan.epoch_ends())
         self._saved = loop.step
         self._pending: list[dict[str, jax.Array]] = []
         self._batch: Packed | None = None
@@ -113,9 +114,6 @@ class Recorder:
         operations = flops_per_token(setup.network.encoder, attended_length(lengths))
         self.meter = Throughput(list(mesh.devices.flat), flops_per_token=operations)
         self.meter.sums |= loop.throughput
-
-    def __enter__(self) -> Recorder:
-        return self
 
     def __exit__(
         self, kind: object, error: BaseException | None, trace: object

@@ -20,10 +20,16 @@ from dicejax.objectives import Objective
 from dicejax.tasks import Task
 from dicejax.training.accumulation import logits_of
 from dicejax.training.checkpoint import Which, restore_params
-from dicejax.training.gradients import probe
-from dicejax.training.gradients.collector import outputs_of
-from dicejax.training.gradients.probe import Batch, Counts, Output, OutputMeasures
-from dicejax.training.gradients.soft_f1 import averages, cosine, counts_of
+from dicejax.training.gradients.measures import averages, cosine, counts_of
+from dicejax.training.gradients.probe import (
+    Batch,
+    Counts,
+    Output,
+    OutputMeasures,
+    kinds_of,
+    measure_gradients,
+    outputs_of,
+)
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate, to_host
@@ -81,7 +87,7 @@ def agreements(
 
     The data set is the first training batches of the run. F1's counts are of all of
     them at the same parameters, without dropout; the slope at each batch is that of
-    `dicejax.training.gradients.soft_f1`, with the counts of all the others fixed. For
+    `dicejax.training.gradients.measures`, with the counts of all the others fixed. For
     the gradients :math:`g_b` of a loss and :math:`h_b` of 1 - soft F1 at batch b
 
     .. math:: \cos(g_b, h_b), \qquad
@@ -102,7 +108,7 @@ def agreements(
     mesh = MeshShape().make(jax.local_devices())
     step, params = restore_params(run.checkpoints, setup.network, which, mesh)
     task = experiment.task
-    pieces = replicate(probe.kinds_of(tokenizer), mesh)
+    pieces = replicate(kinds_of(tokenizer), mesh)
     in_layout = task.layout(tokenizer).tokens
     settings = {
         "network": setup.network,
@@ -113,7 +119,7 @@ def agreements(
     packed = setup.batches(mesh)
     arrays = [
         global_batch(packed[index].arrays, mesh, packed.rows)
-        for index in range(min(batches, packed.epoch_ends()[0]))
+        for index in range(min(batches, packed.plan.epoch_ends()[0]))
     ]
     progress, results = step / run.result()["steps"], []
     for name, loss in losses.items():
@@ -164,7 +170,7 @@ def _measure(
 ) -> dict[str, OutputMeasures]:
     settings |= {"objective_state": objective.initial_state()}
     inputs = (params, batch, objective, former, pieces)
-    return probe.measure_gradients(*inputs, keep_head_gradients=True, **settings)
+    return measure_gradients(*inputs, keep_head_gradients=True, **settings)
 
 
 def _agreement(

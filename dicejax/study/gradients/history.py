@@ -9,9 +9,8 @@ import numpy as np
 
 from dicejax.errors import InputError
 from dicejax.io import files
-from dicejax.training.gradients.collector import FILE
-from dicejax.training.gradients.measures import Groups, Measures
-from dicejax.training.gradients.soft_f1 import averages
+from dicejax.training.gradients.measures import Groups, Measures, averages
+from dicejax.training.gradients.probe import FILE
 from dicejax.training.run_folder import Run
 
 SUMS = tuple(field.name for field in dataclasses.fields(Measures))

@@ -27,7 +27,7 @@ from dicejax.study.report.document import Document, Panel, Picture, Section, Tex
 from dicejax.study.report.facts import RERUN, Facts, rivals_of
 from dicejax.study.report.forest import forest, strip
 from dicejax.study.significance import signed
-from dicejax.training.gradients.collector import FILE as GRADIENTS
+from dicejax.training.gradients.probe import FILE as GRADIENTS
 from dicejax.training.progress import encoder_name
 
 CONTROLS = {

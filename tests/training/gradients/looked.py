@@ -20,9 +20,8 @@ from dicejax.models.network import Network
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import AdamW
 from dicejax.tasks import Tagging, Target
-from dicejax.training.gradients.measures import Groups
+from dicejax.training.gradients.measures import Groups, no_counts
 from dicejax.training.gradients.probe import Output, measure_step_gradients
-from dicejax.training.gradients.soft_f1 import no_counts
 from dicejax.training.sharding import global_batch, replicate, shardings, to_host
 from dicejax.training.state import TrainState
 

@@ -13,7 +13,7 @@ from dicejax.cli import run
 from dicejax.config import Analysis
 from dicejax.objectives import CrossEntropy
 from dicejax.tasks import QuestionAnswering, Tagging
-from dicejax.training.gradients.collector import FILE, outputs_of
+from dicejax.training.gradients.probe import FILE, outputs_of
 
 TRAIN = ["train", "mine.py", "--training.epochs", "6", "--training.log_every", "4"]
 TIMES = ("tokens_per_s", "wait_share", "memory_gib")

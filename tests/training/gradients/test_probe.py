@@ -13,8 +13,8 @@ import pytest
 from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
 from dicejax.tasks import Tagging
 from dicejax.training.accumulation import loss_and_gradient
+from dicejax.training.gradients.measures import counts_of, no_counts
 from dicejax.training.gradients.probe import measure_gradients, measure_step_gradients
-from dicejax.training.gradients.soft_f1 import counts_of, no_counts
 from dicejax.training.step import train_step
 
 from . import looked

@@ -9,8 +9,8 @@ from scipy.special import expit, softmax
 from dicejax import losses
 from dicejax.losses import OverlapCounts
 from dicejax.tasks import Target
-from dicejax.training.gradients.measures import Groups
-from dicejax.training.gradients.soft_f1 import (
+from dicejax.training.gradients.measures import (
+    Groups,
     averages,
     cosine,
     counts_of,

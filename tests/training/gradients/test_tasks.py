@@ -10,7 +10,7 @@ from dicejax import config
 from dicejax.config import Analysis
 from dicejax.mesh import MeshShape
 from dicejax.objectives import CrossEntropy
-from dicejax.training.gradients.collector import Collector
+from dicejax.training.gradients.probe import Collector
 from dicejax.training.setup import prepare
 from dicejax.training.sharding import global_batch, replicate
 from dicejax.training.throughput import Throughput
