@@ -63,6 +63,7 @@ class Batches:
       multiple_of: divisor of the number of rows, such as the number of devices.
 
     Attributes:
+      plan: the batches.
       rows: rows per batch, padding included.
       sequences: sequences per row, padding included.
 
@@ -85,11 +86,11 @@ class Batches:
         self.rows = -(-plan.rows // multiple_of) * multiple_of
         self._examples = examples
         self._layout = layout
-        self._plan = plan
+        self.plan = plan
         self.sequences = plan.sequences
 
     def __len__(self) -> int:
-        return len(self._plan)
+        return len(self.plan)
 
     def __getitem__(self, step: int) -> Packed:
         return self.part(step, 0, self.rows)
@@ -103,7 +104,7 @@ class Batches:
         """
         if not 0 <= start <= stop <= self.rows:
             raise ValueError(f"rows {start} to {stop} of a batch of {self.rows}")
-        plan, step = self._plan, range(len(self))[step]
+        plan, step = self.plan, range(len(self))[step]
         rows, bounds = plan.batch(step)
         # Empty rows at the end: one shape, one program.
         selected = (rows + ((),) * (self.rows - len(rows)))[start:stop]
@@ -131,14 +132,10 @@ class Batches:
             epoch=int(plan.epochs[step]),
         )
 
-    def epoch_ends(self) -> list[int]:
-        """Return the number of steps at the end of each epoch."""
-        return self._plan.epoch_ends()
-
     @property
     def share_filled(self) -> float:
         """Share of the batches' places that hold a real token."""
-        return self._plan.tokens / max(self._plan.places(self.rows), 1)
+        return self.plan.tokens / max(self.plan.places(self.rows), 1)
 
     def iterate(
         self, start: int = 0, *, rows_here: slice | None = None, threads: int = 2

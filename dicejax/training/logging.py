@@ -26,7 +26,7 @@ WANDB_ID = "wandb_id.txt"
 """The file in a run's folder that holds the run's id at Weights & Biases."""
 
 
-class MetricsLog:
+class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
     """Writer of a record per reported step to a JSONL file and to boards.
 
     A local file is appended to: a killed process loses no record. Object stores (gs://,
@@ -85,9 +85,6 @@ class MetricsLog:
                         os.fsync(partial.fileno())
                     os.replace(f"{path}.partial", path)
                 self._file = open(path, "ab")  # noqa: SIM115
-
-    def __enter__(self) -> MetricsLog:
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
         self.close(failed=kind is not None)

@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 from dicejax.config import Experiment, PretrainedEncoder
 from dicejax.data import tokenize
 from dicejax.data.pipeline import Batches
-from dicejax.data.plan import BatchPlan, bucket_plan, packing_plan, rows_per_batch
+from dicejax.data.plan import bucket_plan, packing_plan, rows_per_batch
 from dicejax.data.resample import Epoch, UnitCounts
 from dicejax.data.sources import Corpus
 from dicejax.errors import InputError, Truncation
@@ -95,9 +95,8 @@ class Setup:
         keys = jax.random.split(jax.random.key(self.experiment.training.seed))
         params = self.initial_params(keys[0], mesh)
         optimizer = self.experiment.optimizer
-        return init_state_fn(self.network, optimizer, self.objective, mesh)(
-            params, keys[1], steps
-        )
+        create = init_state_fn(self.network, optimizer, self.objective, mesh)
+        return create(params, total_steps=steps, rng=keys[1])
 
     def abstract_state(self) -> TrainState:
         """Return the shapes of a state."""
@@ -142,7 +141,8 @@ class Setup:
             }
             negative = [n for n, target in targets.items() if target.has_negative]
             objective = objective.bind_classes(classes, negative)
-            objective = objective.with_class_counts(self._class_counts)
+            counts = task.class_counts(self.data.items["train"], self.data.labels)
+            objective = objective.with_class_counts(counts)
             # Inside a step, as under `eval_shape`, values are traced and not checked.
             logits, golds = {}, {}  # of one element
             for output, target in targets.items():
@@ -177,28 +177,26 @@ class Setup:
                 f"{' or '.join(map(str, fitting))}"
             )
         items = self.data.items["train"]
-        return Batches(
-            [item.arrays for item in items],
-            layout=self.experiment.task.layout(self.data.tokenizer),
-            plan=self._plan([len(item) for item in items]),
-            multiple_of=parts,
-        )
-
-    def _plan(self, lengths: Sequence[int]) -> BatchPlan:
-        training = self.experiment.training
-        max_length, sentences = training.max_length, training.batch_size
+        lengths, max_length = [len(item) for item in items], training.max_length
         settings = {
             "max_length": max_length,
             "epochs": training.epochs,
             "seed": training.seed,
             "drawn": epochs_drawn(self.experiment, self.data),
         }
-        rows = training.rows_per_update
         if training.batching == "buckets":
-            rows = rows or sentences
-            return bucket_plan(lengths, rows=rows, buckets=training.buckets, **settings)
-        rows = rows or rows_per_batch(lengths, max_length, sentences)
-        return packing_plan(lengths, rows=rows, **settings)
+            rows = rows or training.batch_size
+            settings["buckets"] = training.buckets
+            plan = bucket_plan(lengths, rows=rows, **settings)
+        else:
+            rows = rows or rows_per_batch(lengths, max_length, training.batch_size)
+            plan = packing_plan(lengths, rows=rows, **settings)
+        return Batches(
+            [item.arrays for item in items],
+            layout=self.experiment.task.layout(self.data.tokenizer),
+            plan=plan,
+            multiple_of=parts,
+        )
 
     def step_settings(self, mesh: Mesh) -> dict[str, Any]:
         """Return the static arguments of `train_step`."""
@@ -232,11 +230,6 @@ class Setup:
         examples = getattr(self.data.corpus, split)
         task, labels = self.experiment.task, self.data.labels
         return task.score_found(examples, candidates, labels, threshold)
-
-    @functools.cached_property
-    def _class_counts(self) -> dict[str, np.ndarray]:
-        items = self.data.items["train"]
-        return self.experiment.task.class_counts(items, self.data.labels)
 
 
 def checksum(examples: Iterable[Mapping[str, Any]]) -> int:
@@ -296,11 +289,22 @@ def prepare(
       InputError: data, weights or objective cannot be used.
     """
     data = load_data(experiment, warn, fetch=fetch)
-    setup = Setup(experiment, data, build_network(experiment, data))
+    network = Network(
+        encoder=data.encoder,
+        heads=experiment.task.heads(data.labels),
+        precision=experiment.training.precision,
+        remat=experiment.training.remat,
+    )
     if not weights:
-        return setup
-    loaded = load_weights(data, setup.network, warn)
-    setup = dataclasses.replace(setup, weights=loaded)
+        return Setup(experiment, data, network)
+    loaded = None
+    if data.folder is None:
+        network.check_memory("encoder")
+    else:
+        loaded = huggingface.read_weights(data.folder, network, data.labels)
+        for note in loaded.notes:
+            warn(note)
+    setup = Setup(experiment, data, network, loaded)
     _ = setup.objective  # its errors are raised before anything is written
     if remark := hardware.remark(experiment.training.precision):
         warn(remark)
@@ -315,7 +319,15 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
     """
     task, folder = experiment.task, None
     if isinstance(experiment.encoder, PretrainedEncoder):
-        folder, encoder = _read_encoder(experiment.encoder, fetch=fetch)
+        settings = experiment.encoder
+        folder = huggingface.locate(settings.path, settings.revision, fetch=fetch)
+        encoder = huggingface.read_config(folder)
+        try:
+            encoder = encoder.with_dropout(
+                settings.hidden_dropout_prob, settings.attention_probs_dropout_prob
+            )
+        except ValueError as error:
+            raise InputError(f"encoder: {error}") from error
     corpus = load_corpus(experiment, warn)
     labels = task.label_names(corpus.train)
     if folder is None:
@@ -335,27 +347,6 @@ def load_data(experiment: Experiment, warn: Warn, *, fetch: bool = True) -> Enco
         warn(str(note))
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     return Encoded(corpus, labels, tokenizer, encoder, folder, items, cut)
-
-
-def build_network(experiment: Experiment, data: Encoded) -> Network:
-    """Return the encoder with the heads of the task."""
-    return Network(
-        encoder=data.encoder,
-        heads=experiment.task.heads(data.labels),
-        precision=experiment.training.precision,
-        remat=experiment.training.remat,
-    )
-
-
-def load_weights(data: Encoded, network: Network, warn: Warn) -> Weights | None:
-    """Read the weights of a pretrained encoder; None where all are drawn."""
-    if data.folder is None:
-        network.check_memory("encoder")
-        return None
-    weights = huggingface.read_weights(data.folder, network, data.labels)
-    for note in weights.notes:
-        warn(note)
-    return weights
 
 
 def longest(experiment: Experiment, encoder: EncoderConfig) -> int:
@@ -380,20 +371,6 @@ def load_corpus(experiment: Experiment, warn: Warn) -> Corpus:
     splits = (train, corpus.dev, corpus.test)
     adapted = (tuple(experiment.task.adapt(split)) for split in splits)
     return Corpus(*adapted, corpus.notes)
-
-
-def _read_encoder(
-    encoder: PretrainedEncoder, *, fetch: bool
-) -> tuple[Path, EncoderConfig]:
-    """Return folder and architecture of a pretrained encoder."""
-    folder = huggingface.locate(encoder.path, encoder.revision, fetch=fetch)
-    config = huggingface.read_config(folder)
-    try:
-        return folder, config.with_dropout(
-            encoder.hidden_dropout_prob, encoder.attention_probs_dropout_prob
-        )
-    except ValueError as error:
-        raise InputError(f"encoder: {error}") from error
 
 
 def _learn_tokenizer(

@@ -110,16 +110,6 @@ class TrainState:
         )
 
     @property
-    def progress(self) -> Array:
-        """Share of training that is done."""
-        return self.step / self.total_steps
-
-    @property
-    def dropout_key(self) -> Array:
-        """Key of the next step's dropout."""
-        return jax.random.fold_in(self.rng, self.step)
-
-    @property
     def weights(self) -> Params:
         """The parameters that predict: the averaged ones where there are any."""
         return self.params if self.averaged is None else self.averaged
@@ -149,22 +139,17 @@ def init_state_fn(
     optimizer: Optimizer,
     objective: Objective,
     mesh: Mesh | None = None,
-) -> Callable[[Params, jax.Array, int], TrainState]:
-    """Return a function from parameters, a key and a number of steps to a state.
+) -> Callable[..., TrainState]:
+    """Return `TrainState.create` for parameters, `total_steps` and `rng`.
 
     With a mesh it is compiled, and places the state there.
     """
-
-    def create(params: Params, rng: Array, steps: int) -> TrainState:
-        return TrainState.create(
-            params,
-            optimizer,
-            total_steps=steps,
-            rng=rng,
-            objective_state=objective.initial_state(),
-            precision=network.precision,
-        )
-
+    create = functools.partial(
+        TrainState.create,
+        optimizer=optimizer,
+        objective_state=objective.initial_state(),
+        precision=network.precision,
+    )
     if mesh is None:
         return create
     places = shardings(abstract_state(network, optimizer, objective), mesh)
@@ -178,4 +163,4 @@ def abstract_state(
     key = jax.random.key(0)
     params = jax.eval_shape(network.init, key)
     create = init_state_fn(network, optimizer, objective)
-    return jax.eval_shape(create, params, key, 1)
+    return jax.eval_shape(create, params, total_steps=1, rng=key)

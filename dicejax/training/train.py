@@ -109,7 +109,7 @@ def _train(
 
     # Steps: batch, update, log, evaluate, checkpoint.
     objective, settings = replicate(setup.objective, mesh), setup.step_settings(mesh)
-    epoch_ends, compiled = frozenset(batches.epoch_ends()), set()
+    epoch_ends, compiled = frozenset(batches.plan.epoch_ends()), set()
     feed = batches.iterate(loop.step, rows_here=rows_here(batches.rows, mesh))
     stop = StopRequest(loop.step)
     recorder = Recorder(setup, run, batches, mesh, loop, checkpoints, progress)

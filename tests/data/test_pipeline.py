@@ -97,7 +97,7 @@ def test_arrays_hold_the_examples_that_the_rows_name(make):
 @pytest.mark.parametrize("threads", [0, 1, 2])
 def test_epochs_differ_and_a_run_can_begin_anywhere(make, threads):
     _, made = batches(make)
-    ends = made.epoch_ends()
+    ends = made.plan.epoch_ends()
     assert ends[-1] == len(made) and len(ends) == 2
     assert made[0].rows != made[ends[0]].rows
     for start in (7, len(made)):
@@ -128,7 +128,7 @@ def test_share_filled_is_the_share_of_real_tokens(make):
 def test_what_is_in_a_batch_does_not_depend_on_the_number_of_devices(make, multiple_of):
     _, first = batches(make, drawn=weighted_draw)
     _, many = batches(make, drawn=weighted_draw, multiple_of=multiple_of)
-    assert len(first) == len(many) and first.epoch_ends() == many.epoch_ends()
+    assert len(first) == len(many) and first.plan.epoch_ends() == many.plan.epoch_ends()
     assert many.rows % multiple_of == 0 and many.rows - first.rows < multiple_of
     fillers = {"input_ids": -1, "item": -100, "last": -1}
     for ours, other in zip(first, many, strict=True):
