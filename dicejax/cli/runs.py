@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Annotated, Literal
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from rich.console import Console
+from rich.progress import Progress
 from tyro.conf import Positional, arg
 
 from dicejax.cli.help import option
@@ -14,6 +17,15 @@ from dicejax.cli.printing import note_printer, print_table, scores, warn_of_cuts
 from dicejax.errors import InputError
 from dicejax.io.terminal import show
 
+if TYPE_CHECKING:
+    from dicejax.data.texts import Text
+
+_FORMATS = {
+    "text": "plain text, one example per line",
+    "jsonl": "JSON lines",
+    "conll": "columns, the first one words",
+    "csv": "a table with a header",
+}
 ExperimentOfRun = Annotated[
     str | None,
     option(
@@ -55,12 +67,11 @@ class Evaluate:
 
     def __call__(self, console: Console) -> None:
         """Score and print."""
-        from dicejax.cli import prediction
         from dicejax.metrics.thresholds import describe
         from dicejax.training.inference import evaluate
 
         if self.predictions is not None:
-            prediction.check_target(self.predictions)
+            _check_target(self.predictions)
         result = evaluate(
             self.run,
             self.split,
@@ -71,7 +82,7 @@ class Evaluate:
         )
         if self.predictions is not None:
             rows = (json.dumps(row, ensure_ascii=False) for row in result.examples)
-            prediction.write_lines(self.predictions, rows)
+            _write_lines(self.predictions, rows)
         content, tuned = result.scores.to_json(), result.tuned
         what = f"{self.split}, {self.checkpoint} checkpoint (step {result.step})"
         if self.json:
@@ -124,7 +135,7 @@ class Predict:
 
     def __call__(self, console: Console) -> None:
         """Predict, and print or write."""
-        from dicejax.cli import prediction
+        from dicejax.data import texts
 
         if not (self.text or self.file):
             raise InputError("nothing to predict: give texts, or a file with --file")
@@ -133,8 +144,63 @@ class Predict:
         if self.json and self.out_format not in (None, "jsonl"):
             raise InputError(f"--json contradicts --out_format {self.out_format}")
         if self.out is not None:
-            prediction.check_target(self.out)
-        prediction.write(self, console)
+            _check_target(self.out)
+        form = "jsonl" if self.json else self.out_format
+        form = form or texts.format_of(self.out or "")
+        cut: list[str] = []
+        pairs = self._predict(console, cut, tagged=form == "conll")
+        match form:
+            case "csv":
+                records = [record for _, (record, _) in pairs]
+                lines = list(texts.table([text for text, _ in pairs], records))
+            case "conll":
+                lines = [texts.conll(text, record) for text, (record, _) in pairs]
+            case "jsonl":
+                lines = [texts.jsonl(text, record) for text, (record, _) in pairs]
+            case _:
+                lines = ["\n".join(parts) for _, (_, parts) in pairs]
+        if self.out is not None:
+            _write_lines(self.out, lines)
+        else:
+            for line in lines:
+                show(line, keep="\n\t")  # columns are separated by tabs
+        warn_of_cuts(console, cut)
+
+    def _predict(
+        self, console: Console, cut: list[str], *, tagged: bool
+    ) -> list[tuple[Text, tuple[dict[str, Any], list[str]]]]:
+        """Return each example with its prediction; note in `cut` what is cut off."""
+        from dicejax.data import texts
+        from dicejax.data.readers import tables
+        from dicejax.training import inference
+
+        run, file = self.run, self.file
+        if file is None:
+            examples = [texts.Text(number, x) for number, x in enumerate(self.text, 1)]
+        else:
+            form = self.format or texts.format_of(file)
+            has_names = form in ("csv", "jsonl")
+            columns = inference.text_columns(run) if has_names else ("text",)
+            examples = inference.read_texts(file, form, columns)
+        if file is None and not tagged:
+            results = inference.predict(run, self.text, self.checkpoint, cut.append)
+            return list(zip(examples, results, strict=True))
+        count = sum(not example.is_blank for example in examples)
+        with Progress(console=console, transient=True) as bar:
+            task = bar.add_task("predict", total=count)
+            results = inference.predict_texts(
+                run,
+                examples,
+                self.checkpoint,
+                file,
+                tagged=tagged,
+                decoded=lambda: bar.advance(task),
+                warn=cut.append,
+            )
+        if file is not None and not self.format and not tables.is_table(file):
+            name = _FORMATS[form]
+            note_printer(console)(f"{file} read as {name}; --format names another")
+        return list(zip(examples, results, strict=True))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -273,3 +339,42 @@ class Plot:
         if agreements is not None:
             Console().print(agreement.table(agreements))
         show(f"{len(files)} files in {out}")
+
+
+def _write_lines(out: str, lines: Iterable[str]) -> None:
+    """Write lines to a file, atomically.
+
+    Raises:
+      InputError: the file cannot be written.
+    """
+    from etils import epath
+
+    from dicejax.io import files
+
+    path = epath.Path(out)
+    files.write_whole(path.parent, path.name, "".join(f"{line}\n" for line in lines))
+
+
+def _check_target(out: str) -> None:
+    """Refuse a name that cannot be written, before anything is read or computed.
+
+    Raises:
+      InputError: it is a folder or in one that cannot be written to, or names a
+        compressed file or a table.
+    """
+    from etils import epath
+
+    from dicejax.data.readers import tables
+
+    path = epath.Path(out)
+    if path.is_dir():
+        raise InputError.at(out, None, "is a folder", "name a file in it")
+    folder = path.parent
+    if folder.is_dir() and not os.access(folder, os.W_OK):
+        what = f"{folder} cannot be written to"
+        raise InputError.at(out, None, what, "name a file elsewhere")
+    if tables.is_table(path):
+        raise InputError.at(out, None, "results are no tables", "name a .jsonl file")
+    if path.name.endswith(".gz"):
+        do = "name it without .gz"
+        raise InputError.at(out, None, "results are written uncompressed", do)
