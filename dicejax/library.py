@@ -21,7 +21,7 @@ from dicejax.tasks.tagging import encode_words
 from dicejax.training import inference
 from dicejax.training.checkpoint import Which
 from dicejax.training.inference import Evaluation
-from dicejax.training.result import Result
+from dicejax.training.train import Result
 
 Folder = str | os.PathLike[str]
 

@@ -15,8 +15,7 @@ import planned_steps
 
 from dicejax.models.encoder import EncoderConfig
 from dicejax.objectives import SelfAdjustingDice
-from dicejax.training.hardware import peak_flops
-from dicejax.training.throughput import attended_length, flops_per_token
+from dicejax.training.throughput import attended_length, flops_per_token, peak_flops
 from on_device import sentences
 from on_device.report import Report
 

@@ -16,7 +16,7 @@ import jax
 from jax.experimental import topologies
 
 from dicejax.errors import InputError, first_line, hint, quote
-from dicejax.training.hardware import peak_flops
+from dicejax.training.throughput import peak_flops
 
 # Read once, when libtpu is loaded. Without them it asks Google Cloud what machine this
 # is, logs that it cannot tell, and allows one process of a machine to load it.

@@ -32,7 +32,6 @@ from dicejax.models.network import Network, Params
 from dicejax.objectives import Objective
 from dicejax.tasks import Item
 from dicejax.tasks.task import Remark
-from dicejax.training import hardware
 from dicejax.training.predict import Search, search
 from dicejax.training.sharding import put
 from dicejax.training.state import (
@@ -41,6 +40,7 @@ from dicejax.training.state import (
     init_params_fn,
     init_state_fn,
 )
+from dicejax.training.throughput import bfloat16_remark
 
 Warn = Callable[[str], None]
 SPLITS = ("train", "dev", "test")
@@ -306,7 +306,7 @@ def prepare(
             warn(note)
     setup = Setup(experiment, data, network, loaded)
     _ = setup.objective  # its errors are raised before anything is written
-    if remark := hardware.remark(experiment.training.precision):
+    if remark := bfloat16_remark(experiment.training.precision):
         warn(remark)
     return setup
 

@@ -16,8 +16,7 @@ from etils import epath
 from dicejax import config
 from dicejax.cli import run
 from dicejax.errors import InputError
-from dicejax.training.lock import run_lock
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import Run, run_lock
 
 from ..small_project import fails
 from ..study.made_runs import write_setup
@@ -28,7 +27,7 @@ HOLD = """
 import sys
 from etils import epath
 from dicejax.errors import InputError
-from dicejax.training.lock import run_lock
+from dicejax.training.run_folder import run_lock
 print("ready", flush=True)
 sys.stdin.readline()
 try:

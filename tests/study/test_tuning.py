@@ -17,9 +17,8 @@ from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
 from dicejax.optimizers import AdamW
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
-from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import Run, run_lock
 from dicejax.training.setup import Setup
 
 from ..small_project import fails

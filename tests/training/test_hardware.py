@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from dicejax import config
-from dicejax.training import hardware
+from dicejax.training import throughput as hardware
 from dicejax.training.setup import prepare
 
 ICE_LAKE = "processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\n\n"
@@ -40,7 +40,7 @@ def test_only_bfloat16_of_a_cpu_without_instructions_is_remarked_on(
 ):
     monkeypatch.setattr(hardware, "imitates_bfloat16", lambda: imitates)
     monkeypatch.setattr(hardware.jax, "default_backend", lambda: backend)
-    text = hardware.remark(precision) or ""
+    text = hardware.bfloat16_remark(precision) or ""
     is_slow = imitates and precision == "bfloat16" and backend == "cpu"
     assert ("--training.precision float32" in text) == bool(text) == is_slow
 

@@ -15,13 +15,13 @@ from dicejax.models.encoder import EncoderConfig
 from dicejax.models.modernbert import ModernBertConfig
 from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
-from dicejax.training import hardware
-from dicejax.training.hardware import peak_flops
+from dicejax.training import throughput
 from dicejax.training.throughput import (
     Throughput,
     _peak_resident,
     attended_length,
     flops_per_token,
+    peak_flops,
 )
 
 
@@ -251,7 +251,7 @@ def test_devices_have_their_maker_s_figures_or_none(kind, flops):
 
 
 def test_no_device_is_twice_in_the_table():
-    kinds = [kind for *_, kinds in hardware._PEAKS for kind in kinds.split(", ")]
+    kinds = [kind for *_, kinds in throughput._PEAKS for kind in kinds.split(", ")]
     assert len(kinds) == len(set(kinds))
 
 

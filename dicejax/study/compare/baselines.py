@@ -23,9 +23,8 @@ from dicejax.study.compare.jobs import (
 )
 from dicejax.tasks import Target
 from dicejax.training.checkpoint import restore_params
-from dicejax.training.lock import run_lock
 from dicejax.training.predict import Shift
-from dicejax.training.run_folder import BASELINES, Run
+from dicejax.training.run_folder import BASELINES, Run, run_lock
 from dicejax.training.setup import Setup, prepare
 
 ADJUSTED = "logit adjustment"

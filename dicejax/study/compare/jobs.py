@@ -16,9 +16,8 @@ from dicejax.io.files import file_name
 from dicejax.objectives import CrossEntropy, Objective, WeightedCrossEntropy, names_of
 from dicejax.tasks import Task
 from dicejax.training.checkpoint import only_weights_stay
-from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import Run, run_lock
 from dicejax.training.train import train
 
 BASELINE = CrossEntropy()

@@ -24,9 +24,8 @@ from dicejax.io import files
 from dicejax.metrics.scores import heading
 from dicejax.study.compare import spaces
 from dicejax.study.compare.jobs import Job, is_resampled, with_seed
-from dicejax.training.lock import run_lock
 from dicejax.training.progress import TrainingProgress
-from dicejax.training.run_folder import Run
+from dicejax.training.run_folder import Run, run_lock
 from dicejax.training.train import train
 
 FILE = "tuning.json"
