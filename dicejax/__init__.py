@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dicejax import losses
-    from dicejax.library import encode, evaluate, from_pretrained, predict
+    from dicejax.library import encode, from_pretrained, predict
     from dicejax.models.heads import SequenceHead, TokenHead
     from dicejax.objectives import loss
     from dicejax.study.compare import compare
+    from dicejax.training.inference import evaluate
     from dicejax.training.train import train
 
 DESCRIPTION = (
@@ -41,7 +42,7 @@ _MODULES = {
     "TokenHead": "models.heads",
     "compare": "study.compare",
     "encode": "library",
-    "evaluate": "library",
+    "evaluate": "training.inference",
     "from_pretrained": "library",
     "loss": "objectives",
     "predict": "library",

@@ -20,10 +20,8 @@ from dicejax.tasks import Tagging
 from dicejax.tasks.tagging import encode_words
 from dicejax.training import inference
 from dicejax.training.checkpoint import Which
-from dicejax.training.inference import Evaluation
+from dicejax.training.inference import Folder
 from dicejax.training.train import Result
-
-Folder = str | os.PathLike[str]
 
 
 def from_pretrained(
@@ -96,27 +94,6 @@ def encode(
     return jax.tree.map(jnp.asarray, batch)
 
 
-def evaluate(
-    run: Folder | Result,
-    split: str = "test",
-    *,
-    checkpoint: Which = "best",
-    data: str | None = None,
-) -> Evaluation:
-    """Score a finished run on one of its splits.
-
-    Args:
-      run: folder of the run, or the result of `train`.
-      split: "train", "dev" or "test".
-      checkpoint: "best" by the dev score, or "last".
-      data: data folder, if it has moved since training.
-
-    Raises:
-      InputError: the run or its data cannot be used.
-    """
-    return inference.evaluate(_folder(run), split, checkpoint, warnings.warn, data)
-
-
 def predict(
     run: Folder | Result, texts: Sequence[str], *, checkpoint: Which = "best"
 ) -> list[dict[str, Any]]:
@@ -134,9 +111,4 @@ def predict(
     Raises:
       InputError: the run cannot be used, or a text lacks a part.
     """
-    predictions = inference.predict(_folder(run), texts, checkpoint)
-    return [record for record, _ in predictions]
-
-
-def _folder(run: Folder | Result) -> str:
-    return run.folder if isinstance(run, Result) else os.fspath(run)
+    return [record for record, _ in inference.predict(run, texts, checkpoint)]

@@ -41,35 +41,6 @@ class MeshShape:
             if size is not None and size < 1:
                 raise ValueError(f"{name} is {size}; want at least 1")
 
-    def sizes(self, devices: int) -> tuple[int, int, int]:
-        """Return the length of each axis.
-
-        >>> MeshShape(fsdp=2).sizes(8)
-        (4, 2, 1)
-
-        Raises:
-          InputError: the axes do not multiply to the number of devices.
-        """
-        shared = self.fsdp * self.tensor
-        data = max(1, devices // shared) if self.data is None else self.data
-        sizes = (data, self.fsdp, self.tensor)
-        if math.prod(sizes) != devices:
-            named = " x ".join(
-                f"{name} {size}" for name, size in zip(AXES, sizes, strict=True)
-            )
-            advice = f"leave --mesh.data out, or set it to {devices // shared}"
-            if devices % shared:
-                divisors = [str(n) for n in range(1, devices + 1) if devices % n == 0]
-                advice = (
-                    f"--mesh.fsdp times --mesh.tensor is {shared} and must be one of "
-                    f"{', '.join(divisors)}"
-                )
-            raise InputError(
-                f"mesh: {named} takes {math.prod(sizes)} devices and there are "
-                f"{devices}; {advice}"
-            )
-        return sizes
-
     def make(self, devices: Sequence[jax.Device] | None = None) -> Mesh:
         """Return the mesh of these devices, by default of all.
 
@@ -77,8 +48,26 @@ class MeshShape:
           InputError: the axes do not multiply to their number.
         """
         devices = jax.devices() if devices is None else devices
+        count, shared = len(devices), self.fsdp * self.tensor
+        data = max(1, count // shared) if self.data is None else self.data
+        sizes = (data, self.fsdp, self.tensor)
+        if math.prod(sizes) != count:
+            named = " x ".join(
+                f"{name} {size}" for name, size in zip(AXES, sizes, strict=True)
+            )
+            advice = f"leave --mesh.data out, or set it to {count // shared}"
+            if count % shared:
+                divisors = [str(n) for n in range(1, count + 1) if count % n == 0]
+                advice = (
+                    f"--mesh.fsdp times --mesh.tensor is {shared} and must be one of "
+                    f"{', '.join(divisors)}"
+                )
+            raise InputError(
+                f"mesh: {named} takes {math.prod(sizes)} devices and there are "
+                f"{count}; {advice}"
+            )
         return jax.make_mesh(
-            self.sizes(len(devices)),
+            sizes,
             AXES,
             axis_types=(AxisType.Auto,) * len(AXES),
             devices=devices,

@@ -75,9 +75,9 @@ class Evaluate:
         result = evaluate(
             self.run,
             self.split,
-            self.checkpoint,
-            note_printer(console),
+            checkpoint=self.checkpoint,
             data=self.data,
+            warn=note_printer(console),
             by_example=self.predictions is not None,
         )
         if self.predictions is not None:

@@ -157,7 +157,14 @@ def fill(
 
     batch = {}
     for name, otherwise in layout.tokens.items():
-        batch[name] = spread(_in_line(examples, name, lengths), is_token, otherwise)
+        arrays = [example[name] for example in examples]
+        for array, length in zip(arrays, lengths, strict=True):
+            if len(array) != length:
+                raise ValueError(
+                    f"{name!r} has {len(array)} numbers for {length} input_ids"
+                )
+        values = np.concatenate([np.zeros(0, np.int32), *arrays])
+        batch[name] = spread(values, is_token, otherwise)
     for name, otherwise in layout.sequences.items():
         shape = np.shape(examples[0][name] if examples else (like or {}).get(name, 0))
         values = np.array([example[name] for example in examples], int)
@@ -190,16 +197,3 @@ def _check(sizes: np.ndarray, room: int, what: str) -> None:
     if sizes.max(initial=0) > room:
         row = int(sizes.argmax())
         raise ValueError(f"row {row} has {sizes[row]} {what}, room is for {room}")
-
-
-def _in_line(
-    examples: Sequence[Mapping[str, np.ndarray]], name: str, lengths: list[int]
-) -> np.ndarray:
-    arrays = [example[name] for example in examples]
-    sizes = [len(array) for array in arrays]
-    if sizes != lengths:
-        expected, length = next(
-            pair for pair in zip(lengths, sizes, strict=True) if pair[0] != pair[1]
-        )
-        raise ValueError(f"{name!r} has {length} numbers for {expected} input_ids")
-    return np.concatenate(arrays) if arrays else np.zeros(0, int)

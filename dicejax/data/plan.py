@@ -155,7 +155,7 @@ def bucket_plan(
             batches = [batches[number] for number in random.permutation(len(batches))]
         widest = np.array([batch[0] for batch in batches], int)
         return _Arranged(
-            _join(batches),
+            np.concatenate([np.zeros(0, int), *batches]),
             np.ones(len(order), int),
             np.array([len(batch) for batch in batches], int),
             widths[bucket[widest]],
@@ -250,17 +250,14 @@ def _plan(
         arranged.append(epoch_rows)
     if weights and len(weights) < epochs:
         raise ValueError(f"{len(weights)} of {epochs} epochs drawn have weights")
+    nothing = np.zeros(0, int)
     return BatchPlan(
         lengths=lengths,
-        items=_join(items),
-        row_starts=starts(_join([part.examples for part in arranged])),
-        batch_starts=starts(_join([part.rows for part in arranged])),
+        items=np.concatenate([nothing.astype(np.int32), *items]),
+        row_starts=starts(np.concatenate([nothing, *(x.examples for x in arranged)])),
+        batch_starts=starts(np.concatenate([nothing, *(x.rows for x in arranged)])),
         epochs=np.repeat(np.arange(epochs), [len(part.rows) for part in arranged]),
-        widths=_join([part.widths for part in arranged]),
+        widths=np.concatenate([nothing, *(part.widths for part in arranged)]),
         rows=rows,
         weights=np.concatenate(weights) if weights else None,
     )
-
-
-def _join(parts: Sequence[np.ndarray]) -> np.ndarray:
-    return np.concatenate(parts) if parts else np.zeros(0, int)

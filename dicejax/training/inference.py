@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,9 @@ from dicejax.training.checkpoint import Which, restore_params
 from dicejax.training.predict import search
 from dicejax.training.run_folder import Run
 from dicejax.training.setup import load_corpus, longest
+from dicejax.training.train import Result
+
+Folder = str | os.PathLike[str]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,42 +55,40 @@ class Evaluation:
 
 
 def evaluate(
-    folder: str,
+    run: Folder | Result,
     split: str = "test",
-    which: Which = "best",
-    warn: Callable[[str], None] = lambda text: None,
-    data: str | None = None,
     *,
+    checkpoint: Which = "best",
+    data: str | None = None,
+    warn: Callable[[str], None] = warnings.warn,
     by_example: bool = False,
 ) -> Evaluation:
-    """Score a split of a run's own data.
+    """Score a finished run on one of its splits.
 
     Args:
-      folder: the run.
+      run: folder of the run, or the result of `train`.
       split: "train", "dev" or "test".
-      which: checkpoint to use.
+      checkpoint: "best" by the dev score, or "last".
+      data: data folder, if it has moved since training.
       warn: called with remarks, such as on types without training examples.
-      data: folder to read the data from instead of the run's own.
       by_example: also return gold and prediction of each example.
 
     Raises:
       InputError: the run or its data cannot be used.
     """
-    run = Run.open(folder)
-    experiment = run.offline_experiment(data=data)
+    opened = Run.open(_folder(run))
+    experiment = opened.offline_experiment(data=data)
     examples = getattr(load_corpus(experiment, warn), split)
-    task, labels = experiment.task, run.labels()
+    task, labels = experiment.task, opened.labels()
 
-    step, items, candidates = _find(run, examples, which)
+    step, items, candidates = _find(opened, examples, checkpoint)
     notes = task.warnings(split, examples, items, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
         if isinstance(note, str):
             warn(note)
-    scores, threshold = (
-        task.score_found(examples, candidates, labels),
-        _tuned_threshold(run, which),
-    )
+    scores = task.score_found(examples, candidates, labels)
+    threshold = _tuned_threshold(opened, checkpoint)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
@@ -97,7 +100,7 @@ def evaluate(
 
 
 def predict(
-    folder: str,
+    run: Folder | Result,
     lines: Sequence[str],
     which: Which = "best",
     warn: Callable[[str], None] = lambda text: None,
@@ -118,7 +121,7 @@ def predict(
         if not line.strip():
             raise InputError(f"text {number}: is blank; give some words")
     texts = [Text(number, line) for number, line in enumerate(lines, start=1)]
-    return predict_texts(folder, texts, which, warn=warn)
+    return predict_texts(_folder(run), texts, which, warn=warn)
 
 
 def predict_texts(
@@ -181,6 +184,10 @@ def predict_texts(
         record, lines = next(outputs)
         results.append((_with_characters(record, text), lines))
     return results
+
+
+def _folder(run: Folder | Result) -> str:
+    return run.folder if isinstance(run, Result) else os.fspath(run)
 
 
 def text_columns(folder: str) -> tuple[str, ...]:

@@ -130,7 +130,13 @@ class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
 
     def flush(self) -> None:
         """Flush to durable storage, as before each checkpoint."""
-        self._flush_file()
+        if self._path is not None:
+            with input_errors(self._path):
+                if self._content is not None:
+                    self._path.write_bytes(bytes(self._content))
+                else:
+                    self._check(self._path)
+                    os.fsync(self._file.fileno())
         for board in self._boards:
             board.flush()
 
@@ -143,17 +149,7 @@ class MetricsLog(contextlib.AbstractContextManager["MetricsLog"]):
                 stack.enter_context(input_errors(self._path))
                 if self._content is None:
                     stack.enter_context(self._file)  # closing writes what is left
-            self._flush_file()
-
-    def _flush_file(self) -> None:
-        if self._path is None:
-            return
-        with input_errors(self._path):
-            if self._content is not None:
-                self._path.write_bytes(bytes(self._content))
-            else:
-                self._check(self._path)
-                os.fsync(self._file.fileno())
+            self.flush()
 
     def _check(self, path: epath.Path) -> None:
         """Raise if the path leads elsewhere: what is written would be lost."""

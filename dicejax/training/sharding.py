@@ -47,14 +47,22 @@ RULES: tuple[tuple[str, tuple[str | None, ...]], ...] = (
 def shardings(tree: Any, mesh: Mesh) -> Any:
     """Return the sharding of each array, or shape, of a tree by its path and the rules.
 
-    Optimizer state is placed like its parameter, whose path it ends with.
+    Optimizer state is placed like its parameter, whose path it ends with. A dimension
+    that its axis does not divide stays whole.
     """
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: NamedSharding(
-            mesh, spec_of(path_name(path), leaf.shape, mesh)
-        ),
-        tree,
-    )
+
+    def sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
+        name, shape = path_name(path), leaf.shape
+        for pattern, axes in RULES:
+            if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
+                fitting = [
+                    axis if axis and size % mesh.shape[axis] == 0 else None
+                    for axis, size in zip(axes, shape, strict=True)
+                ]
+                return NamedSharding(mesh, P(*fitting))
+        return NamedSharding(mesh, P())
+
+    return jax.tree_util.tree_map_with_path(sharding, tree)
 
 
 def with_shardings(shapes: Any, mesh: Mesh) -> Any:
@@ -64,21 +72,6 @@ def with_shardings(shapes: Any, mesh: Mesh) -> Any:
         shapes,
         shardings(shapes, mesh),
     )
-
-
-def spec_of(name: str, shape: tuple[int, ...], mesh: Mesh) -> P:
-    """Return the mesh axis of each dimension of the parameter with this path.
-
-    A dimension that its axis does not divide stays whole.
-    """
-    for pattern, axes in RULES:
-        if len(axes) == len(shape) and re.search(rf"(^|/){pattern}$", name):
-            fitting = [
-                axis if axis and size % mesh.shape[axis] == 0 else None
-                for axis, size in zip(axes, shape, strict=True)
-            ]
-            return P(*fitting)
-    return P()
 
 
 def by_rows(mesh: Mesh) -> NamedSharding:
