@@ -200,8 +200,8 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
         is_other = bool(rest) and not rest[0].startswith("-")
         named = f"{rest[0]} is none" if is_other else "none is named"
         raise InputError(f"{name} wants an experiment file, NAME.py: {named}")
-    from dicejax import config
-    from dicejax.cli.choices import objective_named, optimizer_named
+    from dicejax import config, optimizers
+    from dicejax.cli.choices import default_of, objective_named
 
     _refuse(
         {f"--{old}": f"is now --{new}" for old, new in config.RENAMED.items()}, rest
@@ -211,7 +211,9 @@ def _settings(name: str, command: type, words: list[str]) -> ConstructorRegistry
     if chosen.loss:
         changes["objective"] = objective_named(chosen.loss)
     if chosen.optimizer:
-        changes["optimizer"] = optimizer_named(chosen.optimizer)
+        changes["optimizer"] = default_of(
+            "optimizer", chosen.optimizer, optimizers.by_short_name()
+        )
     if chosen.scratch:
         changes["encoder"] = config.ScratchEncoder()
     settings = dataclasses.replace(settings, **changes)

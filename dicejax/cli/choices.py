@@ -9,10 +9,9 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from dicejax import objectives, optimizers
+from dicejax import objectives
 from dicejax.errors import InputError, hint, quote
 from dicejax.objectives import Objective
-from dicejax.optimizers import Optimizer
 
 
 def objective_named(text: str) -> Objective:
@@ -30,7 +29,7 @@ def objective_named(text: str) -> Objective:
     """
     name, _, settings = text.partition(":")
     classes = objectives.by_short_name()
-    loss = _default_of("loss", name, classes)
+    loss = default_of("loss", name, classes)
     hints = {field.name: field.type for field in dataclasses.fields(loss)}
     values = {}
     for field, value in _pairs(settings):
@@ -57,16 +56,12 @@ def objective_named(text: str) -> Objective:
         raise InputError(f"loss {name}: {error}") from error
 
 
-def optimizer_named(name: str) -> Optimizer:
-    """Return an optimizer with its default settings.
+def default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
+    """Return a loss or an optimizer with its default settings.
 
     Raises:
       InputError: the name is unknown.
     """
-    return _default_of("optimizer", name, optimizers.by_short_name())
-
-
-def _default_of(kind: str, name: str, classes: Mapping[str, type]) -> Any:
     if name not in classes:
         names = ", ".join(classes)
         raise InputError(

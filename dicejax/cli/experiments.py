@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from rich.console import Console
@@ -305,43 +304,33 @@ class Plan:
 
     def __call__(self, console: Console) -> None:
         """Compile and print."""
-        if self.topology is not None:
-            self._for_topology(self.topology, note_printer(console))
-            return
-        if self.find:
+        if self.find and self.topology is None:
             raise InputError("plan: --find wants --topology, the devices to plan for")
-        from dicejax.planning.step import lines, plan_memory, simulate
-        from dicejax.training.setup import prepare
-
-        note = note_printer(console)
-        simulate(self.settings.mesh)
-        plan = plan_memory(prepare(self.settings, note, weights=False), note)
-        if self.json:
-            show(json.dumps(dataclasses.asdict(plan)))
-            return
-        for name, value in lines(plan):
-            show(f"{name:24} {value}")
-
-    def _for_topology(self, name: str, note: Callable[[str], None]) -> None:
-        """Compile for devices that are not there."""
         from dicejax.planning import search, step, topologies
         from dicejax.training.setup import prepare
 
-        topology = topologies.parse_topology(name)
-        topologies.need_compiler(topology.device.platform)
-        topologies.without_devices()
-        if not self.find:  # an error of the mesh needs no data
-            self.settings.mesh.make(topology.devices())
-        setup = prepare(self.settings, note, weights=False)
-        if self.find:
-            result = search.find(setup, topology, note)
-            show(result.to_json() if self.json else result.table())
-            return
-        plan = search.plan(setup, topology, note)
+        note = note_printer(console)
+        if self.topology is None:
+            step.simulate(self.settings.mesh)
+            memory = step.plan_memory(prepare(self.settings, note, weights=False), note)
+            text, remedy = json.dumps(dataclasses.asdict(memory)), None
+        else:
+            topology = topologies.parse_topology(self.topology)
+            topologies.need_compiler(topology.device.platform)
+            topologies.without_devices()
+            if not self.find:  # an error of the mesh needs no data
+                self.settings.mesh.make(topology.devices())
+            setup = prepare(self.settings, note, weights=False)
+            if self.find:
+                result = search.find(setup, topology, note)
+                show(result.to_json() if self.json else result.table())
+                return
+            plan = search.plan(setup, topology, note)
+            memory, text, remedy = plan.step, plan.to_json(), plan.remedy
         if self.json:
-            show(plan.to_json())
+            show(text)
             return
-        for label, value in step.lines(plan.step):
-            show(f"{label:24} {value}")
-        if plan.remedy:
-            show(plan.remedy)
+        for name, value in step.lines(memory):
+            show(f"{name:24} {value}")
+        if remedy:
+            show(remedy)

@@ -143,8 +143,11 @@ def fill(
     widths = np.diff(row_start)
     if sequences is None:
         sequences = int(counts.max(initial=0))
-    _check(widths, max_length, "tokens")
-    _check(counts, sequences, "examples")
+    rooms = (("tokens", widths, max_length), ("examples", counts, sequences))
+    for what, sizes, room in rooms:
+        if sizes.max(initial=0) > room:
+            row = int(sizes.argmax())
+            raise ValueError(f"row {row} has {sizes[row]} {what}, room is for {room}")
 
     # The line and a mask run through the places in one order: each array is one copy.
     is_token = np.arange(max_length) < widths[:, None]
@@ -191,9 +194,3 @@ def starts(counts: Sequence[int]) -> np.ndarray:
     sums = np.zeros(len(counts) + 1, int)
     np.cumsum(counts, out=sums[1:])
     return sums
-
-
-def _check(sizes: np.ndarray, room: int, what: str) -> None:
-    if sizes.max(initial=0) > room:
-        row = int(sizes.argmax())
-        raise ValueError(f"row {row} has {sizes[row]} {what}, room is for {room}")

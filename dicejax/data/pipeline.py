@@ -87,7 +87,8 @@ class Batches:
         self._examples = examples
         self._layout = layout
         self.plan = plan
-        self.sequences = plan.sequences
+        # Of the fullest row of any batch: with it all have one shape.
+        self.sequences = int(np.diff(plan.row_starts).max(initial=0))
 
     def __len__(self) -> int:
         return len(self.plan)

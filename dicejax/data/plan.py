@@ -51,11 +51,6 @@ class BatchPlan:
         return len(self.epochs)
 
     @property
-    def sequences(self) -> int:
-        """Examples in the fullest row of any batch: with it all have one shape."""
-        return int(np.diff(self.row_starts).max(initial=0))
-
-    @property
     def tokens(self) -> int:
         """Real tokens of all batches."""
         return int(self.lengths[self.items].sum())

@@ -6,10 +6,12 @@ import contextlib
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
+import flax
 import jax
+import jaxlib
+import optax
 from jax.sharding import Mesh
 
 import dicejax
@@ -27,6 +29,9 @@ from dicejax.training.setup import Setup, checksum, prepare
 from dicejax.training.sharding import global_batch, replicate, rows_here, with_shardings
 from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
+
+LIBRARIES = (jax, jaxlib, flax, optax)
+"""Those that numbers depend on; a result has their versions."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -265,7 +270,11 @@ def _train(
             share_filled=round(batches.share_filled, 4),
             devices=mesh.size,
             device_kind=device_kind,
-            versions=versions(),
+            versions={
+                "dicejax": dicejax.__version__,
+                **{module.__name__: module.__version__ for module in LIBRARIES},
+                "python": platform.python_version(),
+            },
             primary_metric=experiment.task.primary_metric,
             cut=setup.data.cut or None,
             **tested,
@@ -370,17 +379,3 @@ def score_test_split(
             "test_with_tuned_threshold": with_it.to_json(),
         }
     return result
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and the libraries that numbers depend on.
-
-    >>> sorted(versions())
-    ['dicejax', 'flax', 'jax', 'jaxlib', 'optax', 'python']
-    """
-    libraries = ("jax", "jaxlib", "flax", "optax")
-    return {
-        "dicejax": dicejax.__version__,
-        **{name: import_module(name).__version__ for name in libraries},
-        "python": platform.python_version(),
-    }

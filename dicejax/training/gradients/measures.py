@@ -224,44 +224,30 @@ _MEANING = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Alarm:
-    """A problem of a group of an output at a step.
-
-    Attributes:
-      kind: "dead": hard elements have next to no gradient to learn from. "saturated":
-        they are so wrong that losses which are flat there never find them. "not
-        finite": gradients are infinite or not numbers.
-      group: name of the group; empty for all groups.
-      text: message to the user.
-    """
-
-    kind: str
-    group: str
-    text: str
-
-
-def alarms_of(record: dict[str, Any], groups: Groups) -> list[Alarm]:
+def alarms_of(record: dict[str, Any], groups: Groups) -> dict[tuple[str, str], str]:
     """Return the alarms in the record of an output at a step.
+
+    The messages to the user are by kind and name of the group, empty for all groups.
+    "dead": hard elements have next to no gradient to learn from. "saturated": they are
+    so wrong that losses which are flat there never find them. "not finite": gradients
+    are infinite or not numbers.
 
     >>> groups = Groups(("O", "PER"), has_negative=True, multi_label=False)
     >>> record = {"count": [90, 10], "hard": [4, 8], "dead": [4, 6],
     ...     "saturated": [0, 2], "not_finite": 0}
-    >>> for alarm in alarms_of(record, groups):
-    ...     print(alarm.text)
+    >>> print(alarms_of(record, groups)["dead", "PER"])
     dead: 6 of 8 hard elements of PER get less than 1% of cross-entropy's gradient
     """
-    alarms = []
+    alarms = {}
     if record["not_finite"]:
         share = f"{int(record['not_finite'])} of {int(sum(record['count']))}"
-        text = f"{share} elements have no finite gradient"
-        alarms.append(Alarm("not finite", "", text))
+        alarms["not finite", ""] = f"{share} elements have no finite gradient"
     for kind, meaning in _MEANING.items():
         counts = zip(groups.names, record[kind], record["hard"], strict=True)
         for name, number, hard in counts:
             if hard >= FEWEST and number >= _SHARE * hard:
                 share = f"{int(number)} of {int(hard)} hard elements of {name}"
-                alarms.append(Alarm(kind, name, f"{kind}: {share} {meaning}"))
+                alarms[kind, name] = f"{kind}: {share} {meaning}"
     return alarms
 
 

@@ -334,13 +334,11 @@ class Collector:
             for output in self._outputs:
                 record = records[output.name]
                 alarms = alarms_of(record, output.groups)
-                record["alarms"] = [[alarm.kind, alarm.group] for alarm in alarms]
-                for alarm in alarms:
-                    key = (output.name, alarm.kind, alarm.group)
-                    if key not in self._alarmed:
-                        self._alarmed.add(key)
-                        text = f"step {step}, gradient of {output.name}: {alarm.text}"
-                        self._say(text)
+                record["alarms"] = [list(alarm) for alarm in alarms]
+                for alarm, text in alarms.items():
+                    if (output.name, *alarm) not in self._alarmed:
+                        self._alarmed.add((output.name, *alarm))
+                        self._say(f"step {step}, gradient of {output.name}: {text}")
             self.log.write(step, outputs=records)
 
 
