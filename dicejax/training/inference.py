@@ -81,14 +81,13 @@ def evaluate(
     examples = getattr(load_corpus(experiment, warn), split)
     task, labels = experiment.task, opened.labels()
 
-    step, items, candidates = _find(opened, examples, checkpoint)
+    step, items, candidates, threshold = _find(opened, examples, checkpoint)
     notes = task.warnings(split, examples, items, labels)
     cut = tuple(note.text for note in notes if isinstance(note, Truncation))
     for note in notes:
         if isinstance(note, str):
             warn(note)
     scores = task.score_found(examples, candidates, labels)
-    threshold = _tuned_threshold(opened, checkpoint)
     rows: tuple[dict[str, Any], ...] = ()
     if by_example:
         decided = [task.decide(candidate, threshold) for candidate in candidates]
@@ -168,10 +167,9 @@ def predict_texts(
             for example, (before, after) in zip(examples, around, strict=True)
         ]
     adapted = task.adapt(examples)
-    _, items, candidates = _find(run, adapted, which, decoded)
+    _, items, candidates, threshold = _find(run, adapted, which, decoded)
     for note in task.cut_inputs("given", items):
         warn(note.text)
-    threshold = _tuned_threshold(run, which)
     outputs = (
         task.show(example, task.decide(candidate, threshold))
         for example, candidate in zip(adapted, candidates, strict=True)
@@ -241,19 +239,16 @@ def _with_characters(record: dict[str, Any], text: Text) -> dict[str, Any]:
     return {**record, key: spans}
 
 
-def _tuned_threshold(run: Run, which: Which) -> float | Mapping[str, float] | None:
-    """Return what was tuned on dev, if this is the best checkpoint."""
-    tuned = run.result().get("threshold") if which == "best" else None
-    return None if tuned is None else tuned["threshold"]
-
-
 def _find(
     run: Run,
     examples: Sequence[Any],
     which: Which,
     decoded: Callable[[], None] = lambda: None,
-) -> tuple[int, list[Item], list[Any]]:
-    """Return the step of the checkpoint, the items and the decoded candidates."""
+) -> tuple[int, list[Item], list[Any], float | Mapping[str, float] | None]:
+    """Return the step of the checkpoint, the items and the decoded candidates.
+
+    The last is the threshold that was tuned on dev, if this is the best checkpoint.
+    """
     experiment, labels, tokenizer = run.experiment(), run.labels(), run.tokenizer()
     network, mesh = run.network(), MeshShape().make(jax.local_devices())
     length = longest(experiment, network.encoder)
@@ -271,7 +266,8 @@ def _find(
         mesh=mesh,
         decoded=decoded,
     )
-    return step, items, result.candidates[0]
+    tuned = (run.result().get("threshold") if which == "best" else None) or {}
+    return step, items, result.candidates[0], tuned.get("threshold")
 
 
 def export(
