@@ -19,9 +19,8 @@ QUICKSTART = Path(__file__).parents[1] / "experiments" / "quickstart.py"
 
 
 def test_every_registered_loss_has_an_objective_whose_documentation_names_its_fields():
-    known = by_short_name()
-    assert {one.short_name for one in REGISTRY.values()} <= set(known)
-    for cls in known.values():
+    assert REGISTRY.keys() <= by_short_name().keys()
+    for cls in by_short_name().values():
         assert getattr(objectives, cls.__name__) is cls
         # A field that is inherited is documented where it is declared, as for help.
         texts = [inspect.getdoc(base) or "" for base in cls.__mro__]
@@ -38,26 +37,19 @@ def test_objectives_are_written_from_the_declarations():
 
 
 @pytest.mark.parametrize("name", REGISTRY)
-def test_function_objective_and_command_line_have_the_same_defaults(name):
+def test_an_objective_has_the_defaults_and_settings_of_its_function(name):
     declared, cls = REGISTRY[name], by_short_name()[name]
-    fields = {one.name: one.default for one in dataclasses.fields(cls)}
-    of_functions = {
+    fields = {field.name: field.default for field in dataclasses.fields(cls)}
+    parameters = {
         parameter.name: parameter.default
-        for function in (declared.function, declared.initial_state)
-        if function is not None
+        for function in filter(None, (declared.initial_state, declared.function))
         for parameter in inspect.signature(function).parameters.values()
     }
-    of_sets = {"over": "batch", "classes": ("all",), "reduce": "mean"}
-    for field, default in fields.items():
-        if field == "class_counts":  # of the training data
-            assert default == () and of_functions[field] in (None, inspect._empty)
-        elif field in of_sets:  # the batch as one set, which is the function's axis
-            assert default == of_sets[field] and declared.kind == "set"
-        elif field != "output":
-            assert default == of_functions[field], field
-    assert (declared.kind == "set") == (fields.keys() >= of_sets.keys())
-    left = of_functions.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
-    assert left <= {"class_weights"}
+    # Class counts are those of the training data.
+    names = (fields.keys() & parameters.keys()) - {"class_counts"}
+    assert all(fields[name] == parameters[name] for name in names)
+    unset = parameters.keys() - fields.keys() - {*LAYOUT, "logits", "labels", "state"}
+    assert unset <= {"class_weights"}
     assert objective_named(name) == cls()  # as --losses and --loss read it
 
 

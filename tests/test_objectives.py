@@ -1,4 +1,4 @@
-"""Objectives: each kind of reduction against NumPy, and their fields."""
+"""Objectives: their reduction, fields, schedules, and the outputs that they read."""
 
 from typing import get_args
 
@@ -8,23 +8,18 @@ import numpy as np
 import pytest
 from sklearn.metrics import f1_score
 
-from dicejax.losses.declaration import Scheme
+from dicejax.losses.declaration import REGISTRY, Scheme
 from dicejax.objectives import (
     GHM,
     LDAM,
-    ZLPR,
-    Asymmetric,
     CrossEntropy,
     Dice,
-    DistributionBalanced,
     Focal,
-    HardNegatives,
     LinearSchedule,
     LogitAdjusted,
-    MajorityOrMinority,
+    Mined,
     Objective,
     SelfAdjustingDice,
-    SigmoidF1,
     SoftF1,
     StepSchedule,
     UnifiedFocal,
@@ -34,127 +29,83 @@ from dicejax.objectives import (
     objective,
 )
 
-from .kinds import NAMES
-from .losses import oracle, oracle_density, oracle_pointwise, oracle_sets
+from .kinds import CHOSEN, NAMES
+from .losses import oracle_density
 
+CLASSES = 5
 RNG = np.random.default_rng(0)
-LOGITS = RNG.normal(size=(3, 4, 5)).astype(np.float32)
-LABELS = RNG.integers(0, 5, (3, 4))
+LOGITS = RNG.normal(size=(3, 4, CLASSES)).astype(np.float32)
+LABELS = RNG.integers(0, CLASSES, (3, 4))
 LABELS[0, 2:] = -100
-SEEN = LABELS != -100
-ONE_HOT = np.where(SEEN[..., None], LABELS[..., None] == np.arange(5), -100)
 COUNTS = np.array([60, 20, 10, 6, 4])
-BATCH = (LOGITS, LABELS)
+# Labels that name a class, and those that are 0 or 1 for each of so many.
+FORMS = ("softmax", 1, 3)
+# Also losses that take counts, and in their binary form only.
+REDUCED = (*CHOSEN, "wce", "ldam", "distribution_balanced")
 
 
-def mean(values):
-    return values.sum() / SEEN.sum()
-
-
-def hardest_two(each, negative, positive):
-    return np.append(each[positive], np.sort(each[negative])[::-1][:2]).mean()
-
-
-def wanted_of_classes():
-    """Return objectives, and their values for labels that name a class."""
-    of_elements, counts = oracle_pointwise, {"class_counts": COUNTS}
-    both = {"class_counts": np.stack([100 - COUNTS, COUNTS], axis=-1)}
-    entropies = of_elements.cross_entropy(*BATCH)
-    nothing = oracle_density.Density(np.zeros(10), 0)
-    smoothed = {"scheme": "inverse", "label_smoothing": 0.2}
-    return [
-        (CrossEntropy(), mean(entropies)),
-        (
-            WeightedCrossEntropy(**smoothed),
-            mean(of_elements.weighted_cross_entropy(*BATCH, **counts, **smoothed)),
-        ),
-        (
-            Focal(scheme="log_ratio"),
-            mean(of_elements.focal(*BATCH, **counts, scheme="log_ratio")),
-        ),
-        (LDAM(), mean(of_elements.ldam(*BATCH, **counts))),
-        # Multi-label losses: the mean over entries, or over elements.
-        (Asymmetric(), mean(of_elements.asymmetric(LOGITS, ONE_HOT)) / 5),
-        (
-            DistributionBalanced(),
-            mean(of_elements.distribution_balanced(LOGITS, ONE_HOT, **both)) / 5,
-        ),
-        (ZLPR(), mean(of_elements.zlpr(LOGITS, ONE_HOT))),
-        (
-            HardNegatives(negatives_per_positive=0.0, minimum=2.0),
-            hardest_two(entropies, LABELS == 0, SEEN & (LABELS != 0)),
-        ),
-        (GHM(), mean(oracle_density.ghm(*BATCH, nothing)[0])),
-        (Dice(smooth=0.5), oracle.dice(*BATCH, smooth=0.5).mean()),
-        (
-            SelfAdjustingDice(alpha=0.3),
-            oracle.dice(*BATCH, alpha=0.3, squared=True).mean(),
-        ),
-        (
-            SelfAdjustingDice(alpha=1.0, over="element"),
-            mean(oracle.dice(*BATCH, axis=(), alpha=1.0, squared=True)) / 5,
-        ),
-        (SigmoidF1(), oracle_sets.sigmoid_f1(LOGITS, ONE_HOT)),
-        (UnifiedFocal(gamma=0.2), oracle_sets.unified_focal(*BATCH, gamma=0.2)),
-        (
-            WeightedSum(weights=(0.5, 2.0)),
-            mean(entropies) / 2 + 2 * oracle.dice(*BATCH).mean(),
-        ),
-    ]
-
-
-def multi_label_batch(classes):
-    """Return logits, labels of 0 and 1, and counts of both: three sentences of four."""
-    rng = np.random.default_rng(classes)
-    logits = rng.normal(size=(3, 4, classes)).astype(np.float32)
+def draw_batch(form):
+    """Return logits, labels and counts of three sentences of four tokens."""
+    if form == "softmax":
+        return LOGITS, LABELS, COUNTS
+    rng = np.random.default_rng(form)
+    logits = rng.normal(size=(3, 4, form)).astype(np.float32)
     labels = (rng.random(logits.shape) < 0.4).astype(int)
     labels[0, 2:] = -100  # a token, or a class of a token
     labels[1, 1, 0] = -100
-    of_1 = rng.integers(5, 30, classes)
-    return logits, labels, np.stack([100 - of_1, of_1], axis=-1)
+    positives = rng.integers(5, 30, form)
+    return logits, labels, np.stack([100 - positives, positives], axis=-1)
 
 
-def wanted_of_multi_label(classes):
-    """Return objectives, and their values for `multi_label_batch(classes)`."""
-    logits, labels, counts = multi_label_batch(classes)
-    seen, each = labels != -100, {"multi_label": True}
-    pairs, of_elements = (logits, labels), oracle_pointwise
+def mean_of_function(declared, logits, labels, counts):
+    """Return the mean of the public function over labels, elements or classes."""
+    multi_label, settings = labels.ndim == logits.ndim, {}
+    if declared.multi_label and not multi_label:
+        one_hot = labels[..., None] == np.arange(CLASSES)
+        labels = np.where(labels[..., None] == -100, -100, one_hot)
+        counts = np.stack([counts.sum() - counts, counts], axis=-1)
+    if "class_counts" in declared.takes and declared.short_name != "focal":
+        settings["class_counts"] = counts
+    if multi_label and "multi_label" in declared.takes:
+        settings["multi_label"] = True
+    if multi_label and not (declared.multi_label or "multi_label" in settings):
+        by_class = [
+            declared.function(
+                logits[..., c],
+                labels[..., c],
+                class_axis=None,
+                **{name: array[c] for name, array in settings.items()},
+            )
+            for c in range(logits.shape[-1])
+        ]
+        values = np.stack(by_class, axis=-1)
+    elif declared.initial_state is not None:
+        state = declared.initial_state()
+        values, _ = declared.function(logits, labels, state, **settings)
+    else:
+        values = declared.function(logits, labels, **settings)
+    if declared.kind == "set":
+        return values.mean()
+    labelled = labels != -100
+    if values.ndim < labelled.ndim:
+        labelled = labelled.any(-1)
+    return values.sum() / labelled.sum()
 
-    def mean(values):
-        return values.sum() / seen.sum()
 
-    def by_class(loss, **of_classes):
-        """Return the binary form of a loss for each class."""
-        values = []
-        for c in range(classes):
-            settings = {name: array[c] for name, array in of_classes.items()}
-            batch = logits[..., c], labels[..., c]
-            values.append(loss(*batch, class_axis=None, **settings))
-        return np.stack(values, axis=-1)
-
-    nothing = oracle_density.Density(np.zeros(10), 0)
-    entropies = of_elements.cross_entropy(*pairs, **each)
-    adjusted = of_elements.logit_adjusted(*pairs, class_counts=counts, **each)
-    balanced = of_elements.distribution_balanced(*pairs, class_counts=counts)
-    element = oracle.dice(*pairs, **each, axis=(), alpha=0.3, squared=False)
-    return [
-        (CrossEntropy(), mean(entropies)),
-        (LogitAdjusted(), mean(adjusted)),
-        (DistributionBalanced(), mean(balanced)),
-        (ZLPR(), of_elements.zlpr(*pairs).sum() / seen.any(-1).sum()),
-        # Losses with a binary form only.
-        (MajorityOrMinority(), mean(by_class(of_elements.majority_or_minority))),
-        (LDAM(), mean(by_class(of_elements.ldam, class_counts=counts))),
-        (UnifiedFocal(), by_class(oracle_sets.unified_focal).mean()),
-        (
-            HardNegatives(negatives_per_positive=0.0, minimum=2.0),
-            hardest_two(entropies, labels == 0, labels == 1),
-        ),
-        (GHM(), mean(oracle_density.ghm(*pairs, nothing, **each)[0])),
-        (Dice(squared=True), oracle.dice(*pairs, squared=True, **each).mean()),
-        (SelfAdjustingDice(alpha=0.3, over="element", squared=False), mean(element)),
-        (SigmoidF1(), oracle_sets.sigmoid_f1(*pairs)),
-    ]
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (name not in REDUCED))
+        for name in REGISTRY
+    ],
+)
+def test_an_objective_is_the_mean_of_its_function(name, form):
+    logits, labels, counts = draw_batch(form)
+    fitted = by_short_name()[name]().with_class_counts({"tags": counts})
+    expected = mean_of_function(REGISTRY[name], logits, labels, counts)
+    result = fitted({"tags": logits}, {"tags": labels})[0]
+    assert float(result) == pytest.approx(float(expected), rel=1e-5)
 
 
 def value(objective, **keywords):
@@ -163,59 +114,25 @@ def value(objective, **keywords):
     return float(objective(outputs, targets, **keywords)[0])
 
 
-@pytest.mark.parametrize(
-    ("objective", "wanted"), wanted_of_classes(), ids=lambda one: str(one)[:60]
-)
-def test_value_against_numpy(objective, wanted):
-    assert value(objective) == pytest.approx(float(wanted), rel=1e-5)
-
-
-@pytest.mark.parametrize("classes", [1, 3])
-def test_value_of_several_labels_against_numpy(classes):
-    logits, labels, counts = multi_label_batch(classes)
-    objectives, wanted = zip(*wanted_of_multi_label(classes), strict=True)
-
-    @jax.jit
-    def values(logits, labels):
-        fitted = [one.with_class_counts({"has": counts}) for one in objectives]
-        return [one({"has": logits}, {"has": labels})[0] for one in fitted]
-
-    got = values(logits, labels)
-    for one, value, of_numpy in zip(objectives, got, wanted, strict=True):
-        assert float(value) == pytest.approx(float(of_numpy), rel=1e-5), one
-
-
-@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", NAMES)
-def test_masked_entries_change_nothing(name, classes):
-    logits, labels, counts = multi_label_batch(classes)
-    objective = by_short_name()[name]().with_class_counts({"has": counts})
+def test_masked_entries_change_nothing(name, form):
+    logits, labels, counts = draw_batch(form)
+    objective = by_short_name()[name]().with_class_counts({"tags": counts})
 
     def loss(logits, labels):
-        return objective({"has": logits}, {"has": labels}, progress=0.5)[0]
+        return objective({"tags": logits}, {"tags": labels}, progress=0.5)[0]
 
     both = jax.jit(jax.value_and_grad(loss))
     result, gradient = both(logits, labels)
-    assert np.isfinite(gradient).all()
-    assert not gradient[labels == -100].any()
-    assert gradient[labels != -100].any(axis=0).all()
-    again = both(np.where(labels == -100, np.nan, logits), labels)
+    masked = labels == -100
+    assert np.isfinite(gradient).all() and not gradient[masked].any()
+    assert gradient[~masked].any(axis=0).all()
+    hidden = masked if form != "softmax" else masked[..., None]
+    again = both(np.where(hidden, np.nan, logits), labels)
     np.testing.assert_allclose(again[0], result, rtol=1e-6)
     np.testing.assert_allclose(again[1], gradient, rtol=1e-6)
     result, gradient = both(logits, np.full_like(labels, -100))
-    assert float(result) == 0.0
-    assert not gradient.any()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_are_finite_where_nothing_is_labelled(name):
-    objective = by_short_name()[name]().with_class_counts({"tags": COUNTS})
-    nothing = {"tags": jnp.full_like(LABELS, -100)}
-
-    def loss(logits):
-        return objective({"tags": logits}, nothing)[0]
-
-    result, gradient = jax.jit(jax.value_and_grad(loss))(LOGITS)
     assert float(result) == 0.0
     assert not gradient.any()
 
@@ -275,9 +192,9 @@ def test_floats_that_may_be_none_are_traced_and_need_no_new_program():
     compiled = []
 
     @jax.jit
-    def run(one):
-        compiled.append(one)
-        return 0.0 if one.more is None else one.more
+    def run(objective):
+        compiled.append(objective)
+        return 0.0 if objective.more is None else objective.more
 
     for more in (1.0, 2.0, 3.0):
         assert float(run(Sometimes(more=more, steps=3))) == more
@@ -286,28 +203,20 @@ def test_floats_that_may_be_none_are_traced_and_need_no_new_program():
     assert jax.tree.leaves(Sometimes(more=1.0, steps=3)) == [1.0]
 
 
-def test_one_program_serves_a_sweep_of_alpha():
-    alphas = np.array([0.0, 0.1, 1.0], np.float32)
-    swept = jax.vmap(lambda a: SelfAdjustingDice(alpha=a).loss(LOGITS, LABELS))(alphas)
-    single = [value(SelfAdjustingDice(alpha=float(a))) for a in alphas]
-    np.testing.assert_allclose(swept, single, rtol=1e-5)
-
-
 @pytest.mark.parametrize(
     ("progress", "share"), [(0.0, 0.0), (0.2, 0.0), (0.3, 0.25), (0.6, 1.0), (1.0, 1.0)]
 )
 def test_a_linear_schedule_mixes_the_losses(progress, share):
     early, late = value(CrossEntropy()), value(Dice())
-    got = value(LinearSchedule(), progress=progress)
-    assert got == pytest.approx((1 - share) * early + share * late, rel=1e-5)
+    mixed = value(LinearSchedule(), progress=progress)
+    assert mixed == pytest.approx((1 - share) * early + share * late, rel=1e-5)
 
 
 def test_a_step_schedule_changes_at_once():
     schedule = StepSchedule(first=Dice(), then=CrossEntropy(), at=0.5)
-    got = [value(schedule, progress=one) for one in (0.0, 0.49, 0.5, 1.0)]
-    np.testing.assert_allclose(
-        got, [value(Dice())] * 2 + [value(CrossEntropy())] * 2, rtol=1e-6
-    )
+    values = [value(schedule, progress=share) for share in (0.0, 0.49, 0.5, 1.0)]
+    expected = [value(Dice())] * 2 + [value(CrossEntropy())] * 2
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
 
 
 def test_state_goes_from_call_to_call_through_sums_and_schedules():
@@ -319,10 +228,11 @@ def test_state_goes_from_call_to_call_through_sums_and_schedules():
     state = objective.initial_state()
     for scale in (1.0, 2.0, 0.1):
         values, density = oracle_density.ghm(scale * LOGITS, LABELS, density)
-        got, state = objective(
+        loss, state = objective(
             {"tags": scale * LOGITS}, {"tags": LABELS}, state, progress=0.1
         )
-        assert float(got) == pytest.approx(float(mean(values)), rel=1e-5)
+        mean = values.sum() / (LABELS != -100).sum()
+        assert float(loss) == pytest.approx(float(mean), rel=1e-5)
     assert float(jax.tree.leaves(state)[-1]) == 3.0
 
 
@@ -340,7 +250,7 @@ def test_counts_of_the_training_data_are_filled_in_once_at_least_1():
 
 
 def multi_label_loss(objective, classes):
-    logits, labels, _ = multi_label_batch(classes)
+    logits, labels, _ = draw_batch(classes)
     return objective.loss(logits, labels)
 
 
@@ -392,9 +302,74 @@ def test_what_does_not_fit_is_refused(attempt, message):
 def test_every_scheme_of_weights_runs_in_a_compiled_step(scheme):
     logits, labels = jnp.zeros((4, 3)), jnp.array([0, 1, 2, 0])
     counts = {"tags": np.array([2, 1, 1])}
-    one = WeightedCrossEntropy(scheme=scheme, output="tags").with_class_counts(counts)
+    weighted = WeightedCrossEntropy(scheme=scheme).with_class_counts(counts)
 
-    def loss(one):
-        return one({"tags": logits}, {"tags": labels}, one.initial_state())[0]
+    def loss(objective):
+        return objective({"tags": logits}, {"tags": labels})[0]
 
-    np.testing.assert_allclose(jax.jit(loss)(one), loss(one), rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(loss)(weighted), loss(weighted), rtol=1e-6)
+
+
+def test_reading_fills_in_the_outputs_that_are_not_named():
+    tags, two = ["tags"], ["start", "end"]
+    assert Dice(smooth=2.0).bind_outputs(tags) == Dice(output="tags", smooth=2.0)
+    assert Dice(output="end").bind_outputs(two, {"end": 3.0}) == Dice(output="end")
+    both = Dice().bind_outputs(two, {"end": 3.0})
+    assert both == WeightedSum(
+        parts=(Dice(output="start"), Dice(output="end")), weights=(1.0, 3.0)
+    )
+    assert Dice().bind_outputs(tags, {"tags": 0.5}) == WeightedSum(
+        parts=(Dice(output="tags"),), weights=(0.5,)
+    )
+    assert both.bind_outputs(two, {"end": 3.0}) == both
+
+
+def test_reading_goes_into_sums_and_schedules():
+    outputs, weights = ["start", "end"], {"start": 2.0}
+    parts = (GHM(), Dice(output="end"))
+    read = WeightedSum(parts=parts, weights=(1.0, 4.0)).bind_outputs(outputs, weights)
+    assert read.parts == (GHM().bind_outputs(outputs, weights), parts[1])
+    assert read.weights == (1.0, 4.0)
+    schedule = StepSchedule(first=Dice(output="end"), then=CrossEntropy())
+    read = schedule.bind_outputs(outputs, weights)
+    assert read.first == Dice(output="end")
+    assert read.then == CrossEntropy().bind_outputs(outputs, weights)
+
+
+@pytest.mark.parametrize("kind", [GHM, Mined])
+def test_the_sum_over_outputs_is_that_of_its_copies_each_with_its_state(kind):
+    logits, labels, _ = draw_batch(3)
+    outputs, targets = {"tags": LOGITS, "has": logits}, {"tags": LABELS, "has": labels}
+    objective = kind().bind_outputs(["tags", "has"], {"has": 0.25})
+    copies = {name: kind().bind_outputs([name]) for name in outputs}
+    state = objective.initial_state()
+    states = {name: copy.initial_state() for name, copy in copies.items()}
+    for scale in (1.0, 2.0):
+        scaled = {name: scale * array for name, array in outputs.items()}
+        total, state = objective(scaled, targets, state)
+        losses = {}
+        for name, copy in copies.items():
+            losses[name], states[name] = copy(scaled, targets, states[name])
+        expected = losses["tags"] + 0.25 * losses["has"]
+        assert float(total) == pytest.approx(float(expected), rel=1e-6)
+
+
+def test_reading_an_output_that_is_not_there_says_what_is():
+    message = (
+        "output 'stat' is none of the task's: 'start', 'end'; did you mean 'start'"
+    )
+    with pytest.raises(ValueError, match=message):
+        WeightedSum(parts=(Dice(output="stat"),), weights=(1.0,)).bind_outputs(
+            ["start", "end"]
+        )
+    with pytest.raises(ValueError, match=message):
+        Dice().bind_outputs(["start", "end"], {"stat": 2.0})
+    with pytest.raises(ValueError, match="objective dice has no output to read"):
+        Dice().bind_outputs([])
+
+
+def test_one_of_several_outputs_must_be_named():
+    outputs = {"start": LOGITS, "end": LOGITS}
+    message = r"objective ce names no output and there are 2 \(start, end\): call `bind"
+    with pytest.raises(ValueError, match=message):
+        CrossEntropy()(outputs, outputs)

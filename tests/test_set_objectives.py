@@ -13,17 +13,18 @@ from dicejax.losses.declaration import REGISTRY
 from dicejax.objectives import (
     CrossEntropy,
     Dice,
-    DSCOfficial,
     GeneralizedDice,
+    HardNegatives,
+    Mined,
+    SelfAdjustingDice,
     SigmoidF1,
     SoftF1,
-    Tversky,
     UnifiedFocal,
     WeightedSum,
     loss,
 )
 
-from .losses import oracle, oracle_sets
+from .losses import oracle
 
 ROWS, TOKENS, CLASSES = 5, 4, 3
 PER_CLASS = (
@@ -31,6 +32,7 @@ PER_CLASS = (
     "dice_semimetric",
     "dsc",
     "focal_tversky",
+    "generalized_dice",
     "jaccard",
     "log_cosh_dice",
     "lovasz",
@@ -64,23 +66,22 @@ def sets_of(over):
     return [np.s_[start : start + rows] for start in range(0, ROWS, rows)]
 
 
-def wanted(form, over, numbers, reduce):
+def mean_over_sets(form, over, numbers, reduce):
     """Return the mean over labelled sets of dice, by the oracle."""
     logits, labels = batch(form)
     several = form == "multi-label"
-    found, counted = [], []
-    for one in sets_of(over):
+    losses, counted = [], []
+    for index in sets_of(over):
         # Every element is labelled in the oracle's sets, or left out of them.
-        seen = labels[one] != -100
+        seen = labels[index] != -100
         if not seen.any():
             continue
-        z, y = logits[one], labels[one]
+        z, y = logits[index], labels[index]
         values = oracle.dice(z[None], y[None], multi_label=several)[numbers]
         has = seen.reshape(-1, CLASSES).any(0)[numbers] if several else values >= 0
-        found.append(np.where(has, values, 0))
+        losses.append(np.where(has, values, 0))
         counted.append(has)
-    sums, number = np.sum(found), np.sum(counted)
-    return sums / (number if reduce == "mean" else len(found))
+    return np.sum(losses) / (np.sum(counted) if reduce == "mean" else len(losses))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -92,21 +93,10 @@ def test_a_loss_is_the_mean_over_labelled_sets_and_over_classes(form):
         for settings in ({}, {"classes": "1,2", "reduce": "sum"})
     ]
     compute = jax.jit(lambda *batch: [dice.loss(*batch) for dice in losses])
-    for dice, got in zip(losses, compute(logits, labels), strict=True):
+    for dice, result in zip(losses, compute(logits, labels), strict=True):
         numbers = [1, 2] if dice.reduce == "sum" else [0, 1, 2]
-        value = wanted(form, dice.over, numbers, dice.reduce)
-        assert float(got) == pytest.approx(value, rel=1e-5), dice
-
-
-def test_sets_without_a_label_do_not_count():
-    logits, labels = batch("softmax")
-
-    labelled = np.array([0, 1, 2, 4])
-    without = Dice(over="sequence").loss(logits[labelled], labels[labelled])
-    assert float(Dice(over=1).loss(logits, labels)) == pytest.approx(
-        float(without), rel=1e-6
-    )
-    assert float(Dice(over=2).loss(logits[3:4], labels[3:4])) == 0.0
+        value = mean_over_sets(form, dice.over, numbers, dice.reduce)
+        assert float(result) == pytest.approx(value, rel=1e-5), dice
 
 
 def values_of_classes(name, logits, labels):
@@ -114,9 +104,13 @@ def values_of_classes(name, logits, labels):
     function = REGISTRY[name].function
     if name == "soft_f1":
         return function(logits, labels, exclude_class=0)
+    one_hot = np.where(labels[..., None] < 0, -100, labels[..., None] == [1, 2])
     if name == "sigmoid_f1":
-        one_hot = np.where(labels[..., None] < 0, -100, labels[..., None] == [1, 2])
         return function(logits[..., 1:], one_hot)
+    if name == "generalized_dice":  # weighs the classes that count alone
+        p = jax.nn.softmax(logits)
+        log_odds = jnp.log(p / (1 - p))[..., 1:]
+        return function(log_odds, one_hot, multi_label=True)
     return function(logits, labels)[1:].mean()
 
 
@@ -143,47 +137,13 @@ def test_every_set_loss_takes_every_set_and_the_positive_classes(name, form):
     cls = REGISTRY[name].function.objective
     for over in ("batch", "sequence", "element", "published", 2):
         for classes in ("all", "positive", "1"):
-            one = cls(over=over, classes=classes)
+            objective = cls(over=over, classes=classes)
             try:
-                value = jax.eval_shape(one.loss, logits, labels)
+                value = jax.eval_shape(objective.loss, logits, labels)
             except ValueError as error:
                 assert name == "unified_focal" and classes in str(error)
             else:
                 assert value.shape == () and value.dtype == np.float32
-
-
-def test_generalized_dice_weighs_the_classes_that_count():
-    logits, labels = batch("softmax")
-    two = np.where(labels[..., None] < 0, -100, labels[..., None] == [1, 2])
-    p = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    log_odds = np.log(p / (1 - p))[..., 1:]
-    value = oracle_sets.generalized_dice(log_odds, two, multi_label=True)
-    got = jax.jit(GeneralizedDice(classes="positive").loss)(logits, labels)
-    assert float(got) == pytest.approx(float(value), rel=1e-5)
-
-
-def test_sets_of_rows_on_a_mesh_have_the_value_of_one_device():
-    rng = np.random.default_rng(1)
-    logits = rng.normal(size=(16, TOKENS, CLASSES)).astype(np.float32)
-    labels = rng.integers(-1, CLASSES, (16, TOKENS))
-    labels = np.where(labels < 0, -100, labels)
-    objectives = (Dice(over=3, classes="positive"), Tversky(over="sequence"))
-    mesh = jax.make_mesh(
-        (jax.device_count(),), ("data",), axis_types=(jax.sharding.AxisType.Auto,)
-    )
-    rows = jax.NamedSharding(mesh, jax.P("data"))
-
-    @jax.jit
-    def both(logits, labels):
-        def total(logits):
-            return sum(one.loss(logits, labels) for one in objectives)
-
-        return jax.value_and_grad(total)(logits)
-
-    one_device = both(logits, labels)
-    spread = both(jax.device_put(logits, rows), jax.device_put(labels, rows))
-    np.testing.assert_allclose(spread[0], one_device[0], rtol=1e-6)
-    np.testing.assert_allclose(spread[1], one_device[1], rtol=0, atol=1e-7)
 
 
 NAMES = {"tags": ("O", "B-LOC", "B-PER", "I-PER")}
@@ -215,18 +175,6 @@ def test_names_come_before_numbers_and_without_a_negative_class_all_are_positive
     assert bound.classes == ("all",)
     several = Dice(output="start", classes="positive").bind_classes({"start": ()}, [])
     assert several.classes == ("positive",)
-
-
-def test_what_the_published_code_takes_depends_on_the_classes():
-    logits, labels = batch("softmax")
-    two, few = logits[..., :2], np.minimum(labels, 1)
-    how = {"squared": True, "alpha": 0.01}
-    of_two = oracle.dice(two, few, **how)[1]
-    of_each = oracle.dice(logits, labels, axis=(), **how).sum() / (labels >= 0).sum()
-    published = jax.jit(DSCOfficial().loss)
-    assert float(published(two, few)) == pytest.approx(of_two, rel=1e-5)
-    assert float(published(logits, labels)) == pytest.approx(of_each, rel=1e-5)
-    assert not DSCOfficial().is_additive
 
 
 @pytest.mark.parametrize(
@@ -282,23 +230,49 @@ def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
     def own_error(logits, labels):
         return 1 - jax.nn.softmax(logits)[..., 0].mean()
 
-    own = own_error.objective()
+    error = own_error.objective()
     logits, labels = jnp.zeros((2, 3, 2)), jnp.zeros((2, 3), int)
-    assert float(own.loss(logits, labels)) == 0.5
+    assert float(error.loss(logits, labels)) == 0.5
     with pytest.raises(ValueError, match="over is 'element', but it takes no axis"):
-        dataclasses.replace(own, over="element").loss(logits, labels)
+        dataclasses.replace(error, over="element").loss(logits, labels)
     with pytest.raises(ValueError, match="it is defined for all classes only"):
-        dataclasses.replace(own, classes="positive").loss(logits, labels)
+        dataclasses.replace(error, classes="positive").loss(logits, labels)
 
 
-def test_the_command_line_reads_sets_and_classes():
-    assert objective_named("dice:over=element") == Dice(over="element")
-    assert objective_named("dice:over=36") == Dice(over=36)
-    loss = objective_named("dice:classes=PER,LOC,squared=true")
-    assert loss == Dice(classes=("PER", "LOC"), squared=True)
-    with pytest.raises(
-        InputError, match=r"tversky has no 'squared'; .*; dice, .* have"
-    ):
-        objective_named("tversky:squared=true")
-    with pytest.raises(InputError, match="over=row cannot be read; want batch or"):
-        objective_named("dice:over=row")
+@pytest.mark.parametrize(
+    ("text", "objective"),
+    [
+        ("dice:over=element", Dice(over="element")),
+        ("dice:over=36", Dice(over=36)),
+        (
+            "dice:classes=PER,LOC,squared=true",
+            Dice(classes=("PER", "LOC"), squared=True),
+        ),
+        (
+            "dsc:alpha=1,squared=false,over=element",
+            SelfAdjustingDice(alpha=1.0, squared=False, over="element"),
+        ),
+        ("hard_negatives:minimum=3", HardNegatives(minimum=3.0)),
+        (
+            "mined:of=dsc:alpha=0.1:smooth=0.01,negatives_per_positive=2",
+            Mined(
+                of=SelfAdjustingDice(alpha=0.1, smooth=0.01), negatives_per_positive=2.0
+            ),
+        ),
+    ],
+)
+def test_the_command_line_reads_settings_of_a_loss(text, objective):
+    assert objective_named(text) == objective
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("tversky:squared=true", r"tversky has no 'squared'; .*; dice, .* have"),
+        ("dice:over=row", "over=row cannot be read; want batch or"),
+        ("mined:of=dcs", r"unknown loss 'dcs'.*dsc"),
+    ],
+)
+def test_settings_that_a_loss_has_not_are_refused(text, message):
+    with pytest.raises(InputError, match=message):
+        objective_named(text)
