@@ -48,10 +48,10 @@ class Browser:
             message["sessionId"] = self._session
         os.write(self._writing, json.dumps(message).encode() + b"\0")
         while True:
-            found = self._next()
-            if found.get("id") == self._number:
-                assert "error" not in found, (method, found)
-                return found["result"]
+            reply = self._next()
+            if reply.get("id") == self._number:
+                assert "error" not in reply, (method, reply)
+                return reply["result"]
 
     def open(self, page: Path | str, width: int, scheme: str = "light") -> None:
         """Open a file or an address, in a window of a width and a colour scheme."""
@@ -72,16 +72,16 @@ class Browser:
 
     def evaluate(self, script: str) -> Any:
         """Return the value of an expression on the page."""
-        found = self.call("Runtime.evaluate", expression=script, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        reply = self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def press(self, key: str, code: int) -> None:
         """Press a key and let it go."""
         text = {"text": "\r"} if key == "Enter" else {}
-        of = {"key": key, "code": key, "windowsVirtualKeyCode": code}
-        self.call("Input.dispatchKeyEvent", type="keyDown", **of, **text)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **of)
+        keys = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", **keys, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **keys)
 
     def _next(self, patience: float = 30) -> dict[str, Any]:
         """Return the next message, and note events and errors."""
@@ -93,8 +93,8 @@ class Browser:
             assert part, "Chromium says nothing"
             self._rest += part
         line, _, self._rest = self._rest.partition(b"\0")
-        found = json.loads(line)
-        method, params = found.get("method"), found.get("params", {})
+        message = json.loads(line)
+        method, params = message.get("method"), message.get("params", {})
         self._events.append(method)
         if method == "Runtime.exceptionThrown":
             self.errors.append(params["exceptionDetails"]["text"])
@@ -104,7 +104,7 @@ class Browser:
             self.errors.append(params["entry"]["text"])
         elif method == "Network.loadingFailed":
             self.errors.append(params["errorText"])
-        return found
+        return message
 
 
 @contextlib.contextmanager

@@ -1,4 +1,10 @@
-"""The report in a browser: no errors, no overflow, contrast, keyboard, links."""
+"""The report and the site in a browser: errors, overflow, contrast, keyboard, links."""
+
+import contextlib
+import functools
+import importlib.util
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -24,13 +30,25 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 WIDTHS = (1280, 500)
 LONG = SelfAdjustingDice(alpha=0.015625, smooth=0.25, stop_gradient_weight=True)
 CLASSES = ("PER", "A-class-with-a-long-name-that-no-line-can-break", "LOC")
+# Its first pages, wide tables and wide formulas.
+SOME = ("index", "losses", "choosing", "results", "api/losses", "api/objectives")
+everywhere = pytest.mark.parametrize(
+    "addresses",
+    [
+        "many",
+        "one",
+        pytest.param("some of the site", marks=pytest.mark.slow),
+        pytest.param("site", marks=[pytest.mark.slow, pytest.mark.exhaustive]),
+    ],
+    indirect=True,
+)
 
-OPEN = "document.querySelectorAll('details').forEach(one => one.open = true)"
+OPEN = "document.querySelectorAll('details').forEach(part => part.open = true)"
 # Pairs of texts of a figure that lie over one another.
 OVERLAPPING = """
 [...document.querySelectorAll('svg')].flatMap(svg => {
   const texts = [...svg.querySelectorAll('text')].map(
-    one => [one.textContent, one.getBoundingClientRect()]);
+    text => [text.textContent, text.getBoundingClientRect()]);
   return texts.flatMap(([a, x], i) => texts.slice(i + 1).filter(([b, y]) =>
     Math.min(x.right, y.right) - Math.max(x.left, y.left) > 1
     && Math.min(x.bottom, y.bottom) - Math.max(x.top, y.top) > 3
@@ -38,53 +56,94 @@ OVERLAPPING = """
 })
 """
 FOCUSED = """(() => {
-  const one = document.activeElement, all = [...document.querySelectorAll('summary')];
-  return [all.indexOf(one), getComputedStyle(one).outlineStyle];
+  const focus = document.activeElement;
+  const all = [...document.querySelectorAll('summary')];
+  return [all.indexOf(focus), getComputedStyle(focus).outlineStyle];
 })()"""
 
 
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory):
     """A comparison with verdicts of all kinds, and one of a seed without any."""
-    many, one = (tmp_path_factory.mktemp(name) for name in ("many", "one"))
+    many, single = (tmp_path_factory.mktemp(name) for name in ("many", "one"))
     losses = (CrossEntropy(), Focal(), LONG, WeightedCrossEntropy())
     skill = (0.7, 0.85, 0.5, 0.7)
     jobs = made(many, losses, 3, skill=skill, types=CLASSES)
     rows = comparison.evaluate_runs(jobs, str(many))
     report.write(rows, str(many))
-    jobs = made(one, (CrossEntropy(), Tversky()), 1)
+    jobs = made(single, (CrossEntropy(), Tversky()), 1)
     run = Run(epath.Path(jobs[-1].folder))
     result = run.result()
     run.write_result(result | {"test": result["test"] | {"f1": 0.0}})
     run.write_statistics(np.tile([0.0, 2.0], (SENTENCES, 1, 1)))
-    report.write(comparison.evaluate_runs(jobs, str(one)), str(one))
-    return {"many": many / "report.html", "one": one / "report.html"}
+    report.write(comparison.evaluate_runs(jobs, str(single)), str(single))
+    return {"many": many / "report.html", "one": single / "report.html"}
 
 
-@pytest.mark.parametrize("name", ["many", "one"])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_nothing_is_wider_than_the_window_and_nothing_fails(
-    browser, pages, name, width
-):
-    browser.open(pages[name], width)
-    for state in ("folded", "open"):
-        found = browser.evaluate(
-            "[innerWidth, document.documentElement.clientWidth, "
-            "document.documentElement.scrollWidth]"
-        )
-        assert found[0] == width
-        assert found[2] <= found[1], state
-        assert browser.evaluate(beyond()) == [], state
-        assert browser.evaluate(OVERLAPPING) == [], state
+@contextlib.contextmanager
+def serve(folder):
+    """Yield the address of a folder; from disk a browser has no search."""
+    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
+    handler.func.log_message = lambda *_: None
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture
+def addresses(request, pages):
+    """Yield addresses, and whether they are those of the site."""
+    if request.param in pages:
+        yield [pages[request.param]], False
+        return
+    if importlib.util.find_spec("mkdocs") is None:
+        pytest.skip("there is no MkDocs")
+    site = request.getfixturevalue("site_folder")
+    files = [file.relative_to(site).as_posix() for file in site.rglob("*.html")]
+    paths = sorted(files) if request.param == "site" else [f"{n}.html" for n in SOME]
+    with serve(site) as root:  # a new port: no scheme is remembered
+        yield [f"{root}/{path}" for path in paths], True
+
+
+@everywhere
+def test_nothing_is_wider_than_the_window_and_nothing_fails(browser, addresses):
+    urls, is_site = addresses
+    outside = beyond("document.querySelector('article')") if is_site else beyond()
+    faults = {}
+    for url in urls:
+        browser.open(url, WIDTHS[0])
+        for width, script in [(width, s) for width in WIDTHS for s in ("0", OPEN)]:
+            browser.resize(width)
+            browser.evaluate(script)
+            overflow = browser.evaluate(
+                "document.documentElement.scrollWidth"
+                " - document.documentElement.clientWidth"
+            )
+            lost = browser.evaluate(outside) + browser.evaluate(OVERLAPPING)
+            if overflow > 0 or lost or browser.errors:
+                faults[url, width] = (overflow, *lost, *browser.errors)
+    assert faults == {}
+
+
+@everywhere
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_stands_out(browser, addresses, scheme):
+    urls, is_site = addresses
+    for url in urls:
+        browser.open(url, 1280, scheme)
+        assert is_light(browser) == (scheme == "light")
         browser.evaluate(OPEN)
-    assert browser.errors == []
+        texts = browser.evaluate(TEXTS)
+        assert len(texts) > (10 if is_site else 100), url
+        assert faint(texts, least_of_large=3 if is_site else 4.5) == [], url
 
 
 def test_a_table_shows_difference_and_interval_on_a_phone(browser, pages):
     browser.open(pages["many"], 500)
     ends = browser.evaluate(
         "[...document.querySelectorAll('#scores ~ .scroll th[scope=col]')].slice(0, 3)"
-        ".map(one => [one.textContent, one.getBoundingClientRect().right])"
+        ".map(cell => [cell.textContent, cell.getBoundingClientRect().right])"
     )
     assert [heading for heading, _ in ends] == ["loss", "difference", "95% CI"]
     assert max(right for _, right in ends) <= 500 - 16
@@ -96,20 +155,9 @@ def test_contrast_is_that_of_known_colours():
     assert grey == pytest.approx(4.54, abs=0.005)  # #767676, the least that passes
 
 
-@pytest.mark.parametrize("name", ["many", "one"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_stands_out(browser, pages, name, scheme):
-    browser.open(pages[name], 1280, scheme)
-    assert is_light(browser) == (scheme == "light")
-    browser.evaluate(OPEN)
-    texts = browser.evaluate(TEXTS)
-    assert len(texts) > 100
-    assert faint(texts) == []
-
-
 def test_folded_parts_open_by_keyboard(browser, pages):
     browser.open(pages["many"], 1280)
-    wanted = browser.evaluate("document.querySelectorAll('summary').length")
+    count = browser.evaluate("document.querySelectorAll('summary').length")
     opened = set()
     for _ in range(200):
         browser.press("Tab", 9)
@@ -118,9 +166,9 @@ def test_folded_parts_open_by_keyboard(browser, pages):
             assert outline != "none"  # the focus is seen
             browser.press("Enter", 13)
             opened.add(place)
-        if len(opened) == wanted:
+        if len(opened) == count:
             break
-    assert opened == set(range(wanted)) and wanted > 5
+    assert opened == set(range(count)) and count > 5
     assert (
         browser.evaluate("document.querySelectorAll('details:not([open])').length") == 0
     )
@@ -130,8 +178,8 @@ def test_folded_parts_open_by_keyboard(browser, pages):
 def test_links_and_labels_lead_somewhere(browser, pages, name):
     browser.open(pages[name], 1280)
     lost = browser.evaluate(
-        """[...document.querySelectorAll('[href], [aria-labelledby]')].flatMap(one =>
-          (one.getAttribute('aria-labelledby') || one.getAttribute('href')).split(' ')
+        """[...document.querySelectorAll('[href], [aria-labelledby]')].flatMap(node =>
+          (node.getAttribute('aria-labelledby') || node.getAttribute('href')).split(' ')
         ).filter(id => !document.getElementById(id.replace(/^#/, '')))"""
     )
     assert lost == []

@@ -5,22 +5,22 @@ import numpy as np
 # Colours of each text that is seen: its own, and those below it, from the top; and
 # whether it is large, as WCAG 2.2 has it.
 TEXTS = """
-[...document.body.querySelectorAll('*')].filter(one =>
-  [...one.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
-  && one.getClientRects().length && !one.closest('title, desc, defs')
-  && one.checkVisibility({visibilityProperty: true, opacityProperty: true})
-).map(one => {
-  const style = getComputedStyle(one), below = [];
+[...document.body.querySelectorAll('*')].filter(node =>
+  [...node.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
+  && node.getClientRects().length && !node.closest('title, desc, defs')
+  && node.checkVisibility({visibilityProperty: true, opacityProperty: true})
+).map(node => {
+  const style = getComputedStyle(node), below = [];
   let opacity = 1;
-  for (let up = one; up; up = up.parentElement) {
-    const of = getComputedStyle(up);
-    below.push(of.backgroundColor);
-    opacity *= of.opacity;
+  for (let up = node; up; up = up.parentElement) {
+    const above = getComputedStyle(up);
+    below.push(above.backgroundColor);
+    opacity *= above.opacity;
   }
-  const color = one instanceof SVGElement ? style.fill : style.color;
+  const color = node instanceof SVGElement ? style.fill : style.color;
   const size = parseFloat(style.fontSize);
   const large = size >= 24 || (size >= 18.66 && style.fontWeight >= 700);
-  return [one.textContent.trim().slice(0, 40), large, color, opacity, below];
+  return [node.textContent.trim().slice(0, 40), large, color, opacity, below];
 })
 """
 
@@ -29,14 +29,14 @@ def beyond(root="document.body"):
     """A script for the elements that reach beyond the window and do not scroll."""
     return """(() => {
   const width = document.documentElement.clientWidth;
-  const scrolls = one => one && (one.tagName === 'PRE'
-    || /auto|scroll/.test(getComputedStyle(one).overflowX)
-    || scrolls(one.parentElement));
-  return [...ROOT.querySelectorAll('*')].filter(one => {
-    const box = one.getBoundingClientRect();
+  const scrolls = node => node && (node.tagName === 'PRE'
+    || /auto|scroll/.test(getComputedStyle(node).overflowX)
+    || scrolls(node.parentElement));
+  return [...ROOT.querySelectorAll('*')].filter(node => {
+    const box = node.getBoundingClientRect();
     return box.width && (box.right > width + 0.5 || box.left < -0.5)
-      && !scrolls(one.parentElement);
-  }).map(one => one.tagName + ' ' + one.textContent.slice(0, 60));
+      && !scrolls(node.parentElement);
+  }).map(node => node.tagName + ' ' + node.textContent.slice(0, 60));
 })()""".replace("ROOT", root)
 
 
@@ -55,8 +55,8 @@ def luminance(color):
 def contrast(color, opacity, below):
     """WCAG 2.2, contrast of a text with what is below it."""
     back = np.ones(3)
-    for one in reversed(below):
-        layer, cover = components(one)
+    for color_below in reversed(below):
+        layer, cover = components(color_below)
         back = cover * layer + (1 - cover) * back
     front, cover = components(color)
     front = opacity * cover * front + (1 - opacity * cover) * back
