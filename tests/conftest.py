@@ -48,7 +48,7 @@ from dicejax.models.bert import BertConfig  # noqa: E402
 from dicejax.objectives import CLASSES  # noqa: E402
 
 from .browser import started  # noqa: E402
-from .small_project import CORPUS, EXPERIMENT  # noqa: E402
+from .small_project import write_project  # noqa: E402
 
 
 def pytest_addoption(parser):
@@ -225,10 +225,5 @@ def model_folder(tmp_path):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """Return a folder with an experiment on three files, as working folder."""
-    data = tmp_path / "data"
-    data.mkdir()
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
-    (tmp_path / "mine.py").write_text(EXPERIMENT.format(folder=str(data)))
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    return write_project(tmp_path)

@@ -1,5 +1,7 @@
 """A small corpus and experiment in a user's style."""
 
+from pathlib import Path
+
 from dicejax.cli import run
 
 CORPUS = """-DOCSTART- -X- O
@@ -37,6 +39,16 @@ def get_config():
                           log_every=5),
     )
 """
+
+
+def write_project(folder: Path, experiment: str = EXPERIMENT) -> Path:
+    """Write the corpus to `data/` of a folder and the experiment to its `mine.py`."""
+    data = folder / "data"
+    data.mkdir(parents=True)
+    for name in ("train.txt", "dev.txt", "test.txt"):
+        (data / name).write_text(CORPUS * (16 if name == "train.txt" else 2))
+    (folder / "mine.py").write_text(experiment.format(folder=str(data)))
+    return folder
 
 
 def fails(capsys, argv, *parts):

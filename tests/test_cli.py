@@ -4,6 +4,7 @@ import dataclasses
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -13,23 +14,28 @@ import pytest
 from etils import epath
 from safetensors.numpy import load_file, save_file
 
+import dicejax.training.train as training
 from dicejax import config
 from dicejax.cli import parse, run
-from dicejax.cli.choices import objective_named
 from dicejax.data import tokenize
 from dicejax.io.files import write_checked
+from dicejax.mesh import MeshShape
 from dicejax.objectives import SelfAdjustingDice
 from dicejax.optimizers import AdamW
+from dicejax.training.run_folder import Run
+from dicejax.training.setup import prepare
 
-from .small_project import CORPUS, fails
+from .small_project import CORPUS, EXPERIMENT, fails
+
+TRAIN = ["train", "mine.py", "--out", "run"]
 
 
 @pytest.mark.slow
 def test_train_evaluate_predict(project, capsys):
     assert run(["train", "mine.py", "--out", "run", "--recording.tensorboard"]) == 0
-    said = capsys.readouterr()
-    assert "F1 100.00" in said.out and "tokens/s" in said.out
-    assert "epoch 12" in said.err
+    output = capsys.readouterr()
+    assert "F1 100.00" in output.out and "tokens/s" in output.out
+    assert "epoch 12" in output.err
 
     folder = project / "run"
     records = [*map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())]
@@ -49,16 +55,16 @@ def test_train_evaluate_predict(project, capsys):
     assert "dev, last checkpoint" in capsys.readouterr().out
 
     assert run(["predict", "run", "Anna saw Oslo today", "Nothing happens here"]) == 0
-    said = capsys.readouterr().out
-    assert "PER      Anna  (words 0:1)" in said and "LOC      Oslo" in said
-    assert "no entity" in said
+    text = capsys.readouterr().out
+    assert "PER      Anna  (words 0:1)" in text and "LOC      Oslo" in text
+    assert "no entity" in text
     with gzip.open("lines.gz", "wt") as file:
         file.write("Bob saw New York today\n\n")
     assert run(["predict", "run", "--file", "lines.gz", "--json"]) == 0
     line, blank = capsys.readouterr().out.splitlines()
     assert json.loads(blank) == {"words": [], "entities": []}
-    found = {(e["type"], e["text"]) for e in json.loads(line)["entities"]}
-    assert found == {("PER", "Bob"), ("LOC", "New York")}
+    entities = {(e["type"], e["text"]) for e in json.loads(line)["entities"]}
+    assert entities == {("PER", "Bob"), ("LOC", "New York")}
 
     (project / "data").rename(project / "moved")
     fails(capsys, ["evaluate", "run"], "data: no such folder", "evaluate: --data")
@@ -66,10 +72,10 @@ def test_train_evaluate_predict(project, capsys):
     assert "F1 100.00" in capsys.readouterr().out
 
     # A finished run is not overwritten by accident, nor by one that fails to start.
-    argv = ["train", "mine.py", "--out", "run", "--overwrite"]
+    argv = [*TRAIN, "--overwrite"]
     fails(capsys, argv, "data: no such folder")
     assert json.loads((folder / "result.json").read_text()) == result
-    assert run(["train", "mine.py", "--out", "run"]) == 0
+    assert run(TRAIN) == 0
     assert "already finished; --overwrite trains it anew" in capsys.readouterr().err
     assert json.loads((folder / "result.json").read_text()) == result
 
@@ -78,7 +84,7 @@ def test_train_evaluate_predict(project, capsys):
 def test_an_exported_run_tags_in_pytorch_as_it_does_here(project, capsys):
     torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
     transformers = pytest.importorskip("transformers")
-    assert run(["train", "mine.py", "--out", "run"]) == 0
+    assert run(TRAIN) == 0
     capsys.readouterr()
     assert run(["export", "run", "folder"]) == 0
     assert "BertForTokenClassification.from_pretrained('folder')" in (
@@ -113,27 +119,15 @@ def test_an_exported_run_tags_in_pytorch_as_it_does_here(project, capsys):
     assert "BertModel" in capsys.readouterr().out
 
 
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(project):
-    def losses(out, seed):
-        argv = ["train", "mine.py", "--out", out, "--training.seed", str(seed)]
-        assert run([*argv, "--training.epochs", "1"]) == 0
-        lines = (project / out / "metrics.jsonl").read_text().splitlines()
-        records = map(json.loads, lines)
-        return [(r["step"], r["loss"]) for r in records if "loss" in r]
-
-    first = losses("a", 0)
-    assert first == losses("b", 0) != losses("c", 1)
-
-
 @pytest.mark.slow
 def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     argv = ["compare", "mine.py", "--losses", "ce", "dice", "--training.epochs", "1"]
     argv += ["--no-baselines", "--seeds", "2"]
     assert run(argv) == 0
-    said = capsys.readouterr()
+    output = capsys.readouterr()
     for part in ("precision", "recall", "F1", "ce", "dice", "over 2 seeds", "±"):
-        assert part in said.out
-    assert "dice seed 1  epoch 1" in said.err
+        assert part in output.out
+    assert "dice seed 1  epoch 1" in output.err
     content = json.loads((project / "runs/small/comparison.json").read_text())
     assert list(content["losses"]) == ["ce", "dice"]
     for row in content["losses"].values():
@@ -145,8 +139,8 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     assert run(argv) == 0
     again = capsys.readouterr()
     assert again.err.count("used again") == 4 and "epoch 1" not in again.err
-    assert again.out == said.out
-    assert "report in runs/small/report.html" in said.out
+    assert again.out == output.out
+    assert "report in runs/small/report.html" in output.out
     page = (project / "runs/small/report.html").read_bytes()
     assert run(["report", "runs/small"]) == 0
     assert (project / "runs/small/report.html").read_bytes() == page
@@ -155,16 +149,75 @@ def test_compare_prints_a_table_and_uses_finished_runs_again(project, capsys):
     fails(capsys, [*argv, "--optimizer.learning_rate", "1e-3"], "run of other settings")
 
 
-def test_a_loss_takes_settings_after_its_name():
-    loss = objective_named("dsc:alpha=1,squared=false,over=element")
-    assert loss == SelfAdjustingDice(alpha=1.0, squared=False, over="element")
-    assert objective_named("hard_negatives:minimum=3").minimum == 3
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--training.precision", "float16", "--optimizer.ema_decay", "0.9"],
+        *(
+            pytest.param(flags, marks=pytest.mark.exhaustive)
+            for flags in (
+                ["--training.batching", "buckets", "--training.buckets", "2"],
+                ["--training.rows_per_update", "4", "--training.micro_batches", "2"],
+                ["--optimizer.frozen_layers", "1", "--optimizer.freeze_embeddings"],
+            )
+        ),
+    ],
+    ids=lambda flags: " ".join(flags[:2]),
+)
+def test_each_way_to_train_learns_the_corpus(project, flags):
+    assert run([*TRAIN, *flags]) == 0
+    lines = (project / "run/metrics.jsonl").read_text().splitlines()
+    records = [json.loads(line) for line in lines]
+    losses = [record["loss"] for record in records]
+    assert losses[-1] < 0.3 * losses[0]
+    result = json.loads((project / "run/result.json").read_text())
+    f1 = result["test"]["f1"]
+    assert f1 > 0.9
+    above, below = Run(epath.Path("run")).example_statistics().sum(axis=(0, 1))
+    assert above / below == pytest.approx(f1)
+    assert result["skipped"] == 0
+    if "float16" in flags:
+        assert {record["loss_scale"] for record in records} == {2.0**15}
+
+
+def test_a_run_that_diverges_stops_and_keeps_the_batch(project, capsys):
+    argv = [*TRAIN, "--training.max_consecutive_skips", "3"]
+    assert run([*argv, "--optimizer.learning_rate", "1e30"]) == 1
+    line = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "no finite loss or gradient in 3 steps in a row, " in line
+    assert "lower --optimizer.learning_rate" in line
+    first = int(line.partition("in a row, ")[2].split()[0])
+    setup = prepare(Run(epath.Path("run")).experiment(), warn=print)
+    batch = setup.batches(MeshShape().make())[first - 1].arrays
+    with np.load(project / f"run/not_finite_step_{first}.npz") as saved:
+        assert set(saved.files) == set(batch)
+        for name in saved.files:
+            np.testing.assert_array_equal(saved[name], batch[name])
+    assert not (project / "run/result.json").exists()
+    assert Run(epath.Path("run")).diverged() in line
+
+
+def test_a_transfer_outside_the_batch_is_an_error(project, monkeypatch):
+    """The transfer guard rejects a host array within a step."""
+    real = training.train_step
+    calls = []
+
+    def stray(state, arrays, objective, **fixed):
+        calls.append(1)
+        if len(calls) == 4:
+            arrays = arrays | {"input_ids": np.asarray(arrays["input_ids"])}
+        return real(state, arrays, objective, **fixed)
+
+    monkeypatch.setattr(training, "train_step", stray)
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Disallowed host-to-device"):
+        run(TRAIN)
+    assert len(calls) == 4
 
 
 def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, capsys):
     text = CORPUS.replace("B-LOC", "B-ORG").replace("I-LOC", "I-ORG")
     (project / "data/test.txt").write_text(text)
-    assert run(["train", "mine.py", "--out", "run"]) == 0
+    assert run(TRAIN) == 0
     assert "test has 2 'ORG' spans, a type that train lacks" in " ".join(
         capsys.readouterr().err.split()
     )
@@ -173,63 +226,37 @@ def test_types_that_training_lacks_are_warned_of_counted_and_missed(project, cap
     assert result["test"]["recall"] == 0.5
 
 
-@pytest.mark.parametrize(
-    ("content", "parts"),
-    [
-        (CORPUS.replace("lives VBZ O", "lives O"), ("train.txt:4:", "2 columns")),
-        (CORPUS.replace("I-LOC", "X-LOC"), ("train.txt:", "X-LOC")),
-        ("", ("train.txt: is empty",)),
-    ],
-    ids=["short row", "unknown tag", "empty file"],
-)
-def test_a_bad_file_ends_in_one_line_and_nothing_written(
-    project, capsys, content, parts
-):
-    (project / "data/train.txt").write_text(content)
-    fails(capsys, ["train", "mine.py", "--out", "run"], *parts)
+def test_a_bad_file_ends_in_one_line_and_nothing_written(project, capsys):
+    (project / "data/train.txt").write_text(CORPUS.replace("lives VBZ O", "lives O"))
+    fails(capsys, TRAIN, "train.txt:4:", "2 columns")
     assert not (project / "run").exists()
 
 
-def use_model(project, model_folder):
-    """Let the project's experiment read its encoder from a model folder."""
-    experiment = (project / "mine.py").read_text()
-    start, end = (
-        experiment.index("ScratchEncoder(v"),
-        experiment.index("        optimizer"),
-    )
-    encoder = f"PretrainedEncoder(path={str(model_folder)!r}),\n"
-    changed = experiment[:start] + encoder + experiment[end:]
-    changed = changed.replace(
-        "import Experiment, ", "import Experiment, PretrainedEncoder, "
-    )
-    (project / "mine.py").write_text(changed)
-
-
-def test_a_foreign_tokenizer_ends_in_one_line(project, capsys, model_folder):
-    use_model(project, model_folder)
+def test_a_model_folder_that_does_not_fit_ends_in_one_line(
+    project, capsys, model_folder
+):
+    encoder = f"PretrainedEncoder(path={str(model_folder)!r})"
+    experiment = EXPERIMENT.format(folder=str(project / "data"))
+    experiment = re.sub(r"ScratchEncoder\(.*?\)", encoder, experiment, flags=re.DOTALL)
+    experiment = experiment.replace("ScratchEncoder", "PretrainedEncoder")
+    (project / "mine.py").write_text(experiment)
     words = [chr(letter) for letter in range(97, 123)]
-    tokenizer = tokenize.learn_wordpiece(words, 100)
-    tokenizer.save(str(model_folder / "tokenizer.json"))
-    fails(capsys, ["train", "mine.py"], "tokenizer has 57 entries, the encoder 11")
-
-
-def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
-    use_model(project, model_folder)
-    tokenizer = tokenize.learn_wordpiece(["a"], vocab_size=7)
-    tokenizer.save(str(model_folder / tokenize.FILE))
-    tensors = load_file(model_folder / "model.safetensors")
+    tokenize.learn_wordpiece(words, 100).save(str(model_folder / tokenize.FILE))
+    fails(capsys, TRAIN, "tokenizer has 57 entries, the encoder 11")
+    tokenize.learn_wordpiece(["a"], 7).save(str(model_folder / tokenize.FILE))
+    weights = model_folder / "model.safetensors"
+    tensors = load_file(weights)
     tensors["embeddings.LayerNorm.bias"] = np.ones(9, np.float32)
     del tensors["encoder.layer.1.output.dense.bias"]
-    save_file(tensors, model_folder / "model.safetensors")
-    argv = ["train", "mine.py", "--out", "run"]
+    save_file(tensors, weights)
     fails(
         capsys,
-        argv,
+        TRAIN,
         "embeddings.LayerNorm.bias is (9,), config.json wants (8,)",
         "missing encoder.layer.1.output.dense.bias (8,)",
     )
-    (model_folder / "model.safetensors").rename(model_folder / "pytorch_model.bin")
-    fails(capsys, argv, "pickle", "save_pretrained")
+    weights.rename(model_folder / "pytorch_model.bin")
+    fails(capsys, TRAIN, "pickle", "save_pretrained")
     assert not (project / "run").exists()
 
 
@@ -238,7 +265,7 @@ def test_weights_that_do_not_fit_end_in_one_line(project, capsys, model_folder):
 def test_the_installed_command_trains_on_eight_devices(project):
     words = "from dicejax.cli import main; main()"
     done = subprocess.run(
-        [sys.executable, "-c", words, "train", "mine.py", "--out", "run"],
+        [sys.executable, "-c", words, *TRAIN],
         env=os.environ | {"JAX_NUM_CPU_DEVICES": "8"},
         capture_output=True,
         text=True,
@@ -280,6 +307,21 @@ def test_the_installed_command_trains_on_eight_devices(project):
             ["objective mom: weight is 2.0 but must be in [0, 1]"],
         ),
         (["compare", "mine.py", "--seeds", "0"], ["--seeds is 0"]),
+        (
+            [*TRAIN, "--mesh.data", "3"],
+            ["data 3 x fsdp 1 x tensor 1 takes 3 devices", "leave --mesh.data out"],
+        ),
+        (
+            [*TRAIN, "--mesh.tensor", "2"],
+            ["--mesh.tensor is 2 and must be one of 1"],
+        ),
+        (
+            [*TRAIN, "--training.rows_per_update=5", "--training.micro_batches=2"],
+            ["rows_per_update 5 does not divide into", "2 micro-batches; take 4 or 6"],
+        ),
+        ([*TRAIN[:-1], "mine.py/run"], ["mine.py/run"]),
+        # The kernel's: root may not write there either.
+        ([*TRAIN[:-1], "/proc/run"], ["/proc/run"]),
         (["evaluate", "nowhere"], ["nowhere: holds no run"]),
         (["predict", "data"], ["nothing to predict"]),
         (["predict", "data", "hello"], ["data: holds no run"]),
@@ -288,7 +330,7 @@ def test_the_installed_command_trains_on_eight_devices(project):
 )
 def test_what_cannot_be_done_is_said_in_one_line(project, capsys, argv, parts):
     fails(capsys, argv, *parts)
-    assert not (project / "runs").exists()
+    assert not (project / "runs").exists() and not (project / "run").exists()
 
 
 def test_an_unfinished_run_is_not_evaluated(project, capsys):
@@ -320,7 +362,7 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         ("--rule lion", "--rule is now --optimizer"),
         ("--no-controls", "--no-controls is now --no-baselines"),
@@ -331,8 +373,10 @@ def test_a_wrong_flag_suggests_the_right_one(project, capsys, flag, meant):
         ("--training.most_skipped 9", "is now --training.max_consecutive_skips"),
     ],
 )
-def test_a_flag_of_an_earlier_version_names_the_new_one(project, capsys, words, said):
-    fails(capsys, ["compare", "mine.py", *words.split()], said)
+def test_a_flag_of_an_earlier_version_names_the_new_one(
+    project, capsys, words, message
+):
+    fails(capsys, ["compare", "mine.py", *words.split()], message)
 
 
 def test_overrides_reach_the_experiment(project):

@@ -1,4 +1,4 @@
-"""`dicejax predict` with files in and out."""
+"""`dicejax predict` with files in and out, for each task."""
 
 import csv
 import io
@@ -12,60 +12,117 @@ import pytest
 import dicejax as dj
 from dicejax.cli import run
 
-from .small_project import CORPUS, EXPERIMENT, fails
+from . import tiny
+from .small_project import fails, write_project
 
-ROWS = "-DOCSTART- -X-\n\nAnna NNP\nsaw\tVBD\nOslo NNP\n\n\nBob NNP\n"
+EXPERIMENT = """
+from dicejax.config import Experiment, ScratchEncoder, Training
+from dicejax.data.sources import {source}
+from dicejax.tasks import {task}
+
+
+def get_config():
+    return Experiment(
+        name="tiny",
+        data={source}(dir={folder!r}, train="data", dev="data", {reads}),
+        task={task}({settings}),
+        encoder=ScratchEncoder(vocab_size=80, hidden_size=16, intermediate_size=32,
+                               num_hidden_layers=1, dropout=0.0),
+        training=Training(epochs=1, batch_size=8, max_length=32),
+    )
+"""
+
+
+def write_experiment(root, source, task, content, settings="", reads="test=None"):
+    """Write an experiment on one file; return the arguments that train it."""
+    (root / "data").write_text(content)
+    form = {"source": source, "task": task, "settings": settings, "reads": reads}
+    (root / "mine.py").write_text(EXPERIMENT.format(folder=str(root), **form))
+    return ["train", str(root / "mine.py"), "--out", str(root / "run")]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Return a function that returns the folder of a run of a task."""
+
+    def train(source, task, *rest):
+        root = tmp_path_factory.mktemp(task)
+        assert run(write_experiment(root, source, task, *rest)) == 0
+        return str(root / "run")
+
+    return train
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return the folder of a run that has learnt its corpus."""
-    root = tmp_path_factory.mktemp("project")
-    (root / "data").mkdir()
-    for split in ("train", "dev", "test"):
-        times = 16 if split == "train" else 2
-        (root / "data" / f"{split}.txt").write_text(CORPUS * times)
-    mine = root / "mine.py"
-    mine.write_text(EXPERIMENT.format(folder=str(root / "data")))
-    assert run(["train", str(mine), "--out", str(root / "run")]) == 0
+    root = write_project(tmp_path_factory.mktemp("project"))
+    assert run(["train", str(root / "mine.py"), "--out", str(root / "run")]) == 0
     return str(root / "run")
 
 
-def predict(folder, tmp_path, name, content, out):
-    (tmp_path / name).write_text(content)
-    target = tmp_path / out
-    argv = ["predict", folder, "--file", str(tmp_path / name), "--out", str(target)]
-    assert run(argv) == 0
-    assert not list(tmp_path.glob(".*partial"))
-    return target.read_text()
+@pytest.fixture(scope="module")
+def reviews(trained):
+    """Return the folder of a run on texts."""
+    content = "text\tlabel\n" + "a fine film\tgood\na dull film\tbad\n" * 8
+    reads = 'test=None, first="text", label="label"'
+    settings = 'positive="bad"'
+    return trained("TabSeparatedFiles", "Classification", content, settings, reads)
 
 
-def test_columns_in_and_out(folder, tmp_path, capsys):
-    written = predict(folder, tmp_path, "in.conll", ROWS, "out.conll")
-    assert written == (
-        "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\n"
-        "Bob NNP B-PER\n"
-    )
-    said = capsys.readouterr()
-    assert said.out == "" and "read as columns" in said.err
+@pytest.fixture
+def predict(tmp_path, capsys):
+    """Return a function that predicts a file and returns the content of another."""
+
+    def predict(folder, name, content, out):
+        (tmp_path / name).write_text(content)
+        argv = ["predict", folder, "--file", str(tmp_path / name)]
+        assert run([*argv, "--out", str(tmp_path / out)]) == 0, capsys.readouterr()
+        assert not list(tmp_path.glob(".*partial"))
+        return (tmp_path / out).read_text()
+
+    return predict
 
 
-def test_json_in_and_out_with_characters_and_ids(folder, tmp_path):
-    content = (
-        '{"id": 5, "text": "Bob  saw New  York"}\n\n{"id": 6, "tokens": ["Anna"]}\n'
-    )
-    written = predict(folder, tmp_path, "in.jsonl", content, "out.jsonl")
-    one, blank, other = map(json.loads, written.splitlines())
-    assert (one["id"], other["id"]) == (5, 6)
-    assert blank == {"words": [], "entities": []}
-    assert len(one["probabilities"]) == 4 and len(other["probabilities"]) == 1
-    for entity in one["entities"]:
-        text = one["text"][entity["start_char"] : entity["end_char"]]
-        words = one["words"][entity["start"] : entity["end"]]
-        assert text.split() == words and " ".join(words) == entity["text"]
-        chances = one["probabilities"][entity["start"] : entity["end"]]
-        assert entity["probability"] == pytest.approx(np.prod(chances))
-    assert [e["text"] for e in one["entities"]] == ["Bob", "New York"]
+@pytest.fixture
+def records(predict):
+    """Return a function that returns the records of a file of JSON lines."""
+
+    def records(folder, content):
+        lines = predict(folder, "a.jsonl", content, "b.jsonl").splitlines()
+        return [json.loads(line) for line in lines]
+
+    return records
+
+
+@pytest.fixture
+def rows(predict):
+    """Return a function that returns the rows of a table."""
+
+    def rows(folder, content):
+        table = predict(folder, "a.csv", content, "b.csv")
+        return list(csv.DictReader(io.StringIO(table)))
+
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "in.conll",
+            "-DOCSTART- -X-\n\nAnna NNP\nsaw\tVBD\nOslo NNP\n\n\nBob NNP\n",
+            "-DOCSTART- -X-\n\nAnna NNP B-PER\nsaw\tVBD\tO\nOslo NNP B-LOC\n\n\n"
+            "Bob NNP B-PER\n",
+        ),
+        ("in.txt", "\nAnna\n", "\nAnna\n  PER      Anna  (words 0:1)\n"),
+    ],
+)
+def test_lines_keep_their_form(folder, predict, capsys, name, content, expected):
+    assert predict(folder, name, content, f"out{name}") == expected
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert ("read as columns" in output.err) == name.endswith("conll")
 
 
 def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
@@ -75,23 +132,21 @@ def test_lines_from_standard_input_to_columns(folder, monkeypatch, capsys):
     assert capsys.readouterr().out == "Anna B-PER\nsaw O\nOslo B-LOC\n\n\nBob B-PER\n\n"
 
 
-def test_columns_on_standard_output_keep_their_tabs(folder, tmp_path, capsys):
-    (tmp_path / "in.conll").write_text("Anna\tNNP\nsaw\tVBD\n")
-    argv = ["predict", folder, "--file", str(tmp_path / "in.conll")]
-    assert run([*argv, "--out_format", "conll"]) == 0
-    assert capsys.readouterr().out == "Anna\tNNP\tB-PER\nsaw\tVBD\tO\n"
-
-
-def test_text_output_has_a_line_for_a_blank_line(folder, tmp_path):
-    written = predict(folder, tmp_path, "in.txt", "\nAnna\n", "out.txt")
-    assert written == "\nAnna\n  PER      Anna  (words 0:1)\n"
-
-
-def test_python_and_the_command_line_agree_on_positions(folder, tmp_path):
-    written = predict(folder, tmp_path, "in.txt", "Anna saw Oslo\n", "out.jsonl")
-    (found,) = dj.predict(folder, ["Anna saw Oslo"])
-    assert found == json.loads(written)
-    assert found["entities"][1]["start_char"] == 9
+def test_json_in_and_out_with_characters_and_ids(folder, records):
+    content = (
+        '{"id": 5, "text": "Bob  saw New  York"}\n\n{"id": 6, "tokens": ["Anna"]}\n'
+    )
+    first, blank, second = records(folder, content)
+    assert (first["id"], second["id"]) == (5, 6)
+    assert blank == {"words": [], "entities": []}
+    assert len(first["probabilities"]) == 4 and len(second["probabilities"]) == 1
+    for entity in first["entities"]:
+        text = first["text"][entity["start_char"] : entity["end_char"]]
+        words = first["words"][entity["start"] : entity["end"]]
+        assert text.split() == words and " ".join(words) == entity["text"]
+        chances = first["probabilities"][entity["start"] : entity["end"]]
+        assert entity["probability"] == pytest.approx(np.prod(chances))
+    assert [e["text"] for e in first["entities"]] == ["Bob", "New York"]
 
 
 def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsys):
@@ -106,46 +161,13 @@ def test_what_cannot_be_predicted_or_written_is_one_line(folder, tmp_path, capsy
     fails(capsys, both, "--json contradicts")
 
 
-@pytest.fixture(scope="module")
-def reviews(tmp_path_factory):
-    """Return the folder of a run on texts."""
-    root = tmp_path_factory.mktemp("reviews")
-    rows = ["text\tlabel"] + ["a fine film\tgood", "a dull film\tbad"] * 8
-    (root / "reviews.tsv").write_text("\n".join(rows) + "\n")
-    mine = root / "mine.py"
-    mine.write_text(REVIEWS.format(folder=str(root)))
-    assert run(["train", str(mine), "--out", str(root / "run")]) == 0
-    return str(root / "run")
-
-
-REVIEWS = """
-from dicejax.config import Experiment, ScratchEncoder, Training
-from dicejax.data.sources import TabSeparatedFiles
-from dicejax.tasks import Classification
-
-
-def get_config():
-    return Experiment(
-        name="reviews",
-        data=TabSeparatedFiles(dir={folder!r}, train="reviews.tsv", dev="reviews.tsv",
-                               test=None, first="text", label="label"),
-        task=Classification(positive="bad"),
-        encoder=ScratchEncoder(vocab_size=100, hidden_size=16, intermediate_size=32,
-                               num_hidden_layers=1),
-        training=Training(epochs=1, batch_size=8, max_length=32),
-    )
-"""
-
-
-def test_texts_with_classes(reviews, tmp_path, capsys):
+def test_texts_with_classes(reviews, records, tmp_path, capsys):
     content = '{"id": "x", "text": "a fine film", "label": "?"}\n\n'
-    written = predict(reviews, tmp_path, "in.jsonl", content, "out.jsonl")
-    one, blank = map(json.loads, written.splitlines())
-    assert (one["id"], one["text"], blank) == ("x", "a fine film", {})
-    best = max(one["probabilities"], key=one["probabilities"].get)
-    assert one["label"] == best and sum(one["probabilities"].values()) == pytest.approx(
-        1
-    )
+    record, blank = records(reviews, content)
+    assert (record["id"], record["text"], blank) == ("x", "a fine film", {})
+    chances = record["probabilities"]
+    assert record["label"] == max(chances, key=chances.get)
+    assert sum(chances.values()) == pytest.approx(1)
     capsys.readouterr()
     words = tmp_path / "words.jsonl"
     words.write_text('{"text": "good"}\n{"tokens": ["a"]}\n')
@@ -158,24 +180,16 @@ def test_evaluate_writes_gold_beside_prediction(folder, tmp_path, capsys):
     target = tmp_path / "compared.jsonl"
     assert run(["evaluate", folder, "--json", "--predictions", str(target)]) == 0
     scores = json.loads(capsys.readouterr().out)
-    rows = [json.loads(line) for line in target.read_text().splitlines()]
-    assert len(rows) == 6
-    assert [row["errors"] for row in rows] == sorted(
-        (row["errors"] for row in rows), reverse=True
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    errors = [line["errors"] for line in lines]
+    assert len(lines) == 6 and errors == sorted(errors, reverse=True)
+    # Micro F1 follows from the lines.
+    total = sum(
+        len(line[name]["entities"]) for line in lines for name in ("gold", "predicted")
     )
-    # Micro F1 follows from the rows.
-    spans = {
-        name: [len(row[name]["entities"]) for row in rows]
-        for name in ("gold", "predicted")
-    }
-    total = sum(spans["gold"]) + sum(spans["predicted"])
-    wrong = sum(row["errors"] for row in rows)
-    assert (total - wrong) / total == pytest.approx(scores["f1"])
-    fails(
-        capsys,
-        ["evaluate", folder, "--predictions", str(tmp_path)],
-        "is a folder; name a file in it",
-    )
+    assert (total - sum(errors)) / total == pytest.approx(scores["f1"])
+    argv = ["evaluate", folder, "--predictions", str(tmp_path)]
+    fails(capsys, argv, "is a folder; name a file in it")
 
 
 def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
@@ -188,27 +202,140 @@ def test_a_document_longer_than_the_rows_of_training_is_predicted_whole(folder):
     assert by_hundred.min() > 10
 
 
-def test_tables_keep_their_columns(reviews, tmp_path, capsys):
+def test_tables_keep_their_columns(reviews, rows, tmp_path, capsys):
     content = 'id;text;label\r\n7;"a ""fine"",\r\nfilm";?\r\n8;a dull film;x\r\n'
-    written = predict(reviews, tmp_path, "in.csv", content, "out.csv")
-    rows = list(csv.DictReader(io.StringIO(written)))
-    assert [row["id"] for row in rows] == ["7", "8"]
-    assert rows[0]["text"] == 'a "fine",\nfilm' and rows[0]["label"] == "?"
-    (first, second) = dj.predict(reviews, ['a "fine", film', "a dull film"])
-    for row, one in zip(rows, (first, second), strict=True):
-        assert row["prediction"] == one["label"]
-        chance = one["probabilities"][one["label"]]
+    table = rows(reviews, content)
+    assert [row["id"] for row in table] == ["7", "8"]
+    assert table[0]["text"] == 'a "fine",\nfilm' and table[0]["label"] == "?"
+    predictions = dj.predict(reviews, ['a "fine", film', "a dull film"])
+    for row, prediction in zip(table, predictions, strict=True):
+        assert row["prediction"] == prediction["label"]
+        chance = prediction["probabilities"][prediction["label"]]
         assert float(row["probability"]) == pytest.approx(chance, abs=1e-6)
     assert "read as a table with a header" in capsys.readouterr().err
-    (tmp_path / "bad.csv").write_text("id,texts\n1,a\n")
     argv = ["predict", reviews, "--file", str(tmp_path / "bad.csv")]
-    fails(capsys, argv, "bad.csv:1: the header has no column 'text'", "mean texts?")
-    (tmp_path / "bad.csv").write_text("id,text\n1,a\n2,b,c\n")
-    fails(capsys, argv, "bad.csv:3: 3 columns where the header has 2; mend the row")
+    for content, *parts in (
+        (
+            "id,texts\n1,a\n",
+            "bad.csv:1: the header has no column 'text'",
+            "mean texts?",
+        ),
+        (
+            "id,text\n1,a\n2,b,c\n",
+            "bad.csv:3: 3 columns where the header has 2; mend the row",
+        ),
+    ):
+        (tmp_path / "bad.csv").write_text(content)
+        fails(capsys, argv, *parts)
 
 
-def test_a_table_of_sentences(folder, tmp_path):
-    written = predict(folder, tmp_path, "in.csv", "text\nAnna saw Oslo\n", "out.csv")
-    (row,) = csv.DictReader(io.StringIO(written))
-    found = json.loads(row["prediction"])
-    assert [one["text"] for one in found["entities"]] == ["Anna", "Oslo"]
+def test_a_table_of_sentences(folder, rows):
+    (row,) = rows(folder, "text\nAnna saw Oslo\n")
+    entities = json.loads(row["prediction"])["entities"]
+    assert [entity["text"] for entity in entities] == ["Anna", "Oslo"]
+
+
+def test_words_in_all_formats(trained, predict, records, rows):
+    folder = trained("WordLabelFiles", "WordTagging", tiny.words(None, None))
+    objects = '{"id": 7, "tokens": ["Ada", "met"]}\n\n{"text": "w1  met"}\n'
+    first, blank, second = records(folder, objects)
+    assert (first["id"], first["words"]) == (7, ["Ada", "met"])
+    assert second["offsets"] == [[0, 2], [4, 7]]
+    assert blank == {"words": [], "labels": []}
+    for record in (first, second):
+        assert set(record["labels"]) <= {"NOUN", "VERB", "PROPN"}
+        assert len(record["probabilities"]) == len(record["words"])
+        assert all(1 / 3 <= chance <= 1 for chance in record["probabilities"])
+    columns = predict(folder, "a.conll", "Ada X\nmet Y\n\nw1 Z\n", "b.conll")
+    labels = (*first["labels"], columns.split()[-1])
+    assert columns == "Ada X {}\nmet Y {}\n\nw1 Z {}\n".format(*labels)
+    pairs = map("/".join, zip(first["words"], first["labels"], strict=True))
+    lines = predict(folder, "a.txt", "Ada met\n\n", "b.txt")
+    assert lines == f"{' '.join(pairs)}\n\n"
+    (row,) = rows(folder, "id,text\n3,Ada met\n")
+    assert json.loads(row["prediction"])["labels"] == first["labels"]
+
+
+QUESTION = {"id": "q", "question": "Where?", "context": "Ada slept in London."}
+
+
+def test_questions_in_all_formats(trained, predict, records, rows, capsys, tmp_path):
+    settings = "unanswerable=True"
+    content = tiny.squad(None, types.SimpleNamespace(unanswerable=True))
+    folder = trained("SquadFiles", "QuestionAnswering", content, settings)
+    tabbed = {"id": 8, "text": "Where?\tAda slept in London."}
+    first, blank, second = records(
+        folder, f"{json.dumps(QUESTION)}\n\n{json.dumps(tabbed)}\n"
+    )
+    assert (first["id"], second["id"], blank) == ("q", 8, {})
+    assert first["answer"] == second["answer"]
+    assert first["answer"] in QUESTION["context"]
+    assert isinstance(first["no_answer"], float)
+    lines = predict(folder, "a.txt", "Where?\tAda slept in London.\n\n", "b.txt")
+    assert lines == f"Where?\n  {first['answer'] or 'no answer'}\n\n"
+    (row,) = rows(folder, "question,context\nWhere?,Ada slept in London.\n")
+    assert row["context"] == QUESTION["context"]
+    assert json.loads(row["prediction"])["answer"] == first["answer"]
+    document = tmp_path / "squad.json"
+    document.write_text(content)
+    capsys.readouterr()
+    argv = ["predict", folder, "--file", str(document)]
+    assert run([*argv, "--json"]) == 0
+    answers = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [answer["id"] for answer in answers] == [str(n) for n in range(12)]
+    assert all(answer["answer"] in answer["context"] for answer in answers)
+    document.write_text('{"data": [{"paragraphs": [{"context": "a", "qas": [{}]}]}]}')
+    fails(capsys, argv, "squad.json: data[0].paragraphs[0].qas[0]: has no 'question'")
+    lone = tmp_path / "lone.txt"
+    lone.write_text("Where?\n")
+    fails(capsys, ["predict", folder, "--file", str(lone)], "lone.txt:1: ", "a tab")
+    argv = ["predict", folder, "--file", str(tmp_path / "a.txt")]
+    fails(capsys, [*argv, "--out_format", "conll"], "gives words no tags")
+
+
+def test_machine_reading_in_all_formats(trained, predict, records, rows):
+    queries = (("PER", "who ?"), ("LOC", "where ?"))
+    content = tiny.conll(types.SimpleNamespace(scheme=None), None)
+    settings = f"queries={queries!r}, nested=True"
+    folder = trained("ConllFiles", "MachineReading", content, settings)
+    objects = '{"id": 7, "tokens": ["met", "Ada", "King"]}\n\n{"text": "w1  Ada"}\n'
+    first, blank, second = records(folder, objects)
+    assert (first["id"], blank) == (7, {"words": [], "entities": []})
+    for record in (first, second):
+        for entity in record["entities"]:
+            words = record["words"][entity["start"] : entity["end"]]
+            assert entity["text"] == " ".join(words)
+            assert 0.5 <= entity["probability"] <= 1
+            assert entity["start_char"] < entity["end_char"]
+    columns = predict(folder, "a.conll", "met X\nAda Y\n\nw1 Z\n", "b.conll")
+    words = [line.split(" ")[0] for line in columns.splitlines()]
+    assert words == ["met", "Ada", "", "w1"]
+    assert predict(folder, "a.txt", "met Ada\n\n", "b.txt").startswith("met Ada\n  ")
+    (row,) = rows(folder, "id,text\n3,met Ada\n")
+    assert json.loads(row["prediction"])["words"] == ["met", "Ada"]
+
+
+def test_pairs_that_are_cut_are_counted_in_the_last_lines(tmp_path, capsys):
+    # With [CLS] and two [SEP] the second and the last have more than 12 tokens.
+    pairs = ["a b,a", f"{'a ' * 6},{'b ' * 4}", f"b,{'a ' * 5}", f"b a,{'b ' * 20}"]
+    lines = [f"{pair},{n % 2}\n" for n, pair in enumerate(pairs * 2)]
+    reads = 'test="data", first="first", second="second"'
+    content = "first,second,label\n" + "".join(lines)
+    argv = write_experiment(tmp_path, "CsvFiles", "Classification", content, "", reads)
+    assert run([*argv, "--training.max_length", "12"]) == 0
+    cut = [
+        f"4 of 8 {split} pairs (50%) are cut off at 12 tokens; raise "
+        "--training.max_length"
+        for split in ("train", "dev", "test")
+    ]
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-3:] == [f"warning: {text}" for text in cut]
+    out = str(tmp_path / "run")
+    result = json.loads((tmp_path / "run/result.json").read_text())
+    assert result["cut"] == cut
+    for flags in ([], ["--json"]):
+        assert run(["evaluate", out, *flags]) == 0
+        assert capsys.readouterr().err.splitlines() == [f"warning: {cut[2]}"]
+    assert run(["predict", out, "a b\tb", "b " * 20 + "\ta"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("warning: 1 of 2 given pairs (50%) are cut off at 12 tokens")

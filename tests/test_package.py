@@ -14,7 +14,7 @@ import pytest
 
 import dicejax
 
-from .small_project import CORPUS, EXPERIMENT
+from .small_project import write_project
 
 ROOT = Path(__file__).parents[1]
 
@@ -37,13 +37,12 @@ for words in json.loads(sys.argv[1]):
 """
 
 
-def done(*words, cwd):
+def execute(*words, cwd):
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = subprocess.run(
-        [str(word) for word in words], cwd=cwd, env=env, capture_output=True, text=True
-    )
-    assert found.returncode == 0, found.stdout[-2000:] + found.stderr[-3000:]
-    return found.stdout
+    argv = [str(word) for word in words]
+    process = subprocess.run(argv, cwd=cwd, env=env, capture_output=True, text=True)
+    assert process.returncode == 0, process.stdout[-2000:] + process.stderr[-3000:]
+    return process.stdout
 
 
 @pytest.fixture
@@ -57,7 +56,7 @@ def source(tmp_path):
 
 def test_an_editable_install_is_a_path_that_type_checkers_follow(source):
     build = "from setuptools import build_meta; build_meta.build_editable('.')"
-    done(sys.executable, "-c", build, cwd=source)
+    execute(sys.executable, "-c", build, cwd=source)
     (wheel,) = source.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         (path,) = [name for name in archive.namelist() if "dist-info" not in name]
@@ -68,23 +67,20 @@ def test_an_editable_install_is_a_path_that_type_checkers_follow(source):
 def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
     project = tmp_path / "project"
     pip = [sys.executable, "-m", "pip", "-q", "--disable-pip-version-check"]
-    done(*pip, "wheel", "--no-deps", "--no-build-isolation", source, cwd=tmp_path)
+    execute(*pip, "wheel", "--no-deps", "--no-build-isolation", source, cwd=tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
 
     # An environment with the packages of this one, and the wheel in place of dicejax.
-    done(sys.executable, "-m", "venv", "--without-pip", "alone", cwd=tmp_path)
+    execute(sys.executable, "-m", "venv", "--without-pip", "alone", cwd=tmp_path)
     python = tmp_path / "alone/bin/python"
-    done(*pip, "--python", python, "install", "--no-deps", wheel, cwd=tmp_path)
+    execute(*pip, "--python", python, "install", "--no-deps", wheel, cwd=tmp_path)
     (packages,) = (tmp_path / "alone/lib").glob("*/site-packages")
     (packages / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
     assert (packages / "dicejax/py.typed").exists()
 
-    for name in ("train.txt", "dev.txt", "test.txt"):
-        (project / "data").mkdir(parents=True, exist_ok=True)
-        (project / "data" / name).write_text(CORPUS * 8)
-    (project / "mine.py").write_text(EXPERIMENT.format(folder="data"))
+    write_project(project)
     init = ["init", "ner", "begun", "--data", "data"]
-    done(tmp_path / "alone/bin/dicejax", *init, cwd=project)
+    execute(tmp_path / "alone/bin/dicejax", *init, cwd=project)
     assert (project / "begun/experiment.py").exists()
 
     short = ["--training.epochs", "1"]
@@ -94,7 +90,7 @@ def test_an_installed_wheel_trains_compares_and_reports(source, tmp_path):
         ["compare", "mine.py", *short, *losses],
         ["report", "runs/small", "--out", "again"],
     ]
-    where = done(python, "-c", ONE_AFTER_ANOTHER, json.dumps(commands), cwd=project)
+    where = execute(python, "-c", ONE_AFTER_ANOTHER, json.dumps(commands), cwd=project)
     assert where.startswith(str(packages))
     assert (project / "alone/result.json").exists()
     page = (project / "runs/small/report.html").read_text()

@@ -1,4 +1,4 @@
-"""Several labels per text from one file to PyTorch, by the commands alone."""
+"""Several labels per text from one file to predictions, by the commands alone."""
 
 import json
 
@@ -12,8 +12,6 @@ from dicejax.study.compare import baselines
 from dicejax.study.compare.jobs import Job
 from dicejax.training.run_folder import Run
 
-from .small_project import fails
-
 SMALL = """
     --encoder.hidden_size 32 --encoder.intermediate_size 64 --encoder.dropout 0
     --encoder.num_hidden_layers 1 --optimizer.learning_rate 1e-2 --training.epochs 10
@@ -25,7 +23,7 @@ def folder(tmp_path_factory):
     """Return a folder with data, an experiment that init wrote, and a trained run."""
     folder = tmp_path_factory.mktemp("several")
     corpus = SyntheticLabels(train=500, dev=1, test=1, labels=3, common_words=10).load()
-    lines = [{"text": one.first, "labels": one.labels} for one in corpus.train]
+    lines = [{"text": text.first, "labels": text.labels} for text in corpus.train]
     data = folder / "data.jsonl"
     data.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     init = ["init", "classification", str(folder / "mine"), "--data", str(data)]
@@ -42,11 +40,13 @@ def test_what_was_trained_is_evaluated_with_both_thresholds(folder, capsys):
     assert set(limits) == {"label-01", "label-02", "label-03"}
     assert result["primary_metric"] == "micro_f1" and result["test"]["micro_f1"] > 0.6
     assert run(["evaluate", str(folder / "run"), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["micro_f1"] == pytest.approx(result["test"]["micro_f1"], abs=1e-6)
+    scores = json.loads(capsys.readouterr().out)
+    assert scores["micro_f1"] == pytest.approx(result["test"]["micro_f1"], abs=1e-6)
     tuned = result["test_with_tuned_threshold"]
-    assert found["with_tuned_threshold"]["macro_f1"] == pytest.approx(tuned["macro_f1"])
-    assert found["threshold"] == limits
+    assert scores["with_tuned_threshold"]["macro_f1"] == pytest.approx(
+        tuned["macro_f1"]
+    )
+    assert scores["threshold"] == limits
     assert run(["evaluate", str(folder / "run")]) == 0
     out = capsys.readouterr().out
     assert "micro F1 " in out and "LRAP " in out and "  label-03: precision" in out
@@ -68,56 +68,32 @@ def test_predictions_have_labels_and_probabilities(folder, capsys):
     assert first["id"] == 7 and "old" not in first["labels"]
     for record in (first, second):
         chances = record["probabilities"]
-        held = [name for name, chance in chances.items() if chance >= limits[name]]
-        assert record["labels"] == held
+        likely = [name for name, chance in chances.items() if chance >= limits[name]]
+        assert record["labels"] == likely
     # The same from words, and from a plain file.
     assert run(["predict", run_folder, "w1 cue1a w2 cue2b"]) == 0
-    text, told = capsys.readouterr().out.splitlines()[-2:]
+    lines = capsys.readouterr().out.splitlines()[-2:]
     assert first["labels"]
     chances = first["probabilities"].items()
-    held = [f"{name}  ({p:.3f})" for name, p in chances if name in first["labels"]]
-    assert (text, told) == ("w1 cue1a w2 cue2b", f"  {', '.join(held)}")
+    likely = [f"{name}  ({p:.3f})" for name, p in chances if name in first["labels"]]
+    assert lines == ["w1 cue1a w2 cue2b", f"  {', '.join(likely)}"]
     (folder / "new.txt").write_text("w1 cue1a w2 cue2b\n")
     assert run(["predict", run_folder, "--file", str(folder / "new.txt")]) == 0
-    assert capsys.readouterr().out.splitlines() == [text, told]
+    assert capsys.readouterr().out.splitlines() == lines
 
 
 def test_controls_of_a_comparison_move_the_decision_of_each_label(folder):
-    run_folder, said = Run.open(str(folder / "run")), []
+    run_folder, lines = Run.open(str(folder / "run")), []
     job = Job("ce", run_folder.experiment(), str(run_folder.path))
-    baselines.score_baselines([job], said.append)
-    found = run_folder.baselines()
-    assert set(found) == {"logit adjustment", "tuned threshold"}
+    baselines.score_baselines([job], lines.append)
+    controls = run_folder.baselines()
+    assert set(controls) == {"logit adjustment", "tuned threshold"}
     limits = json.loads((folder / "run/result.json").read_text())["threshold"]
-    tuned = found["tuned threshold"]
+    tuned = controls["tuned threshold"]
     assert tuned["value"] == limits["threshold"]
-    assert f"tuned threshold {thresholds.describe(limits['threshold'])}, dev" in said[1]
+    assert (
+        f"tuned threshold {thresholds.describe(limits['threshold'])}, dev" in lines[1]
+    )
     # The statistics are those of the scores.
     above, below = np.sum(tuned["example_statistics"], axis=(0, 1))
     assert above / below == pytest.approx(tuned["test"]["micro_f1"])
-
-
-def test_the_export_opens_in_pytorch_with_the_same_probabilities(folder, capsys):
-    torch = pytest.importorskip("torch", reason="parity: pip install -e '.[parity]'")
-    transformers = pytest.importorskip("transformers")
-    target, text = str(folder / "torch"), "w1 cue1a w2 cue3b"
-    assert run(["export", str(folder / "run"), target]) == 0
-    assert "BertForSequenceClassification.from_pretrained" in capsys.readouterr().out
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(target)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(target)
-    with torch.no_grad():
-        logits = model.eval()(**tokenizer(text, return_tensors="pt")).logits
-    assert run(["predict", str(folder / "run"), text, "--json"]) == 0
-    ours = json.loads(capsys.readouterr().out)["probabilities"]
-    assert list(model.config.id2label.values()) == list(ours)
-    theirs = torch.sigmoid(logits)[0].numpy()
-    np.testing.assert_allclose(list(ours.values()), theirs, atol=1e-4)
-
-
-def test_other_labels_than_a_list_are_one_line(folder, tmp_path, capsys):
-    data = tmp_path / "train.jsonl"
-    lines = (folder / "data.jsonl").read_text().splitlines(keepends=True)
-    data.write_text("".join([*lines[:20], '{"text": "a", "labels": ["b", "b"]}\n']))
-    argv = ["init", "classification", str(tmp_path / "mine"), "--data", str(data)]
-    fails(capsys, argv, f"{data}:21: 'labels' has 'b' twice; remove one")
-    assert not (tmp_path / "mine").exists()
