@@ -107,7 +107,7 @@ def script(path: Path) -> ModuleType:
 
 def blocks(page: str) -> list[Block]:
     """Return the fenced blocks of a page in order."""
-    found, opened, lines = [], None, []
+    fenced, opened, lines = [], None, []
     text = (ROOT / page).read_text(encoding="utf-8")
     for number, line in enumerate(text.splitlines(), start=1):
         fence = re.match(r'\s*```(\w*)(?:\s+title="([^"]+)")?\s*$', line)
@@ -115,14 +115,14 @@ def blocks(page: str) -> list[Block]:
             opened, lines = (number, *fence.groups()), []
         elif fence:
             start, language, title = opened
-            content = "".join(one + "\n" for one in lines)
-            found.append(Block(f"{page}:{start}", language, title, content))
+            content = "".join(f"{line}\n" for line in lines)
+            fenced.append(Block(f"{page}:{start}", language, title, content))
             opened = None
         elif opened is not None:
             lines.append(line)
         assert not line.lstrip().startswith("```") or fence, f"{page}:{number}: {line}"
     assert opened is None, f"{page}: a fence is not closed"
-    return found
+    return fenced
 
 
 def commands(block: Block) -> Iterator[list[str]]:
@@ -168,10 +168,10 @@ def execute(block: Block, names: dict[str, object]) -> None:
     example = doctest.DocTestParser().get_doctest(
         block.text, names, block.where, block.where, 0
     )
-    said: list[str] = []
-    result = doctest.DocTestRunner().run(example, out=said.append, clear_globs=False)
+    report: list[str] = []
+    result = doctest.DocTestRunner().run(example, out=report.append, clear_globs=False)
     names.update(example.globs)
-    assert result.failed == 0, "".join(said)
+    assert result.failed == 0, "".join(report)
 
 
 def perform(words: list[str], where: str, train: bool = True) -> None:
@@ -180,36 +180,36 @@ def perform(words: list[str], where: str, train: bool = True) -> None:
     Raises:
       AssertionError: it fails, or no rule checks commands of its kind.
     """
-    told = f"{where}: {shlex.join(words)}"
+    command = f"{where}: {shlex.join(words)}"
     if words[0] == "dicejax":
         small = smaller(words[1:])
         elsewhere = any(word.startswith(ELSEWHERE) for word in words)
         only_parsed = elsewhere or PARSED.keys() & set(words)
         if only_parsed or not (train or words[1] == "init"):
-            assert parse(small) is not None, told
+            assert parse(small) is not None, command
             return
         status = run(small)
-        assert status == 0, f"{told}\nrun as: dicejax {shlex.join(small)}"
+        assert status == 0, f"{command}\nrun as: dicejax {shlex.join(small)}"
     elif words[:2] == ["pip", "install"]:
-        check_installs(words[2:], told)
+        check_installs(words[2:], command)
     elif words[0] == "pytest":  # this very command is how the tests are run
         ours = (ROOT / ".ci/run").read_text()
-        assert shlex.join(words) in ours, f"{told}: .ci/run does not run it"
+        assert shlex.join(words) in ours, f"{command}: .ci/run does not run it"
     elif words[0] == "python":  # scripts have tests of their own
-        assert (ROOT / words[1]).is_file(), f"{told}: there is no such script"
+        assert (ROOT / words[1]).is_file(), f"{command}: there is no such script"
     else:
-        raise AssertionError(f"{told}: no rule in {__name__} runs or checks it")
+        raise AssertionError(f"{command}: no rule in {__name__} runs or checks it")
 
 
-def check_installs(words: list[str], told: str) -> None:
+def check_installs(words: list[str], command: str) -> None:
     """Check that the extras of an installation exist; nothing is installed."""
-    assert words[0] == "-e", told
-    named = re.fullmatch(r"\.(?:\[([\w,-]+)\])?", words[1])
-    assert named and len(words) == 2, told
+    assert words[0] == "-e", command
+    match = re.fullmatch(r"\.(?:\[([\w,-]+)\])?", words[1])
+    assert match and len(words) == 2, command
     setup = (ROOT / "setup.cfg").read_text()
     options = setup.partition("[options.extras_require]")[2].partition("\n[")[0]
     extras = set(re.findall(r"^([\w-]+) =", options, re.MULTILINE))
-    assert set((named[1] or "test").split(",")) <= extras, told
+    assert set((match[1] or "test").split(",")) <= extras, command
 
 
 def smaller(words: list[str]) -> list[str]:

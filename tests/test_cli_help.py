@@ -13,7 +13,7 @@ from dicejax.cli.help import EXAMPLES
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "part"),
     [
         ("", "any of 27 losses beats cross-entropy"),
         ("train", "override the experiment's loss"),
@@ -26,11 +26,11 @@ from dicejax.cli.help import EXAMPLES
         ("profile", "how imbalanced a data set is"),
     ],
 )
-def test_help_lists_what_a_command_takes(project, capsys, words, wanted):
+def test_help_lists_what_a_command_takes(project, capsys, words, part):
     with pytest.raises(SystemExit) as stop:
         run([*words.split(), "--help"])
     assert stop.value.code == 0
-    assert wanted in capsys.readouterr().out
+    assert part in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("words", ["train", "train mine.py", "compare mine.py"])
@@ -40,10 +40,10 @@ def test_help_all_lists_what_help_leaves_out(project, capsys, words):
         with pytest.raises(SystemExit) as stop:
             run([*words.split(), flag])
         assert stop.value.code == 0
-        shown = capsys.readouterr().out
-        listed.append(set(re.findall(r"^\W+ (--[\w.]+)", shown, re.MULTILINE)))
-        assert "examples:\n  dicejax " in shown
-        assert ("--help-all" in shown) == (flag == "--help")
+        text = capsys.readouterr().out
+        listed.append(set(re.findall(r"^\W+ (--[\w.]+)", text, re.MULTILINE)))
+        assert "examples:\n  dicejax " in text
+        assert ("--help-all" in text) == (flag == "--help")
     brief, whole, same = listed
     assert brief < whole == same
     if "mine.py" in words:
@@ -57,15 +57,8 @@ def test_examples_of_help_can_be_parsed(request, monkeypatch):
         for line in lines:
             program, command, *words = shlex.split(line)
             assert program == "dicejax" and name in ("", command)
-            parse(
-                [
-                    command,
-                    *(
-                        "experiments/ner/conll03.py" if w == "mine.py" else w
-                        for w in words
-                    ),
-                ]
-            )
+            file = {"mine.py": "experiments/ner/conll03.py"}
+            parse([command, *(file.get(word, word) for word in words)])
 
 
 def test_usage_errors_heed_no_color():
@@ -97,13 +90,13 @@ def test_a_slow_compile_of_xla_is_not_reported():
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("words", ["--version", "--help", "train --help"])
+@pytest.mark.parametrize("words", ["", "--version", "--help", "train --help"])
 def test_help_imports_nothing_that_takes_long(words):
     code = (
-        "import sys\nfrom dicejax.cli import run\n"
-        "try: run(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "import sys, dicejax\nfrom dicejax.cli import run\n"
+        "try: run(sys.argv[1:]) if sys.argv[1:] else None\nexcept SystemExit: pass\n"
         "print([m for m in ('jax', 'numpy', 'absl') if m in sys.modules])"
     )
     argv = [sys.executable, "-c", code, *words.split()]
-    done = subprocess.run(argv, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "[]"
+    process = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert process.stdout.splitlines()[-1] == "[]"

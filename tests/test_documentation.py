@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -25,7 +26,6 @@ from .documented import (
     perform,
     play,
     prepare,
-    smaller,
 )
 
 START = "docs/start.md"
@@ -109,15 +109,6 @@ def test_a_command_without_a_rule_fails(tmp_path, monkeypatch):
             perform(shlex.split(line), "here")
 
 
-def test_what_is_made_smaller_is_said_once():
-    file = f"{ROOT}/experiments/quickstart.py"
-    words = ["--seeds", "5", "--training.epochs", "30", "--losses", "ce"]
-    small = smaller(["compare", file, *words])
-    assert small.count("--training.epochs") == 1
-    for flag, value in (("seeds", "1"), ("training.epochs", "1"), ("losses", "ce")):
-        assert small[small.index(f"--{flag}") + 1] == value
-
-
 def test_commands_stand_in_blocks_that_are_run():
     for page in PAGES:
         for block in blocks(page):
@@ -158,18 +149,19 @@ def test_the_first_page_trains_a_useful_tagger(tmp_path):
     newcomer.write(tmp_path / "my.conll", sentences=200)
     # As for a user: tests turn off LLVM's optimisations (conftest.py).
     usual = {name: text for name, text in os.environ.items() if name != "XLA_FLAGS"}
-    printed = ""
-    for words in commands_of(START):
-        if words[0] == "dicejax":
-            done = subprocess.run(
-                [Path(sys.executable).with_name("dicejax"), *words[1:]],
-                cwd=tmp_path,
-                env=usual,
-                capture_output=True,
-                text=True,
-            )
-            assert done.returncode == 0, (words, done.stderr[-2000:])
-            printed += done.stdout
+    program = Path(sys.executable).with_name("dicejax")
+    printed = "".join(
+        subprocess.run(
+            [program, *words[1:]],
+            cwd=tmp_path,
+            env=usual,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        ).stdout
+        for words in commands_of(START)
+        if words[0] == "dicejax"
+    )
     has_compared(tmp_path)
     result = json.loads((tmp_path / "runs" / "first" / "result.json").read_text())
     assert result["test"]["f1"] > 0.95
@@ -211,9 +203,15 @@ def test_flags_in_sentences_are_flags_of_a_command(capsys):
         assert flags(in_code) <= names, page
 
 
-def test_files_that_are_named_exist():
+def test_links_and_paths_lead_to_files():
+    """Links with a scheme are not followed; those of the built site are test_site's."""
     rooms = "dicejax|tests|experiments|benchmarks|launch|docs"
-    for page in PAGES:
+    alone = (f"{name}/README.md" for name in ("benchmarks", "experiments", "notebooks"))
+    for page in (*PAGES, "CONTRIBUTING.md", "RESULTS.md", *alone):
         text = (ROOT / page).read_text()
         for path in re.findall(rf"`((?:{rooms})/[\w./-]+)`", text):
             assert (ROOT / path).exists(), f"{page} names {path}"
+        prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+            path = (ROOT / page).parent / link.partition("#")[0]
+            assert urlsplit(link).scheme or path.exists(), f"{page}: {link}"

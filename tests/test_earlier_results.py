@@ -1,9 +1,6 @@
-"""The earlier comparisons: their commands parse, their tables are consistent."""
+"""The earlier comparisons: their commands parse, the overview repeats the tables."""
 
-import re
 import shlex
-
-import pytest
 
 from dicejax.cli import parse
 from dicejax.cli.choices import objective_named
@@ -15,10 +12,8 @@ PAGE = "docs/evidence/earlier.md"
 HEADER = (
     "| loss | n | mean ± sd | min to max | difference | 95% CI | p (Holm) | verdict |"
 )
-ROUNDING = 0.0151  # three figures of two decimals each
 # Tables on separate questions, which are not in the overview.
 APART = ("Tversky", "Imbalance", "Cross-entropy plus dice")
-OUTCOMES = ("better", "worse", "inconclusive", "not significant after correction")
 
 
 def tables():
@@ -37,15 +32,10 @@ def tables():
             rows = None
 
 
-def numbers(cell):
-    return [float(number) for number in re.findall(r"[+-]?\d+\.\d+", cell)]
-
-
 TABLES = list(tables())
 (LOSSES,) = [
     shlex.split(block.text) for block in blocks(PAGE) if block.language == "text"
 ]
-every = pytest.mark.parametrize(("heading", "rows"), TABLES, ids=[h for h, _ in TABLES])
 
 
 def test_commands_can_be_given(monkeypatch):
@@ -62,32 +52,6 @@ def test_commands_can_be_given(monkeypatch):
         assert len(losses) >= 3 or losses == ["ce", "sum"]
         assert command.seeds >= 3
         assert command.settings.data.dir.startswith("DATA/")
-
-
-@every
-def test_rows_are_possible_and_follow_from_each_other(heading, rows):
-    baseline, *others = rows
-    assert [row for row in rows if row[-1] == "baseline"] == [baseline]
-    for row in rows:
-        count = int(row[1].split()[0])
-        (mean, sd), (low, high) = numbers(row[2]), numbers(row[3])
-        assert low <= mean <= high, row[0]
-        # Of n values between low and high the standard deviation is at most this.
-        most = (high - low) * (count / (count - 1)) ** 0.5 / 2
-        assert sd <= most + ROUNDING, row[0]
-        assert sd >= (high - low) / (2 * (count - 1)) ** 0.5 - ROUNDING, row[0]
-    for row in others:
-        (difference,), (low, high) = numbers(row[4]), numbers(row[5])
-        apart = numbers(row[2])[0] - numbers(baseline[2])[0]
-        assert abs(apart - difference) <= ROUNDING, row[0]
-        assert low - ROUNDING <= difference <= high + ROUNDING
-        (p_value,), verdict = numbers(row[6]), row[7]
-        assert verdict.startswith(OUTCOMES), row
-        if verdict.startswith(("better", "worse")):
-            assert (low > 0) == verdict.startswith("better") and p_value < 0.05, row
-            assert (high < 0) == verdict.startswith("worse"), row
-        else:
-            assert p_value >= 0.05 or low <= 0 <= high, row
 
 
 def test_the_overview_repeats_the_tables():

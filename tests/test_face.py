@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import os
-import subprocess
-import sys
 
 import jax
 import numpy as np
 import pytest
+import scipy.special
 from tokenizers import Tokenizer
 
 import dicejax as dj
@@ -35,11 +33,9 @@ TAG_IDS = [
 
 def dice_by_hand(logits, labels):
     """Return the mean over classes of 1 - (2 I + 1) / (P + Y + 1), in float64."""
-    kept = labels >= 0
-    logits, labels = np.asarray(logits, np.float64)[kept], labels[kept]
-    odds = np.exp(logits - logits.max(-1, keepdims=True))
-    p = odds / odds.sum(-1, keepdims=True)
-    gold = np.eye(p.shape[-1])[labels]
+    seen = labels >= 0
+    p = scipy.special.softmax(np.asarray(logits, np.float64)[seen], axis=-1)
+    gold = np.eye(p.shape[-1])[labels[seen]]
     right = (p * gold).sum(0)
     return np.mean(1 - (2 * right + 1) / (p.sum(0) + gold.sum(0) + 1))
 
@@ -84,13 +80,9 @@ def test_words_and_labels_are_packed_in_their_places(minilm):
         dj.encode(tokenizer, SENTENCES, [TAG_IDS[0], TAG_IDS[1][1:], TAG_IDS[2]])
 
 
-def test_importing_the_package_imports_nothing_that_takes_long():
-    code = (
-        "import sys, dicejax as dj\nassert 'jax' not in sys.modules\n"
-        "assert all(getattr(dj, name) is not None for name in dj.__all__)\n"
-        "assert set(dj.__all__) <= set(dir(dj))\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)
+def test_names_of_the_package_are_those_that_it_lists():
+    assert all(getattr(dj, name) is not None for name in dj.__all__)
+    assert set(dj.__all__) <= set(dir(dj))
     with pytest.raises(AttributeError, match="has no attribute 'focale'"):
         dj.focale  # noqa: B018
 
@@ -110,8 +102,8 @@ def test_functions_return_what_the_commands_write(project, capsys):
 
     assert run(["evaluate", "theirs", "--split", "dev", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
-    found = dj.evaluate(result, "dev")
-    assert found.scores.to_json() == {k: content[k] for k in found.scores.to_json()}
+    scores = dj.evaluate(result, "dev").scores.to_json()
+    assert scores == {name: content[name] for name in scores}
 
     texts = ["Anna saw Oslo today", "Nothing happens here"]
     assert run(["predict", "theirs", *texts, "--json"]) == 0

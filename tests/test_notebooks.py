@@ -75,29 +75,27 @@ def test_all_are_named_here_and_in_their_table():
 
 
 @every
-def test_committed_outputs_are_there_and_in_order(name):
-    notebook = committed(name)
+def test_a_committed_file_has_its_outputs_and_no_more(name):
+    path = FOLDER / f"{name}.ipynb"
+    notebook, content = committed(name), json.loads(path.read_text())
+    assert set(content) == {"cells", "metadata", "nbformat", "nbformat_minor"}
+    assert set(content["metadata"]) == {"kernelspec", "language_info"}
     assert notebook.metadata.kernelspec.name == "python3"
     assert (notebook.nbformat, notebook.nbformat_minor) == (4, 5)
+    assert len({cell.id for cell in notebook.cells}) == len(notebook.cells)
+    assert all("execution" not in cell.metadata for cell in notebook.cells)
     cells = code_cells(notebook)
     counts = [cell.execution_count for cell in cells]
     assert counts == list(range(1, len(cells) + 1))
-    kinds = [output.output_type for cell in cells for output in cell.outputs]
-    assert len(kinds) > 4 and "error" not in kinds
-    assert all("execution" not in cell.metadata for cell in notebook.cells)
-
-
-@every
-def test_committed_outputs_say_nothing_of_the_machine(name):
-    path = FOLDER / f"{name}.ipynb"
-    assert path.stat().st_size < MOST_BYTES
-    for cell in code_cells(committed(name)):
-        for output in cell.outputs:
-            # Warnings of libraries depend on the machine and its versions.
-            assert output.get("name") != "stderr", output.text
-            for text in texts_of(output):
-                assert not OF_A_MACHINE.search(text), text
-                assert not A_TIME.search(text), text
+    outputs = [output for cell in cells for output in cell.outputs]
+    assert len(outputs) > 4 and path.stat().st_size < MOST_BYTES
+    for output in outputs:
+        assert output.output_type != "error"
+        # Warnings of libraries depend on the machine and its versions.
+        assert output.get("name") != "stderr", output.text
+        for text in texts_of(output):
+            assert not OF_A_MACHINE.search(text), text
+            assert not A_TIME.search(text), text
 
 
 @every
@@ -129,8 +127,8 @@ def test_begins_with_what_it_shows_and_how_it_is_installed(name, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SystemExit, match="DICEJAX"):
         exec(run_cell, {"get_ipython": Shell})
-    named = transformed.replace('DICEJAX = ""', 'DICEJAX = "./copy"')
-    exec(named, {"get_ipython": Shell})
+    filled = transformed.replace('DICEJAX = ""', 'DICEJAX = "./copy"')
+    exec(filled, {"get_ipython": Shell})
     ((magic, line),) = asked
     assert magic == "pip" and line.startswith("install ") and "$DICEJAX" in line
 
@@ -167,12 +165,3 @@ def test_a_statement_that_does_not_hold_fails(tmp_path):
     notebook.cells[-1].source = "assert 1 + 1 == 3, 'no'"
     with pytest.raises(CellExecutionError, match="no"):
         execute.execute(notebook, str(tmp_path))
-
-
-@every
-def test_files_have_no_more_than_a_notebook_has(name):
-    content = json.loads((FOLDER / f"{name}.ipynb").read_text())
-    assert set(content) == {"cells", "metadata", "nbformat", "nbformat_minor"}
-    assert set(content["metadata"]) == {"kernelspec", "language_info"}
-    ids = [cell["id"] for cell in content["cells"]]
-    assert len(set(ids)) == len(ids)
