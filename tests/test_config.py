@@ -43,7 +43,9 @@ EXPERIMENTS = [
 ]
 
 
-@pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "experiment", EXPERIMENTS, ids=lambda experiment: experiment.name
+)
 def test_json_keeps_everything(experiment):
     assert config.from_json(config.to_json(experiment)) == experiment
 
@@ -116,26 +118,31 @@ def test_a_run_with_a_class_of_an_experiment_file_wants_that_file(tmp_path):
         config.from_json(text)
     with config.classes_of(file):
         gc.collect(1)  # a new class goes when nothing holds it
-        found = config.from_json(text)
-    assert found.data.train == 7 and type(found.data).__name__ == "OfThisFile"
-    assert config.to_json(found) == text
+        experiment = config.from_json(text)
+    assert experiment.data.train == 7
+    assert type(experiment.data).__name__ == "OfThisFile"
+    assert config.to_json(experiment) == text
 
 
-def test_a_file_of_classes_that_fails_is_named_with_its_line(tmp_path):
+def test_a_class_of_a_module_next_to_the_file_is_recorded(tmp_path):
+    module = OF_ITS_OWN.replace("OfThisFile", "OfTheModule")
+    (tmp_path / "module_next_to_own.py").write_text(module)
+    (tmp_path / "own.py").write_text("from module_next_to_own import get_config\n")
+    experiment = config.load(tmp_path / "own.py")
+    assert config.from_json(config.to_json(experiment)) == experiment
+    assert '"type": "OfTheModule"' in config.to_json(experiment)
+
+
+def test_a_file_of_classes_that_fails_or_is_not_there_is_named(tmp_path):
     file = tmp_path / "own.py"
-    file.write_text("one = 1\ntwo = one / 0\n")
-    with (
-        pytest.raises(InputError, match=r"own.py:2: ZeroDivisionError"),
-        config.classes_of(file),
-    ):
-        pytest.fail("nothing runs with half of the classes")
-    with (
-        pytest.raises(InputError, match="no such experiment file"),
-        config.classes_of(tmp_path / "none.py"),
-    ):
-        pytest.fail("nothing runs without the file")
-    with pytest.raises(InputError, match=r"none.py: no such experiment file"):
-        config.load(tmp_path / "none.py")
+    file.write_text("zero = 0\nratio = 1 / zero\n")
+    none = tmp_path / "none.py"
+    message = r"none.py: no such experiment file"
+    for path, error in ((file, r"own.py:2: ZeroDivisionError"), (none, message)):
+        with pytest.raises(InputError, match=error), config.classes_of(path):
+            pytest.fail("nothing runs with half of the classes")
+    with pytest.raises(InputError, match=message):
+        config.load(none)
 
 
 def test_experiments_are_hashable_and_frozen():

@@ -1,7 +1,5 @@
 """BERT-MRC JSON: redundant spans, and contradictions between them."""
 
-from __future__ import annotations
-
 import pytest
 from bert_mrc_files import SpanQuery, merged, read
 

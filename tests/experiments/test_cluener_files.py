@@ -1,7 +1,5 @@
 """CLUENER JSON lines: spans of characters, and invalid offsets."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -9,10 +9,8 @@ import pytest
 from word_replacement import ImbalanceAblation, SynonymPairs
 
 from dicejax.data.examples import LabelledText, MultiLabelText
-from dicejax.data.readers import classification
 from dicejax.errors import InputError
 
-from ..data import glue
 from ..data.processes import printed_by_processes
 
 ADJECTIVES = ["useful", "large", "strange", "rare", "correct", "safe", "brave"]
@@ -35,15 +33,15 @@ def pairs(positives: int, negatives: int) -> list[LabelledText]:
     """Return distinct pairs; one in ten cannot be varied."""
     labels = ["1"] * positives + ["0"] * negatives
     np.random.default_rng(1).shuffle(labels)
-    found = []
+    examples = []
     for i, label in enumerate(labels):
         adjective, noun = ADJECTIVES[i % 7], NOUNS[i // 7 % 8]
         first = f"Is  the {adjective} {noun} no. {i} here, or there?"
         second = f"({noun.title()} {i}: {adjective.upper()}!)"
         if i % 10 == 0:
             first, second = f"iPhone {i}?", "Who are you?"
-        found.append(LabelledText(first, second, label, f"q{i}", i + 1))
-    return found
+        examples.append(LabelledText(first, second, label, f"q{i}", i + 1))
+    return examples
 
 
 def make(variant, data, **kwargs):
@@ -114,8 +112,8 @@ def test_the_sizes_are_the_paper_s(variant, size, share):
 @pytest.mark.parametrize("variant", ["+positive", "+negative", "+positive & +negative"])
 def test_what_is_added_is_new_and_says_where_it_comes_from(variant):
     made = make(variant, DATA, size=180)
-    kept, added = made.examples[: len(DATA)], made.examples[len(DATA) :]
-    assert list(kept) == DATA
+    added = made.examples[len(DATA) :]
+    assert list(made.examples[: len(DATA)]) == DATA
     assert len({(e.first, e.second) for e in made.examples}) == len(made.examples)
     assert len({e.id for e in made.examples}) == len(made.examples)
     originals = {example.id: example for example in DATA}
@@ -124,29 +122,19 @@ def test_what_is_added_is_new_and_says_where_it_comes_from(variant):
         assert (example.label, example.line) == (original.label, original.line)
 
 
-def differing_words(old: str, new: str) -> list[tuple[str, str]]:
-    """Return the words that differ; separators must not."""
-    assert re.sub(r"\w+", "_", old) == re.sub(r"\w+", "_", new)
-    both = zip(re.findall(r"\w+", old), re.findall(r"\w+", new), strict=True)
-    return [(before, after) for before, after in both if before != after]
-
-
-@pytest.mark.parametrize(("share", "counts"), [(0.01, {1}), (0.2, {2}), (1.0, {4})])
-def test_variants_differ_by_so_many_synonyms_and_nothing_else(share, counts):
-    # A pair has 12 words; the adjective and the noun, twice each, have synonyms.
-    made = make("+negative", DATA, replaced_share=share)
+def test_variants_differ_by_synonyms_of_the_same_case_and_nothing_else():
+    # How many and which words is tested in test_word_replacement.py.
     originals = {example.id: example for example in DATA}
-    seen = set()
-    for example in made.examples[len(DATA) :]:
+    for example in make("+negative", DATA, replaced_share=1.0).examples[len(DATA) :]:
         original = originals[example.id.split("~")[0]]
-        changes = differing_words(original.first, example.first)
-        changes += differing_words(original.second, example.second)
-        seen.add(len(changes))
+        old, new = (f"{e.first} {e.second}" for e in (original, example))
+        assert re.sub(r"\w+", "_", old) == re.sub(r"\w+", "_", new)
+        both = zip(re.findall(r"\w+", old), re.findall(r"\w+", new), strict=True)
+        changes = [(before, after) for before, after in both if before != after]
+        assert len(changes) == 4  # the adjective and the noun, twice each
         for before, after in changes:
             assert after.lower() in GROUPS[before.lower()]
-            alike = (str.islower, str.isupper, str.istitle)
-            assert [c(before) for c in alike] == [c(after) for c in alike]
-    assert seen == counts
+            assert after.istitle() == before.istitle()
 
 
 def test_each_template_serves_once_before_any_serves_twice():
@@ -156,19 +144,6 @@ def test_each_template_serves_once_before_any_serves_twice():
     assert set(templates) <= {e.id for e in able}
     assert len(added) == 46
     assert max(templates.values()) == -(-46 // len(able))
-
-
-def test_what_cannot_be_replaced_is_counted():
-    made = make("+positive & +negative", DATA)
-    stuck = collections.Counter(e.label for e in DATA if e.first.startswith("iPhone"))
-    assert made.positive.unreplaceable == stuck["1"] > 0
-    assert made.negative.unreplaceable == stuck["0"] > 0
-    assert str(made) == (
-        "140 examples, 36.4% positive\n"
-        f"  positive: 11 added; nothing to replace in {stuck['1']}, nothing new left "
-        f"in 0\n  negative: 19 added; nothing to replace in {stuck['0']}, nothing new "
-        "left in 0"
-    )
 
 
 def test_too_few_variants_are_reported(tmp_path):
@@ -205,12 +180,6 @@ def test_what_is_left_out_is_drawn_and_the_order_kept():
     assert counted(make("-negative", [*DATA, *DATA]).examples) == (80, 80)
 
 
-def test_the_same_seed_gives_the_same_and_another_another():
-    for variant in ("+positive", "-negative", "+positive & +negative"):
-        assert make(variant, DATA, seed=4) == make(variant, DATA, seed=4)
-        assert make(variant, DATA, seed=4) != make(variant, DATA, seed=5)
-
-
 def test_a_larger_set_adds_the_same_positive_examples_first():
     few = make("+positive", DATA, size=160).examples[len(DATA) :]
     many = make("+positive & +negative", DATA, size=300, positive_share=0.4).examples
@@ -218,7 +187,7 @@ def test_a_larger_set_adds_the_same_positive_examples_first():
     assert many[len(DATA) :][:50] == few
 
 
-def test_another_process_makes_the_same(pairs_file):
+def test_another_process_makes_the_same_and_another_seed_another(pairs_file):
     code = (
         "from dicejax.data.examples import LabelledText\n"
         "from word_replacement import ImbalanceAblation, SynonymPairs\n"
@@ -230,6 +199,8 @@ def test_another_process_makes_the_same(pairs_file):
         "print(made.make(data).examples)"
     )
     assert len(printed_by_processes(code)) == 1
+    for variant in ("+positive", "-negative", "+positive & +negative"):
+        assert make(variant, DATA, seed=4) != make(variant, DATA, seed=5)
 
 
 def test_a_ratio_that_is_there_needs_neither_draws_nor_synonyms():
@@ -296,22 +267,3 @@ def test_data_that_do_not_fit_are_refused(variant, data, settings, message):
 def test_settings_that_make_no_sense_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         ImbalanceAblation(**settings)
-
-
-def test_real_question_pairs(data_folder, tmp_path):
-    path = tmp_path / "pairs.tsv"
-    common = "what how is the a to in of do are for can"
-    rows = [f"{word}\t{word}{end}" for word in common.split() for end in "xyz"]
-    path.write_text("\n".join(rows))
-    examples = classification.read(data_folder / "qqp/train.tsv", **glue.QQP)
-    positives = [e for e in examples if e.label == "1"][:2937]
-    data = [*positives, *(e for e in examples if e.label == "0")]
-    for variant, counts in {
-        "+positive": (5000, 5000),
-        "+negative": (2937, 7063),
-        "-negative": (2937, 2937),
-        "+positive & +negative": (3700, 6300),
-    }.items():
-        made = make(variant, data, synonyms=SynonymPairs(path=str(path)))
-        assert counted(made.examples) == counts
-        assert len({e.id for e in made.examples}) == sum(counts)

@@ -72,14 +72,14 @@ def test_f1_is_the_harmonic_mean_of_p_and_r_but_for_these():
         if None in (p, r, f1):
             continue
         checked += 1
-        given = 2 * p * r / (p + r)
+        mean = 2 * p * r / (p + r)
         # F1 is rounded, and so are P and R, which move their mean by as much at most.
-        if abs(given - f1) > 2 * HALF_A_DIGIT + 1e-9:
-            wrong[names(row)] = (f1, given)
+        if abs(mean - f1) > 2 * HALF_A_DIGIT + 1e-9:
+            wrong[names(row)] = (f1, mean)
     assert checked == 33
     assert wrong.keys() == F1_THAT_P_AND_R_DO_NOT_GIVE.keys()
-    for name, (printed, given) in F1_THAT_P_AND_R_DO_NOT_GIVE.items():
-        assert wrong[name] == pytest.approx((printed, given), abs=HALF_A_DIGIT + 1e-3)
+    for name, (printed, mean) in F1_THAT_P_AND_R_DO_NOT_GIVE.items():
+        assert wrong[name] == pytest.approx((printed, mean), abs=HALF_A_DIGIT + 1e-3)
 
 
 def test_gains_are_differences_to_cross_entropy_but_for_two():

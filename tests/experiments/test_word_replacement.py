@@ -117,15 +117,15 @@ def test_wordnet_gives_the_lemmas_of_the_first_senses(wn, tmp_path):
 
 
 def replaced(text, synonyms, share=1.0, seed=0):
-    found = Replacer(synonyms.get, share)((text,), np.random.default_rng(seed))
-    return found and found[0]
+    texts = Replacer(synonyms.get, share)((text,), np.random.default_rng(seed))
+    return texts and texts[0]
 
 
 BIG = {"big": ("large",), "état": ("nation",)}
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("big Big BIG", "large Large LARGE"),
         ("bIg biG iBig", None),
@@ -140,8 +140,8 @@ BIG = {"big": ("large",), "état": ("nation",)}
         ("", None),
     ],
 )
-def test_which_words_are_replaced(text, wanted):
-    assert replaced(text, BIG) == wanted
+def test_which_words_are_replaced(text, expected):
+    assert replaced(text, BIG) == expected
 
 
 def test_synonyms_of_several_words_and_with_capitals_keep_the_case():
@@ -160,12 +160,12 @@ pieces = st.sampled_from(
 @settings(deadline=None)
 @given(st.lists(pieces).map("".join), st.integers(0, 3))
 def test_all_but_the_words_is_kept(text, seed):
-    found = replaced(text, {"big": ("huge",)}, share=0.3, seed=seed)
-    if found is None:
+    result = replaced(text, {"big": ("huge",)}, share=0.3, seed=seed)
+    if result is None:
         assert not re.search(r"(?<![\w'-])big(?![\w'-])", text, re.IGNORECASE)
         return
-    assert re.sub(r"\w+", "_", text) == re.sub(r"\w+", "_", found)
-    both = zip(re.findall(r"\w+", text), re.findall(r"\w+", found), strict=True)
+    assert re.sub(r"\w+", "_", text) == re.sub(r"\w+", "_", result)
+    both = zip(re.findall(r"\w+", text), re.findall(r"\w+", result), strict=True)
     changes = {(before, after) for before, after in both if before != after}
     assert changes
     assert changes <= {("big", "huge"), ("Big", "Huge")}
@@ -174,19 +174,19 @@ def test_all_but_the_words_is_kept(text, seed):
 @pytest.mark.parametrize(("share", "count"), [(0.01, 1), (0.3, 3), (0.38, 4), (1.0, 6)])
 def test_the_share_is_of_all_words(share, count):
     text = "big big big x x x x big big big"
-    found = replaced(text, {"big": ("huge",)}, share=share)
-    assert found.split().count("huge") == count
+    result = replaced(text, {"big": ("huge",)}, share=share)
+    assert result.split().count("huge") == count
 
 
 def test_every_word_and_synonym_has_its_chance():
     words = {"big": ("large", "huge"), "car": ("auto",)}
     rare = Replacer(words.get, share=0.1)
     random = np.random.default_rng(0)
-    found = collections.Counter(rare(("big car",), random) for _ in range(4000))
+    draws = collections.Counter(rare(("big car",), random) for _ in range(4000))
     # Half of the draws take the noun, a quarter each of the adjective's synonyms.
     for text, chance in (("big auto", 0.5), ("large car", 0.25), ("huge car", 0.25)):
         spread = (chance * (1 - chance) / 4000) ** 0.5
-        assert found[(text,)] / 4000 == pytest.approx(chance, abs=4 * spread)
+        assert draws[(text,)] / 4000 == pytest.approx(chance, abs=4 * spread)
 
 
 @pytest.mark.parametrize(
