@@ -21,13 +21,10 @@ from types import ModuleType
 
 import jax
 import numpy as np
-from tokenizers import Tokenizer
-from tokenizers.models import WordPiece
-from tokenizers.normalizers import BertNormalizer
-from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from dicejax import config
 from dicejax.cli import parse, run
+from dicejax.data import tokenize
 from dicejax.data.sources import SyntheticNER
 from dicejax.models import huggingface
 from dicejax.models.bert import BertConfig
@@ -54,24 +51,16 @@ labels = jnp.array([0, 2, -100])
 """,
 }
 
-# Settings for quick commands. Flags in the first table are added to whatever trains or
-# counts; those of the others take the place of the page's own values.
-SMALLER = {
-    "--training.epochs": "1",
-    "--training.max_length": "64",
-    "--training.batch_size": "4",
-}
-SMALLER_SCRATCH = {
-    "--encoder.hidden_size": "16",
-    "--encoder.num_hidden_layers": "1",
-    "--encoder.num_attention_heads": "2",
-    "--encoder.intermediate_size": "32",
-}
-SMALLER_SYNTHETIC = {"--data.train": "24", "--data.dev": "8", "--data.test": "8"}
-FEWER = {"--seeds": "1", "--tune": "1"}
-
-# The baselines are one more training.
-WITHOUT_BASELINES = "--no-baselines"
+# Settings for quick commands: added to whatever trains or counts, and to that with an
+# encoder from scratch or synthetic data.
+SMALLER = """
+--training.epochs 1 --training.max_length 64 --training.batch_size 4
+"""
+SMALLER_SCRATCH = """
+--encoder.hidden_size 16 --encoder.num_hidden_layers 1
+--encoder.num_attention_heads 2 --encoder.intermediate_size 32
+"""
+SMALLER_SYNTHETIC = "--data.train 24 --data.dev 8 --data.test 8"
 
 TAKES_EXPERIMENTS = ("train", "compare", "profile", "plan")
 SHELL = {"|", ";", ">", ">>", "<", "&"}
@@ -85,6 +74,11 @@ PARSED = {
 }
 # Folders of data that are not the repository's: commands on them are parsed.
 ELSEWHERE = ("DATA/", "THINNED/")
+
+
+FENCED = re.compile(
+    r'^ *```(\w*)(?: +title="([^"]+)")? *\n(.*?)^ *``` *$', re.MULTILINE | re.DOTALL
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,21 +101,15 @@ def script(path: Path) -> ModuleType:
 
 def blocks(page: str) -> list[Block]:
     """Return the fenced blocks of a page in order."""
-    fenced, opened, lines = [], None, []
     text = (ROOT / page).read_text(encoding="utf-8")
-    for number, line in enumerate(text.splitlines(), start=1):
-        fence = re.match(r'\s*```(\w*)(?:\s+title="([^"]+)")?\s*$', line)
-        if fence and opened is None:
-            opened, lines = (number, *fence.groups()), []
-        elif fence:
-            start, language, title = opened
-            content = "".join(f"{line}\n" for line in lines)
-            fenced.append(Block(f"{page}:{start}", language, title, content))
-            opened = None
-        elif opened is not None:
-            lines.append(line)
-        assert not line.lstrip().startswith("```") or fence, f"{page}:{number}: {line}"
-    assert opened is None, f"{page}: a fence is not closed"
+    fences = len(re.findall(r"^ *```", text, re.MULTILINE))
+    fenced = [
+        Block(f"{page}:{text.count(chr(10), 0, match.start()) + 1}", *match.groups())
+        for match in FENCED.finditer(text)
+    ]
+    assert fences == 2 * len(fenced), (
+        f"{page}: a fence is not closed, or cannot be read"
+    )
     return fenced
 
 
@@ -218,10 +206,8 @@ def smaller(words: list[str]) -> list[str]:
     The experiment file keeps its name; `FOLDER` becomes a folder with its data.
     """
     words = list(words)
-    for flag, value in FEWER.items():
-        if flag in words:
-            place = words.index(flag) + 1
-            words[place] = min(words[place], value, key=int)
+    for flag in {"--seeds", "--tune"} & set(words):
+        words[words.index(flag) + 1] = "1"
     if words[0] not in TAKES_EXPERIMENTS:
         return words
     words = [{"EXPERIMENT.py": "experiments/quickstart.py"}.get(w, w) for w in words]
@@ -229,19 +215,21 @@ def smaller(words: list[str]) -> list[str]:
     experiment = config.load(file)
     if "--data.dir" in words and words[words.index("--data.dir") + 1] == "FOLDER":
         words[words.index("--data.dir") + 1] = data_for(experiment)
-    flags = dict(SMALLER)
+    flags = SMALLER
     if isinstance(experiment.data, SyntheticNER):
-        flags |= SMALLER_SYNTHETIC
+        flags += SMALLER_SYNTHETIC
     if "--encoder.path" not in words and (
         "--scratch" in words or isinstance(experiment.encoder, config.ScratchEncoder)
     ):
-        flags |= SMALLER_SCRATCH
-    for flag, value in flags.items():
+        flags += SMALLER_SCRATCH
+    pairs = iter(flags.split())
+    for flag, value in zip(pairs, pairs, strict=True):
         if flag in words:
             words[words.index(flag) + 1] = value
         else:
             words += [flag, value]
-    return words + [WITHOUT_BASELINES] * (words[0] == "compare")
+    # The baselines are one more training.
+    return words + ["--no-baselines"] * (words[0] == "compare")
 
 
 def data_for(experiment: config.Experiment) -> str:
@@ -263,15 +251,9 @@ def prepare(folder: Path) -> None:
 def write_encoder(folder: Path) -> None:
     """Write a BERT of one layer that knows letters, with random weights."""
     letters = [chr(code) for code in range(33, 127)]
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters]
-    pieces += [f"##{letter}" for letter in letters]
-    tokenizer = Tokenizer(
-        WordPiece({piece: n for n, piece in enumerate(pieces)}, unk_token="[UNK]")
-    )
-    tokenizer.normalizer = BertNormalizer(lowercase=False)
-    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer = tokenize.learn_wordpiece(letters, vocab_size=300)
     encoder = BertConfig(
-        vocab_size=len(pieces),
+        vocab_size=tokenizer.get_vocab_size(),
         hidden_size=8,
         num_hidden_layers=1,
         num_attention_heads=2,

@@ -45,6 +45,16 @@ ADDING = {
     "sum": WeightedSum(parts=(CrossEntropy(), ZLPR()), weights=(0.5, 2.0)),
     "linear": LinearSchedule(then=Focal(scheme="log_ratio")),
 }
+CE_AND_FOCAL = {"first": CrossEntropy(output="start"), "then": Focal(output="end")}
+# Each part counts the labels of the output that it reads.
+OF_TWO_OUTPUTS = {
+    "sum": WeightedSum(parts=tuple(CE_AND_FOCAL.values()), weights=(0.3, 2.0)),
+    "linear": LinearSchedule(**CE_AND_FOCAL, begin=0.1, end=0.9),
+    "step": StepSchedule(**CE_AND_FOCAL),
+    "nested": WeightedSum(
+        parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)
+    ).bind_outputs(["start", "end"], {"end": 0.1}),
+}
 OTHERS = {
     "dice": Dice(),
     "dsc": SelfAdjustingDice(),
@@ -86,6 +96,11 @@ def over(chosen, additive, fast=FORMS):
         for form in FORMS
         if form != "softmax" or name.partition(",")[0] not in MEANS_OF_A_SOFTMAX
     ]
+    if additive:
+        params += [
+            pytest.param(objective, "two outputs", id=f"{name}-two outputs")
+            for name, objective in OF_TWO_OUTPUTS.items()
+        ]
     return pytest.mark.parametrize(("objective", "form"), params)
 
 
@@ -106,37 +121,45 @@ def batch(form, dtype=np.float64, seed=0):
     return logits, np.where(masked, -100, labels), {"tags": counts}
 
 
-def split(array, number):
+def outputs_and_targets(form, dtype=np.float64):
+    """Return outputs, targets and counts of a task with one output, or with two."""
+    if form != "two outputs":
+        logits, labels, counts = batch(form, dtype)
+        return {"tags": logits}, {"tags": labels}, counts
+    (start, starts, _), (end, ends, _) = (
+        batch("softmax", dtype),
+        batch("sigmoid", dtype, 1),
+    )
+    ends[:2] = -100  # and rows 2 and 3
+    return {"start": start, "end": end}, {"start": starts, "end": ends}, {}
+
+
+def split(arrays, number):
     """Split into micro-batches along a new first axis."""
-    return jnp.reshape(array, (number, -1, *array.shape[1:]))
+    return jax.tree.map(lambda x: jnp.reshape(x, (number, -1, *x.shape[1:])), arrays)
 
 
 @jax.jit
 @functools.partial(jax.value_and_grad, argnums=1)
-def at_once(objective, logits, labels, progress):
-    return objective({"tags": logits}, {"tags": labels}, progress=progress)[0]
+def at_once(objective, outputs, targets, progress):
+    return objective(outputs, targets, progress=progress)[0]
 
 
 @functools.partial(jax.jit, static_argnames="number")
-def added(objective, logits, labels, progress, number):
+def added(objective, outputs, targets, progress, number):
     """Return accumulated loss and gradients of micro-batches."""
-    targets = {"tags": split(labels, number)}
-    counts = jax.lax.map(objective.elements, targets)
+    micro_batches = split(outputs, number), split(targets, number)
+    counts = jax.lax.map(objective.elements, micro_batches[1])
     whole = jax.tree.map(lambda each: each.sum(0), counts)
 
     @jax.value_and_grad
-    def contribution(logits, labels):
-        outputs, targets = {"tags": logits}, {"tags": labels}
+    def contribution(outputs, targets):
         return objective.contribution(outputs, targets, whole, progress)
 
-    def step(total, micro):
-        value, gradient = contribution(*micro)
-        return total + value, gradient
-
-    nothing = jnp.zeros((), logits.dtype)
-    micro = (split(logits, number), split(labels, number))
-    total, gradients = jax.lax.scan(step, nothing, micro)
-    return total, gradients.reshape(logits.shape)
+    values, gradients = jax.lax.map(lambda pair: contribution(*pair), micro_batches)
+    return values.sum(), jax.tree.map(
+        lambda x, y: y.reshape(x.shape), outputs, gradients
+    )
 
 
 def test_pointwise_losses_are_additive_and_no_others():
@@ -153,36 +176,43 @@ def test_micro_batches_add_up_to_the_batch(objective, form, request):
         ways = [(np.float64, 1e-12, (2, 4)), (np.float32, 1e-6, (4,))]
     for dtype, tolerance, numbers in ways:
         with jax.enable_x64(dtype == np.float64):
-            logits, labels, counts = batch(form, dtype)
+            outputs, targets, counts = outputs_and_targets(form, dtype)
             fitted = objective.with_class_counts(counts)
-            value, gradient = at_once(fitted, logits, labels, 0.5)
-            assert value.dtype == gradient.dtype == dtype
+            value, gradient = at_once(fitted, outputs, targets, 0.5)
+            assert value.dtype == dtype
             for number in numbers:
-                total, summed = added(fitted, logits, labels, 0.5, number)
+                total, summed = added(fitted, outputs, targets, 0.5, number)
                 np.testing.assert_allclose(total, value, rtol=tolerance)
-                atol = tolerance * np.abs(gradient).max()
-                np.testing.assert_allclose(summed, gradient, rtol=0, atol=atol)
+                for name, expected in gradient.items():
+                    atol = tolerance * np.abs(expected).max()
+                    assert summed[name].dtype == expected.dtype == dtype
+                    np.testing.assert_allclose(summed[name], expected, 0, atol)
 
 
 @over(OTHERS, additive=False, fast=("softmax",))
 def test_no_counts_make_a_mean_of_the_others(objective, form):
-    logits, labels, counts = batch(form)
-    fitted, seen = objective.with_class_counts(counts), labels != -100
+    outputs, targets, counts = outputs_and_targets(form)
+    fitted, seen = objective.with_class_counts(counts), targets["tags"] != -100
     tokens = seen if form == "softmax" else seen.any(-1)
-    whole, gradient = at_once(fitted, logits, labels, 0.5)
-    halves = zip(split(logits, 2), split(labels, 2), strict=True)
-    parts = [at_once(fitted, *half, 0.5) for half in halves]
+    whole, gradient = at_once(fitted, outputs, targets, 0.5)
+    halves = split((outputs, targets), 2)
+    parts = [
+        at_once(fitted, *jax.tree.map(lambda x, half=half: x[half], halves), 0.5)
+        for half in range(2)
+    ]
     for each in (seen, tokens, np.ones(ROWS)):  # by labels, by tokens, alike
         shares = split(each, 2).reshape(2, -1).sum(-1) / each.sum()
         mean = sum(s * loss for s, (loss, _) in zip(shares, parts, strict=True))
         assert abs(mean - whole) > 1e-4
-        slopes = [s * slope for s, (_, slope) in zip(shares, parts, strict=True)]
-        off = np.abs(np.concatenate(slopes) - gradient).max()
-        assert off > 1e-2 * np.abs(gradient).max()
+        slopes = [
+            s * slope["tags"] for s, (_, slope) in zip(shares, parts, strict=True)
+        ]
+        off = np.abs(np.concatenate(slopes) - gradient["tags"]).max()
+        assert off > 1e-2 * np.abs(gradient["tags"]).max()
 
 
 def test_elements_are_counts_of_labels_and_of_elements_that_have_one():
-    targets = two_outputs()[1]
+    targets = outputs_and_targets("two outputs")[1]
     starts, ends = (
         [(seen := targets[name] != -100).sum(), seen.any(-1).sum()]
         for name in ("start", "end")
@@ -192,49 +222,6 @@ def test_elements_are_counts_of_labels_and_of_elements_that_have_one():
     summed = WeightedSum(parts=(schedule, CrossEntropy(output="end")))
     elements = jax.tree.map(lambda each: each.tolist(), summed.elements(targets))
     assert elements == ((starts, ends), ends)
-
-
-def two_outputs():
-    logits, starts, _ = batch("softmax")
-    other_logits, ends, _ = batch("sigmoid", seed=1)
-    ends[:2] = -100  # and rows 2 and 3
-    return {"start": logits, "end": other_logits}, {"start": starts, "end": ends}
-
-
-CE_AND_FOCAL = {"first": CrossEntropy(output="start"), "then": Focal(output="end")}
-
-
-@pytest.mark.parametrize("number", [pytest.param(2, marks=pytest.mark.exhaustive), 4])
-@pytest.mark.parametrize(
-    "objective",
-    [
-        WeightedSum(parts=tuple(CE_AND_FOCAL.values()), weights=(0.3, 2.0)),
-        LinearSchedule(**CE_AND_FOCAL, begin=0.1, end=0.9),
-        StepSchedule(**CE_AND_FOCAL),
-        WeightedSum(
-            parts=(ZLPR(), LinearSchedule(**CE_AND_FOCAL)), weights=(0.3, 2.0)
-        ).bind_outputs(["start", "end"], {"end": 0.1}),
-    ],
-    ids=["sum", "linear", "step", "nested"],
-)
-def test_each_part_counts_the_labels_of_its_own_output(objective, number):
-    assert objective.is_additive
-    with jax.enable_x64(True):
-        outputs, targets = two_outputs()
-
-        def of_parts(outputs):
-            pairs = jax.tree.map(lambda x: split(x, number), (outputs, targets))
-            micro = [jax.tree.map(lambda x, k=k: x[k], pairs) for k in range(number)]
-            counts = [objective.elements(labels) for _, labels in micro]
-            whole = jax.tree.map(lambda *each: sum(each), *counts)
-            return sum(objective.contribution(*pair, whole, 0.4) for pair in micro)
-
-        def of_batch(outputs):
-            return objective(outputs, targets, progress=0.4)[0]
-
-        both = (jax.jit(jax.value_and_grad(f))(outputs) for f in (of_parts, of_batch))
-        compare = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-15)
-        jax.tree.map(compare, *both)
 
 
 @pytest.mark.parametrize(
@@ -250,8 +237,7 @@ def test_each_part_counts_the_labels_of_its_own_output(objective, number):
     ids=lambda objective: objective.short_name,
 )
 def test_what_is_not_additive_says_so(of_a_set):
-    logits, labels, _ = batch("softmax", np.float32)
-    outputs, targets = {"tags": logits}, {"tags": labels}
+    outputs, targets, _ = outputs_and_targets("softmax", np.float32)
     message = (
         "^objective (dice|ghm|mined) is not additive: its loss of a batch is no sum"
     )
@@ -272,14 +258,14 @@ def test_a_loss_of_ones_own_is_additive_if_it_is_pointwise():
         def loss(self, logits, labels):
             return own_margin.objective().loss(logits, labels)
 
-    logits, labels, _ = batch("softmax", np.float32)
+    outputs, targets, _ = outputs_and_targets("softmax", np.float32)
     margin = own_margin.objective()
     assert margin.is_additive
-    value = at_once(margin, logits, labels, 0.0)[0]
-    expected = np.maximum(1 - logits[..., 0], 0)[labels != -100].mean()
-    np.testing.assert_allclose(value, expected, rtol=1e-6)
-    total = added(margin, logits, labels, 0.0, 4)[0]
+    value = at_once(margin, outputs, targets, 0.0)[0]
+    each = np.maximum(1 - outputs["tags"][..., 0], 0)
+    np.testing.assert_allclose(value, each[targets["tags"] != -100].mean(), rtol=1e-6)
+    total = added(margin, outputs, targets, 0.0, 4)[0]
     np.testing.assert_allclose(total, value, rtol=1e-6)
     assert not Whole().is_additive
     with pytest.raises(TypeError, match="objective Whole is not additive"):
-        Whole().elements({"tags": labels})
+        Whole().elements(targets)

@@ -13,19 +13,12 @@ from .documented import write_encoder
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "benchmarks"
-QUICKSTART = str(ROOT / "experiments" / "quickstart.py")
-SIZES = {
-    "--data.train": 64,
-    "--data.dev": 4,
-    "--data.test": 4,
-    "--encoder.hidden_size": 8,
-    "--encoder.num_hidden_layers": 1,
-    "--encoder.num_attention_heads": 2,
-    "--encoder.intermediate_size": 16,
-    "--training.max_length": 64,
-    "--training.batch_size": 4,
-}
-SMALL = [QUICKSTART, *(str(word) for pair in SIZES.items() for word in pair)]
+SIZES = """
+--data.train 64 --data.dev 4 --data.test 4 --encoder.hidden_size 8
+--encoder.num_hidden_layers 1 --encoder.num_attention_heads 2
+--encoder.intermediate_size 16 --training.max_length 64 --training.batch_size 4
+"""
+SMALL = [str(ROOT / "experiments" / "quickstart.py"), *SIZES.split()]
 # Each kind of section; the rest are of other models.
 SECTIONS = ("right", "fast-bert-base", "attention", "planned", "training")
 # The other arguments of each program, and what its output must contain.

@@ -177,52 +177,42 @@ def test_names_come_before_numbers_and_without_a_negative_class_all_are_positive
     assert several.classes == ("positive",)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"over": 0}, "over is 0 but a set has 1 row or more"),
-        ({"over": "token"}, "over is 'token' but must be 'batch'"),
-        ({"reduce": "max"}, "reduce is 'max' but must be 'mean' or 'sum'"),
-        ({"classes": ""}, "classes has an empty name"),
-    ],
-)
-def test_settings_that_make_no_sense_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Dice(**settings)
-
-
+SOFTMAX = batch("softmax")
 ONE_VALUE = "reduce is 'sum', but it has one value for all classes"
+NAMED_TOO = "classes is positive, but {} names a class too; want all"
 
 
 @pytest.mark.parametrize(
-    ("objective", "form", "message"),
+    ("attempt", "message"),
     [
-        (Dice(classes="PER"), "softmax", "want `bind_classes`"),
-        (Dice(classes="1,7"), "softmax", "classes has 7 but there are 3 classes"),
+        (lambda: Dice(over=0), "over is 0 but a set has 1 row or more"),
+        (lambda: Dice(over="token"), "over is 'token' but must be 'batch'"),
+        (lambda: Dice(reduce="max"), "reduce is 'max' but must be 'mean' or 'sum'"),
+        (lambda: Dice(classes=""), "classes has an empty name"),
+        (lambda: Dice(classes="PER").loss(*SOFTMAX), "want `bind_classes`"),
         (
-            UnifiedFocal(classes="positive"),
-            "softmax",
-            "classes is positive, but background names a class too; want all",
+            lambda: Dice(classes="1,7").loss(*SOFTMAX),
+            "classes has 7 but there are 3 classes",
         ),
         (
-            SoftF1(classes="positive", exclude_class=0),
-            "softmax",
-            "classes is positive, but exclude_class names a class too; want all",
+            lambda: UnifiedFocal(classes="positive").loss(*SOFTMAX),
+            NAMED_TOO.format("background"),
         ),
-        (GeneralizedDice(reduce="sum"), "softmax", ONE_VALUE),
-        (SigmoidF1(reduce="sum"), "multi-label", ONE_VALUE),
+        (
+            lambda: SoftF1(classes="positive", exclude_class=0).loss(*SOFTMAX),
+            NAMED_TOO.format("exclude_class"),
+        ),
+        (lambda: GeneralizedDice(reduce="sum").loss(*SOFTMAX), ONE_VALUE),
+        (lambda: SigmoidF1(reduce="sum").loss(*batch("multi-label")), ONE_VALUE),
+        (
+            lambda: Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"]),
+            "classes has 'PRE', which output 'tags' has not: O, B-LOC",
+        ),
     ],
-    ids=str,
 )
-def test_classes_that_do_not_fit_are_refused(objective, form, message):
+def test_what_does_not_fit_is_refused(attempt, message):
     with pytest.raises(ValueError, match=message):
-        objective.loss(*batch(form))
-
-
-def test_classes_that_an_output_lacks_are_named():
-    message = "classes has 'PRE', which output 'tags' has not: O, B-LOC"
-    with pytest.raises(ValueError, match=message):
-        Dice(output="tags", classes="PRE").bind_classes(NAMES, ["tags"])
+        attempt()
 
 
 def test_a_loss_of_ones_own_without_an_axis_is_of_the_batch_alone():
