@@ -1,7 +1,5 @@
 """Fixtures shared by several tests."""
 
-from __future__ import annotations
-
 import fcntl
 import gc
 import importlib.metadata

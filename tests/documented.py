@@ -5,8 +5,6 @@ encoder and a finished run. Files shown with a title are written, Python is exec
 commands are parsed or, at smaller sizes, run.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import doctest
 import importlib.util

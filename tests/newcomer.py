@@ -1,7 +1,5 @@
 """A small CoNLL corpus with made-up names."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

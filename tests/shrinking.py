@@ -1,7 +1,5 @@
 """Experiments made small enough to train in a test."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 

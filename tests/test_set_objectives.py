@@ -150,31 +150,27 @@ NAMES = {"tags": ("O", "B-LOC", "B-PER", "I-PER")}
 
 
 @pytest.mark.parametrize(
-    ("classes", "numbers"),
+    ("names", "negative", "classes", "numbers"),
     [
-        ("PER,LOC", ("1", "2", "3")),
-        (("B-PER",), ("2",)),
-        ((2, "O"), ("0", "2")),
-        ("positive", ("positive",)),
-        ("all", ("all",)),
+        (NAMES["tags"], ["tags"], "PER,LOC", ("1", "2", "3")),
+        (NAMES["tags"], ["tags"], ("B-PER",), ("2",)),
+        (NAMES["tags"], ["tags"], (2, "O"), ("0", "2")),
+        (NAMES["tags"], ["tags"], "positive", ("positive",)),
+        (NAMES["tags"], ["tags"], "all", ("all",)),
+        # Names come before numbers; without a negative class all are positive, but for
+        # labels of 0 and 1.
+        (("1", "2", "10"), [], "2,10", ("1", "2")),
+        (NAMES["tags"], [], "positive", ("all",)),
+        ((), [], "positive", ("positive",)),
     ],
 )
-def test_classes_are_named_or_numbered(classes, numbers):
-    bound = Dice(output="tags", classes=classes).bind_classes(NAMES, ["tags"])
+def test_classes_are_named_or_numbered(names, negative, classes, numbers):
+    dice = Dice(output="tags", classes=classes)
+    bound = dice.bind_classes({"tags": names}, negative)
     assert bound.classes == numbers
     both = WeightedSum(parts=(CrossEntropy(), Dice(classes=classes)))
-    both = both.bind_outputs(["tags"]).bind_classes(NAMES, ["tags"])
+    both = both.bind_outputs(["tags"]).bind_classes({"tags": names}, negative)
     assert both.parts[1] == bound
-
-
-def test_names_come_before_numbers_and_without_a_negative_class_all_are_positive():
-    stars = {"label": ("1", "2", "10")}
-    bound = Dice(output="label", classes="2,10").bind_classes(stars, [])
-    assert bound.classes == ("1", "2")
-    bound = Dice(output="tags", classes="positive").bind_classes(NAMES, [])
-    assert bound.classes == ("all",)
-    several = Dice(output="start", classes="positive").bind_classes({"start": ()}, [])
-    assert several.classes == ("positive",)
 
 
 SOFTMAX = batch("softmax")

@@ -1,7 +1,5 @@
 """Tiny data sets in every format that an experiment may name."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from pathlib import Path

@@ -71,61 +71,53 @@ def source(kind):
 
 
 def of_declaration(declaration):
-    function = declaration.function
+    """Return the source of a class with the settings of a loss."""
+    function, settings = declaration.function, declaration.settings()
     assert getattr(losses, function.__name__) is function
     descriptions = {"class_counts": CLASS_COUNTS}
     for documented in filter(None, (function, declaration.initial_state)):
         for entry in docstring_parser.parse(inspect.getdoc(documented)).params:
             descriptions.setdefault(entry.arg_name, entry.description)
-    settings = declaration.settings()
+    summary = inspect.getdoc(function).partition("\n\n")[0]
+    lines = [summary, *paragraph(sentence(declaration.short_name))]
+    lines += ["", "Args:"] if settings else []
+    for name in settings:
+        line = " ".join(f"{name}: {descriptions[name]}".split())
+        indents = {"initial_indent": "  ", "subsequent_indent": "    "}
+        lines += textwrap.wrap(line, 84, break_on_hyphens=False, **indents)
     base = "SetObjective" if declaration.kind == "set" else "LossObjective"
-    return class_of(
-        function.__name__,
-        f"{declaration.class_name}({base})",
-        docstring(
-            inspect.getdoc(function).partition("\n\n")[0],
-            sentence(declaration.short_name),
-            {name: descriptions[name] for name in settings},
-        ),
-        [(name, annotation(hint), value) for name, (hint, value) in settings.items()],
-    )
+    head = f"{declaration.class_name}({base})"
+    fields = {n: (annotation(hint), value) for n, (hint, value) in settings.items()}
+    return class_of(function.__name__, head, lines, fields)
 
 
 def of_preset(preset):
+    """Return the source of a class with other defaults of a loss."""
     declaration = REGISTRY[preset.loss]
-    settings = declaration.settings()
-    hints = OF_SETS | {name: annotation(hint) for name, (hint, _) in settings.items()}
+    hints = {n: annotation(hint) for n, (hint, _) in declaration.settings().items()}
+    hints = OF_SETS | hints
     text = f"{preset.source} of Li et al., ACL 2020. "
     text += f"The loss {preset.loss} with other defaults."
     return class_of(
         f'{declaration.function.__name__}, "{preset.name}"',
         f"{preset.class_name}({declaration.class_name})",
-        docstring(preset.line, text, {}),
-        [(name, hints[name], value) for name, value in preset.settings.items()],
+        [preset.line, *paragraph(text)],
+        {name: (hints[name], value) for name, value in preset.settings.items()},
     )
 
 
-def class_of(loss, head, documentation, fields):
+def paragraph(text):
+    return ["", *textwrap.wrap(text, 84)] if text else []
+
+
+def class_of(loss, head, lines, fields):
     """Return the source of a class, with the type and default of each field."""
-    lines = [f"@of_loss(losses.{loss})", f"class {head}:", documentation]
-    lines += [f"    {name}: {hint} = {default!r}" for name, hint, default in fields]
-    return "\n".join([*lines, ""])
-
-
-def docstring(summary, text, arguments):
-    """Return the docstring of a class, indented."""
-    lines = [summary]
-    if text:
-        lines += ["", *textwrap.wrap(text, 84)]
-    if arguments:
-        lines += ["", "Args:"]
-    for name, description in arguments.items():
-        line = " ".join(f"{name}: {description}".split())
-        indents = {"initial_indent": "  ", "subsequent_indent": "    "}
-        lines += textwrap.wrap(line, 84, break_on_hyphens=False, **indents)
     raw = "r" * any("\\" in line for line in lines)
     ends = '"""' if len(lines) == 1 else '\n    """'
-    return textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends + "\n"
+    docstring = textwrap.indent(f'{raw}"""' + "\n".join(lines), "    ") + ends
+    lines = [f"@of_loss(losses.{loss})", f"class {head}:", docstring, ""]
+    lines += [f"    {name}: {hint} = {v!r}" for name, (hint, v) in fields.items()]
+    return "\n".join([*lines, ""])
 
 
 def annotation(hint):
