@@ -3,13 +3,12 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from dicejax import losses
 
-from .beside import assert_close, assert_same, case, in_torch, one_hot, ours, outcomes
-
-AS_WRITTEN = {"axis": (), "form": "gold", "squared": False}
+from .adapters import assert_close, assert_same, case, one_hot, ours, outcomes
 
 
 def self_adjusted(p, alpha):
@@ -17,64 +16,108 @@ def self_adjusted(p, alpha):
     return (1 - p) ** alpha * p
 
 
+def self_adjusted_dice(f, y, squared=True):
+    return 1 - (2 * f * y + 1) / ((f**2 + y**2 if squared else f + y) + 1)
+
+
 @pytest.mark.parametrize("alpha", [0.01, 0.5, 1.0])
-def test_the_self_adjusting_dice_of_published_code_is_ours(torch, alpha):
+def test_the_self_adjusting_dice_of_published_code_is_ours(alpha):
     logits, labels = case(shape=(20, 5))
 
-    def every_class(z, y):  # squared, a sum over classes
-        f, y = self_adjusted(z.softmax(1), alpha), torch.nn.functional.one_hot(y, 5)
-        return 1 - (2 * f * y + 1) / (f * f + y * y + 1)
+    def every_class(z, y):
+        return self_adjusted_dice(self_adjusted(jax.nn.softmax(z), alpha), one_hot(y))
 
     def gold_alone(z, y):
-        f = self_adjusted(z.softmax(1).gather(1, y[:, None]), alpha)
-        return 1 - (2 * f + 1) / (f + 1 + 1)
+        p = jnp.take_along_axis(jax.nn.softmax(z), y[:, None], 1)
+        return self_adjusted_dice(self_adjusted(p, alpha), 1, squared=False)
 
     def sigmoids_over_a_batch(z, y):
-        f = self_adjusted(z.sigmoid(), alpha)
+        f = self_adjusted(jax.nn.sigmoid(z), alpha)
         return 1 - (2 * (f * y).sum() + 1) / ((f * f).sum() + (y * y).sum() + 1)
 
-    mine = {"alpha": alpha, "squared": True}
-    settings = {"axis": (), **mine}
-    assert_same(
-        ours(losses.self_adjusting_dice, logits, labels, **settings),
-        in_torch(torch, every_class, logits, labels),
-    )
-    assert_same(
-        ours(losses.self_adjusting_dice, logits, labels, alpha=alpha, **AS_WRITTEN),
-        in_torch(torch, gold_alone, logits, labels),
-    )
-    logits, labels = logits[:, 0], outcomes(shape=20)
-    settings = {"class_axis": None, "axis": None, **mine}
-    binary = ours(losses.self_adjusting_dice, logits, labels, **settings)
-    z = torch.tensor(logits, requires_grad=True)
-    value = sigmoids_over_a_batch(z, torch.tensor(labels))
-    value.backward()
-    assert_same(binary, (value.item(), z.grad.numpy()))
+    squared = {"alpha": alpha, "squared": True}
+    binary = squared | {"class_axis": None, "axis": None}
+    gold = {"alpha": alpha, "axis": (), "form": "gold", "squared": False}
+    for data, settings, published in (
+        ((logits, labels), squared | {"axis": ()}, every_class),
+        ((logits, labels), gold, gold_alone),
+        ((logits[:, 0], outcomes(shape=20)), binary, sigmoids_over_a_batch),
+    ):
+        mine = ours(losses.self_adjusting_dice, *data, **settings)
+        assert_same(mine, ours(published, *data))
 
 
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.5])
 @pytest.mark.parametrize("gap", [18.0, 30.0, 90.0])
-def test_the_published_factor_has_a_nan_gradient_where_ours_is_finite(
-    torch, gap, alpha
-):
+def test_the_published_factor_has_a_nan_gradient_where_ours_is_finite(gap, alpha):
     logits, labels = np.array([[gap, 0.0]], np.float32), np.array([0])
 
-    def published(z, y):
-        f = self_adjusted(z.softmax(1)[0, 0], alpha)
-        return 1 - (2 * f + 1) / (f * f + 1 + 1)
+    def published(z):
+        return self_adjusted_dice(self_adjusted(jax.nn.softmax(z)[0, 0], alpha), 1)
 
-    value, gradient = in_torch(torch, published, logits, labels)
+    value, gradient = ours(published, logits)
     assert np.isfinite(value)
     assert np.isnan(gradient).any()
     naive = jax.grad(lambda z: self_adjusted(jax.nn.sigmoid(z), 0.0))
-    assert np.isnan(naive(jnp.float32(gap)))  # 0 * 0^-1: in JAX for alpha 0 too
+    assert np.isnan(naive(jnp.float32(gap)))  # 0 * 0^-1: for alpha 0 too
 
-    mine = {"alpha": alpha, "squared": True}
-    value, gradient = ours(losses.self_adjusting_dice, logits, labels, **mine)
+    settings = {"alpha": alpha, "squared": True}
+    value, gradient = ours(losses.self_adjusting_dice, logits, labels, **settings)
     f = np.exp(-alpha * gap)  # 1 - p is e^-gap, f falls at the rate of alpha
-    np.testing.assert_allclose(value, 1 - (2 * f + 1) / (f * f + 2), rtol=1e-5)
+    np.testing.assert_allclose(value, self_adjusted_dice(f, 1), rtol=1e-5)
     slope = (2 * (f * f + 2) - (2 * f + 1) * 2 * f) / (f * f + 2) ** 2 * alpha * f
     np.testing.assert_allclose(gradient, [[slope, -slope]], rtol=1e-4)
+
+
+def test_asymmetric_is_its_authors_with_the_weights_gradient_that_they_leave_out():
+    logits, labels = case()[0], outcomes()
+
+    def authors(z, y, stop=lambda weight: weight):
+        p = jax.nn.sigmoid(z)
+        q = jnp.minimum(1 - p + 0.05, 1)
+        entropy = y * jnp.log(p) + (1 - y) * jnp.log(q)
+        weight = (1 - p * y - q * (1 - y)) ** (1.0 * y + 4.0 * (1 - y))
+        return -entropy * stop(weight)
+
+    mine = ours(losses.asymmetric, logits, labels)
+    assert_same(mine, ours(authors, logits, labels))
+    # Their default.
+    value, gradient = ours(authors, logits, labels, stop=jax.lax.stop_gradient)
+    assert_close(mine[0], value)
+    assert np.abs(mine[1] - gradient).max() > 0.1
+
+
+def test_zlpr_is_its_authors():
+    logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
+
+    def authors(z, y):
+        z = (1 - 2 * y) * z
+        zero = jnp.zeros_like(z[:, :1])
+        negative = jnp.concatenate([z - y * 1e12, zero], 1)
+        positive = jnp.concatenate([z - (1 - y) * 1e12, zero], 1)
+        return sum(jax.nn.logsumexp(z, axis=1) for z in (negative, positive))
+
+    assert_same(ours(losses.zlpr, logits, labels), ours(authors, logits, labels))
+
+
+def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale():
+    logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
+    positives, total = np.array([500.0, 200.0, 50.0, 10.0, 1.0]), 1000.0
+
+    def authors(z, y, init_bias=0.05, neg_scale=2.0):
+        rate = (1 / positives) / (y / positives).sum(1, keepdims=True)
+        weight = 0.1 + jax.nn.sigmoid(10.0 * (rate - 0.3))
+        z = z - jnp.log(total / positives - 1) * init_bias / neg_scale
+        z = z * (1 - y) * neg_scale + z * y
+        weight = weight / neg_scale * (1 - y) + weight * y
+        return weight * optax.sigmoid_binary_cross_entropy(z, y)
+
+    settings = {"class_counts": np.stack([total - positives, positives], axis=-1)}
+    mine = ours(losses.distribution_balanced, logits, labels, kappa=0.025, **settings)
+    theirs = ours(authors, logits, labels)
+    assert_same(mine, theirs)
+    of_paper = losses.distribution_balanced(logits, labels, kappa=0.05, **settings)
+    assert abs(float(of_paper.sum()) - theirs[0]) > 0.1
 
 
 def test_published_mining_keeps_all_or_all_but_the_hardest_negatives_or_none():
@@ -82,27 +125,27 @@ def test_published_mining_keeps_all_or_all_but_the_hardest_negatives_or_none():
     scores, positives = rng.permutation(20) / 20.0, np.arange(20) < 5
     negatives = ~positives
 
-    def published(kept, columns):
+    def published(count, columns):
         # Targets [N, 1] pick every score once for each negative, not the negatives'.
         candidates = scores if columns else scores[negatives]
         threshold = np.sort(np.repeat(candidates, negatives.sum() if columns else 1))
-        return int((negatives & (scores > threshold[-kept + 1])).sum())
+        return int((negatives & (scores > threshold[-count + 1])).sum())
 
-    def mine(kept):
+    def mine(count):
         mask = losses.hard_negative_mask(
-            scores, positives, negatives_per_positive=kept / 5, minimum=0
+            scores, positives, negatives_per_positive=count / 5, minimum=0
         )
         assert mask[positives].all()
-        hardest = np.sort(scores[negatives])[::-1][:kept]
+        hardest = np.sort(scores[negatives])[::-1][:count]
         np.testing.assert_array_equal(np.sort(scores[mask & negatives])[::-1], hardest)
         return int((mask & negatives).sum())
 
-    wanted = [0, 1, 2, 3, 10, 15]
-    assert [mine(kept) for kept in wanted] == wanted
-    assert [published(kept, False) for kept in wanted] == [13, 14, 0, 1, 8, 13]
+    counts = [0, 1, 2, 3, 10, 15]
+    assert [mine(count) for count in counts] == counts
+    assert [published(count, False) for count in counts] == [13, 14, 0, 1, 8, 13]
     hardest_is_positive = scores.argmax() < 5
     assert not hardest_is_positive
-    assert [published(kept, True) for kept in wanted[2:]] == [0, 0, 0, 0]
+    assert [published(count, True) for count in counts[2:]] == [0, 0, 0, 0]
 
 
 def test_clipped_probabilities_lose_the_gradient_of_the_hardest():
@@ -143,7 +186,7 @@ def test_a_tversky_that_knows_only_the_sum_of_its_weights_is_that_of_summed_coun
     hits = (np.asarray(jax.nn.softmax(logits)) * one_hot(labels)).sum()
     kornia = 1 - hits / (hits + (0.9 + 0.1) * (labels.size - hits))
     counts = losses.overlap_counts(logits, labels)
-    summed = jax.tree.map(lambda one: one.sum(), counts)
+    summed = jax.tree.map(lambda x: x.sum(), counts)
     each = []
     for alpha, beta in ((0.9, 0.1), (0.1, 0.9)):
         settings = {"alpha": alpha, "beta": beta, "smooth": 0.0}

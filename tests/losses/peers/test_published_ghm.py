@@ -1,21 +1,11 @@
-"""Gradient harmonising and multi-label losses vs. published code."""
+"""Gradient harmonising vs. published code."""
 
 import jax
 import numpy as np
 
 from dicejax import losses
 
-from .beside import (
-    SHAPE,
-    SINGLE,
-    assert_close,
-    assert_same,
-    case,
-    in_torch,
-    ours,
-    outcomes,
-    second,
-)
+from .adapters import SHAPE, SINGLE, assert_close, case, outcomes
 
 
 def harmonised(norms, bins=10, last_edge=1e-6, averages=None, momentum=0.0):
@@ -83,71 +73,12 @@ def test_mmdetections_ghm_freezes_averages_of_bins_not_reached_and_ours_decay():
     assert not state.counts[1:9].any()
 
 
-def test_published_softmax_ghm_gives_the_hardest_no_weight_and_all_a_tenth(torch):
+def test_published_softmax_ghm_gives_the_hardest_no_weight_and_all_a_tenth():
     logits = np.array([[3.0, 0.0], [3.0, 0.0], [0.0, 200.0]], np.float32)
     labels = np.zeros(3, int)
-    p_gold = torch.tensor(logits).softmax(1)[:, 0].numpy()
+    p_gold = np.asarray(jax.nn.softmax(logits))[:, 0]
     published = harmonised(1 - p_gold, last_edge=0.0) / 10
     mine, _ = losses.ghm(logits, labels, losses.ghm_state())
     mine /= losses.cross_entropy(logits, labels)
     np.testing.assert_allclose(published, [0.15, 0.15, 0.0], rtol=1e-6)
     np.testing.assert_allclose(mine, [0.75, 0.75, 1.5], rtol=1e-6)
-
-
-# Several labels.
-
-
-def test_asymmetric_is_its_authors_with_the_weights_gradient_that_they_leave_out(torch):
-    logits, labels = case()[0], outcomes()
-
-    def authors(differentiated):
-        def loss(z, y):
-            p, q = z.sigmoid(), (1 - z.sigmoid() + 0.05).clamp(max=1)
-            entropy = y * torch.log(p) + (1 - y) * torch.log(q)
-            weight = (1 - p * y - q * (1 - y)) ** (1.0 * y + 4.0 * (1 - y))
-            return -entropy * (weight if differentiated else weight.detach())
-
-        return in_torch(torch, loss, logits, second(labels))
-
-    mine = ours(losses.asymmetric, logits, labels)
-    assert_same(mine, authors(differentiated=True))
-    value, gradient = authors(differentiated=False)  # their default
-    assert_close(mine[0], value)
-    assert np.abs(mine[1] - gradient).max() > 0.1
-
-
-def test_zlpr_is_its_authors(torch):
-    logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
-
-    def authors(z, y):
-        z = (1 - 2 * y) * z
-        zero = torch.zeros_like(z[:, :1])
-        negative = torch.cat([z - y * 1e12, zero], 1)
-        positive = torch.cat([z - (1 - y) * 1e12, zero], 1)
-        return negative.logsumexp(1) + positive.logsumexp(1)
-
-    mine = ours(losses.zlpr, logits, labels)
-    assert_same(mine, in_torch(torch, authors, logits, labels))
-
-
-def test_distribution_balanced_is_its_authors_who_divide_kappa_by_the_scale(torch):
-    logits, labels = case(shape=(20, 5))[0], outcomes(shape=(20, 5))
-    positives, total = np.array([500.0, 200.0, 50.0, 10.0, 1.0]), 1000.0
-    counts = torch.tensor(positives)
-
-    def authors(z, y, init_bias=0.05, neg_scale=2.0):
-        rate = (1 / counts) / (y / counts).sum(1, keepdim=True)
-        weight = 0.1 + torch.sigmoid(10.0 * (rate - 0.3))
-        z = z - torch.log(total / counts - 1) * init_bias / neg_scale
-        z = z * (1 - y) * neg_scale + z * y
-        weight = weight / neg_scale * (1 - y) + weight * y
-        y, none = y.to(z.dtype), {"reduction": "none"}
-        entropy = torch.nn.functional.binary_cross_entropy_with_logits
-        return weight * entropy(z, y, **none)
-
-    settings = {"class_counts": np.stack([total - positives, positives], axis=-1)}
-    mine = ours(losses.distribution_balanced, logits, labels, kappa=0.025, **settings)
-    theirs = in_torch(torch, authors, logits, labels)
-    assert_same(mine, theirs)
-    of_paper = losses.distribution_balanced(logits, labels, kappa=0.05, **settings)
-    assert abs(float(of_paper.sum()) - theirs[0]) > 0.1
