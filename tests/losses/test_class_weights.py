@@ -1,18 +1,18 @@
-"""Class weights made from counts: numbers by hand and the formulas."""
+"""Class weights made from counts: the formulas, and bounds of counts and settings."""
 
 import jax
 import numpy as np
 import pytest
+from sklearn.utils.class_weight import compute_class_weight
 
 from dicejax.losses import class_weights
 
-FUNCTIONS = [
-    class_weights.log_ratio,
-    class_weights.inverse,
-    class_weights.inverse_square_root,
-    class_weights.effective_number,
+COUNTS = [
+    np.array([900, 90, 10]),
+    np.array([[7, 1], [3, 5], [1, 1]]),
+    [1, 2, 3, 4.5],
+    [10**6, 10**7],
 ]
-COUNTS = [np.array([900, 90, 10]), np.array([[7, 1], [3, 5], [1, 1]]), [1, 2, 3, 4.5]]
 
 
 def log_ratio(n, k=1.0):
@@ -32,89 +32,66 @@ def effective_number(n, beta=0.999):
     return len(n) * weights / weights.sum()
 
 
+FORMULAS = [log_ratio, inverse, inverse_square_root, effective_number]
+
+
 @pytest.mark.parametrize("counts", COUNTS)
 @pytest.mark.parametrize(
-    ("function", "formula", "settings"),
+    ("formula", "settings"),
     [
-        (class_weights.log_ratio, log_ratio, {}),
-        (class_weights.log_ratio, log_ratio, {"k": 4.0}),
-        (class_weights.inverse, inverse, {}),
-        (class_weights.inverse_square_root, inverse_square_root, {}),
-        (class_weights.effective_number, effective_number, {}),
-        (class_weights.effective_number, effective_number, {"beta": 0.9}),
-        (class_weights.effective_number, effective_number, {"beta": 0.0}),
+        *((formula, {}) for formula in FORMULAS),
+        (log_ratio, {"k": 4.0}),
+        *((effective_number, {"beta": beta}) for beta in (0.99, 0.9, 0.5, 0.0)),
     ],
 )
-def test_weights_are_those_of_the_formula(function, formula, settings, counts):
-    got = function(counts, **settings)
-    n = np.asarray(counts, np.float64)
-    want = np.apply_along_axis(lambda row: formula(row, **settings), -1, n)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+def test_weights_are_those_of_the_formula(formula, settings, counts):
+    function, n = getattr(class_weights, formula.__name__), np.asarray(counts, float)
+    expected = np.apply_along_axis(lambda row: formula(row, **settings), -1, n)
+    np.testing.assert_allclose(function(counts, **settings), expected, rtol=1e-5)
     with jax.enable_x64(True):
-        np.testing.assert_allclose(function(counts, **settings), want, rtol=1e-10)
+        np.testing.assert_allclose(function(counts, **settings), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("function", "counts", "settings", "want"),
-    [
-        # lg(n / n_t) with K = 1.
-        ("log_ratio", [1, 9, 90], {}, [2, np.log10(100 / 9), -np.log10(0.9)]),
-        ("log_ratio", [1, 1], {"k": 9.0}, [1, 1]),
-        ("inverse", [8, 2], {}, [5 / 8, 5 / 2]),
-        ("inverse_square_root", [9, 1], {}, [10 / 12, 10 / 4]),
-        # (1 - 1/2) / (1 - 1/2^n): 1, 2/3 and 4/7, times 3 / (47 / 21).
-        ("effective_number", [1, 2, 3], {"beta": 0.5}, np.array([63, 42, 36]) / 47),
-        ("effective_number", [5, 50], {"beta": 0.0}, [1, 1]),
-    ],
-)
-def test_weights_by_hand(function, counts, settings, want):
-    got = getattr(class_weights, function)(counts, **settings)
-    np.testing.assert_allclose(got, want, rtol=1e-5)
+def test_inverse_weights_are_those_of_scikit_learn():
+    labels = np.repeat(np.arange(3), [7, 2, 31])
+    expected = compute_class_weight("balanced", classes=np.arange(3), y=labels)
+    got = class_weights.inverse(np.bincount(labels))
+    np.testing.assert_allclose(got, expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_a_count_of_0_is_taken_as_1(function):
+def test_effective_numbers_of_betas_near_1_lose_no_digits():
+    # (1 - beta) / (1 - beta^2) is 1 / (1 + beta).
+    got = class_weights.effective_number([1, 2], beta=1 - 1e-6)
+    expected = np.array([1, 1 / (2 - 1e-6)])
+    np.testing.assert_allclose(got, 2 * expected / expected.sum(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_a_count_of_0_is_taken_as_1_and_proportions_do_for_counts(formula):
+    function = getattr(class_weights, formula.__name__)
     got = function(np.array([40, 0, 3]))
     np.testing.assert_array_equal(got, function(np.array([40, 1, 3])))
     assert np.isfinite(got).all()
+    if formula in (inverse, inverse_square_root):
+        shares, counts = function([0.75, 0.2, 0.05]), function([75, 20, 5])
+        np.testing.assert_allclose(shares, counts, rtol=1e-5)
 
 
 @pytest.mark.parametrize(
-    "function", [class_weights.inverse, class_weights.inverse_square_root]
-)
-def test_proportions_do_for_counts(function):
-    np.testing.assert_allclose(
-        function([0.75, 0.2, 0.05]), function([75, 20, 5]), rtol=1e-5
-    )
-
-
-def test_effective_numbers_of_large_counts_lose_no_digits():
-    # (1 - beta) / (1 - beta^2) is 1 / (1 + beta).
-    got = class_weights.effective_number([1, 2], beta=1 - 1e-6)
-    want = np.array([1, 1 / (2 - 1e-6)])
-    np.testing.assert_allclose(got, 2 * want / want.sum(), rtol=1e-6)
-    # And where beta^n is 0: every effective number is 1 / (1 - beta).
-    got = class_weights.effective_number([10**6, 10**7], beta=0.9)
-    np.testing.assert_allclose(got, [1, 1], rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("function", "counts", "settings", "message"),
+    ("formula", "counts", "settings", "message"),
     [
         *(
-            (function, [3.0, bad], {}, r"counts is .* but must be in \[0, inf\)")
-            for function in FUNCTIONS
+            (formula, [3.0, bad], {}, r"counts is .* but must be in \[0, inf\)")
+            for formula in FORMULAS
             for bad in (-1.0, np.nan, np.inf)
         ),
-        (class_weights.log_ratio, [3, 4], {"k": -1.0}, "k is -1.0 but must be in"),
-        *(
-            (class_weights.effective_number, [3, 4], {"beta": beta}, "beta is")
-            for beta in (1.0, -0.1)
-        ),
+        (log_ratio, [3, 4], {"k": -1.0}, "k is -1.0 but must be in"),
+        (effective_number, [3, 4], {"beta": 1.0}, "beta is"),
+        (effective_number, [3, 4], {"beta": -0.1}, "beta is"),
     ],
 )
 def test_counts_and_settings_out_of_bounds_are_refused(
-    function, counts, settings, message
+    formula, counts, settings, message
 ):
     with pytest.raises(ValueError, match=message):
-        function(counts, **settings)
+        getattr(class_weights, formula.__name__)(counts, **settings)

@@ -6,12 +6,10 @@ In float64 to rounding; each side is a separate formula.
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from dicejax import losses
-from dicejax.losses import adjust_logits, ghm_state
 
 from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, WEIGHTS, draw
 from .every import EVERY, LAYOUTS, ghm, over
@@ -26,7 +24,7 @@ def float64():
         yield
 
 
-def of(name, form, /, **settings):
+def of_form(name, form, /, **settings):
     """Return the loss of a name in a form, with settings; per-class ones by form."""
     layout = dict(LAYOUTS[form])
     if name in ALWAYS_MULTI_LABEL:
@@ -41,14 +39,16 @@ def evaluated(loss, kind, form, seed=0):
     return np.asarray(loss(logits.astype(np.float64), labels, where=where))
 
 
-def assert_same(one, other):
-    np.testing.assert_allclose(one, other, rtol=1e-13, atol=1e-15)
+def assert_same(got, expected):
+    np.testing.assert_allclose(got, expected, rtol=1e-13, atol=1e-15)
 
 
 ONES = {SOFTMAX: np.ones(3), BINARY: np.ones(2), MULTI_LABEL: np.ones((3, 2))}
 COUNTED, WEIGHED = {"class_counts": COUNTS}, {"class_weights": WEIGHTS}
 EVENLY = {"class_weights": ONES}
+TAU = COUNTED | {"tau": 0.7}
 BATCH = {"squared": False, "smooth": 0.5}
+ADJUSTED = BATCH | {"alpha": 0.7}
 SMOOTH, SMOOTHED = {"smooth": 0.5}, {"label_smoothing": 0.3}
 EXPONENTS = {"gamma_positive": 1.5, "gamma_negative": 1.5}
 ERRORS = {"alpha": 0.2, "beta": 0.6}
@@ -70,13 +70,7 @@ SAME = [
     (EXCLUSIVE, "ldam", COUNTED | {"max_margin": 0.0}, *CE),
     (EXCLUSIVE, "ldam", COUNTED | {"max_margin": 0.0} | WEIGHED, CE[0], WEIGHED),
     (EXCLUSIVE, "vs", COUNTED | {"tau": 0.0, "gamma": 0.0}, *CE),
-    (
-        EXCLUSIVE,
-        "vs",
-        COUNTED | {"tau": 0.7, "gamma": 0.0},
-        "logit_adjusted",
-        COUNTED | {"tau": 0.7},
-    ),
+    (EXCLUSIVE, "vs", TAU | {"gamma": 0.0}, "logit_adjusted", TAU),
     (EXCLUSIVE, "majority_or_minority", {"weight": 1.0}, *CE),
     (SIGMOIDS, "asymmetric", {"margin": 0.0} | EXPONENTS, "focal", {"gamma": 1.5}),
     (FORMS, "ghm", {"bins": 1}, *CE),
@@ -91,19 +85,13 @@ SAME = [
     (FORMS, "dice_semimetric", {"variant": "dml2"}, "dice", {}),
     (FORMS, DSC, BATCH | {"alpha": 0.0}, "dice", SMOOTH),
     (FORMS, DSC, BATCH | {"alpha": 0.0, "axis": ()}, "dice", SMOOTH | {"axis": ()}),
-    (
-        FORMS,
-        DSC,
-        BATCH | {"alpha": 0.7, "stop_gradient_weight": True},
-        DSC,
-        BATCH | {"alpha": 0.7},
-    ),
+    (FORMS, DSC, ADJUSTED | {"stop_gradient_weight": True}, DSC, ADJUSTED),
     (FORMS, "generalized_dice", UNIFORM, "soft_f1", {"average": "micro"} | SMOOTH),
 ]
 
 
 @pytest.mark.parametrize(
-    ("form", "name", "settings", "parent", "own"),
+    ("form", "name", "settings", "parent", "theirs"),
     [
         pytest.param(
             form,
@@ -116,95 +104,54 @@ SAME = [
         for form in forms
     ],
 )
-def test_neutral_settings_give_the_parent_loss(form, name, settings, parent, own):
-    child, parent = of(name, form, **settings), of(parent, form, **own)
+def test_neutral_settings_give_the_parent_loss(form, name, settings, parent, theirs):
+    child, parent = of_form(name, form, **settings), of_form(parent, form, **theirs)
     for kind in ("random", "tied"):
         assert_same(evaluated(child, kind, form), evaluated(parent, kind, form))
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_log_cosh_dice_is_the_log_of_the_cosh_of_dice(form):
-    want = np.log(np.cosh(evaluated(of("dice", form), "random", form)))
-    got = evaluated(of("log_cosh_dice", form), "random", form)
-    np.testing.assert_allclose(got, want, rtol=1e-12)
+def test_losses_that_are_functions_of_others(form):
+    def value(name, **settings):
+        return evaluated(of_form(name, form, **settings), "random", form)
 
-
-@pytest.mark.parametrize("form", FORMS)
-def test_jaccard_is_2_dice_over_1_plus_dice_without_smooth(form):
-    x = evaluated(of("dice", form, smooth=0.0), "random", form)
-    assert_same(
-        evaluated(of("jaccard", form, smooth=0.0), "random", form), 2 * x / (1 + x)
-    )
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-12)
+    close(value("log_cosh_dice"), np.log(np.cosh(value("dice"))))
+    x = value("dice", smooth=0.0)
+    close(value("jaccard", smooth=0.0), 2 * x / (1 + x))
+    entropy = value("cross_entropy")
+    if form == MULTI_LABEL:  # without its parts; the weight is alpha + sigmoid(0)
+        plain = COUNTED | {"kappa": 0.0, "scale": 1.0, "alpha": 0.5}
+        close(value("distribution_balanced", beta=0.0, **plain), entropy)
+        # A sigmoid of a great height: alpha + 1 for an element without labels.
+        loss = of_form("distribution_balanced", form, **plain)
+        logits = np.linspace(-3, 3, 12).reshape(4, 3)
+        nothing = loss(logits, np.zeros((4, 3), int))
+        close(nothing, 1.5 * np.log1p(np.exp(logits)))
+        return
+    # The ends of its weight.
+    focal = value("unified_focal", weight=1.0, delta=0.5, gamma=0.0)
+    close(focal, 0.5 * entropy.sum() / (entropy > 0).sum())
+    if form == SOFTMAX:
+        sets = value("unified_focal", weight=0.0, delta=0.7, gamma=0.0, smooth=0.5)
+        close(sets, value("tversky", alpha=0.3, beta=0.7, smooth=0.5).mean())
+    else:  # of one class
+        logits, labels, where = draw(BINARY)
+        z, y = logits[..., None].astype(float), labels[..., None]
+        close(losses.zlpr(z, y, where=where), entropy, atol=1e-15)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_logit_adjustment_before_and_after_training_cancel(form):
     logits, labels, where = draw(form)
-    layout = LAYOUTS[form]
-    adjusted = adjust_logits(
-        logits.astype(float), class_counts=COUNTS[form], tau=0.6, **layout
-    )
-    loss = of("logit_adjusted", form, class_counts=COUNTS, tau=0.6)
-    want = of("cross_entropy", form)(logits.astype(float), labels, where=where)
-    np.testing.assert_allclose(
-        loss(adjusted, labels, where=where), want, rtol=1e-12, atol=1e-15
-    )
+    logits, settings = logits.astype(float), {"class_counts": COUNTS[form], "tau": 0.6}
+    adjusted = losses.adjust_logits(logits, **settings, **LAYOUTS[form])
+    got = of_form("logit_adjusted", form, **settings)(adjusted, labels, where=where)
+    expected = of_form("cross_entropy", form)(logits, labels, where=where)
+    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-15)
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_distribution_balanced_without_its_parts_is_cross_entropy(seed):
-    plain = {"kappa": 0.0, "scale": 1.0, "alpha": 0.5}
-    want = evaluated(of("cross_entropy", MULTI_LABEL), "random", MULTI_LABEL, seed)
-    # The weight is alpha + sigmoid(0).
-    loss = of(
-        "distribution_balanced", MULTI_LABEL, class_counts=COUNTS, **plain, beta=0.0
-    )
-    assert_same(evaluated(loss, "random", MULTI_LABEL, seed), want)
-    # A sigmoid of a great height: alpha + 1 for those of an element without labels.
-    loss = of("distribution_balanced", MULTI_LABEL, class_counts=COUNTS, **plain)
-    logits = np.linspace(-3, 3, 12).reshape(4, 3)
-    nothing = np.zeros((4, 3), int)
-    want = 1.5 * np.log1p(np.exp(logits))
-    np.testing.assert_allclose(loss(logits, nothing), want, rtol=1e-12)
-
-
-def test_zlpr_of_one_class_is_cross_entropy():
-    logits, labels, where = draw(BINARY)
-    loss = losses.zlpr(logits[..., None].astype(float), labels[..., None], where=where)
-    want = of("cross_entropy", BINARY)(logits.astype(float), labels, where=where)
-    np.testing.assert_allclose(loss, want, rtol=1e-12, atol=1e-15)
-
-
-@pytest.mark.parametrize("form", EXCLUSIVE)
-def test_unified_focal_at_the_ends_of_its_weight(form):
-    entropy = evaluated(of("cross_entropy", form), "random", form)
-    focal = of("unified_focal", form, weight=1.0, delta=0.5, gamma=0.0)
-    want = 0.5 * entropy.sum() / (entropy > 0).sum()
-    assert_same(evaluated(focal, "random", form), want)
-    settings = {"delta": 0.7, "gamma": 0.0, "smooth": 0.5}
-    sets = of("unified_focal", form, weight=0.0, **settings)
-    if form == SOFTMAX:
-        each = of("tversky", form, alpha=0.3, beta=0.7, smooth=0.5)
-        assert_same(
-            evaluated(sets, "random", form), evaluated(each, "random", form).mean()
-        )
-
-
-@pytest.mark.parametrize("momentum", [0.0, 0.9])
-def test_regression_with_one_bin_is_a_smooth_absolute_difference(momentum):
-    rng = np.random.default_rng(0)
-    x, y, where = rng.normal(size=9), rng.normal(size=9), rng.random(9) < 0.7
-    got, _ = losses.ghm_regression(
-        x, y, ghm_state(1), where=where, mu=0.3, momentum=momentum
-    )
-    want = np.where(where, np.sqrt((x - y) ** 2 + 0.09) - 0.3, 0)
-    np.testing.assert_allclose(got, want, rtol=1e-12)
-
-
-WITH_SOFT_LABELS = [case for case in EVERY if case.takes_soft]
-
-
-@over(WITH_SOFT_LABELS)
+@over([case for case in EVERY if case.takes_soft])
 def test_integer_labels_are_their_one_hot_probabilities(case):
     logits, labels, where = draw(case.form, seed=1)
     masked = labels == -100
@@ -255,9 +202,9 @@ PER_CLASS_SETS = [
 def test_the_binary_form_is_a_softmax_of_0_and_z(name, settings, kind):
     z, labels, where = draw(BINARY, kind)
     z = z.astype(float)
-    got = of(name, BINARY, **settings)(z, labels, where=where)
+    got = of_form(name, BINARY, **settings)(z, labels, where=where)
     pairs = np.stack([np.zeros_like(z), z], axis=-1)
-    want = of(name, SOFTMAX, **settings)(pairs, labels, where=where)
+    want = of_form(name, SOFTMAX, **settings)(pairs, labels, where=where)
     want = want[..., 1] if (name, settings) in PER_CLASS_SETS else want
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
 
@@ -268,7 +215,7 @@ ENTRY_BY_ENTRY = [
     ("focal", {"class_weights": WEIGHTS}),
     ("logit_adjusted", {"class_counts": COUNTS}),
     ("asymmetric", {}),
-    *((name, one) for name, one in PER_CLASS_SETS),
+    *PER_CLASS_SETS,
     ("sigmoid_f1", {"average": "none", "slope": 2.0}),
 ]
 
@@ -277,27 +224,14 @@ ENTRY_BY_ENTRY = [
 def test_the_multi_label_form_is_the_binary_form_class_by_class(name, settings):
     logits, labels, where = draw(MULTI_LABEL)
     logits = logits.astype(float)
-    got = of(name, MULTI_LABEL, **settings)(logits, labels, where=where)
-    for one in range(3):
-        own = {
-            key: {BINARY: value[MULTI_LABEL][one]} if isinstance(value, dict) else value
+    got = of_form(name, MULTI_LABEL, **settings)(logits, labels, where=where)
+    for number in range(3):
+        of_class = {
+            key: {BINARY: value[MULTI_LABEL][number]}
+            if isinstance(value, dict)
+            else value
             for key, value in settings.items()
         }
-        want = of(name, BINARY, **own)(logits[..., one], labels[..., one], where=where)
-        assert_same(got[..., one], want)
-
-
-def test_the_densities_of_several_labels_are_those_of_all_their_entries():
-    logits, labels, where = draw(MULTI_LABEL)
-    got = of("ghm", MULTI_LABEL)(logits, labels, where=where)
-    wide = jnp.broadcast_to(where[..., None], labels.shape)
-    assert_same(got, of("ghm", BINARY)(logits, labels, where=wide))
-
-
-def test_mining_without_a_limit_leaves_the_loss_as_it_is():
-    logits, labels, where = draw(BINARY)
-    loss = of("cross_entropy", BINARY)(logits, labels, where=where)
-    mine = functools.partial(losses.hard_negative_mask, loss, labels == 1, where=where)
-    assert (mine(minimum=1e6) == where).all()
-    positives = where & (labels == 1)
-    assert (mine(negatives_per_positive=0.0, minimum=0) == positives).all()
+        loss = of_form(name, BINARY, **of_class)
+        expected = loss(logits[..., number], labels[..., number], where=where)
+        assert_same(got[..., number], expected)
