@@ -27,7 +27,6 @@ CLASSES = 3
 # Room for a class of one element in 501.
 SHAPE = (3, 167)
 KINDS = ("random", "extreme", "tied", "absent_class")
-WITH_SOFT_LABELS = [case for case in EVERY if case.takes_soft]
 laws = hypothesis.settings(max_examples=5, deadline=None)
 
 
@@ -60,6 +59,10 @@ def widened(where, array):
     return where.reshape(where.shape + (1,) * (array.ndim - where.ndim))
 
 
+def assert_identical(got, expected):
+    jax.tree.map(np.testing.assert_array_equal, list(got), list(expected))
+
+
 def has_elements(values):
     return values.shape[: len(SHAPE)] == SHAPE
 
@@ -78,9 +81,8 @@ def test_masked_entries_change_nothing(case, data):
     want = both(case, logits, labels, where)
     for mask in (where, np.ones_like(where)):
         got = both(case, dirty, dirty_labels, mask)
-        for one, other in zip(got, want, strict=True):
-            np.testing.assert_array_equal(one, other)
-            assert np.isfinite(one).all()
+        assert_identical(got, want)
+        assert all(np.isfinite(x).all() for x in got)
     assert not np.where(widened(where, want[1]), 0, want[1]).any()
     if has_elements(want[0]):
         assert not np.where(widened(where, want[0]), 0, want[0]).any()
@@ -96,14 +98,13 @@ def test_single_masked_entries_change_nothing(case, data):
     assert entries.any()
     want = both(case, logits, labels, where)
     got = both(case, np.where(entries, junk, logits), labels, where)
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_array_equal(one, other)
+    assert_identical(got, want)
     assert not want[1][entries].any()
     if want[0].shape == labels.shape:
         assert not want[0][entries].any()
 
 
-@over(WITH_SOFT_LABELS)
+@over([case for case in EVERY if case.takes_soft])
 def test_masked_soft_labels_change_nothing(case):
     logits, labels, where = draw(case.form, "soft", shape=(3, 4))
     wide = widened(where, logits)
@@ -117,10 +118,9 @@ def test_masked_soft_labels_change_nothing(case):
     for junk, label in ((np.nan, np.nan), (np.inf, -100.0)):
         dirty = np.where(wide, logits, np.float32(junk))
         got = total(dirty, np.where(wide, labels, np.float32(label)))
-        for one, other in zip(jax.tree.leaves(got), want, strict=True):
-            np.testing.assert_array_equal(one, other)
-    for one in want[1:]:
-        assert np.isfinite(one).all() and not np.where(wide, 0, one).any()
+        assert_identical(jax.tree.leaves(got), want)
+    for gradient in want[1:]:
+        assert np.isfinite(gradient).all() and not np.where(wide, 0, gradient).any()
 
 
 # The rules of these name a class by its number, 0 if nothing is said.
@@ -174,8 +174,8 @@ def test_counts_of_a_concatenation_are_the_sum_of_the_counts(form, axis, cut):
     parts = count(logits[:cut], labels[:cut], where=where[:cut]) + count(
         logits[cut:], labels[cut:], where=where[cut:]
     )
-    for one, other in zip(*map(jax.tree.leaves, (whole, parts)), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    for total, added in zip(*map(jax.tree.leaves, (whole, parts)), strict=True):
+        np.testing.assert_allclose(total, added, rtol=1e-6)
     for finish in (dice_from_counts, tversky_from_counts):
         np.testing.assert_allclose(finish(whole), finish(parts), rtol=1e-5)
 
@@ -215,100 +215,77 @@ def decided(form, seed):
     return logits, labels, seen, labels[seen], decisions[seen]
 
 
-def score(metric, form, truth, decisions, average, **settings):
-    """Return the score of each class or of all; 1 for a class that never occurs."""
-    if form == BINARY:
-        average = "binary"
-    elif form == SOFTMAX:
-        settings = {"labels": range(CLASSES)} | settings
-    return metric(truth, decisions, average=average, zero_division=1.0, **settings)
-
-
-BARE = {"smooth": 0.0}
-F1_OF_CLASSES = [
-    ("dice", BARE),
-    ("dice", BARE | {"squared": True}),
-    ("tversky", BARE),
-    ("focal_tversky", BARE | {"gamma": 1.0, "alpha": 0.5, "beta": 0.5}),
-    ("dice_semimetric", BARE | {"variant": "dml1"}),
-    ("dice_semimetric", BARE | {"variant": "dml2"}),
-    ("self_adjusting_dice", BARE | {"alpha": 0.0}),
-    ("soft_f1", BARE | {"average": "none"}),
-    ("sigmoid_f1", BARE | {"average": "none"}),
+BARE, F1 = {"smooth": 0.0}, sklearn.metrics.f1_score
+IOU = sklearn.metrics.jaccard_score
+SCORES = [
+    ("dice", BARE, F1, {}),
+    ("dice", BARE | {"squared": True}, F1, {}),
+    ("tversky", BARE, F1, {}),
+    ("focal_tversky", BARE | {"gamma": 1.0, "alpha": 0.5, "beta": 0.5}, F1, {}),
+    ("dice_semimetric", BARE | {"variant": "dml1"}, F1, {}),
+    ("dice_semimetric", BARE | {"variant": "dml2"}, F1, {}),
+    ("self_adjusting_dice", BARE | {"alpha": 0.0}, F1, {}),
+    ("sigmoid_f1", BARE | {"average": "none"}, F1, {}),
+    ("jaccard", BARE, IOU, {}),
+    ("lovasz_softmax", {"absent": "smooth"}, IOU, {}),
+    *(
+        (
+            "soft_f1",
+            BARE | {"beta": beta, "average": average, "exclude_class": left_out},
+            functools.partial(sklearn.metrics.fbeta_score, beta=beta),
+            {"average": None if average == "none" else average} | among,
+        )
+        for average in ("macro", "micro", "none")
+        for beta in (0.5, 1.0, 2.0)
+        for left_out, among in ((None, {}), (0, {"labels": [1, 2]}))
+    ),
 ]
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("name", "settings"), F1_OF_CLASSES)
-def test_of_decisions_it_is_one_minus_the_f1_of_each_class(name, settings, form):
-    if name == "sigmoid_f1" and form == SOFTMAX:
+@pytest.mark.parametrize(("name", "settings", "metric", "theirs"), SCORES)
+def test_the_loss_of_decisions_is_one_minus_their_score(
+    name, settings, metric, theirs, form
+):
+    layout, not_softmax = dict(LAYOUTS[form]), name == "sigmoid_f1"
+    left_out = settings.get("exclude_class") is not None
+    if (form == BINARY and left_out) or (form == SOFTMAX and not_softmax):
         return
-    layout = LAYOUTS[form]
-    if name == "sigmoid_f1":
-        layout = {key: layout[key] for key in layout if key != "multi_label"}
-    logits, labels, where, truth, decisions = decided(form, 1)
+    if not_softmax:
+        layout.pop("multi_label", None)
+    if form == BINARY:  # a score of 1 for a class that never occurs
+        theirs = {"average": "binary"}
+    elif form == SOFTMAX:
+        theirs = {"labels": range(CLASSES)} | theirs
+    logits, labels, where, truth, decisions = decided(form, seed=1)
     got = getattr(losses, name)(logits, labels, where=where, **settings, **layout)
-    want = 1 - score(sklearn.metrics.f1_score, form, truth, decisions, None)
-    np.testing.assert_allclose(got, want, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_of_decisions_jaccard_and_lovasz_are_one_minus_intersection_over_union(form):
-    logits, labels, where, truth, decisions = decided(form, 2)
-    want = 1 - score(sklearn.metrics.jaccard_score, form, truth, decisions, None)
-    settings = {"where": where, **LAYOUTS[form]}
-    got = losses.jaccard(logits, labels, smooth=0.0, **settings)
-    np.testing.assert_allclose(got, want, atol=1e-12)
-    got = losses.lovasz_softmax(logits, labels, absent="smooth", **settings)
-    np.testing.assert_allclose(got, want, atol=1e-12)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("average", ["macro", "micro", "none"])
-@pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
-@pytest.mark.parametrize("exclude_class", [None, 0])
-def test_of_decisions_soft_f1_is_one_minus_f_beta(form, average, beta, exclude_class):
-    if form == BINARY and exclude_class is not None:
-        return
-    logits, labels, where, truth, decisions = decided(form, 3)
-    metric = functools.partial(sklearn.metrics.fbeta_score, beta=beta)
-    among = {} if exclude_class is None else {"labels": [1, 2]}
-    kind = None if average == "none" else average
-    want = 1 - score(metric, form, truth, decisions, kind, **among)
-    got = losses.soft_f1(
-        logits,
-        labels,
-        where=where,
-        beta=beta,
-        average=average,
-        exclude_class=exclude_class,
-        smooth=0.0,
-        **LAYOUTS[form],
+    settings = {"average": None, "zero_division": 1.0} | theirs
+    np.testing.assert_allclose(
+        got, 1 - metric(truth, decisions, **settings), atol=1e-12
     )
-    np.testing.assert_allclose(got, want, atol=1e-12)
 
 
 RARE = CLASSES - 1
 
 
 def rare_batch(form):
-    """Return one rare element in 501, five false positives: logits, labels, both."""
+    """Return logits, labels, one rare element in 501 and five false positives."""
     rng = np.random.default_rng(0)
-    one, alarms = np.zeros(SHAPE, bool), np.zeros(SHAPE, bool)
-    one[1, 30] = alarms[0, 3:6] = alarms[2, 99:101] = True
+    rare, alarms = np.zeros(SHAPE, bool), np.zeros(SHAPE, bool)
+    rare[1, 30] = alarms[0, 3:6] = alarms[2, 99:101] = True
     labels = (rng.random(SHAPE) < 0.2).astype(np.int32)
     labels[alarms] = 0
     logits = rng.normal(size=(*SHAPE, CLASSES)) + 2 * np.eye(CLASSES)[labels]
     logits[..., RARE] = rng.normal(size=SHAPE) - 6
     # Its own p is about 0.4; those of the false alarms, 0.9, are the worse errors.
-    logits[one] = [0.0, -1.0, -0.2]
+    logits[rare] = [0.0, -1.0, -0.2]
     logits[alarms] = [0.0, -6.0, 2.2]
-    labels[one] = RARE
+    labels[rare] = RARE
     if form == BINARY:
-        return logits[..., RARE], one.astype(np.int32), one, alarms
+        return logits[..., RARE], rare.astype(np.int32), rare, alarms
     if form == MULTI_LABEL:
         labels = np.eye(CLASSES, dtype=np.int32)[labels]
-    return logits, labels, one, alarms
+    return logits, labels, rare, alarms
 
 
 @over(EVERY)
@@ -319,10 +296,10 @@ def test_the_rarest_class_is_pushed_up_where_it_is_and_down_elsewhere(case):
         chosen["alpha"] = np.array(0.05)
     if "class_weights" in chosen:  # one of 0 says that nothing pushes
         chosen["class_weights"] = np.ones_like(chosen["class_weights"])
-    logits, labels, one, alarms = rare_batch(case.form)
+    logits, labels, rare, alarms = rare_batch(case.form)
     gradient = both(case, logits, labels, np.ones(SHAPE, bool), **chosen)[1]
     gradient = gradient if case.form == BINARY else gradient[..., RARE]
-    assert (gradient[one] < 0).all()
+    assert (gradient[rare] < 0).all()
     assert (gradient[alarms] > 0).all()
 
 
@@ -331,7 +308,7 @@ def test_a_mean_over_halves_is_not_the_dice_of_the_batch():
     half = functools.partial(dice, axis=-1)
     assert abs(half(logits, labels).mean(0) - dice(logits, labels)).max() > 1e-3
     rows = overlap_counts(logits, labels, axis=-1)
-    summed = OverlapCounts(**{n: one.sum(0) for n, one in vars(rows).items()})
+    summed = OverlapCounts(**{n: count.sum(0) for n, count in vars(rows).items()})
     np.testing.assert_allclose(
         dice_from_counts(summed), dice(logits, labels), rtol=1e-6
     )
@@ -346,16 +323,6 @@ def test_losses_are_not_negative(case):
         unbounded = losses.unified_focal, losses.pairwise_auc
         if case.is_set and case.function not in unbounded:
             assert (values <= 1).all()
-
-
-def test_masks_are_never_an_outer_product():
-    # A mask [N, 1] against scores [N] once became [N, N] and masked nothing.
-    z, y = np.array([3.0, -1.0, 2.0, 0.5]), np.array([1, 0, 0, 1])
-    where = np.array([True, True, False, False])
-    binary = functools.partial(dice, class_axis=None)
-    with pytest.raises(ValueError, match=r"where has shape \(4, 1\) .* wants \(4,\)"):
-        binary(z, y, where=where[:, None])
-    np.testing.assert_allclose(binary(z, y, where=where), binary(z[:2], y[:2]))
 
 
 def test_masks_of_as_many_elements_as_classes_mask_elements():

@@ -6,33 +6,27 @@ import pytest
 
 from dicejax.losses import cross_entropy, hard_negative_mask, hard_negatives
 
-SCORES = np.array([0.2, 0.9, 0.8, 0.7, 0.9, 0.1])
-POSITIVES = np.array([True, False, False, False, False, False])
+
+def select(scores, positives, where, ratio, minimum):
+    """Return the mask of one flat set."""
+    (negatives,) = np.nonzero(where & ~positives)
+    order = sorted(negatives, key=lambda i: (-scores[i], i))
+    mask = where & positives
+    mask[order[: max(minimum, int(ratio * mask.sum()))]] = True
+    return mask
 
 
-def kept_in_a_set(scores, positives, where, ratio, minimum):
-    """Return the indices kept of one flat set."""
-    seen = [i for i in range(len(scores)) if where[i]]
-    kept = [i for i in seen if positives[i]]
-    negatives = [i for i in seen if not positives[i]]
-    negatives.sort(key=lambda i: (-scores[i], i))
-    return kept + negatives[: max(minimum, int(ratio * len(kept)))]
-
-
-def oracle(scores, positives, where, axis, ratio, minimum):
-    axes = range(scores.ndim) if axis is None else axis
-    axes = tuple(axes) if not isinstance(axes, int) else (axes,)
-    axes = [one % scores.ndim for one in axes]
-    sets = {}
-    for place in np.ndindex(scores.shape):
-        name = tuple(n for a, n in enumerate(place) if a not in axes)
-        sets.setdefault(name, []).append(place)
-    result = np.zeros(scores.shape, bool)
-    for places in sets.values():
-        flat = ([one[place] for place in places] for one in (scores, positives, where))
-        for i in kept_in_a_set(*flat, ratio, minimum):
-            result[places[i]] = True
-    return result
+def oracle(*arrays, axis, **limits):
+    ndim = arrays[0].ndim
+    axes = [a % ndim for a in np.atleast_1d(range(ndim) if axis is None else axis)]
+    rest = [a for a in range(ndim) if a not in axes]
+    order = rest + sorted(axes)
+    moved = [array.transpose(order) for array in arrays]
+    result = np.zeros(moved[0].shape, bool)
+    for index in np.ndindex(*result.shape[: len(rest)]):
+        flat = select(*(array[index].ravel() for array in moved), **limits)
+        result[index] = flat.reshape(result.shape[len(rest) :])
+    return result.transpose(np.argsort(order))
 
 
 @pytest.mark.parametrize("axis", [None, (), 0, -1, (0, 2), (2, 1)])
@@ -46,64 +40,43 @@ def test_masks_are_those_of_sorting_each_set(axis, ties):
             [0.2, 0.8], (2, 1, 1, 1)
         )
         for ratio, minimum in ((3.0, 1), (0.5, 0), (1.75, 2), (0.0, 100)):
+            settings = {"negatives_per_positive": ratio, "minimum": minimum}
             got = hard_negative_mask(
-                scores,
-                positives,
-                where=where,
-                axis=axis,
-                negatives_per_positive=ratio,
-                minimum=minimum,
+                scores, positives, where=where, axis=axis, **settings
             )
-            want = oracle(scores, positives, where, axis, ratio, minimum)
-            np.testing.assert_array_equal(got, want)
+            limits = {"ratio": ratio, "minimum": minimum}
+            expected = oracle(scores, positives, where, axis=axis, **limits)
+            np.testing.assert_array_equal(got, expected)
 
 
-NONE, TWO = np.zeros(6, bool), np.arange(6) < 2
+SCORES = np.array([0.2, 0.9, 0.8, 0.7, 0.9, 0.1])
+FIRST, NONE = np.arange(6) < 1, np.zeros(6, bool)
 SEEN = np.array([True, False, False, True, True, True])
 ENDLESS = np.array([-np.inf, 1e30, np.inf, 0.0])
 
 
 @pytest.mark.parametrize(
-    ("scores", "positives", "settings", "want"),
+    ("scores", "positives", "settings", "expected"),
     [
-        (SCORES, POSITIVES, {}, [1, 1, 1, 0, 1, 0]),
+        (SCORES, FIRST, {}, [1, 1, 1, 0, 1, 0]),
         # Of 0.9, the first.
-        (SCORES, POSITIVES, {"negatives_per_positive": 1.9}, [1, 1, 0, 0, 0, 0]),
-        (SCORES, POSITIVES, {"negatives_per_positive": 2.0}, [1, 1, 0, 0, 1, 0]),
-        (
-            SCORES,
-            POSITIVES,
-            {"negatives_per_positive": 0.5, "minimum": 0},
-            [1, 0, 0, 0, 0, 0],
-        ),
-        (
-            SCORES,
-            POSITIVES,
-            {"negatives_per_positive": 0.0, "minimum": 3},
-            [1, 1, 1, 0, 1, 0],
-        ),
-        (SCORES, POSITIVES, {"negatives_per_positive": 50.0}, [1, 1, 1, 1, 1, 1]),
+        (SCORES, FIRST, {"negatives_per_positive": 1.9}, [1, 1, 0, 0, 0, 0]),
+        (SCORES, FIRST, {"negatives_per_positive": 50.0}, [1, 1, 1, 1, 1, 1]),
         # Without positives the minimum stays.
         (SCORES, NONE, {}, [0, 1, 0, 0, 0, 0]),
         (SCORES, NONE, {"minimum": 0}, [0, 0, 0, 0, 0, 0]),
-        (SCORES, NONE, {"minimum": 2}, [0, 1, 0, 0, 1, 0]),
-        # Masked entries are neither counted nor kept.
-        (
-            np.where(SEEN, SCORES, np.nan),
-            TWO,
-            {"where": SEEN, "negatives_per_positive": 2.0},
-            [1, 0, 0, 1, 1, 0],
-        ),
-        (SCORES, TWO, {"where": NONE}, [0, 0, 0, 0, 0, 0]),
+        # Masked entries are neither counted nor selected.
+        (np.where(SEEN, SCORES, np.nan), FIRST, {"where": SEEN}, [1, 0, 0, 1, 1, 1]),
+        (SCORES, FIRST, {"where": NONE}, [0, 0, 0, 0, 0, 0]),
         # Infinite scores are the hardest.
         (ENDLESS, NONE[:4], {"minimum": 2}, [0, 1, 1, 0]),
         (np.zeros((0, 3)), np.zeros((0, 3), bool), {"axis": -1}, []),
     ],
 )
-def test_masks_by_hand(scores, positives, settings, want):
+def test_masks_by_hand(scores, positives, settings, expected):
     got = hard_negative_mask(scores, positives, **settings)
     assert got.dtype == bool and got.shape == scores.shape
-    assert got.tolist() == [bool(x) for x in want]
+    assert got.tolist() == [bool(x) for x in expected]
 
 
 def test_no_gradient_passes_and_the_mask_fits_a_loss():
@@ -135,7 +108,7 @@ def test_hard_negatives_have_the_mean_of_the_elements_that_stay():
     seen, positive = labels != -100, labels > 0
     number = max(int(0.5 * (seen & positive).sum()), 1)
     hardest = np.sort(each[labels == 0])[::-1][:number]
-    wanted = np.append(each[seen & positive], hardest).mean()
-    np.testing.assert_allclose(got.sum() / seen.sum(), wanted, rtol=1e-12)
+    expected = np.append(each[seen & positive], hardest).mean()
+    np.testing.assert_allclose(got.sum() / seen.sum(), expected, rtol=1e-12)
     assert (got > 0).sum() == (seen & positive).sum() + len(hardest)
     assert not got[~seen].any()

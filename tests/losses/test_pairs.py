@@ -19,8 +19,8 @@ SURROGATES = [
 each_surrogate = pytest.mark.parametrize(
     "settings",
     [
-        pytest.param(one, marks=[pytest.mark.exhaustive] * (number % 2 == 0))
-        for number, one in enumerate(SURROGATES)
+        pytest.param(settings, marks=[pytest.mark.exhaustive] * (number % 2 == 0))
+        for number, settings in enumerate(SURROGATES)
     ],
 )
 CLOSE = {"rtol": 1e-12, "atol": 1e-14}
@@ -49,6 +49,17 @@ def surrogate_of(settings, t):
     return jnp.log(1 + jnp.exp(-settings["scale"] * t))
 
 
+def assert_same(loss, other, *arguments):
+    """Check values and gradients."""
+    numbers = tuple(range(len(arguments)))
+    got, expected = (
+        jax.jit(jax.value_and_grad(function, numbers))(*arguments)
+        for function in (loss, other)
+    )
+    close = functools.partial(np.testing.assert_allclose, **CLOSE)
+    jax.tree.map(close, got, expected)
+
+
 def ours(loss, labels, **settings):
     return functools.partial(loss, labels=labels, class_axis=None, **settings)
 
@@ -64,9 +75,7 @@ def test_auc_is_libaucs_pairwise_loss(scores, settings):
         return surrogate_of(settings, f_ps[:, None] - f_ns).mean()
 
     mine = ours(pairwise_auc, labels, scores=scores, **settings)
-    got, want = (jax.jit(jax.value_and_grad(one))(logits) for one in (mine, published))
-    np.testing.assert_allclose(got[0], want[0], **CLOSE)
-    np.testing.assert_allclose(got[1], want[1], **CLOSE)
+    assert_same(mine, published, logits)
 
 
 @each_surrogate
@@ -129,18 +138,15 @@ def test_sums_in_blocks_are_those_over_all_pairs(block):
     logits, labels = drawn(23)
     weights = np.stack([1 - labels, labels]).astype(float)
 
-    def in_blocks(own, others):
-        sums = pairs._in_blocks(own, labels == 1, others, weights, block)
+    def in_blocks(scores, others):
+        sums = pairs._in_blocks(scores, labels == 1, others, weights, block)
         return jnp.where(labels == 1, jnp.sin(sums), 0).sum()
 
-    def at_once(own, others):
-        losses = jax.nn.softplus(others - own[:, None])
+    def at_once(scores, others):
+        losses = jax.nn.softplus(others - scores[:, None])
         return jnp.where(labels == 1, jnp.sin(weights @ losses.T), 0).sum()
 
-    both = (jax.value_and_grad(one, (0, 1)) for one in (in_blocks, at_once))
-    got, want = (jax.tree.leaves(jax.jit(one)(logits, logits - 0.3)) for one in both)
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(one, other, **CLOSE)
+    assert_same(in_blocks, at_once, logits, logits - 0.3)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -154,15 +160,12 @@ def test_a_set_of_65536_takes_no_array_of_all_pairs(loss, settings):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("settings", [SURROGATES[0], SURROGATES[2]])
 @pytest.mark.parametrize("label", [0, 1])
-def test_a_class_without_positives_or_negatives_has_loss_0_without_slope(
-    loss, settings, label
-):
+def test_a_class_without_positives_or_negatives_has_no_slope(loss, label):
     logits, labels = drawn(6)
-    mine = ours(loss, np.full_like(labels, label), **settings)
-    value, slope = jax.value_and_grad(mine)(logits)
-    assert value == 0 and not slope.any()
+    for settings in SURROGATES[::2]:
+        slope = jax.grad(ours(loss, np.full_like(labels, label), **settings))(logits)
+        assert not slope.any()
 
 
 @pytest.mark.parametrize("loss", LOSSES)
