@@ -150,38 +150,45 @@ COUNTS = {
 ALL, EXCLUSIVE, SIGMOIDS = FORMS, (SOFTMAX, BINARY), (BINARY, MULTI_LABEL)
 
 
+LAYOUTS = {
+    SOFTMAX: {},
+    BINARY: {"class_axis": None},
+    MULTI_LABEL: {"multi_label": True},
+}
+
+
+def layout(name, form):
+    """Return the keywords of a form, which some losses have already."""
+    implied = form == MULTI_LABEL and name in ALWAYS_MULTI_LABEL
+    return {} if implied else LAYOUTS[form]
+
+
+def of_form(settings, form):
+    """Return settings with the values that differ by form for this form."""
+    return {
+        name: value[form] if isinstance(value, dict) else value
+        for name, value in settings.items()
+    }
+
+
 def _cases(module, is_set, table):
     for name, forms, settings in table:
         for form in forms:
-            chosen = {
-                key: value[form] if isinstance(value, dict) else value
-                for key, value in settings.items()
-            }
+            chosen = of_form(settings, form)
+            labels = (
+                key if key in PER_CLASS else f"{key}={value}".replace(" ", "")
+                for key, value in chosen.items()
+            )
+            is_gold = form == SOFTMAX and chosen.get("form") == "gold"
             yield Case(
-                name="-".join([form, name, *map(_shown, chosen.items())]),
+                name="-".join([form, name, *labels]),
                 function=getattr(losses, name),
                 reference=getattr(module, name),
-                settings=chosen | _layout(name, form),
+                settings=chosen | layout(name, form),
                 form=form,
                 is_set=is_set,
-                takes_soft=name not in INTEGERS_ONLY and _not_gold(form, chosen),
+                takes_soft=name not in INTEGERS_ONLY and not is_gold,
             )
-
-
-def _shown(item):
-    key, value = item
-    return key if key in PER_CLASS else f"{key}={value}".replace(" ", "")
-
-
-def _layout(name, form):
-    if form == BINARY:
-        return {"class_axis": None}
-    said = form == MULTI_LABEL and name not in ALWAYS_MULTI_LABEL
-    return {"multi_label": True} if said else {}
-
-
-def _not_gold(form, settings):
-    return form != SOFTMAX or settings.get("form") != "gold"
 
 
 INTEGERS_ONLY = (

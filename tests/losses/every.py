@@ -15,77 +15,49 @@ import pytest
 
 from dicejax import losses
 
-from .cases import BINARY, CASES, COUNTS, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, Case
+from .cases import BINARY, CASES, COUNTS, FORMS, LAYOUTS, PER_CLASS, SOFTMAX, Case
 
 GAMMAS = (0.0, 1e-3, 0.01, 0.5, 1.0, 2.0, 8.0)
 SMOOTH = (0.0, 1e-6, 1.0, 100.0)
 SHARES = (0.0, 0.3, 1.0)
 # Compiled in half the time, for programs whose values others check too.
 QUICKLY = {"xla_backend_optimization_level": 0}
-# Values of each traced scalar, with the ends of its range.
-RANGES = {
-    "cross_entropy": {"label_smoothing": (0.0, 0.1, 1.0)},
-    "weighted_cross_entropy": {
-        "label_smoothing": (0.0, 0.1, 1.0),
-        "k": (1.0, 10.0),
-        "beta": (0.0, 0.9, 0.9999),
-    },
-    "poly": {"epsilon": (-1.0, -0.5, 0.0, 1.0, 8.0)},
-    "majority_or_minority": {"weight": SHARES},
-    "focal": {"gamma": GAMMAS, "k": (1.0, 10.0), "beta": (0.0, 0.9, 0.9999)},
-    "logit_adjusted": {"tau": (0.0, 0.5, 1.0, 8.0)},
-    "ldam": {"max_margin": (0.0, 0.5, 5.0), "scale": (0.1, 1.0, 30.0, 50.0)},
-    "vs": {"tau": (0.0, 1.0, 8.0), "gamma": GAMMAS},
-    "asymmetric": {
-        "gamma_positive": GAMMAS,
-        "gamma_negative": GAMMAS,
-        "margin": (0.0, 1e-3, 0.05, 0.5, 0.99),
-    },
-    "zlpr": {},
-    "distribution_balanced": {
-        "alpha": (0.0, 0.1, 1.0),
-        "beta": (0.0, 10.0, 50.0),
-        "mu": (0.0, 0.3, 1.0),
-        "kappa": (0.0, 0.05, 1.0),
-        "scale": (0.1, 1.0, 2.0, 50.0),
-    },
-    "self_adjusting_dice": {"alpha": GAMMAS, "smooth": SMOOTH},
-    "dice": {"smooth": SMOOTH},
-    "log_cosh_dice": {"smooth": SMOOTH},
-    "generalized_dice": {"smooth": SMOOTH},
-    "dice_semimetric": {"smooth": SMOOTH},
-    "tversky": {"alpha": GAMMAS, "beta": GAMMAS, "smooth": SMOOTH},
-    "focal_tversky": {
-        "alpha": GAMMAS,
-        "beta": GAMMAS,
-        "gamma": (1.0, 4 / 3, 3.0, 8.0),
-        "smooth": SMOOTH,
-    },
-    "jaccard": {"smooth": SMOOTH},
-    "soft_f1": {"beta": (0.1, 0.5, 1.0, 2.0, 8.0), "smooth": SMOOTH},
-    "sigmoid_f1": {
-        "slope": (0.1, 1.0, 10.0, 50.0),
-        "offset": (-10.0, 0.0, 10.0),
-        "smooth": SMOOTH,
-    },
-    "unified_focal": {
-        "weight": SHARES,
-        "delta": SHARES,
-        "gamma": (0.0, 1e-3, 0.5, 0.99),
-        "smooth": SMOOTH,
-    },
-    "lovasz_softmax": {},
-    "pairwise_auc": {"margin": (1e-3, 0.5, 1.0, 10.0), "scale": (0.1, 1.0, 50.0)},
-    "average_precision": {"margin": (1e-3, 0.5, 1.0, 10.0), "scale": (0.1, 1.0, 50.0)},
-    "anyloss": {
-        "beta": (0.1, 0.5, 1.0, 2.0, 8.0),
-        "amplification": (0.1, 5.0, 73.0, 500.0),
-    },
-    "ghm": {"momentum": (0.0, 0.75, 0.99)},
-    "ghm_regression": {"mu": (1e-3, 0.02, 1.0, 100.0), "momentum": (0.0, 0.7, 0.99)},
-    "hard_negatives": {},
-    "adjust_logits": {"tau": (0.0, 0.5, 1.0, 8.0)},
-    "overlap_counts": {"alpha": GAMMAS},
+SLOPES, BETAS = (0.1, 1.0, 10.0, 50.0), (0.1, 0.5, 1.0, 2.0, 8.0)
+# Values of each traced scalar, with the ends of its range; of some losses, others.
+VALUES = {
+    "alpha": GAMMAS,
+    "amplification": (0.1, 5.0, 73.0, 500.0),
+    "beta": BETAS,
+    "delta": SHARES,
+    "epsilon": (-1.0, -0.5, 0.0, 1.0, 8.0),
+    "gamma": GAMMAS,
+    "gamma_negative": GAMMAS,
+    "gamma_positive": GAMMAS,
+    "k": (1.0, 10.0),
+    "kappa": (0.0, 0.05, 1.0),
+    "label_smoothing": (0.0, 0.1, 1.0),
+    "margin": (1e-3, 0.5, 1.0, 10.0),
+    "max_margin": (0.0, 0.5, 5.0),
+    "momentum": (0.0, 0.75, 0.99),
+    "mu": (1e-3, 0.02, 1.0, 100.0),
+    "offset": (-10.0, 0.0, 10.0),
+    "scale": SLOPES,
+    "slope": SLOPES,
+    "smooth": SMOOTH,
+    "tau": (0.0, 0.5, 1.0, 8.0),
+    "weight": SHARES,
+}
+OTHER_VALUES = {
+    ("weighted_cross_entropy", "beta"): (0.0, 0.9, 0.9999),
+    ("focal", "beta"): (0.0, 0.9, 0.9999),
+    ("asymmetric", "margin"): (0.0, 1e-3, 0.05, 0.5, 0.99),
+    ("distribution_balanced", "alpha"): (0.0, 0.1, 1.0),
+    ("distribution_balanced", "beta"): (0.0, 10.0, 50.0),
+    ("distribution_balanced", "mu"): (0.0, 0.3, 1.0),
+    ("tversky", "beta"): GAMMAS,
+    ("focal_tversky", "beta"): GAMMAS,
+    ("focal_tversky", "gamma"): (1.0, 4 / 3, 3.0, 8.0),
+    ("unified_focal", "gamma"): (0.0, 1e-3, 0.5, 0.99),
 }
 
 
@@ -103,21 +75,8 @@ def _branch(case):
     return (case.function, case.form, over_batch, smoothed, *map(chosen.get, names))
 
 
-LAYOUTS = {
-    SOFTMAX: {},
-    BINARY: {"class_axis": None},
-    MULTI_LABEL: {"multi_label": True},
-}
 HARMONISED = [
-    Case(
-        name=f"{form}-ghm",
-        function=ghm,
-        reference=None,
-        settings=LAYOUTS[form],
-        form=form,
-        is_set=False,
-        takes_soft=form != SOFTMAX,
-    )
+    Case(f"{form}-ghm", ghm, None, LAYOUTS[form], form, False, form != SOFTMAX)
     for form in FORMS
 ]
 EVERY = [*{_branch(case): case for case in reversed(CASES)}.values(), *HARMONISED]
@@ -161,6 +120,15 @@ OTHERS = [
 BY_NAME = {case.name: case for case in [*CASES, *HARMONISED, *OTHERS]}
 
 
+def _ranges(function):
+    names = [name for name in inspect.signature(function).parameters if name in VALUES]
+    others = ((function.__name__, name) for name in names)
+    return {key[1]: OTHER_VALUES.get(key, VALUES[key[1]]) for key in others}
+
+
+RANGES = {case.function.__name__: _ranges(case.function) for case in BY_NAME.values()}
+
+
 def one_of_each(cases):
     """Return the first case of each function."""
     return list({case.function: case for case in reversed(cases)}.values())[::-1]
@@ -168,14 +136,11 @@ def one_of_each(cases):
 
 def covering(cases):
     """Return the cases with a form or a setting that no case before them has."""
-    seen, found = set(), []
+    first = {}
     for case in cases:
-        has = {(case.function, case.form)}
-        has |= {(case.function, *map(str, one)) for one in case.settings.items()}
-        if has - seen:
-            found.append(case)
-        seen |= has
-    return found
+        for setting in (case.form, *map(str, case.settings.items())):
+            first.setdefault((case.function, setting), case)
+    return list({case.name: case for case in first.values()}.values())
 
 
 def some(cases):
@@ -206,8 +171,8 @@ def parameters(case: Case) -> dict[str, np.ndarray]:
     """Return the traced hyper-parameters of a case: its own, else default values."""
     traced = (*RANGES[case.function.__name__], *PER_CLASS)
     chosen = {
-        name: case.settings.get(name, one.default)
-        for name, one in inspect.signature(case.function).parameters.items()
+        name: case.settings.get(name, parameter.default)
+        for name, parameter in inspect.signature(case.function).parameters.items()
         if name in traced
     }
     return {

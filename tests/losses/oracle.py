@@ -6,6 +6,7 @@ and ratios are float64 NumPy.
 """
 
 import functools
+import inspect
 from decimal import Context, Decimal, localcontext
 from typing import NamedTuple
 
@@ -44,7 +45,7 @@ class Counts(NamedTuple):
 def set_axes(axis, element_axes):
     axes = tuple(range(element_axes)) if axis is None else axis
     axes = axes if isinstance(axes, tuple) else (axes,)
-    return tuple(one % element_axes for one in axes)
+    return tuple(a % element_axes for a in axes)
 
 
 def elements(logits, labels, *, where=None, class_axis=-1, multi_label=False):
@@ -68,6 +69,27 @@ def elements(logits, labels, *, where=None, class_axis=-1, multi_label=False):
     mask = np.broadcast_to(mask, logits.shape)
     targets = np.where(mask, labels, 0).astype(np.float64)
     return Elements(np.where(mask, logits, 0.0), targets, mask, form)
+
+
+def from_arrays(prepare):
+    """Make losses of logits and labels from formulas of what `prepare` returns.
+
+    Keywords that a formula does not take go to `prepare`.
+    """
+
+    def decorator(formula):
+        names = inspect.signature(formula).parameters
+
+        def loss(logits, labels, **settings):
+            chosen = {n: settings.pop(n) for n in names if n in settings}
+            return formula(prepare(logits, labels, **settings), **chosen)
+
+        return loss
+
+    return decorator
+
+
+of_elements = from_arrays(elements)
 
 
 def elementwise(formula, *arrays):
@@ -100,8 +122,8 @@ def _probabilities(logits, shape, form):
         for place in np.ndindex(rows.shape[:-1]):
             row = [Decimal(float(z)).exp() for z in rows[place]]
             total = sum(row, Decimal(0))
-            for c, one in enumerate(row):
-                p[(*place, c)] = one / total
+            for c, exponential in enumerate(row):
+                p[(*place, c)] = exponential / total
                 q[(*place, c)] = sum(row[:c] + row[c + 1 :], Decimal(0)) / total
     return (p, q) if form == "softmax" else (p[..., 0], q[..., 0])
 
@@ -149,9 +171,8 @@ def dice_from_counts(counts, *, smooth=1.0, absent="smooth"):
     return one_minus_ratio(2 * i + smooth, p + y + smooth, y, absent)
 
 
-def dice(logits, labels, *, smooth=1.0, absent="smooth", **settings):
-    counted = counts(logits, labels, **settings)
-    return dice_from_counts(counted, smooth=smooth, absent=absent)
+of_counts = from_arrays(counts)
+dice = of_counts(dice_from_counts)
 
 
 def log_cosh_dice(logits, labels, **settings):
@@ -167,19 +188,12 @@ def self_adjusting_dice(logits, labels, *, form="one_versus_rest", **settings):
     return dice(logits, labels, **{"alpha": 0.01, "squared": True, **settings})
 
 
+@of_elements
 def gold_self_adjusting_dice(
-    logits,
-    labels,
-    *,
-    alpha=0.01,
-    smooth=1.0,
-    squared=False,
-    stop_gradient_weight=False,
-    **layout,
+    these, *, alpha=0.01, smooth=1.0, squared=False, stop_gradient_weight=False
 ):
     """Return the loss of each element's gold class alone, whose target is 1."""
     del stop_gradient_weight
-    these = elements(logits, labels, **layout)
     f = (self_adjusted(these, alpha) * these.targets).sum(-1)
     below = f**2 if squared else f
     losses = one_minus_ratio(2 * f + smooth, below + 1 + smooth)

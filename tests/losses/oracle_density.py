@@ -37,7 +37,7 @@ def harmonised(norms, where, density, momentum):
     """Return N / (n B): total, count in the element's bin, number of bins reached."""
     bins = len(density.counts)
     bin_of = np.minimum((norms * bins).astype(int), bins - 1)
-    reached = np.array([(bin_of[where] == one).sum() for one in range(bins)])
+    reached = np.array([(bin_of[where] == b).sum() for b in range(bins)])
     counts = momentum * density.counts + (1 - momentum) * reached
     density = Density(counts, density.updates + 1)
     n = counts / (1 - momentum**density.updates)

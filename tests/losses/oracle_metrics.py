@@ -4,27 +4,25 @@ import math
 
 import numpy as np
 
-from .oracle import elements, elementwise, probabilities
-from .oracle_sets import _over_sets
+from .oracle import elementwise, of_elements, probabilities
+from .oracle_sets import over_sets
 
 
+@of_elements
 def _ranked(
-    of_set,
-    logits,
-    labels,
+    these,
     *,
+    of_set,
     axis=None,
     surrogate="squared_hinge",
     scores="probability",
     margin=1.0,
     scale=1.0,
-    **layout,
 ):
     """Apply of_set to a surrogate and the scores of positives and negatives of a set.
 
     A set without positives or without negatives has loss 0.
     """
-    these = elements(logits, labels, **layout)
     p, q = probabilities(these.logits, these.form)
     if scores == "probability":
         values = p.astype(float)
@@ -43,14 +41,14 @@ def _ranked(
         groups = values[positive], values[negative]
         return of_set(loss, *groups) if all(map(len, groups)) else 0.0
 
-    return _over_sets(split, these.element_axes, axis, values, positive, negative)
+    return over_sets(split, these.element_axes, axis, values, positive, negative)
 
 
 def pairwise_auc(logits, labels, **settings):
     def of_set(loss, positives, negatives):
         return np.mean([loss(i - j) for i in positives for j in negatives])
 
-    return _ranked(of_set, logits, labels, **settings)
+    return _ranked(logits, labels, of_set=of_set, **settings)
 
 
 def average_precision(logits, labels, **settings):
@@ -63,35 +61,26 @@ def average_precision(logits, labels, **settings):
             precisions.append(above[0] / sum(above))
         return 1 - np.mean(precisions)
 
-    return _ranked(of_set, logits, labels, **settings)
+    return _ranked(logits, labels, of_set=of_set, **settings)
 
 
-def anyloss(
-    logits,
-    labels,
-    *,
-    axis=None,
-    metric="f_beta",
-    beta=1.0,
-    amplification=73.0,
-    **layout,
-):
-    these = elements(logits, labels, **layout)
+@of_elements
+def anyloss(these, *, axis=None, metric="f_beta", beta=1.0, amplification=73.0):
     p, _ = probabilities(these.logits, these.form)
-    strength = float(amplification)
-    yes = elementwise(
-        lambda p, s: 1 / (1 + (-s * (p - p.from_float(0.5))).exp()), p, strength
-    )
-    no = elementwise(
-        lambda p, s: 1 / (1 + (s * (p - p.from_float(0.5))).exp()), p, strength
-    )
-    y = these.targets
-    counts = [
-        these.sum(one, axis) for one in (yes * y, yes * (1 - y), no * y, no * (1 - y))
-    ]
+
+    def decide(sign):
+        return elementwise(
+            lambda p, s: 1 / (1 + (-s * (p - p.from_float(0.5))).exp()),
+            p,
+            sign * float(amplification),
+        )
+
+    yes, no, y = decide(1), decide(-1), these.targets
+    counts = [yes * y, yes * (1 - y), no * y, no * (1 - y)]
+    counts = [these.sum(count, axis) for count in counts]
     result = np.zeros(counts[0].shape)
     for place in np.ndindex(result.shape):
-        tp, fp, fn, tn = (float(one[place]) for one in counts)
+        tp, fp, fn, tn = (float(count[place]) for count in counts)
         result[place] = _one_minus(metric, beta, tp, fp, fn, tn)
     return result
 

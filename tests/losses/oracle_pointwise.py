@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .oracle import CONTEXT, elements, elementwise, power, probabilities
+from .oracle import CONTEXT, elementwise, of_elements, power, probabilities
 
 
 class Outcomes(NamedTuple):
@@ -37,16 +37,17 @@ def sum_over_outcomes(formula, these, *arrays):
     return np.where(where, elementwise(formula, p, q, y, *arrays).sum(-1), 0.0)
 
 
-def weights_or_one(class_weights):
-    return 1.0 if class_weights is None else class_weights
+def weigh(p, q, y, w):
+    """Cross-entropy of one outcome."""
+    return -w * y * p.ln()
 
 
-def cross_entropy(logits, labels, *, label_smoothing=0.0, class_weights=None, **layout):
-    these = elements(logits, labels, **layout)
+@of_elements
+def cross_entropy(these, *, label_smoothing=0.0, class_weights=1.0):
     y = outcomes(these).y
     y = (1 - label_smoothing) * y + label_smoothing / y.shape[-1]
     return sum_over_outcomes(
-        lambda p, q, _, y, w: -w * y * p.ln(), these, y, weights_or_one(class_weights)
+        lambda p, q, _, y, w: weigh(p, q, y, w), these, y, class_weights
     )
 
 
@@ -65,12 +66,9 @@ def weighted_cross_entropy(
     return cross_entropy(logits, labels, class_weights=weights, **settings)
 
 
-def poly(logits, labels, *, epsilon=1.0, **layout):
-    return sum_over_outcomes(
-        lambda p, q, y, epsilon: y * (-p.ln() + epsilon * q),
-        elements(logits, labels, **layout),
-        epsilon,
-    )
+@of_elements
+def poly(these, *, epsilon=1.0):
+    return sum_over_outcomes(lambda p, q, y, e: y * (-p.ln() + e * q), these, epsilon)
 
 
 def majority_or_minority(logits, labels, *, majority_class=0, weight=0.5, **layout):
@@ -79,24 +77,17 @@ def majority_or_minority(logits, labels, *, majority_class=0, weight=0.5, **layo
     return weight * losses + (1 - weight) * of_majority
 
 
+@of_elements
 def focal(
-    logits,
-    labels,
-    *,
-    gamma=2.0,
-    class_weights=None,
-    class_counts=None,
-    scheme="none",
-    k=1.0,
-    **layout,
+    these, *, gamma=2.0, class_weights=1.0, class_counts=None, scheme="none", k=1.0
 ):
     if scheme != "none":
         class_weights = weights_of(class_counts, scheme, k)
     return sum_over_outcomes(
         lambda p, q, y, gamma, w: -y * w * power(q, gamma) * p.ln(),
-        elements(logits, labels, **layout),
+        these,
         gamma,
-        weights_or_one(class_weights),
+        class_weights,
     )
 
 
@@ -108,77 +99,58 @@ def prior_shift(class_counts, tau, form):
     return tau * np.log(n[..., 1] / n[..., 0])
 
 
-def logit_adjusted(logits, labels, *, class_counts, tau=1.0, **layout):
-    these = elements(logits, labels, **layout)
+@of_elements
+def logit_adjusted(these, *, class_counts, tau=1.0):
     shift = prior_shift(class_counts, tau, these.form)
-    these = these._replace(logits=these.logits + shift)
-    return sum_over_outcomes(lambda p, q, y: -y * p.ln(), these)
+    return sum_over_outcomes(weigh, these._replace(logits=these.logits + shift), 1.0)
 
 
 def adjust_logits(logits, *, class_counts, tau=1.0, class_axis=-1, multi_label=False):
     logits = np.asarray(logits, np.float64)
     if class_axis is None:
         return logits - prior_shift(class_counts, tau, "binary")
-    logits = np.moveaxis(logits, class_axis, -1)
-    if multi_label:
-        logits = logits - prior_shift(class_counts, tau, "multi_label")
-    else:
-        frequencies = np.asarray(class_counts) / np.sum(class_counts)
-        logits = logits - tau * np.log(frequencies)
+    form, counts = "multi_label", class_counts
+    if not multi_label:
+        form, counts = "softmax", np.asarray(class_counts) / np.sum(class_counts)
+    logits = np.moveaxis(logits, class_axis, -1) - prior_shift(counts, tau, form)
     return np.moveaxis(logits, -1, class_axis)
 
 
-def ldam(
-    logits,
-    labels,
-    *,
-    class_counts,
-    max_margin=0.5,
-    scale=1.0,
-    class_weights=None,
-    **layout,
-):
-    these = elements(logits, labels, **layout)
+@of_elements
+def ldam(these, *, class_counts, max_margin=0.5, scale=1.0, class_weights=1.0):
     n, z, y = np.asarray(class_counts, np.float64), these.logits, these.targets
     margin = max_margin * (n.min() / n) ** 0.25
     if these.form == "softmax":
         z = scale * (z - y * margin)
     else:
         z = scale * np.where(y == 1, z - margin[1], z + margin[0])
-    return sum_over_outcomes(
-        lambda p, q, y, w: -y * w * p.ln(),
-        these._replace(logits=z),
-        weights_or_one(class_weights),
-    )
+    return sum_over_outcomes(weigh, these._replace(logits=z), class_weights)
 
 
-def vs(
-    logits, labels, *, class_counts, tau=1.0, gamma=0.15, class_weights=None, **layout
-):
-    these = elements(logits, labels, **layout)
+@of_elements
+def vs(these, *, class_counts, tau=1.0, gamma=0.15, class_weights=1.0):
     n, z = np.asarray(class_counts, np.float64), these.logits
     factor, shift = (n / n.max()) ** gamma, tau * np.log(n / n.sum())
-    w = weights_or_one(class_weights) * np.ones(len(n))
+    w = class_weights * np.ones(len(n))
     if these.form == "softmax":
-        these = these._replace(logits=factor * z + shift)
-        return sum_over_outcomes(lambda p, q, y, w: -y * w * p.ln(), these, w)
+        return sum_over_outcomes(weigh, these._replace(logits=factor * z + shift), w)
 
     def of_label(y):
         sign, log_odds = 2 * y - 1, tau * np.log(n[y] / n[1 - y])
-        return elementwise(
-            lambda w, x: w * (1 + (-x).exp()).ln(),
-            w[y],
-            factor[y] * sign * z + log_odds,
-        )
+        x = factor[y] * sign * z + log_odds
+        return elementwise(lambda w, x: w * (1 + (-x).exp()).ln(), w[y], x)
 
     losses = np.where(these.targets == 1, of_label(1), of_label(0))
     return np.where(these.where, losses, 0.0)
 
 
-def asymmetric(
-    logits, labels, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05, **layout
-):
-    these = elements(logits, labels, **_one_sigmoid_per_class(layout))
+def asymmetric(logits, labels, **settings):
+    several = settings.get("class_axis", -1) is not None
+    return _asymmetric(logits, labels, **settings, multi_label=several)
+
+
+@of_elements
+def _asymmetric(these, *, gamma_positive=1.0, gamma_negative=4.0, margin=0.05):
     p, q = probabilities(these.logits, these.form)
 
     def formula(p, q, y, positive, negative, m):
@@ -191,14 +163,13 @@ def asymmetric(
     return np.where(these.where, losses, 0.0)
 
 
-def _one_sigmoid_per_class(layout):
-    return layout | {"multi_label": layout.get("class_axis", -1) is not None}
-
-
 def zlpr(logits, labels, **layout):
-    these = elements(logits, labels, multi_label=True, **layout)
-    z, t = these.logits, these.targets
+    return _zlpr(logits, labels, **layout, multi_label=True)
 
+
+@of_elements
+def _zlpr(these):
+    z, t = these.logits, these.targets
     losses = np.zeros(z.shape[:-1])
     with localcontext(CONTEXT):
         for place in np.ndindex(losses.shape):
@@ -211,19 +182,14 @@ def zlpr(logits, labels, **layout):
     return losses
 
 
-def distribution_balanced(
-    logits,
-    labels,
-    *,
-    class_counts,
-    alpha=0.1,
-    beta=10.0,
-    mu=0.3,
-    kappa=0.05,
-    scale=2.0,
-    **layout,
+def distribution_balanced(logits, labels, **settings):
+    return _distribution_balanced(logits, labels, **settings, multi_label=True)
+
+
+@of_elements
+def _distribution_balanced(
+    these, *, class_counts, alpha=0.1, beta=10.0, mu=0.3, kappa=0.05, scale=2.0
 ):
-    these = elements(logits, labels, multi_label=True, **layout)
     counts, y = np.asarray(class_counts, np.float64), these.targets
     n, total = counts[:, 1], counts.sum(-1).max()
     of_positives = (y / n).sum(-1, keepdims=True)

@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 
 from .oracle import (
-    Counts,
     counts,
-    elements,
     elementwise,
+    of_counts,
+    of_elements,
     one_minus_ratio,
     power,
     probabilities,
@@ -20,13 +20,13 @@ from .oracle_pointwise import outcomes
 def generalized_dice(
     logits, labels, *, smooth=1e-5, weighting="square", absent="skip", **settings
 ):
-    counted = counts(logits, labels, **settings)
+    sets = counts(logits, labels, **settings)
     if settings.get("class_axis", -1) is None:
-        counted = Counts(*(one[..., None] for one in counted))
+        sets = [count[..., None] for count in sets]
     exponent = {"square": 2, "simple": 1, "uniform": 0}[weighting]
-    result = np.zeros(counted.actual.shape[:-1])
+    result = np.zeros(sets[0].shape[:-1])
     for place in np.ndindex(result.shape):
-        i, p, y = (one[place] for one in counted)
+        i, p, y = (count[place] for count in sets)
         w = np.array([1 / n**exponent if n > 0 else 0.0 for n in y])
         if absent == "smooth":
             w[y == 0] = w.max()
@@ -38,10 +38,8 @@ def generalized_dice(
     return result
 
 
-def dice_semimetric(
-    logits, labels, *, variant="dml1", axis=None, smooth=1.0, absent="smooth", **layout
-):
-    these = elements(logits, labels, **layout)
+@of_elements
+def dice_semimetric(these, *, variant="dml1", axis=None, smooth=1.0, absent="smooth"):
     p = probabilities(these.logits, these.form)[0].astype(float)
     y = these.targets
     actual = these.sum(y, axis)
@@ -60,48 +58,33 @@ def tversky_from_counts(counts, *, alpha=0.5, beta=0.5, smooth=1.0, absent="smoo
     return one_minus_ratio(i + smooth, below, y, absent)
 
 
-def tversky(
-    logits, labels, *, alpha=0.5, beta=0.5, smooth=1.0, absent="smooth", **settings
-):
-    return tversky_from_counts(
-        counts(logits, labels, **settings),
-        alpha=alpha,
-        beta=beta,
-        smooth=smooth,
-        absent=absent,
-    )
+tversky = of_counts(tversky_from_counts)
 
 
 def focal_tversky(logits, labels, *, alpha=0.3, beta=0.7, gamma=4 / 3, **settings):
     losses = tversky(logits, labels, alpha=alpha, beta=beta, **settings)
-    losses = np.maximum(losses, 0.0)
-    return losses ** (1 / gamma)
+    return np.maximum(losses, 0.0) ** (1 / gamma)
 
 
-def jaccard(logits, labels, *, smooth=1.0, absent="smooth", **settings):
-    i, p, y = counts(logits, labels, **settings)
+@of_counts
+def jaccard(counts, *, smooth=1.0, absent="smooth"):
+    i, p, y = counts
     return one_minus_ratio(i + smooth, p + y - i + smooth, y, absent)
 
 
-def soft_f1(
-    logits,
-    labels,
-    *,
-    beta=1.0,
-    average="macro",
-    exclude_class=None,
-    smooth=1.0,
-    absent="smooth",
-    **settings,
+def soft_f1(logits, labels, *, average="macro", **settings):
+    average = "none" if settings.get("class_axis", -1) is None else average
+    return _soft_f1(logits, labels, average=average, **settings)
+
+
+@of_counts
+def _soft_f1(
+    counts, *, average, beta=1.0, exclude_class=None, smooth=1.0, absent="smooth"
 ):
-    i, p, y = counts(logits, labels, **settings)
-    if settings.get("class_axis", -1) is None:
-        average = "none"
     if exclude_class is not None:
-        left = np.arange(y.shape[-1]) != exclude_class
-        i, p, y = (one[..., left] for one in (i, p, y))
-    if average == "micro":
-        i, p, y = (one.sum(-1) for one in (i, p, y))
+        left = np.arange(counts[0].shape[-1]) != exclude_class
+        counts = [count[..., left] for count in counts]
+    i, p, y = (count.sum(-1) if average == "micro" else count for count in counts)
     above = (1 + beta**2) * i + smooth
     losses = one_minus_ratio(above, beta**2 * y + p + smooth, y, absent)
     if average != "macro":
@@ -116,9 +99,9 @@ def sigmoid_f1(logits, labels, *, slope=1.0, offset=0.0, **settings):
     return soft_f1(scaled, labels, multi_label=multi_label, **settings)
 
 
+@of_elements
 def unified_focal(
-    logits,
-    labels,
+    these,
     *,
     axis=None,
     weight=0.5,
@@ -128,9 +111,8 @@ def unified_focal(
     variant="asymmetric",
     background=0,
     absent="smooth",
-    **layout,
 ):
-    p, q, y, where = outcomes(elements(logits, labels, **layout))
+    p, q, y, where = outcomes(these)
 
     def of_gold(p, q, y, delta, gamma, is_background):
         weight, exponent = delta, 1 - gamma
@@ -159,8 +141,8 @@ def unified_focal(
     return np.where(size == 0, 0.0, weight * focal + (1 - weight) * tversky)
 
 
-def lovasz_softmax(logits, labels, *, axis=None, absent="skip", **layout):
-    these = elements(logits, labels, **layout)
+@of_elements
+def lovasz_softmax(these, *, axis=None, absent="skip"):
     p = probabilities(these.logits, these.form)[0].astype(float)
     errors = np.where(these.where, abs(these.targets - p), 0.0)
     gold = these.where & (these.targets == 1)
@@ -170,7 +152,7 @@ def lovasz_softmax(logits, labels, *, axis=None, absent="skip", **layout):
             return 0.0
         return _choquet(errors, lambda missed: _jaccard_loss(missed, gold))
 
-    return _over_sets(of_set, these.element_axes, axis, errors, gold)
+    return over_sets(of_set, these.element_axes, axis, errors, gold)
 
 
 def _jaccard_loss(missed, gold):
@@ -187,13 +169,12 @@ def _choquet(errors, loss):
     )
 
 
-def _over_sets(of_set, element_axes, axis, *arrays):
-    """Apply of_set to the elements of each set, flat, per class and kept place."""
+def over_sets(of_set, element_axes, axis, *arrays):
+    """Apply of_set to the elements of each set, flat, per class and remaining place."""
     axes = set_axes(axis, element_axes)
-    kept = [one for one in range(arrays[0].ndim) if one not in axes]
-    shape = [arrays[0].shape[one] for one in kept]
-    arrays = [one.transpose(*kept, *axes) for one in arrays]
-    result = np.zeros(shape)
-    for place in np.ndindex(*shape):
-        result[place] = of_set(*(one[place].ravel() for one in arrays))
+    rest = [a for a in range(arrays[0].ndim) if a not in axes]
+    arrays = [array.transpose(*rest, *axes) for array in arrays]
+    result = np.zeros(arrays[0].shape[: len(rest)])
+    for place in np.ndindex(result.shape):
+        result[place] = of_set(*(array[place].ravel() for array in arrays))
     return result

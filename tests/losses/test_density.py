@@ -9,8 +9,8 @@ import pytest
 from dicejax.losses import cross_entropy, ghm, ghm_regression, ghm_state
 
 from . import oracle_density
-from .cases import BINARY, FORMS, MULTI_LABEL, SOFTMAX, draw
-from .every import HARMONISED, LAYOUTS
+from .cases import BINARY, FORMS, LAYOUTS, MULTI_LABEL, SOFTMAX, draw
+from .every import HARMONISED
 from .oracle_density import Density
 
 KINDS = ("random", "extreme", "absent_class", "soft", "single_class")

@@ -18,8 +18,17 @@ from dicejax.losses import (
     tversky_from_counts,
 )
 
-from .cases import BINARY, FORMS, MULTI_LABEL, PER_CLASS, SOFTMAX, draw
-from .every import EVERY, LAYOUTS, over, parameters, value_and_gradients
+from .cases import (
+    BINARY,
+    FORMS,
+    LAYOUTS,
+    MULTI_LABEL,
+    PER_CLASS,
+    SOFTMAX,
+    draw,
+    layout,
+)
+from .every import EVERY, over, parameters, value_and_gradients
 
 pytestmark = pytest.mark.slow  # as a whole
 
@@ -247,18 +256,17 @@ SCORES = [
 def test_the_loss_of_decisions_is_one_minus_their_score(
     name, settings, metric, theirs, form
 ):
-    layout, not_softmax = dict(LAYOUTS[form]), name == "sigmoid_f1"
+    not_softmax = name == "sigmoid_f1"
     left_out = settings.get("exclude_class") is not None
     if (form == BINARY and left_out) or (form == SOFTMAX and not_softmax):
         return
-    if not_softmax:
-        layout.pop("multi_label", None)
     if form == BINARY:  # a score of 1 for a class that never occurs
         theirs = {"average": "binary"}
     elif form == SOFTMAX:
         theirs = {"labels": range(CLASSES)} | theirs
     logits, labels, where, truth, decisions = decided(form, seed=1)
-    got = getattr(losses, name)(logits, labels, where=where, **settings, **layout)
+    settings = settings | {"where": where} | layout(name, form)
+    got = getattr(losses, name)(logits, labels, **settings)
     settings = {"average": None, "zero_division": 1.0} | theirs
     np.testing.assert_allclose(
         got, 1 - metric(truth, decisions, **settings), atol=1e-12

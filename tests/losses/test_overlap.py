@@ -8,8 +8,7 @@ import pytest
 from dicejax.losses import OverlapCounts, dice, dice_from_counts, overlap_counts
 
 from . import oracle
-from .cases import FORMS, SOFTMAX, draw
-from .every import LAYOUTS
+from .cases import FORMS, LAYOUTS, SOFTMAX, draw
 
 SETTINGS = [
     *({"axis": axis} for axis in (None, (), 0, -1, (1, -2), (-2,))),

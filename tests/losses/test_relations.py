@@ -11,11 +11,21 @@ import pytest
 
 from dicejax import losses
 
-from .cases import BINARY, COUNTS, FORMS, MULTI_LABEL, SOFTMAX, WEIGHTS, draw
-from .every import EVERY, LAYOUTS, ghm, over
+from .cases import (
+    BINARY,
+    COUNTS,
+    FORMS,
+    LAYOUTS,
+    MULTI_LABEL,
+    SOFTMAX,
+    WEIGHTS,
+    draw,
+    layout,
+    of_form,
+)
+from .every import EVERY, ghm, over
 
 EXCLUSIVE, SIGMOIDS, MANY = (SOFTMAX, BINARY), (BINARY, MULTI_LABEL), (MULTI_LABEL,)
-ALWAYS_MULTI_LABEL = ("asymmetric", "zlpr", "distribution_balanced", "sigmoid_f1")
 
 
 @pytest.fixture(autouse=True)
@@ -24,14 +34,10 @@ def float64():
         yield
 
 
-def of_form(name, form, /, **settings):
+def loss_of(name, form, /, **settings):
     """Return the loss of a name in a form, with settings; per-class ones by form."""
-    layout = dict(LAYOUTS[form])
-    if name in ALWAYS_MULTI_LABEL:
-        layout.pop("multi_label", None)
-    chosen = {n: v[form] if isinstance(v, dict) else v for n, v in settings.items()}
     loss = ghm if name == "ghm" else getattr(losses, name)
-    return functools.partial(loss, **chosen, **layout)
+    return functools.partial(loss, **of_form(settings, form), **layout(name, form))
 
 
 def evaluated(loss, kind, form, seed=0):
@@ -105,7 +111,7 @@ SAME = [
     ],
 )
 def test_neutral_settings_give_the_parent_loss(form, name, settings, parent, theirs):
-    child, parent = of_form(name, form, **settings), of_form(parent, form, **theirs)
+    child, parent = loss_of(name, form, **settings), loss_of(parent, form, **theirs)
     for kind in ("random", "tied"):
         assert_same(evaluated(child, kind, form), evaluated(parent, kind, form))
 
@@ -113,7 +119,7 @@ def test_neutral_settings_give_the_parent_loss(form, name, settings, parent, the
 @pytest.mark.parametrize("form", FORMS)
 def test_losses_that_are_functions_of_others(form):
     def value(name, **settings):
-        return evaluated(of_form(name, form, **settings), "random", form)
+        return evaluated(loss_of(name, form, **settings), "random", form)
 
     close = functools.partial(np.testing.assert_allclose, rtol=1e-12)
     close(value("log_cosh_dice"), np.log(np.cosh(value("dice"))))
@@ -124,7 +130,7 @@ def test_losses_that_are_functions_of_others(form):
         plain = COUNTED | {"kappa": 0.0, "scale": 1.0, "alpha": 0.5}
         close(value("distribution_balanced", beta=0.0, **plain), entropy)
         # A sigmoid of a great height: alpha + 1 for an element without labels.
-        loss = of_form("distribution_balanced", form, **plain)
+        loss = loss_of("distribution_balanced", form, **plain)
         logits = np.linspace(-3, 3, 12).reshape(4, 3)
         nothing = loss(logits, np.zeros((4, 3), int))
         close(nothing, 1.5 * np.log1p(np.exp(logits)))
@@ -146,8 +152,8 @@ def test_logit_adjustment_before_and_after_training_cancel(form):
     logits, labels, where = draw(form)
     logits, settings = logits.astype(float), {"class_counts": COUNTS[form], "tau": 0.6}
     adjusted = losses.adjust_logits(logits, **settings, **LAYOUTS[form])
-    got = of_form("logit_adjusted", form, **settings)(adjusted, labels, where=where)
-    expected = of_form("cross_entropy", form)(logits, labels, where=where)
+    got = loss_of("logit_adjusted", form, **settings)(adjusted, labels, where=where)
+    expected = loss_of("cross_entropy", form)(logits, labels, where=where)
     np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-15)
 
 
@@ -202,9 +208,9 @@ PER_CLASS_SETS = [
 def test_the_binary_form_is_a_softmax_of_0_and_z(name, settings, kind):
     z, labels, where = draw(BINARY, kind)
     z = z.astype(float)
-    got = of_form(name, BINARY, **settings)(z, labels, where=where)
+    got = loss_of(name, BINARY, **settings)(z, labels, where=where)
     pairs = np.stack([np.zeros_like(z), z], axis=-1)
-    want = of_form(name, SOFTMAX, **settings)(pairs, labels, where=where)
+    want = loss_of(name, SOFTMAX, **settings)(pairs, labels, where=where)
     want = want[..., 1] if (name, settings) in PER_CLASS_SETS else want
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-15)
 
@@ -224,7 +230,7 @@ ENTRY_BY_ENTRY = [
 def test_the_multi_label_form_is_the_binary_form_class_by_class(name, settings):
     logits, labels, where = draw(MULTI_LABEL)
     logits = logits.astype(float)
-    got = of_form(name, MULTI_LABEL, **settings)(logits, labels, where=where)
+    got = loss_of(name, MULTI_LABEL, **settings)(logits, labels, where=where)
     for number in range(3):
         of_class = {
             key: {BINARY: value[MULTI_LABEL][number]}
@@ -232,6 +238,6 @@ def test_the_multi_label_form_is_the_binary_form_class_by_class(name, settings):
             else value
             for key, value in settings.items()
         }
-        loss = of_form(name, BINARY, **of_class)
+        loss = loss_of(name, BINARY, **of_class)
         expected = loss(logits[..., number], labels[..., number], where=where)
         assert_same(got[..., number], expected)

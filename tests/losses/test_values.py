@@ -8,8 +8,8 @@ from dicejax import losses
 from dicejax.losses import OverlapCounts, adjust_logits
 
 from . import oracle, oracle_pointwise, oracle_sets
-from .cases import BINARY, CASES, COUNTS, FORMS, draw
-from .every import LAYOUTS, covering, one_of_each, over
+from .cases import BINARY, CASES, COUNTS, FORMS, LAYOUTS, draw
+from .every import covering, one_of_each, over
 
 pytestmark = pytest.mark.slow  # as a whole
 
