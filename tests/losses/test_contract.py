@@ -1,5 +1,6 @@
 """The callers' view: signatures, docstrings, types and tracing."""
 
+import dataclasses
 import inspect
 import re
 
@@ -50,13 +51,7 @@ def test_counts_of_different_shapes_do_not_add():
     with raises("counts of shape (8, 3) and (3,) do not add"):
         rows + whole
     with raises("counts has arrays of different shapes: [(3,), (3,), (8, 3)]"):
-        dice_from_counts(
-            OverlapCounts(
-                intersection=whole.intersection,
-                predicted=whole.predicted,
-                actual=rows.actual,
-            )
-        )
+        dice_from_counts(dataclasses.replace(whole, actual=rows.actual))
     with raises("smooth is -1.0 but must be in [0, inf)"):
         dice_from_counts(whole, smooth=-1.0)
 
@@ -120,15 +115,14 @@ PUBLIC = [
 def test_losses_keep_their_signature_and_document_every_argument(name):
     function = getattr(losses, name)
     assert function.__name__ == name
-    parameters = list(inspect.signature(function).parameters.values())
+    parameters = inspect.signature(function).parameters
     first = FIRST.get(name, ["logits", "labels"])
-    assert [one.name for one in parameters[: len(first)]] == first
-    for one in parameters[len(first) :]:
-        assert one.kind is one.KEYWORD_ONLY
-    sections = ("Args", "Returns", "Raises", "Source", "Example")
+    assert list(parameters)[: len(first)] == first
+    for parameter in list(parameters.values())[len(first) :]:
+        assert parameter.kind is parameter.KEYWORD_ONLY
     text = inspect.getdoc(function)
-    places = [text.index(f"\n{one}:") for one in sections]
+    sections = ("Args", "Returns", "Raises", "Source", "Example")
+    places = [text.index(f"\n{section}:") for section in sections]
     assert places == sorted(places)
-    told = text[places[0] : places[1]]
-    names = [one.name for one in parameters]
-    assert re.findall(r"^  (\w+):", told, re.MULTILINE) == names
+    documented = re.findall(r"^  (\w+):", text[places[0] : places[1]], re.MULTILINE)
+    assert documented == list(parameters)

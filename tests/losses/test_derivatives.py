@@ -82,8 +82,8 @@ def check(case, kind):
         with jax.enable_x64(True):
             settings = jax.tree.map(jnp.asarray, parameters(case))
             program = derivatives(case.name)
-            found = program(points, directions, settings, labels, where)
-        return jax.device_get(found)
+            results = program(points, directions, settings, labels, where)
+        return jax.device_get(results)
 
     (_, gradients), by_jvp = at(0.0)
     (ahead, _), (behind, _) = at(STEP), at(-STEP)
@@ -123,17 +123,9 @@ def test_a_stopped_weight_is_a_constant(form):
     seen = y if form == "gold" else seen
 
     def ours(z):
-        return losses.self_adjusting_dice(
-            z,
-            labels,
-            where=where,
-            axis=(),
-            form=form,
-            alpha=0.7,
-            smooth=1.0,
-            squared=False,
-            stop_gradient_weight=True,
-        ).sum()
+        settings = {"axis": (), "form": form, "alpha": 0.7, "smooth": 1.0}
+        settings |= {"squared": False, "stop_gradient_weight": True}
+        return losses.self_adjusting_dice(z, labels, where=where, **settings).sum()
 
     def theirs(z, weight):
         f = weight * jax.nn.softmax(z)

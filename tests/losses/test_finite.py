@@ -29,12 +29,12 @@ def inputs(form):
     if form == SOFTMAX:
         labels.append(mixed + 1)
     if form == MULTI_LABEL:
-        labels = [np.stack([one, one, 0 * one], axis=-1) for one in labels]
+        labels = [np.stack([y, y, 0 * y], axis=-1) for y in labels]
         labels.append(np.eye(3, dtype=int)[np.arange(ELEMENTS) % 3])
     where = np.ones((len(labels), ELEMENTS), bool)
     where[0, -1] = where[1, 0] = False
-    pairs = [(z, *one) for z in logits for one in zip(labels, where, strict=True)]
-    return (np.stack(one)[:, None] for one in zip(*pairs, strict=True))
+    pairs = [(z, *row) for z in logits for row in zip(labels, where, strict=True)]
+    return (np.stack(column)[:, None] for column in zip(*pairs, strict=True))
 
 
 def settings(case):
@@ -87,7 +87,7 @@ def test_values_and_gradients_are_finite(case, dtype):
         # One size at a time, so that no size hides in the sum of another.
         by = (0, 1) if dtype == "float32" else (0,)
         both = jax.vmap(jax.value_and_grad(total, by), (0, None, 0, 0))
-        chosen = {n: jnp.asarray(one, kind) for n, one in settings(case).items()}
+        chosen = {n: jnp.asarray(x, kind) for n, x in settings(case).items()}
         if chosen:
             both = jax.vmap(both, (None, 0, None, None))
         value, (gradient, *slopes) = jax.jit(both)(logits, chosen, labels, where)

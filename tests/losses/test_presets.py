@@ -198,7 +198,7 @@ def ours():
         }
 
 
-def wanted():
+def formulas():
     for name in PRESETS:
         for form in FORMS:
             if name in PAPERS:
@@ -208,7 +208,7 @@ def wanted():
                 yield pytest.param(name, form, code, id=f"{name}-{form}-code")
 
 
-@pytest.mark.parametrize(("name", "form", "formula"), list(wanted()))
+@pytest.mark.parametrize(("name", "form", "formula"), list(formulas()))
 def test_a_preset_is_its_formula(ours, name, form, formula):
     for masked in (False, True):
         logits, labels, counts = inputs(form, masked)
@@ -223,11 +223,11 @@ def test_a_preset_is_its_formula(ours, name, form, formula):
         assert np.abs(gradient).max() > 1e-4
 
 
-def test_every_preset_has_a_formula_and_a_row_in_the_documentation():
+def test_every_preset_has_a_formula_and_is_documented():
     assert PAPERS.keys() | CODES.keys() == PRESETS.keys()
-    text = PAPER.read_text()
-    for name in PRESETS:
-        assert f"| `{name}` |" in text
+    text, words = PAPER.read_text(), " ".join(inspect.getdoc(Compare).split())
+    assert all(f"| `{name}` |" in text for name in PRESETS)
+    assert " ".join(PRESETS) in words
 
 
 def test_presets_are_losses_by_their_short_name_alone():
@@ -253,13 +253,8 @@ def test_a_preset_set_by_hand_is_that_preset_whatever_its_numbers():
     assert is_loss("fl", by_short_name()["focal"](gamma=3.0))
 
 
-def test_the_help_names_the_presets():
-    words = " ".join(inspect.getdoc(Compare).split())
-    assert " ".join(PRESETS) in words
-
-
 def test_losses_of_the_paper_say_which_presets_they_are_or_are_not():
-    for loss in {one.loss for one in PRESETS.values()}:
+    for loss in {preset.loss for preset in PRESETS.values()}:
         texts = [REGISTRY[loss].function.__doc__, by_short_name()[loss].__doc__]
         for text in texts:
             words = " ".join(text.split())

@@ -125,15 +125,15 @@ def outside_shard_map(case, names):
     return value_and_grad(case, mapped)
 
 
-def difference(got, want):
+def difference(got, expected):
     """Return the first leaf's difference, or ''."""
-    for one, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+    for leaf, other in zip(*map(jax.tree.leaves, (got, expected)), strict=True):
         try:
-            np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(leaf, other, rtol=1e-12, atol=1e-12)
         except AssertionError as error:
             return str(error)
-        if one.dtype not in (np.float64, np.bool_):
-            return f"dtype is {one.dtype}"
+        if leaf.dtype not in (np.float64, np.bool_):
+            return f"dtype is {leaf.dtype}"
     return ""
 
 
@@ -152,7 +152,7 @@ def table(cases, kinds):
 
     arguments = {case.name: inputs(case) for case in cases}
     want = program(under_jit, None)(arguments)
-    compiled, found = {}, {}
+    compiled, differences = {}, {}
     for kind in kinds:
         *way, names = kind.split(", ")
         types = AxisType.Explicit if way[0] == "Explicit" else AxisType.Auto
@@ -176,13 +176,13 @@ def table(cases, kinds):
             if text not in compiled:  # Auto meshes: the same program, set or not
                 compiled[text] = lowered.compile()
             got = compiled[text](placed)
-        found[kind] = {name: difference(got[name], want[name]) for name in want}
-    return found
+        differences[kind] = {name: difference(got[name], want[name]) for name in want}
+    return differences
 
 
 def others():
     """Compare other functions: states, masks, and a mean of devices."""
-    found = {}
+    differences = {}
     logits, labels, where = draw(SOFTMAX, seed=3, shape=SHAPE)
     logits = logits.astype(np.float64)
     _, state = ghm(logits[:2], labels[:2], ghm_state())
@@ -194,9 +194,9 @@ def others():
             functools.partial(function, axis_name=axes),
             mesh=mesh_of(names),
             in_specs=(P(axes),) * len(arguments),
-            out_specs=out_specs(P(axes)),
+            out_specs=out_specs,
         )
-        found[f"{name}, {names}"] = difference(
+        differences[f"{name}, {names}"] = difference(
             jax.jit(mapped)(*arguments), function(*arguments)
         )
 
@@ -214,25 +214,22 @@ def others():
         return jax.vmap(with_k)(NUMBERS)
 
     for names in MESHES:
-        with_state = lambda part: (part, P())  # noqa: E731
-        compare("ghm", harmonised, (logits, labels, where), with_state, names)
+        part = P(tuple(names.split()))
+        compare("ghm", harmonised, (logits, labels, where), (part, P()), names)
         pair = (errors, logits[..., 1], where)
-        compare("ghm_regression", regression, pair, with_state, names)
+        compare("ghm_regression", regression, pair, (part, P()), names)
         for kind, scores in (("scores", errors), ("tied scores", np.round(errors))):
             for axis in (None, 0):
                 mask = functools.partial(mine, axis=axis, negatives_per_positive=1.5)
                 name = f"mask of {kind}, axis {axis}"
-                compare(name, mask, (scores, positives), lambda part: part, names)
-            compare(
-                f"mask of {kind}, every number",
-                every_number,
-                (scores, positives),
-                lambda part: P(None, *part),
-                names,
-            )
+                compare(name, mask, (scores, positives), part, names)
+            name, of_numbers = f"mask of {kind}, every number", P(None, *part)
+            compare(name, every_number, (scores, positives), of_numbers, names)
             stay = np.asarray(every_number(scores, positives)).sum((1, 2))
-            wanted = np.minimum(NUMBERS + positives.sum(), positives.size)
-            found[f"number of {kind}"] = difference([stay == wanted], [stay == stay])
+            expected = np.minimum(NUMBERS + positives.sum(), positives.size)
+            differences[f"number of {kind}"] = difference(
+                [stay == expected], [stay == stay]
+            )
     # A mean of the devices' own losses differs.
     per_device = jax.shard_map(
         lambda z, y: jax.lax.pmean(dice(z, y), "data"),
@@ -241,8 +238,8 @@ def others():
         out_specs=P(),
     )
     gap = np.abs(jax.jit(per_device)(logits, labels) - dice(logits, labels)).min()
-    found["a mean of devices"] = "" if gap > 1e-2 else f"differs by {gap} only"
-    return found
+    differences["a mean of devices"] = "" if gap > 1e-2 else f"differs by {gap} only"
+    return differences
 
 
 def chosen(exhaustive):
@@ -256,8 +253,8 @@ def exhaustive(request):
 
 
 @pytest.fixture(scope="module")
-def found(exhaustive, tmp_path_factory):
-    path = tmp_path_factory.mktemp("sharded") / "found.json"
+def differences(exhaustive, tmp_path_factory):
+    path = tmp_path_factory.mktemp("sharded") / "differences.json"
     done = subprocess.run(
         [sys.executable, "-m", __spec__.name, str(path), *["all"] * exhaustive],
         capture_output=True,
@@ -278,17 +275,19 @@ def found(exhaustive, tmp_path_factory):
         for kind in KINDS
     ],
 )
-def test_eight_devices_give_the_values_and_gradients_of_one(kind, found, exhaustive):
-    assert found["table"][kind] == {case.name: "" for case in chosen(exhaustive)}
+def test_eight_devices_give_the_values_and_gradients_of_one(
+    kind, differences, exhaustive
+):
+    assert differences["table"][kind] == {case.name: "" for case in chosen(exhaustive)}
 
 
-def test_eight_devices_give_the_states_and_masks_of_one(found):
-    assert len(found["others"]) == 2 * 8 + 2 + 1
-    assert not any(found["others"].values()), found["others"]
+def test_eight_devices_give_the_states_and_masks_of_one(differences):
+    assert len(differences["others"]) == 2 * 8 + 2 + 1
+    assert not any(differences["others"].values()), differences["others"]
 
 
 if __name__ == "__main__":
     exhaustive = sys.argv[2:] == ["all"]
-    made = table(chosen(exhaustive), KINDS if exhaustive else FAST)
-    made = {"table": made, "others": others()}
+    by_kind = table(chosen(exhaustive), KINDS if exhaustive else FAST)
+    made = {"table": by_kind, "others": others()}
     Path(sys.argv[1]).write_text(json.dumps(made))

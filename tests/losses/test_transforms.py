@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dicejax import losses
-from dicejax.losses import ghm_regression, ghm_state, mining
+from dicejax.losses import ghm, ghm_state, mining
+from dicejax.losses import ghm_regression as regress
 from dicejax.losses import hard_negative_mask as mine
 
 from .cases import BINARY, SOFTMAX, draw
@@ -44,11 +45,11 @@ def several(case):
 def test_vmap_over_data_and_hyper_parameters_is_a_loop(case):
     arguments = several(case)
     with jax.enable_x64(True):
-        one = value_and_gradients(case.name)
-        mapped = jax.jit(jax.vmap(one), compiler_options=QUICKLY)
+        single = value_and_gradients(case.name)
+        mapped = jax.jit(jax.vmap(single), compiler_options=QUICKLY)
         got = jax.tree.leaves(mapped(*arguments))
         for place in range(3):
-            want = one(*jax.tree.map(lambda a, i=place: a[i], arguments))
+            want = single(*jax.tree.map(lambda a, i=place: a[i], arguments))
             want = jax.tree.leaves(want)
             for ours, theirs in zip(got, want, strict=True):
                 assert ours.dtype == np.float64
@@ -63,39 +64,32 @@ def compiled(loss):
 def test_a_new_value_compiles_nothing(case):
     logits, labels, where = draw(case.form, shape=(2, 3))
     function, static = case.function, with_static_settings(case)
-    own = parameters(case)
-    static.loss(logits, labels, where=where, **own)
+    traced = parameters(case)
+    static.loss(logits, labels, where=where, **traced)
     before = compiled(function)
     for name, values in RANGES[function.__name__].items():
         for value in (values[0], np.float64(values[-1]), jnp.float32(values[-1])):
-            static.loss(logits, labels, where=where, **own | {name: value})
+            static.loss(logits, labels, where=where, **traced | {name: value})
     assert compiled(function) == before
-    halves = {name: value / 2 for name, value in own.items() if value.ndim}
-    static.loss(logits, labels, where=where, **own | halves)
+    halves = {name: value / 2 for name, value in traced.items() if value.ndim}
+    static.loss(logits, labels, where=where, **traced | halves)
     assert compiled(function) == before
 
 
-@pytest.mark.parametrize("case", HARMONISED, ids=lambda case: case.name)
-def test_new_states_and_momenta_compile_nothing(case):
-    logits, labels, where = draw(case.form)
-    settings = case.settings | {"where": where}
-    _, state = losses.ghm(logits, labels, ghm_state(), **settings)
-    before = compiled(losses.ghm)
-    for momentum in (0.0, 0.5, np.float64(0.9)):
-        _, state = losses.ghm(logits, labels, state, momentum=momentum, **settings)
-    assert compiled(losses.ghm) == before
-    assert float(state.updates) == 4
-
-
-def test_regression_and_mining_compile_nothing_for_new_values():
+def test_new_states_and_momenta_compile_nothing():
     scores, labels, where = draw(BINARY, seed=1)
-    _, state = ghm_regression(scores, scores + 1, ghm_state(), where=where)
-    mine(scores, labels == 1)
-    sizes = ghm_regression.jitted._cache_size, mining._mine._cache_size
-    before = [size() for size in sizes]
-    ghm_regression(scores, scores + 1, state, where=where, mu=0.5, momentum=0)
-    mine(scores, labels == 1, negatives_per_positive=0.5, minimum=2)
-    assert [size() for size in sizes] == before
+    sizes = ghm.jitted._cache_size, regress.jitted._cache_size, mining._mine._cache_size
+    states = ghm_state(), ghm_state()
+    before = None
+    for number in (0.0, 0.5, np.float64(0.9)):
+        settings = {"where": where, "momentum": number}
+        _, first = ghm(scores, labels, states[0], class_axis=None, **settings)
+        _, second = regress(scores, scores + 1, states[1], mu=1 + number, **settings)
+        mine(scores, labels == 1, negatives_per_positive=number, minimum=number)
+        states, after = (first, second), [size() for size in sizes]
+        assert before in (None, after)
+        before = after
+    assert [float(state.updates) for state in states] == [3, 3]
 
 
 def test_a_new_axis_or_choice_compiles_anew():
@@ -110,14 +104,14 @@ def test_a_new_axis_or_choice_compiles_anew():
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_results_are_float32_unless_float64(case, dtype):
     logits, labels, _ = draw(case.form)
-    loss, own = with_static_settings(case).loss, parameters(case)
+    loss, traced = with_static_settings(case).loss, parameters(case)
     # Where a Python or NumPy scalar, or float64 probabilities, could promote.
-    numbers = {n: float(value) for n, value in own.items() if value.ndim == 0}
+    numbers = {n: float(value) for n, value in traced.items() if value.ndim == 0}
     soft = draw(case.form, "soft").labels.astype(np.float64)
     with jax.enable_x64(True):
         logits = jnp.asarray(logits, dtype)
         want = "float64" if dtype == "float64" else "float32"
         for y in (labels, soft) if case.takes_soft else (labels,):
-            for settings in (own, own | numbers):
+            for settings in (traced, traced | numbers):
                 called = functools.partial(loss, labels=y, **settings)
                 assert jax.eval_shape(called, logits).dtype == want

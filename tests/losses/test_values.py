@@ -25,10 +25,10 @@ FIRST = {case.name for case in one_of_each(CASES)}
 def test_values_are_those_of_the_oracle(case, request):
     every_kind = case.name in FIRST or request.config.getoption("exhaustive")
     for kind in set(case.kinds) - {*(() if every_kind else OF_OTHER_SHAPES)}:
-        one = case.of_first_classes(1) if kind == "single_class" else case
+        case_of_kind = case.of_first_classes(1) if kind == "single_class" else case
         logits, labels, where = draw(case.form, kind)
-        got = one.loss(logits, labels, where=where)
-        want = one.oracle(logits, labels, where=where)
+        got = case_of_kind.loss(logits, labels, where=where)
+        want = case_of_kind.oracle(logits, labels, where=where)
         assert got.shape == want.shape
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=kind)

@@ -1,7 +1,6 @@
 """The update rules vs. NumPy and optax, and their settings."""
 
 import collections
-import dataclasses
 
 import jax
 import numpy as np
@@ -18,7 +17,7 @@ from dicejax.models.network import Network
 from dicejax.models.xlnet import XLNetConfig
 from dicejax.optimizers import AdamW, Optimizer, by_short_name, decay_mask
 
-from .trees import RULES, STEADY, Signs, close, on_device, run, tree
+from .trees import RULES, Signs, close, on_device, run, tree
 
 
 def adamw(params, gradients, rates, *, decay, clip, b1=0.9, b2=0.999, eps=1e-8):
@@ -43,42 +42,15 @@ def test_updates_equal_the_algorithm():
     optimizer = AdamW(learning_rate=0.1, warmup=0.2, weight_decay=0.3, clip_norm=0.5)
     rates = [float(optimizer.rate(step, 5)) for step in range(5)]
     with jax.enable_x64(True):  # 1 - 0.999 has four digits in float32
-        ours = on_device(params, float)
-        grads = on_device(gradients, float)
-        state = optimizer.transform().init(ours)
-        for rate in rates:
-            updates, state = optimizer.transform().update(grads, state, ours)
-            ours = {n: p - rate * updates[n] for n, p in ours.items()}
-        update = run(optimizer, on_device(params, float), [grads] * 5)
+        update = run(
+            optimizer, on_device(params, float), [on_device(gradients, float)] * 5
+        )
     decay = {"kernel": 0.3, "bias": 0.0}
     expected = adamw(params, gradients, rates, decay=decay, clip=0.5)
-    close(ours, expected, rtol=1e-7)
     close(update.params, expected, rtol=1e-7)
     norm = np.sqrt(sum((g**2).sum() for g in gradients.values()))
     assert float(update.gradient_norm) == pytest.approx(norm)
     assert float(update.learning_rate) == pytest.approx(rates[-1])
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "reference"),
-    [
-        (AdamW(), optax.adamw),
-        (Signs(learning_rate=0.01, weight_decay=0.3), optax.lion),
-    ],
-)
-def test_several_steps_are_those_of_optax(optimizer, reference):
-    optimizer = dataclasses.replace(optimizer, clip_norm=1e9, **STEADY)
-    gradients = [on_device(tree(seed)) for seed in (1, 2, 3)]
-    params = on_device(tree(0))
-    new = run(optimizer, params, gradients).params
-    theirs = reference(
-        optimizer.learning_rate, weight_decay=optimizer.weight_decay, mask=decay_mask
-    )
-    state, update = theirs.init(params), jax.jit(theirs.update)
-    for gradient in gradients:
-        updates, state = update(gradient, state, params)
-        params = optax.apply_updates(params, updates)
-    close(new, params, rtol=2e-5, atol=1e-6)
 
 
 def test_defaults_trace_nothing_beyond_the_plain_rule():

@@ -44,11 +44,14 @@ def test_it_trains_and_is_read_again(lion, capsys):
 
 def test_a_whole_optimizer_of_optax_changes_its_sign(lion):
     optimizer = load("lion.py").optimizer
-    params, gradients = (trees.on_device(trees.tree(seed)) for seed in (0, 1))
+    params, *gradients = (trees.on_device(trees.tree(seed)) for seed in range(4))
     settings = {"weight_decay": optimizer.weight_decay, "mask": decay_mask}
     whole = optax.chain(optax.lion(1.0, 0.9, 0.99, **settings), optax.scale(-1.0))
-    gradients = jax.tree.map(lambda g: g / 100, gradients)  # not clipped
-    theirs, _ = whole.update(gradients, whole.init(params), params)
-    state = optimizer.transform().init(params)
-    ours, _ = optimizer.transform().update(gradients, state, params)
-    trees.same(ours, theirs)
+    rules = whole, optimizer.transform()
+    states = [rule.init(params) for rule in rules]
+    for gradient in gradients:
+        gradient = jax.tree.map(lambda g: g / 100, gradient)  # not clipped
+        pairs = zip(rules, states, strict=True)
+        results = [rule.update(gradient, state, params) for rule, state in pairs]
+        (theirs, ours), states = zip(*results, strict=True)
+        trees.same(ours, theirs)
