@@ -172,48 +172,42 @@ def variances_by_loops(pseudo):
     return a / cells, max(b - e, 0) / cells, b / cells
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_seeds_and_items_equals_loops(seed):
-    ours, baseline = counts(seed, seeds=4, sentences=30)
-    of_seeds, of_sentences, alone = variances_by_loops(
-        pseudo_values_by_loops(ours, baseline)
-    )
-    got = seeds_and_items(ours, baseline, level=0.1)
-    mean = mean_difference(ours, baseline)
-    t_seeds, t_sentences = stats.t.isf(0.05, 3) ** 2, stats.t.isf(0.05, 29) ** 2
-    half = math.sqrt(
-        max(t_seeds * of_seeds + t_sentences * of_sentences, t_sentences * alone)
-    )
-    assert (got.low, got.mean, got.high) == pytest.approx(
-        (mean - half, mean, mean + half), abs=1e-12
-    )
-    assert got.seed_error == pytest.approx(math.sqrt(of_seeds), rel=1e-9)
-    assert got.sentence_error == pytest.approx(math.sqrt(of_sentences), rel=1e-9)
-    assert (got.seeds, got.sentences, got.level) == (4, 30, 0.1)
+PAIRS = [counts(seed, seeds=4, sentences=30) for seed in range(6)]
 
 
-def test_a_contrast_adds_up_pseudo_values():
-    pairs = [counts(seed, seeds=4, sentences=30) for seed in range(3)]
-    weights = (-1.0, 0.25, 2.0)
+@pytest.mark.parametrize(
+    ("pairs", "weights"),
+    [*(([pair], [1.0]) for pair in PAIRS), (PAIRS[:3], [-1.0, 0.25, 2.0])],
+)
+def test_errors_and_intervals_equal_loops(pairs, weights):
     pseudo = sum(
         weight * pseudo_values_by_loops(*pair)
         for weight, pair in zip(weights, pairs, strict=True)
     )
-    got = contrast(pairs, weights)
-    of_seeds, of_sentences, alone = variances_by_loops(pseudo)
-    assert got.mean == pytest.approx(pseudo.mean(), abs=1e-12)
+    *_, alone = variances = variances_by_loops(pseudo)
+    got = contrast(pairs, weights, level=0.1)
+    if len(pairs) == 1:
+        assert got == seeds_and_items(*pairs[0], level=0.1)
+        assert pseudo.mean() == pytest.approx(mean_difference(*pairs[0]))
+    squares = np.square(stats.t.isf(0.05, [3, 29]))
+    half = math.sqrt(max(squares @ variances[:2], squares[1] * alone))
+    ends = pseudo.mean() + np.array([-half, 0, half])
+    assert (got.low, got.mean, got.high) == pytest.approx(ends, abs=1e-12)
     errors = (got.seed_error, got.sentence_error, got.same_seeds_error)
-    expected = np.sqrt([of_seeds, of_sentences, alone])
-    np.testing.assert_allclose(errors, expected, rtol=1e-9)
+    np.testing.assert_allclose(errors, np.sqrt(variances), rtol=1e-9)
+    assert (got.seeds, got.sentences, got.level) == (4, 30, 0.1)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_the_p_value_is_the_level_at_which_the_interval_ends_at_0(seed):
-    ours, baseline = counts(seed, seeds=4, sentences=30)
-    p_value = seeds_and_items(ours, baseline).p_value
-    got = seeds_and_items(ours, baseline, level=p_value)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_p_values_are_levels_at_which_the_interval_ends_at_0_or_the_margin(pair):
+    crossed = seeds_and_items(*pair)
+    got = seeds_and_items(*pair, level=crossed.p_value)
     end = min(abs(got.low), abs(got.high))
     assert end == pytest.approx(0, abs=1e-9 * (got.high - got.low))
+    margin = abs(crossed.mean) + 0.1
+    half = crossed.half(crossed.p_equal(margin))
+    assert abs(crossed.mean) + half == pytest.approx(margin, rel=1e-9)
+    assert crossed.p_equal(abs(crossed.mean) / 2) == 1
 
 
 def test_roles_can_be_exchanged_and_the_same_runs_are_no_evidence():
@@ -276,68 +270,39 @@ def holm_by_closure(p_values):
     return adjusted
 
 
-def test_holm_by_hand():
-    # Sorted: 4 x 0.005, 3 x 0.01, 2 x 0.03, 1 x 0.04 (less than the one before).
-    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.4, 0.9, 0.6]).tolist() == [1, 1, 1]
-    assert holm([0.04]).tolist() == [0.04]
-    assert holm([]).tolist() == []
-
-
 @unhurried
 @given(st.lists(st.floats(0, 1) | st.sampled_from([0.0, 0.01, 0.05, 1]), max_size=7))
 def test_holm_equals_the_closed_test(p_values):
     assert holm(p_values) == pytest.approx(holm_by_closure(p_values), abs=1e-15)
 
 
-LEVEL = 0.01  # of the intervals
-
-
-def verdict_of(mean, half, p_value, p_equal=1.0):
-    """Return the verdict on a difference with an interval of known half width."""
-    error = half / stats.t.isf(LEVEL / 2, 4)
-    crossed = CrossedDifference(mean, 5, 900, error, 0, 0, freedom=4, level=LEVEL)
-    return verdict(crossed, p_value, p_equal, comparisons=4)
+# Difference, half width of its interval, p values: outcome and sentence.
+VERDICTS = [
+    (0.0012, 0.0042, 1.0, 1.0, "inconclusive", "{}: +0.12 F1 (95% CI −0.30 to +0.54)"),
+    (0.0062, 0.0031, 0.05, 1.0, "better", "{}: +0.62 F1 (95% CI +0.31 to +0.93)"),
+    (-0.0062, 0.0031, 0.01, 1.0, "worse", "{}: −0.62 F1 (95% CI −0.93 to −0.31)"),
+    (-0.1342, 0.7185, 0.6, 1.0, "inconclusive", "{}: −13.4 F1 (95% CI −85.3 to +58.4)"),
+    (0.0, 0.0, 1.0, 0.0, "identical predictions", "{} on all test examples"),
+    (
+        *(0.0012, 0.0022, 0.6, 0.04, "practically equal"),
+        "{}: +0.12 F1 (95% CI −0.10 to +0.34), within a margin of ±0.5",
+    ),
+    (
+        *(0.0062, 0.0061, 0.2, 1.0, "inconclusive"),
+        "not significant after correcting for 4 comparisons (Holm p = 0.2): "
+        "+0.62 F1 (95% CI +0.01 to +1.23)",
+    ),
+]
 
 
 @pytest.mark.parametrize(
-    ("difference", "sentence"),
-    [
-        ((0.0012, 0.0042, 1.0), "inconclusive: +0.12 F1 (95% CI −0.30 to +0.54)"),
-        ((0.0062, 0.0031, 0.05), "better: +0.62 F1 (95% CI +0.31 to +0.93)"),
-        ((-0.0062, 0.0031, 0.01), "worse: −0.62 F1 (95% CI −0.93 to −0.31)"),
-        ((-0.1342, 0.7185, 0.6), "inconclusive: −13.4 F1 (95% CI −85.3 to +58.4)"),
-        (
-            (0.0012, 0.0022, 0.6, 0.04),
-            "practically equal: +0.12 F1 (95% CI −0.10 to +0.34), within a margin of "
-            "±0.5",
-        ),
-    ],
+    ("mean", "half", "p_value", "p_equal", "outcome", "sentence"), VERDICTS
 )
-def test_verdict(difference, sentence):
-    got = verdict_of(*difference)
-    assert (got.outcome, str(got)) == (sentence.partition(":")[0], sentence)
-
-
-def test_verdicts_that_begin_otherwise():
-    got = verdict_of(0.0062, 0.0061, 0.2)
-    assert (got.outcome, str(got)) == (
-        "inconclusive",
-        "not significant after correcting for 4 comparisons (Holm p = 0.2): "
-        "+0.62 F1 (95% CI +0.01 to +1.23)",
-    )
-    got = verdict_of(0.0, 0.0, 1.0, 0.0)
-    assert got.outcome == "identical predictions"
-    assert str(got) == "identical predictions on all test examples"
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_p_equal_is_the_level_at_which_the_interval_touches_the_margin(seed):
-    crossed = seeds_and_items(*counts(seed, seeds=4, sentences=30))
-    margin = abs(crossed.mean) + 0.1
-    half = crossed.half(crossed.p_equal(margin))
-    assert abs(crossed.mean) + half == pytest.approx(margin, rel=1e-9)
-    assert crossed.p_equal(abs(crossed.mean) / 2) == 1
+def test_verdict(mean, half, p_value, p_equal, outcome, sentence):
+    error = half / stats.t.isf(0.005, 4)
+    crossed = CrossedDifference(mean, 5, 900, error, 0, 0, freedom=4, level=0.01)
+    got = verdict(crossed, p_value, p_equal, comparisons=4)
+    assert (got.outcome, str(got)) == (outcome, sentence.format(outcome))
 
 
 # Errors
