@@ -1,24 +1,28 @@
 """Profiles against plain counting, and the warnings of the command."""
 
 import collections
+import io
+import itertools
 import json
 import math
 
 import jax
 import numpy as np
 import pytest
+from rich.console import Console
 
 from dicejax.config import Experiment, PretrainedEncoder, ScratchEncoder, Training
 from dicejax.data import tokenize
 from dicejax.data.resample import DownSampling
 from dicejax.data.sources import (
     ConllFiles,
+    JsonMultiLabelTexts,
     LabelFirstFiles,
     SquadFiles,
-    SyntheticNER,
     TabSeparatedFiles,
     WordLabelFiles,
 )
+from dicejax.losses import class_weights
 from dicejax.mesh import MeshShape
 from dicejax.objectives import (
     CrossEntropy,
@@ -31,10 +35,47 @@ from dicejax.objectives import (
 from dicejax.study.profile import from_json, profile, to_json
 from dicejax.study.profile.imbalance import smooth_by_output
 from dicejax.study.profile.measure import Bin, measure_lengths, measure_padding
-from dicejax.tasks import Classification, Tagging, WordTagging
+from dicejax.study.profile.report import report
+from dicejax.tasks import (
+    Classification,
+    MultiLabelClassification,
+    Tagging,
+    WordTagging,
+)
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.training.setup import load_data, prepare
+
+TRAIN = """Anna B-PER
+lives O
+in O
+New B-LOC
+York I-LOC
+
+Bob B-PER
+sleeps O
+
+Nothing O
+happens O
+here O
+
+"""
+DEV = """Anna B-PER
+likes O
+ACME B-ORG
+
+Mary B-PER
+"""
+
+
+@pytest.fixture
+def conll(tmp_path):
+    """Return a folder with three files of words and tags."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for name, text in {"train": TRAIN * 8, "dev": DEV, "test": TRAIN}.items():
+        (folder / f"{name}.txt").write_text(text)
+    return folder
 
 
 def profile_of(data, warn=lambda text: None, rare=20, **settings):
@@ -79,7 +120,9 @@ def test_tags_are_those_of_a_plain_count(conll):
             assert label.negatives == gold.total() - label.positives
             assert label.is_negative == (label.label == "O")
         assert result.splits[split].examples == len(text.strip().split("\n\n"))
+        assert any(label.weights for label in tags.labels) == (split == "train")
     assert result.warnings == tuple(warnings) and "'ORG'" in warnings[0]
+    assert result.too_rare == tuple(label for label in result.support if label.reasons)
 
 
 def test_labels_too_rare_are_reported_by_each_rule(conll):
@@ -121,84 +164,44 @@ def test_smooth_is_that_of_the_parts_that_count():
     assert smooth_by_output(SelfAdjustingDice(output="a", over="element")) == {}
 
 
-def test_the_synthetic_corpus_is_counted_as_it_is():
-    data = SyntheticNER(train=300, dev=20, test=20)
-    result = profile_of(data)
-    words = inside = 0
-    for sentence in data.load().train:
-        words += len(sentence.words)
-        inside += sum(span.end - span.start for span in sentence.spans)
-    (tags,) = result.splits["train"].outputs
-    assert (tags.negatives, tags.positives) == (words - inside, inside)
-    assert not any(label.weights for label in result.splits["dev"].outputs[0].labels)
-    assert result.too_rare == tuple(label for label in result.support if label.reasons)
-
-
-def test_weights_are_the_formulas(conll):
+def test_weights_are_those_of_the_losses(conll):
     labels = profile_of(**tagging(conll)).splits["train"].outputs[0].labels
     counts = np.array([max(label.positives, 1) for label in labels], float)
-    total = counts.sum()
-    roots = counts**-0.5
-    effective = (1 - 0.999) / (1 - 0.999**counts)
-    expected = {
-        "log_ratio": np.log10((total - counts) / counts + 1),
-        "inverse": total / (len(counts) * counts),
-        "inverse_square_root": roots * total / (counts * roots).sum(),
-        "effective_number": effective * len(counts) / effective.sum(),
-    }
-    for scheme, values in expected.items():
+    schemes = "log_ratio", "inverse", "inverse_square_root", "effective_number"
+    for scheme in schemes:
         weights = [label.weights[scheme] for label in labels]
-        np.testing.assert_allclose(weights, values, rtol=1e-4)
+        expected = getattr(class_weights, scheme)(counts)
+        np.testing.assert_allclose(weights, expected, rtol=1e-4)
+        assert labels[0].weights.keys() == set(schemes)
 
 
-TEXTS = "no a b c\n" * 6 + "yes d e\n" * 2
 ONE, SEVERAL = "negative class", "most and least"
+TWO_CLASSES = "no a b c\n" * 6 + "yes d e\n" * 2
+THREE_CLASSES = f"{TWO_CLASSES}maybe both of them\n"
+O_IN_THE_MIDDLE = "a\tD\nb\tN\nc\tO\nd\tN\n\n"
+NO_O = "a B-X\nb I-X\nc I-X\n"
 
 
 @pytest.mark.parametrize(
-    "source, task, text, rule, pair, ratio, is_negative",
+    ("source", "task", "text", "rule", "pair", "ratio"),
     [
         # Two classes have a negative one, three have not.
-        (LabelFirstFiles, Classification(), TEXTS, ONE, ("no", "yes"), 3.0, True),
+        (LabelFirstFiles, Classification(), TWO_CLASSES, ONE, ("no", "yes"), 3.0),
         (
-            LabelFirstFiles,
-            Classification(),
-            f"{TEXTS}maybe both of them\n",
-            SEVERAL,
-            ("no", "maybe"),
-            6.0,
-            False,
+            *(LabelFirstFiles, Classification(), THREE_CLASSES),
+            *(SEVERAL, ("no", "maybe"), 6.0),
         ),
-        # O is a label like others where it is not the first.
-        (
-            WordLabelFiles,
-            WordTagging(),
-            "a\tD\nb\tN\nc\tO\nd\tN\n\n",
-            SEVERAL,
-            ("N", "D"),
-            2.0,
-            False,
-        ),
-        # An O that never occurs is no negative class.
-        (
-            ConllFiles,
-            Tagging(),
-            "a B-X\nb I-X\nc I-X\n",
-            SEVERAL,
-            ("I-X", "B-X"),
-            2.0,
-            False,
-        ),
+        # O is a label like others where it is not the first, or never occurs.
+        (WordLabelFiles, WordTagging(), O_IN_THE_MIDDLE, SEVERAL, ("N", "D"), 2.0),
+        (ConllFiles, Tagging(), NO_O, SEVERAL, ("I-X", "B-X"), 2.0),
     ],
 )
-def test_the_summary_of_single_labels(
-    tmp_path, source, task, text, rule, pair, ratio, is_negative
-):
+def test_the_summary_of_single_labels(tmp_path, source, task, text, rule, pair, ratio):
     result = profile_of(source(dir=written(tmp_path, text)), task=task)
     (output,) = result.splits["train"].outputs
     assert (output.rule, output.ratio) == (rule, ratio)
     assert (output.negative, output.positive) == pair
-    assert output.labels[0].is_negative == is_negative
+    assert output.labels[0].is_negative == (rule == ONE)
     if source is ConllFiles:
         assert supported(result)["tags", "O"].reasons == ("absent",)
 
@@ -308,6 +311,71 @@ def test_a_folder_without_weights_is_enough(conll, model_folder):
     encoder = PretrainedEncoder(path=str(model_folder))
     result = profile_of(**tagging(conll, encoder=encoder))
     assert result.splits["train"].examples == 24
+
+
+# Labels that occur together
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    """Return the folder of a corpus, and its label sets by split."""
+    folder, random = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    sets = {}
+    for split, names in {"train": "abcd", "dev": "ab", "test": "abx"}.items():
+        chosen = random.random((40, len(names))) < 0.35
+        sets[split] = [list(itertools.compress(names, row)) for row in chosen.tolist()]
+        # One text is several windows long, and still one text.
+        lines = [
+            {"text": "a b c " * (30 if n == 7 else 1), "labels": labels}
+            for n, labels in enumerate(sets[split])
+        ]
+        text = "".join(f"{json.dumps(line)}\n" for line in lines)
+        (folder / f"{split}.jsonl").write_text(text)
+    return folder, sets
+
+
+@pytest.fixture(scope="module")
+def result(texts):
+    experiment = Experiment(
+        name="several",
+        data=JsonMultiLabelTexts(dir=str(texts[0])),
+        task=MultiLabelClassification(stride=8),
+        training=Training(max_length=32, batch_size=4),
+    )
+    return profile(experiment, lambda text: None)
+
+
+@pytest.mark.parametrize("split", ["train", "dev", "test"])
+def test_sets_and_pairs_are_those_of_a_direct_count(texts, result, split):
+    golds = texts[1][split]
+    (output,) = result.splits[split].outputs
+    sets = output.sets
+    assert sets.texts == len(golds) == 40
+    assert result.splits[split].sequences > 40
+    assert sets.cardinality == pytest.approx(sum(map(len, golds)) / 40)
+    assert sets.most == max(map(len, golds))
+    assert sets.without == sum(not labels for labels in golds) > 0
+    assert sets.distinct == len(set(map(tuple, golds)))
+    counted = {pair.labels: pair for pair in sets.pairs}
+    for pair in itertools.combinations("abcdx", 2):
+        together = sum(set(pair) <= set(labels) for labels in golds)
+        assert (pair in counted) == bool(together)
+        if together:
+            counts = [sum(name in labels for labels in golds) for name in pair]
+            assert counted[pair].together == together
+            assert counted[pair].expected == pytest.approx(counts[0] * counts[1] / 40)
+    numbers = [pair.together for pair in sets.pairs]
+    assert numbers == sorted(numbers, reverse=True)
+
+
+def test_labels_that_occur_together_are_printed(result):
+    reasons = {label.label: label.reasons for label in result.support}
+    assert "unseen" in reasons["x"] and "few" in reasons["a"]
+    assert result.splits["train"].outputs[0].rule == "multi-label"
+    console = Console(width=100, file=io.StringIO())
+    console.print(*report(result, "train"))
+    text = console.file.getvalue()
+    assert "labels per text on average" in text and "a + b" in text
 
 
 # Real data

@@ -9,35 +9,24 @@ from dicejax.config import Experiment
 from dicejax.data.sources import ConllFiles
 from dicejax.study.profile import from_json, profile, report
 
-EXPERIMENT = """
-from dicejax.config import Experiment, Training
-from dicejax.data.sources import ConllFiles
-
-
-def get_config():
-    return Experiment(
-        name="small", data=ConllFiles(dir={folder!r}), training=Training(max_length=32)
-    )
-"""
-
 
 @pytest.fixture
-def project(conll, tmp_path, monkeypatch):
-    (tmp_path / "mine.py").write_text(EXPERIMENT.format(folder=str(conll)))
-    monkeypatch.chdir(tmp_path)
+def files(project, monkeypatch):
+    """A project with a type of entities in its dev split alone."""
     monkeypatch.setenv("COLUMNS", "100")
-    return tmp_path
+    (project / "data/dev.txt").write_text("Anna B-PER\nlikes O\nACME B-ORG\n")
+    return project
 
 
-def test_the_command_prints_tables_and_a_histogram(project, capsys):
-    assert run(["profile", "mine.py", "--loss", "dsc", "--rare", "9"]) == 0
+def test_the_command_prints_tables_and_a_histogram(files, capsys):
+    assert run(["profile", "mine.py", "--loss", "dsc", "--rare", "99"]) == 0
     printed = capsys.readouterr()
     for part in (
         "small: Tagging, rows of 32 pieces",
         "O : all others",
         "B-PER",
         "effective",
-        "fewer than 9 in train",
+        "fewer than 99 in train",
         "not in train",
         "packing saves a factor of",
         "█",
@@ -47,14 +36,14 @@ def test_the_command_prints_tables_and_a_histogram(project, capsys):
     assert max(map(len, printed.out.splitlines())) <= 100
     assert run(["profile", "mine.py", "--split", "dev", "--training.seed", "1"]) == 0
     assert "output tags, dev" in capsys.readouterr().out
-    assert sorted(path.name for path in project.iterdir()) == ["data", "mine.py"]
+    assert sorted(path.name for path in files.iterdir()) == ["data", "mine.py"]
 
 
-def test_the_command_prints_json_or_writes_files(project, capsys):
+def test_the_command_prints_json_or_writes_files(files, capsys):
     assert run(["profile", "mine.py", "--json", "--training.max_length", "16"]) == 0
     result = from_json(capsys.readouterr().out)
     assert result.max_length == 16 and set(result.splits) == {"train", "dev", "test"}
-    folder, pictures = project / "there/it/is", []
+    folder, pictures = files / "there/it/is", []
     for _ in range(2):
         assert run(["profile", "mine.py", "--out", "there/it/is"]) == 0
         assert "profile.png and profile.svg in there/it/is" in capsys.readouterr().out
@@ -81,16 +70,13 @@ def test_any_label_can_be_drawn(tmp_path):
     ("argv", "part"),
     [
         ([], "wants an experiment file"),
-        (["none.py"], "no such experiment file"),
         (["mine.py", "--rare", "-1"], "rare is -1"),
-        (["mine.py", "--loss", "dicee"], "did you mean dice?"),
-        (["mine.py", "--data.dir", "nowhere"], "nowhere: no such folder"),
         (["mine.py", "--out", "mine.py"], "mine.py: cannot be made a folder"),
         (["mine.py", "--objective.output", "tgas"], "did you mean 'tags'?"),
     ],
     ids=lambda value: " ".join(value),
 )
-def test_bad_input_ends_in_one_line(project, capsys, argv, part):
+def test_bad_input_ends_in_one_line(files, capsys, argv, part):
     assert run(["profile", *argv]) == 2
     last = capsys.readouterr().err.strip().splitlines()[-1]
     assert last.startswith("dicejax: ") and part in last
