@@ -15,7 +15,8 @@ from dicejax.metrics import score_counts
 from dicejax.objectives import Objective
 from dicejax.study import compare as comparison
 from dicejax.study import significance
-from dicejax.study.compare.jobs import Job
+from dicejax.study.compare.jobs import Job, Outcome
+from dicejax.study.compare.statistics import rows_of
 from dicejax.training.run_folder import SCORE_COUNTS, Run
 
 LABELS = ("O", "B-PER", "I-PER", "B-LOC")
@@ -53,7 +54,6 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
     run = Run(epath.Path(job.folder))
     write_setup(run, job.experiment, labels)
     shares = sentences(rng, skill)
-    run.write_statistics(shares)
     run.write_arrays(SCORE_COUNTS, {"tags": counts(rng, skill, len(labels))})
     f1 = float(significance.score(shares))
     with (run.path / "metrics.jsonl").open("w") as file:
@@ -66,15 +66,15 @@ def write(job, rng, skill, labels=LABELS, types=("PER", "LOC")) -> None:
         name: {"f1": f1 / (1 + place), "support": 1000 // 4**place}
         for place, name in enumerate(types)
     }
-    run.write_result(
-        {
-            "best_step": 100,
-            "devices": 1,
-            "primary_metric": "f1",
-            "test_data": 12345,
-            "test": {"f1": f1, "macro_f1": f1 / 2, "per_type": per_type},
-        }
-    )
+    write_scores(run, shares, macro_f1=f1 / 2, per_type=per_type)
+
+
+def write_scores(run, shares, **scores) -> None:
+    """Write what a run has at its end."""
+    run.write_statistics(shares)
+    test = {"f1": float(significance.score(shares))} | scores
+    result = {"best_step": 100, "devices": 1, "primary_metric": "f1"}
+    run.write_result(result | {"test_data": 12345, "test": test})
 
 
 def write_setup(run, experiment, labels=LABELS) -> None:
@@ -99,11 +99,30 @@ def sentences(rng, skill, size=SENTENCES) -> np.ndarray:
 
 def counts(rng, skill, classes) -> np.ndarray:
     """Return counts of log-odds: negatives low, positives high, by skill."""
-    found = np.zeros((classes, 2, score_counts.BINS), np.int64)
+    counted = np.zeros((classes, 2, score_counts.BINS), np.int64)
     for c in range(classes):
-        for truth, number, middle in ((0, 900, -6 * skill), (1, 60, 6 * skill)):
-            odds = rng.normal(middle, 2.5, number)
+        for truth, size, middle in ((0, 900, -6 * skill), (1, 60, 6 * skill)):
+            odds = rng.normal(middle, 2.5, size)
             place = np.floor((odds + score_counts.LIMIT) / score_counts.WIDTH)
             place = np.clip(place, 0, score_counts.BINS - 1).astype(int)
-            np.add.at(found[c, truth], place, 1)
-    return found
+            np.add.at(counted[c, truth], place, 1)
+    return counted
+
+
+def outcome(loss, seed, right, **more) -> Outcome:
+    """Return a finished run that is right on these examples."""
+    shares = np.stack([right, np.ones_like(right)], -1)[:, None].astype(float)
+    test = {"f1": float(np.mean(right))}
+    result = {"primary_metric": "f1", "test": test, "seconds": 90.0} | more
+    return Outcome(loss, seed, "x", "finished", result, shares)
+
+
+def compared(skills, seeds=5, spread=0.001, n=4000, **options):
+    """Return rows of losses that are right this often, or this often by seed."""
+    outcomes = []
+    for place, (loss, by_seed) in enumerate(skills.items()):
+        for seed, skill in enumerate(np.broadcast_to(by_seed, seeds)):
+            rng = np.random.default_rng([place, seed])
+            chance = skill + spread * rng.normal() if skill else 0.0
+            outcomes.append(outcome(loss, seed, rng.random(n) < chance))
+    return rows_of(outcomes, "ce", **options)

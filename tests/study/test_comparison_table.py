@@ -2,11 +2,13 @@
 
 import io
 
+import numpy as np
 from rich.console import Console
 
-from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import Row
 from dicejax.study.compare.table import table
+
+from .made_runs import outcome
 
 SCORES = ("accuracy", "precision", "recall", "f1", "matthews", "average_precision")
 LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"
@@ -14,13 +16,9 @@ LONG = "dsc-alpha=1.0-smooth=0.01-stop_gradient_weight=True"
 
 def row(loss, first):
     """Return two runs whose scores all differ."""
-    tests = [
-        {n: first + 0.01 * i + 0.002 * seed for i, n in enumerate(SCORES)}
-        for seed in (0, 1)
-    ]
     outcomes = [
-        Outcome(loss, seed, "x", "finished", {"primary_metric": "f1", "test": test})
-        for seed, test in enumerate(tests)
+        outcome(loss, seed, [1.0], test=dict(zip(SCORES, scores, strict=True)))
+        for seed, scores in enumerate(first + 0.01 * np.arange(6) + [[0], [0.002]])
     ]
     return Row(loss, tuple(outcomes), summary=None, against=None)
 

@@ -91,6 +91,7 @@ def test_compare_returns_what_the_command_writes(tmp_path):
     assert set(result.verdicts) == {"focal", "dice"}
     assert result.lines()[0].startswith("No verdict yet: 2 seeds, and it takes 3.")
     assert "no verdict from 2 seeds" in result.verdicts["dice"].sentence
+    assert content(tmp_path)["looks"] == []
     assert result.table().row_count == 3
     summaries = [
         record["losses"]["dice"]["summary"]

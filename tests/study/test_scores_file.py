@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dicejax.cli import run
+from dicejax import cli
 from dicejax.study import compare as comparison
 from dicejax.study.compare.results import latex, methods
 from dicejax.study.compare.scores_file import outcomes_of
 from dicejax.study.compare.statistics import rows_of
 
-from .test_verdict import compared, outcome
+from .made_runs import compared, outcome
 
 SKILLS = {"ce": 0.7, "dice": 0.7, "focal": 0.8}
 
@@ -28,9 +28,9 @@ HEADER = "data,loss,seed,score,example"
 
 
 def by_example(rows):
-    for each in (each for row in rows for each in row.outcomes):
-        for n, (right, _) in enumerate(each.example_statistics[:, 0]):
-            yield "set", each.loss, each.seed, 100 * right, f"e{n}"
+    for run in (run for row in rows for run in row.outcomes):
+        for n, (right, _) in enumerate(run.example_statistics[:, 0]):
+            yield "set", run.loss, run.seed, 100 * right, f"e{n}"
 
 
 def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
@@ -40,13 +40,12 @@ def test_scores_of_examples_have_the_verdicts_of_their_runs(tmp_path, capsys):
     for ours, theirs in zip(result.rows, rows, strict=True):
         assert (ours.loss, ours.summary) == (theirs.loss, theirs.summary)
         if theirs.against is not None:
-            mine, other = ours.against, theirs.against
-            assert (
-                mine.crossed == other.crossed
-                and mine.test.p_value == other.test.p_value
+            left, right = (
+                (x.against.crossed, x.against.test.p_value, x.against.verdict.outcome)
+                for x in (ours, theirs)
             )
-            assert mine.verdict.outcome == other.verdict.outcome
-    assert run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
+            assert left == right
+    assert cli.run(["report", "--scores", path, "--out", str(tmp_path / "again")]) == 0
     assert f"focal: {result.verdicts['focal']}" in capsys.readouterr().out
     content = [tmp_path / name / "comparison.json" for name in ("out", "again")]
     assert content[0].read_text() == content[1].read_text()
@@ -108,14 +107,14 @@ GOOD = [("a", "ce", 0, 50), ("a", "ce", 1, 51), ("a", "dice", 0, 52)]
 def test_a_flaw_in_the_file_is_one_line(tmp_path, capsys, rows, header, message):
     path = written(tmp_path / "scores.csv", rows, header or "data,loss,seed,score")
     out = tmp_path / "out"
-    assert run(["report", "--scores", path, "--out", str(out)]) == 2
+    assert cli.run(["report", "--scores", path, "--out", str(out)]) == 2
     assert message in " ".join(capsys.readouterr().err.split()) and not out.exists()
 
 
 def test_scores_want_a_folder_and_no_runs(tmp_path, capsys):
     path = written(tmp_path / "scores.csv", GOOD)
     for more in ([], ["runs", "--out", "x"]):
-        assert run(["report", "--scores", path, *more]) == 2
+        assert cli.run(["report", "--scores", path, *more]) == 2
         assert "--scores goes with --out FOLDER" in capsys.readouterr().err
 
 

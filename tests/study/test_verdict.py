@@ -1,82 +1,100 @@
 """The verdict in one line, the forest plot, and the examples that changed."""
 
+import fnmatch
+
 import numpy as np
 import pytest
 
 from dicejax.data.examples import LabelledText
+from dicejax.study import significance
 from dicejax.study.compare.jobs import Outcome
 from dicejax.study.compare.statistics import rows_of
 from dicejax.study.compare.table import headline, warnings_of
 from dicejax.study.report.facts import changed_answers
 from dicejax.study.report.forest import forest
 
-N = 4000
+from .made_runs import compared, outcome
 
-
-def outcome(loss, seed, right, **more):
-    shares = np.stack([right, np.ones_like(right)], -1)[:, None].astype(float)
-    test = {"f1": float(np.mean(right))}
-    result = {"primary_metric": "f1", "test": test, "seconds": 90.0} | more
-    return Outcome(loss, seed, "x", "finished", result, shares)
-
-
-def compared(skills, seeds=5, spread=0.001, n=N, controls=()):
-    """Return rows of losses that are right with these probabilities."""
-    outcomes = []
-    for place, (loss, skill) in enumerate(skills.items()):
-        for seed in range(seeds):
-            rng = np.random.default_rng([place, seed])
-            chance = skill + spread * rng.normal() if skill else 0.0
-            outcomes.append(outcome(loss, seed, rng.random(n) < chance))
-    return rows_of(outcomes, "ce", controls=controls)
-
-
-def test_the_best_loss_is_named_with_its_gain():
-    rows = compared({"ce": 0.7, "dice": 0.8, "focal": 0.9, "wce": 0.95}, controls="wce")
-    (focal,) = (row for row in rows if row.loss == "focal")
-    text = headline(rows)
-    assert text.startswith(f"Use focal: +{100 * focal.against.mean:.2f} F1 over")
-    assert text.endswith(" 1 more are better too.")
+ALIKE = {"ce": 0.7, "dice": 0.7}
+NOTHING = {"ce": 0.0, "dice": 0.0}
 
 
 @pytest.mark.parametrize(
-    ("skills", "options", "expected"),
+    ("skills", "options", "outcome", "sentence"),
     [
+        (ALIKE, {"seeds": 1}, "no verdict", "no verdict from 1 seed, which takes 3: "),
+        (ALIKE, {"seeds": 2}, "no verdict", "no verdict from 2 seeds, which takes 3: "),
+        (ALIKE, {"margin": 0.01}, "inconclusive", "inconclusive: "),
+        (ALIKE, {"margin": 0.09}, "practically equal", "practically equal: "),
+        (
+            {"ce": 0.7, "dice": 0.0},
+            *({"seeds": 3}, "nothing learnt"),
+            "nothing learnt by dice in 3 of 3 runs; worse: ",
+        ),
+        (
+            {"ce": 0.7, "dice": [0.0, 0.7, 0.7]},
+            *({"seeds": 3}, "inconclusive"),
+            "nothing learnt by dice in 1 of 3 runs; ",
+        ),
+    ],
+)
+def test_the_verdict_on_a_loss(skills, options, outcome, sentence):
+    ce, dice = compared(skills, **options)
+    got, apart = dice.against, np.subtract(dice.scores("f1"), ce.scores("f1"))
+    assert (got.verdict.outcome, str(got.verdict)[: len(sentence)]) == (
+        outcome,
+        sentence,
+    )
+    assert got.differences == pytest.approx(apart)
+    if outcome == "no verdict":
+        assert got.crossed is None
+        numbers = ", ".join(significance.signed(100 * x) for x in apart)
+        assert str(got.verdict) == f"{sentence}{numbers} F1"
+    elif "margin" in options:
+        inside = max(-got.crossed.low, got.crossed.high) < options["margin"]
+        assert inside == (outcome == "practically equal")
+
+
+@pytest.mark.parametrize(
+    ("skills", "options", "sentence"),
+    [
+        (
+            {"ce": 0.7, "dice": 0.8, "focal": 0.9, "wce": 0.95},
+            {"controls": ["wce"]},
+            "Use focal: +{mean:.2f} F1 over * 1 more are better too.",
+        ),
         (
             {"ce": 0.9, "dice": 0.6, "focal": 0.5},
             {},
             "Keep cross-entropy: nothing beats it by more than 0.0 F1.",
         ),
         (
-            {"ce": 0.7, "dice": 0.7},
-            {"seeds": 2},
+            *(ALIKE, {"seeds": 2}),
             "No verdict yet: 2 seeds, and it takes 3. Next: the same command with "
             "--seeds 5 (about 9 more minutes of training).",
         ),
         (
-            {"ce": 0.0, "dice": 0.0},
-            {"seeds": 3},
+            *(NOTHING, {"seeds": 3}),
             "Nothing learnt: this says nothing about the losses. To do: train longer, "
             "raise the learning rate, or take a pretrained encoder.",
         ),
+        (
+            *(ALIKE, {"spread": 0.02}),
+            "Undecided: no loss is shown to beat cross-entropy; a gain of up to "
+            "{high:.1f} F1 (dice) is still possible. Next: --seeds 10 (about 15 more "
+            "minutes of training) would settle differences of *",  # 10 runs of 90 s
+        ),
     ],
 )
-def test_the_verdict_is_one_sentence(skills, options, expected):
-    assert headline(compared(skills, **options)) == expected
-
-
-def test_an_open_comparison_says_how_much_five_more_seeds_tell():
-    rows = compared({"ce": 0.7, "dice": 0.7}, spread=0.02)
-    high = 100 * rows[1].against.crossed.high
-    assert headline(rows).startswith(
-        "Undecided: no loss is shown to beat cross-entropy; a gain of up to "
-        f"{high:.1f} F1 (dice) is still possible. Next: --seeds 10 (about 15 more "
-        "minutes of training) would settle differences of "  # 10 runs of 90 seconds
-    )
+def test_the_verdict_on_a_comparison_is_one_sentence(skills, options, sentence):
+    rows = compared(skills, **options)
+    crossed = rows[1].against.crossed
+    numbers = {name: 100 * getattr(crossed, name, 0) for name in ("mean", "high")}
+    assert fnmatch.fnmatchcase(headline(rows), sentence.format(**numbers))
 
 
 def test_runs_that_learnt_nothing_are_warned_of():
-    (warning,) = warnings_of(compared({"ce": 0.0, "dice": 0.0}, seeds=3))
+    (warning,) = warnings_of(compared(NOTHING, seeds=3))
     assert warning.startswith("6 of 6 runs learnt nothing: ce seed 0, ce seed 1")
     assert "train longer" in warning
 
@@ -99,7 +117,7 @@ def test_a_test_set_that_is_too_small_is_not_made_up_for_by_seeds():
 
 
 def test_a_diverged_loss_is_worse_and_named():
-    rows = compared({"ce": 0.7, "dice": 0.7}, seeds=5)
+    rows = compared(ALIKE)
     outcomes = [run for row in rows for run in row.outcomes]
     outcomes += [Outcome("gdice", seed, "x", "diverged") for seed in range(5)]
     rows = rows_of(outcomes, "ce")
