@@ -58,28 +58,6 @@ def test_each_seed_trains_on_a_sample_of_its_own(tmp_path):
     assert jobs_from([str(tmp_path)]) == sorted(jobs, key=lambda j: (j.loss, j.seed))
 
 
-def test_a_sample_that_lacks_a_label_is_named_before_training(tmp_path):
-    rare = CLASSES + "\nc text c"
-    with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
-        jobs = resampled(tmp_path, rare, seeds=30, max_train=60)
-        require_one_label_set([job.experiment for job in jobs])
-
-
-@pytest.mark.parametrize(
-    ("experiment", "message"),
-    [
-        (EXPERIMENT, "trains on all of its data; add --data.max_train N"),
-        (
-            dataclasses.replace(EXPERIMENT, data=ConllFiles(dir="x", max_train=5)),
-            "learns its vocabulary from the sample",
-        ),
-    ],
-)
-def test_what_cannot_be_resampled_is_refused(experiment, message):
-    with pytest.raises(InputError, match=message):
-        comparison.jobs_of(experiment, (Dice(),), 3, "x", resample=True)
-
-
 @pytest.fixture
 def training(monkeypatch):
     """Replace the training of trials and of runs."""
@@ -172,22 +150,14 @@ def test_shards_divide_the_losses_to_tune_and_the_last_one_writes(tmp_path, trai
     last = compare("parts", tmp_path, shard="1/2", **options)
     assert training.made == [*trials, *focal, *ce]
     assert last == dataclasses.replace(whole, folder=last.folder)
+    # Runs of shards leave the tuning as it is; those of 2/3 begin with focal loss.
+    runs = compare("parts", tmp_path, resample=False, shard="2/3")
+    assert runs.unfinished == 4 and names(runs) == ["ce", "focal"]
     assert_same_tuning(tmp_path)
     # Each overwrites its own trials alone; a shard without any has nothing to do.
     compare("parts", tmp_path, shard="1/2", overwrite=True, **options)
     compare("parts", tmp_path, shard="3/3", overwrite=True, **options)
     assert training.made == [*trials, *focal, *ce, *ce]
-
-
-def test_shards_of_one_sample_leave_the_tuning_as_it_is(tmp_path, training):
-    compare("out", tmp_path, resample=False, seeds=0)
-    file = tmp_path / "out/tuning.json"
-    written = file.read_text()
-    assert list(json.loads(written)["losses"]) == ["ce", "focal"]
-    # The runs of the second of three shards begin with focal loss.
-    second = compare("out", tmp_path, resample=False, shard="2/3")
-    assert second.unfinished == 4 and names(second) == ["ce", "focal"]
-    assert file.read_text() == written
 
 
 def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
@@ -201,13 +171,21 @@ def test_seeds_that_are_added_are_tuned_too(tmp_path, training, monkeypatch):
     assert all(tuned in more.tuned for tuned in first.tuned)
 
 
-def test_a_sample_of_the_trials_that_lacks_a_label_is_named(tmp_path, training):
-    (job, *_) = resampled(tmp_path, CLASSES + "\nc text c", max_train=100)
-    with pytest.raises(InputError, match=r"samples 0 and 10000\d\d do not both have"):
-        comparison.compare(job.experiment, resample=True, tune=2, out=str(tmp_path))
+VOCABULARY = dataclasses.replace(EXPERIMENT, data=ConllFiles(dir="x", max_train=5))
 
 
-def test_tuning_alone_has_no_seeds_to_tune_for(tmp_path, training):
+def test_what_cannot_be_resampled_is_refused_before_training(tmp_path, training):
+    rare, out = CLASSES + "\nc text c", str(tmp_path / "out")
+    (first, *_) = jobs = resampled(tmp_path, rare, seeds=30, max_train=60)
+    with pytest.raises(InputError, match="do not both have the label 'c'; raise"):
+        require_one_label_set([job.experiment for job in jobs])
+    for experiment, message in (
+        (EXPERIMENT, "trains on all of its data; add --data.max_train N"),
+        (VOCABULARY, "learns its vocabulary from the sample"),
+        (first.experiment, r"samples \d+ and \d+ do not both have"),
+    ):
+        with pytest.raises(InputError, match=message):
+            comparison.compare(experiment, resample=True, tune=2, out=out)
     with pytest.raises(InputError, match="--seeds 0 with --resample: each seed has"):
         compare("out", tmp_path, seeds=0)
     assert not training.made and not (tmp_path / "out").exists()

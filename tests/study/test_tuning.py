@@ -13,7 +13,7 @@ from dicejax import config
 from dicejax.data.sources import SyntheticNER
 from dicejax.errors import Diverged, InputError
 from dicejax.io.files import write_checked
-from dicejax.objectives import CrossEntropy, Dice, Focal, Tversky
+from dicejax.objectives import CrossEntropy, Focal, Tversky
 from dicejax.optimizers import AdamW
 from dicejax.study import compare as comparison
 from dicejax.study.compare import spaces, tuning
@@ -40,8 +40,8 @@ def tune(folder, trials=8, experiment=EXPERIMENT, **options):
     return tuning.tune(made, trials, str(folder), QUIET, **options)
 
 
-def tune_losses(folder, trials=8):
-    return {tuned.loss: tuned for tuned in tune(folder, trials)}
+def by_loss(results):
+    return {tuned.loss: tuned for tuned in results}
 
 
 RATE = "optimizer.learning_rate"
@@ -90,7 +90,7 @@ def training(monkeypatch):
 
 
 def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training):
-    results = tune_losses(tmp_path, 5)
+    results = by_loss(tune(tmp_path, 5))
     assert list(results) == ["ce", "focal", "tversky"]
     kinds = [type(made.objective) for made in training.made]
     assert kinds == [CrossEntropy] * 5 + [Focal] * 5 + [Tversky] * 5
@@ -116,7 +116,13 @@ def test_each_loss_gets_as_many_trials_and_the_first_as_given(tmp_path, training
 
 
 def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, training):
-    results = tune_losses(tmp_path, 12)
+    results = by_loss(tune(tmp_path, 12))
+    content = json.loads((tmp_path / "tuning.json").read_text())
+    assert content == tuning.to_json([*results.values()])
+    assert (content["trials"], content["seed"]) == (12, 1_000_000)
+    assert (content["split"], content["primary_metric"]) == ("dev", "f1")
+    varied = content["losses"]["focal"]["varied"]["objective.gamma"]
+    assert varied == {"low": 0.0, "high": 5.0, "scale": "linear"}
     for tuned in results.values():
         experiments = [
             spaces.with_values(tuned.experiment, trial.values) for trial in tuned.trials
@@ -145,7 +151,7 @@ def test_the_chosen_trial_is_the_best_on_dev_and_the_runs_take_it(tmp_path, trai
 def test_the_first_trials_spread_over_the_space_alike_for_all_losses(
     tmp_path, training
 ):
-    results = tune_losses(tmp_path, 4)
+    results = by_loss(tune(tmp_path, 4))
     rates = {k: [t.values[RATE] for t in v.trials] for k, v in results.items()}
     assert rates["ce"] == rates["focal"] == rates["tversky"]
     # Van der Corput's sequence in base 2, to the three digits of a setting, as shares
@@ -203,7 +209,7 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
         experiment.optimizer.learning_rate > 1.5e-3
         or isinstance(experiment.objective, Tversky)
     )
-    results = tune_losses(tmp_path, 8)
+    results = by_loss(tune(tmp_path, 8))
     assert len(training.made) == 24
     ce = results["ce"]
     diverged = [trial.dev is None for trial in ce.trials]
@@ -222,20 +228,6 @@ def test_a_trial_that_diverges_counts_and_is_not_chosen(tmp_path, training):
     content = json.loads((tmp_path / "tuning.json").read_text())
     trials = content["losses"]["tversky"]["trials"]
     assert [trial["status"] for trial in trials] == ["diverged"] * 8
-
-
-def test_what_is_written_says_what_was_done(tmp_path, training):
-    results = tune(tmp_path, 4)
-    content = json.loads((tmp_path / "tuning.json").read_text())
-    assert content == tuning.to_json(results)
-    assert (content["trials"], content["seed"]) == (4, 1_000_000)
-    assert (content["split"], content["primary_metric"]) == ("dev", "f1")
-    focal = content["losses"]["focal"]
-    varied = {"low": 0.0, "high": 5.0, "scale": "linear"}
-    assert focal["varied"]["objective.gamma"] == varied
-    scores = [trial["dev"] for trial in focal["trials"]]
-    assert scores[focal["chosen"]] == max(scores)
-    assert tuning.to_json([]) is None and tuning.remarks([]) == []
 
 
 def test_remarks_show_what_was_chosen_beside_what_was_given():
@@ -265,119 +257,77 @@ def test_shards_take_a_finished_tuning_and_make_no_trial(tmp_path, training):
         tune(tmp_path, 9, may_train=False)
 
 
-def test_a_trial_of_other_settings_is_not_told_to_the_sampler(tmp_path, training):
+def test_what_cannot_be_tuned_is_refused_before_any_training(tmp_path, training):
+    def refused(message, *arguments):
+        before = len(training.made)
+        with pytest.raises(InputError, match=message):
+            tune(tmp_path, *arguments)
+        assert len(training.made) == before
+
+    refused(r"--tune is -1; want trials per loss", -1)
+    late = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
+    late = dataclasses.replace(EXPERIMENT, training=late)
+    refused("seeds from 1000000 on are those of trials", 2, late)
+    # Runs from before the tuning; afterwards those next to it have its settings.
+    (job,) = (j for j in jobs(tmp_path) if j.loss == "focal" and j.seed == 1)
+    Run(epath.Path(job.folder)).path.mkdir(parents=True)
+    refused(r"focal/seed-1: was trained before")
+    tune(tmp_path, overwrite=True)
+    assert len(training.made) == 24
     tune(tmp_path)
+    other = dataclasses.replace(EXPERIMENT, optimizer=AdamW(learning_rate=2e-3))
+    refused(r"optimizer.learning_rate was 0.001", 9, other)
     trial = epath.Path(tmp_path / "tuning/focal/trial-3")
     content = json.loads((trial / "experiment.json").read_text())
     content["objective"]["gamma"] = 0.123
     write_checked(trial, "experiment.json", json.dumps(content))
-    with pytest.raises(InputError, match=r"trial-3: .*objective.gamma was 0.123"):
-        tune(tmp_path)
-
-
-def test_another_learning_rate_is_refused_before_any_training(tmp_path, training):
-    tune(tmp_path, 2)
-    training.made.clear()
-    other = dataclasses.replace(EXPERIMENT, optimizer=AdamW(learning_rate=2e-3))
-    with pytest.raises(InputError, match=r"optimizer.learning_rate was 0.001"):
-        tune(tmp_path, 4, other)
-    assert not training.made
+    refused(r"trial-3: .*objective.gamma was 0.123")
     tune(tmp_path, 4, other, overwrite=True)
-    assert len(training.made) == 12
-
-
-def test_runs_from_before_the_tuning_are_refused_before_any_training(
-    tmp_path, training
-):
-    (job,) = (j for j in jobs(tmp_path) if j.loss == "focal" and j.seed == 1)
-    Run(epath.Path(job.folder)).path.mkdir(parents=True)
-    with pytest.raises(InputError, match=r"focal/seed-1: was trained before"):
-        tune(tmp_path)
-    assert not training.made
-    tune(tmp_path, overwrite=True)
-    assert len(training.made) == 24
-    # Now the tuning is done, and runs next to it have its settings.
-    tune(tmp_path)
-
-
-def test_settings_as_given_are_not_mixed_with_tuned_ones(tmp_path, training):
-    assert tune(tmp_path, 0) == []
-    tune(tmp_path, 2)
-    with pytest.raises(InputError, match="the losses of this folder were tuned"):
-        tune(tmp_path, 0)
+    assert len(training.made) == 24 + 12
+    # Settings of the experiment are not mixed with tuned ones.
+    refused("the losses of this folder were tuned", 0)
     assert tune(tmp_path, 0, overwrite=True) == []
     assert not (tmp_path / "tuning.json").exists()
-
-
-def test_what_cannot_be_tuned_is_refused(tmp_path, training):
-    with pytest.raises(InputError, match=r"--tune is -1; want trials per loss"):
-        tune(tmp_path, -1)
-    seeds = dataclasses.replace(EXPERIMENT.training, seed=tuning.SEED - 1)
-    with pytest.raises(InputError, match="seeds from 1000000 on are those of trials"):
-        tune(tmp_path, 2, dataclasses.replace(EXPERIMENT, training=seeds))
-    assert not training.made
-
-
-@pytest.mark.parametrize(
-    ("argv", "part"),
-    [
-        (["--tune", "-3"], "--tune is -3; want trials per loss, or 0 for none"),
-        (["--tune", "2", "--seeds", "-1"], "--seeds is -1"),
-        (["--tune", "2", "--shard", "1/2"], "give --tune 2 --seeds 0 first"),
-        (["--tune", "2", "--shard", "3/2"], "--shard is '3/2'; want I/N"),
-    ],
-    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-)
-def test_bad_numbers_end_in_one_line(project, capsys, argv, part):
-    fails(capsys, ["compare", "mine.py", *argv], part)
-    assert not (project / "runs").exists()
+    assert tune(tmp_path, 0) == [] == tuning.remarks([])
+    assert tuning.to_json([]) is None
 
 
 @pytest.mark.exhaustive  # tests/test_own_loss.py tunes by default
 def test_a_tuned_comparison_from_end_to_end(project, capsys, monkeypatch):
     from dicejax.cli import run
 
-    asked, search = [], Setup.search
+    splits, search = [], Setup.search
 
     def note(setup, params, split, *args, **options):
-        asked.append((setup.experiment.training.seed, split))
+        splits.append((setup.experiment.training.seed, split))
         return search(setup, params, split, *args, **options)
 
     monkeypatch.setattr(Setup, "search", note)
     argv = ["compare", "mine.py", "--losses", "dice", "--training.epochs", "2"]
-    argv.append("--no-baselines")
-    assert run([*argv, "--tune", "2", "--seeds", "0"]) == 0
+    argv += ["--no-baselines", "--tune", "2"]
+    assert run([*argv, "--seeds", "0"]) == 0
     assert "chosen on dev, of 2 trials for each loss:" in capsys.readouterr().out
-    assert {split for _, split in asked} == {"dev"}
+    assert {split for _, split in splits} == {"dev"}
     out = project / "runs/small"
     assert not list(out.rglob("checkpoints")) and not list(out.rglob("test_*"))
     names = {folder.name for folder in out.iterdir()}
     assert names == {"tuning", "tuning.json", "SHA256SUMS"}
 
-    assert run([*argv, "--tune", "2", "--seeds", "1", "--shard", "1/1"]) == 0
+    assert run([*argv, "--seeds", "1", "--shard", "1/1"]) == 0
     printed = capsys.readouterr().out
-    assert all(seed != tuning.SEED for seed, split in asked if split == "test")
+    assert all(seed != tuning.SEED for seed, split in splits if split == "test")
     content = json.loads((out / "comparison.json").read_text())
     assert content["tuning"] == json.loads((out / "tuning.json").read_text())
-    assert list(content["losses"]) == ["ce", "dice"]
-    for loss in ("ce", "dice"):
-        tuned = content["tuning"]["losses"][loss]
+    for loss, tuned in content["tuning"]["losses"].items():
         for number, trial in enumerate(tuned["trials"]):
             log = out / f"tuning/{loss}/trial-{number}/metrics.jsonl"
             lines = map(json.loads, log.read_text().splitlines())
             scores = [line["dev/f1"] for line in lines if "dev/f1" in line]
-            assert len(scores) == 2
-            assert trial["dev"] == pytest.approx(max(scores))
-        best = tuned["trials"][tuned["chosen"]]["values"]
+            assert len(scores) == 2 and trial["dev"] == pytest.approx(max(scores))
+        best = tuned["trials"][tuned["chosen"]]["values"][RATE]
         ran = config.from_json((out / loss / "seed-0/experiment.json").read_text())
-        assert ran.optimizer.learning_rate == best["optimizer.learning_rate"]
-        if loss == "dice":
-            assert ran.objective == Dice(smooth=best["objective.smooth"])
-    assert (
-        f"  dice: learning_rate {best['optimizer.learning_rate']:g}, smooth" in printed
-    )
-    fails(capsys, argv, "the losses of this folder were tuned")
+        assert ran.optimizer.learning_rate == best
+        assert f"  {loss}: learning_rate {best:g}" in printed
     same = ["train", "mine.py", "--out", str(out / "tuning/ce/trial-0")]
     same += ["--training.seed", "1000000", "--training.epochs", "2"]
-    assert run(same) == 2
-    assert "a trial of tuning, never scored on test" in capsys.readouterr().err
+    fails(capsys, same, "a trial of tuning, never scored on test")
