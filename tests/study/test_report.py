@@ -24,7 +24,6 @@ from dicejax.study.report.forest import strip
 from dicejax.training.run_folder import Run
 
 from ..visible import contrast
-from . import made_runs
 from .made_runs import EXPERIMENT, made
 from .reading import read, tables
 
@@ -158,19 +157,6 @@ def test_pictures_are_drawn_from_the_numbers(three):
     (axes,) = dev.panels[1].figure.axes
     assert axes.get_xlabel() == "Training step" and axes.get_ylabel() == "Dev F1 (%)"
     assert axes.lines[-1].get_ydata()[-1] == pytest.approx(np.mean(scores))
-
-
-def test_curves_are_those_of_counted_elements():
-    counts = made_runs.counts(np.random.default_rng(1), 0.8, 2)
-    curve = score_counts.curve(counts)
-    # Log-odds of at least 0 are the upper half of the bins.
-    half = counts[..., score_counts.BINS // 2 :].sum(axis=(0, 2))
-    positives = counts[:, 1].sum()
-    assert curve.f1_at(0.5) == pytest.approx(2 * half[1] / (half.sum() + positives))
-    precision, recall = half[1] / half.sum(), half[1] / positives
-    pairs = np.stack([curve.recall, curve.precision], axis=-1)[curve.predicted > 0]
-    distances = np.abs(pairs - (recall, precision)).sum(axis=1)
-    assert distances.min() == pytest.approx(0, abs=1e-12)
 
 
 def test_what_comes_from_data_is_text(tmp_path):

@@ -4,7 +4,6 @@ import dataclasses
 import json
 import shutil
 
-import pytest
 from etils import epath
 
 from dicejax import config
@@ -34,12 +33,6 @@ def content(folder):
 
 def files(folder):
     return {name: (folder / name).read_bytes() for name in FILES}
-
-
-def write_tuning(folder, losses):
-    tuning = {"trials": 1, "primary_metric": "f1", "losses": losses}
-    write_checked(epath.Path(folder), "tuning.json", json.dumps(tuning))
-    return tuning
 
 
 def test_it_repeats_compare_byte_by_byte(tmp_path, capsys):
@@ -148,22 +141,20 @@ def test_runs_of_several_experiments_are_refused(tmp_path, capsys):
     assert run(["report", str(tmp_path / "one"), str(tmp_path / "one" / "ce")]) == 0
 
 
-@pytest.mark.parametrize("tuned", [False, True])
-def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
+def test_only_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys):
     jobs = made(tmp_path, (Focal(), Dice(smooth=0.25)), 2)
     rate = dataclasses.replace(EXPERIMENT.optimizer, learning_rate=0.5)
     for job in (job for job in jobs if job.loss == "focal"):
         changed = dataclasses.replace(job.experiment, optimizer=rate)
-        folder = epath.Path(tmp_path / "focal" / f"seed-{job.seed}")
-        write_checked(folder, "experiment.json", config.to_json(changed))
-    if not tuned:
-        assert "optimizer.learning_rate was" in error(capsys, tmp_path)
-        return
+        write_checked(
+            epath.Path(job.folder), "experiment.json", config.to_json(changed)
+        )
+    assert "optimizer.learning_rate was" in error(capsys, tmp_path)
     # Trials are no runs of the comparison, which names its losses.
     trials = [{"status": "finished", "dev": 0.5, "values": {"objective.gamma": 2.0}}]
-    tuning = write_tuning(
-        tmp_path, {"focal": {"varied": {}, "trials": trials, "chosen": 0}}
-    )
+    focal = {"varied": {}, "trials": trials, "chosen": 0}
+    tuning = {"trials": 1, "primary_metric": "f1", "losses": {"focal": focal}}
+    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
     shutil.copytree(tmp_path / "focal", tmp_path / "tuning" / "focal")
     shutil.move(tmp_path / "dice-smooth=0.25", tmp_path / "dice")
     assert run(["report", str(tmp_path)]) == 0
@@ -177,7 +168,8 @@ def test_tuned_runs_may_differ_in_learning_rate(tmp_path, capsys, tuned):
 def test_tuned_class_weights_stay_a_control(tmp_path):
     made(tmp_path, (Focal(), WeightedCrossEntropy(k=1.67)), 3)
     shutil.move(tmp_path / "wce-k=1.67", tmp_path / "wce")  # as compare --tune names it
-    write_tuning(tmp_path, {})
+    tuning = {"trials": 1, "primary_metric": "f1", "losses": {}}
+    write_checked(epath.Path(tmp_path), "tuning.json", json.dumps(tuning))
     assert run(["report", str(tmp_path)]) == 0
     losses = content(tmp_path)["losses"]
     assert [name for name, loss in losses.items() if loss["is_control"]] == ["wce"]
