@@ -1,4 +1,4 @@
-"""Steps compiled for TPUs and GPUs that are not there."""
+"""Steps compiled for TPUs and GPUs that are not there, and the memory they take."""
 
 import importlib.util
 import json
@@ -13,7 +13,6 @@ import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from dicejax.cli import run
 from dicejax.mesh import MeshShape
 from dicejax.models.bert import BertConfig
 from dicejax.models.heads import TokenHead
@@ -23,6 +22,8 @@ from dicejax.planning import topologies
 from dicejax.planning.step import Step, bytes_needed, plan_step
 from dicejax.planning.topologies import parse_topology
 from dicejax.training.throughput import flops_per_token
+
+from ..small_project import fails
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = str(ROOT / "experiments/quickstart.py")
@@ -34,6 +35,19 @@ CONFIG = BertConfig(
     num_attention_heads=2,
     intermediate_size=256,
 )
+SMALL = {
+    "--encoder.num_hidden_layers": 1,
+    "--encoder.hidden_size": 128,
+    "--encoder.intermediate_size": 512,
+    "--encoder.num_attention_heads": 2,
+}
+# Large vs. the compiler and the program's code.
+LARGE = {
+    "--encoder.hidden_size": 512,
+    "--encoder.num_hidden_layers": 4,
+    "--encoder.intermediate_size": 2048,
+    "--encoder.vocab_size": 20000,
+}
 tpu = pytest.mark.skipif(
     importlib.util.find_spec("libtpu") is None,
     reason="plan-tpu: pip install -e '.[plan-tpu]'",
@@ -42,6 +56,26 @@ gpu = pytest.mark.skipif(
     not any(map(importlib.util.find_spec, ["jax_cuda12_plugin", "jax_cuda13_plugin"])),
     reason="plan-gpu: pip install -e '.[plan-gpu]'",
 )
+
+
+def printed(*argv, **flags):
+    """Run a program with these flags, and return its output and errors."""
+    words = [str(word) for pair in flags.items() for word in pair]
+    done = subprocess.run(
+        [sys.executable, *argv, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
+    )
+    return done.stdout, done.stderr
+
+
+def planned(**flags):
+    start = "from dicejax.cli import main; main()"
+    output, errors = printed("-c", start, "plan", QUICKSTART, "--json", **flags)
+    return json.loads(output), errors
 
 
 @pytest.fixture(autouse=True)
@@ -116,21 +150,9 @@ def test_single_chips_and_pairs_of_cores_are_devices():
     ],
 )
 def test_the_command_prints_json_and_nothing_else(name):
-    words = [
-        *("plan", QUICKSTART, "--topology", name, "--json", "--mesh.fsdp", "4"),
-        *("--encoder.num_hidden_layers", "1", "--encoder.hidden_size", "128"),
-        *("--encoder.intermediate_size", "512", "--encoder.num_attention_heads", "2"),
-    ]
-    done = subprocess.run(
-        [sys.executable, "-c", "from dicejax.cli import main; main()", *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
-    )
-    values = json.loads(done.stdout)
+    values, errors = planned(**{"--topology": name, "--mesh.fsdp": 4}, **SMALL)
     cuda = ("Could not find cuda drivers", "before absl::InitializeLog")  # its logs
-    assert [x for x in done.stderr.splitlines() if not any(y in x for y in cuda)] == []
+    assert [x for x in errors.splitlines() if not any(y in x for y in cuda)] == []
     assert values["mesh"] == {"data": 1, "fsdp": 4, "tensor": 1}
     assert values["parameters"] < values["peak"] < values["memory"]
     assert values["collectives"]["all-gather"]["bytes"] > 0
@@ -166,6 +188,35 @@ def test_wrong_words_are_reported_in_one_line(words, message, monkeypatch, capsy
             for name, (extra, _) in topologies._COMPILERS.items()
         }
         monkeypatch.setattr(topologies, "_COMPILERS", compilers)
-    assert run(["plan", QUICKSTART, *words]) == 2
-    [line] = capsys.readouterr().err.splitlines()
-    assert message in line
+    fails(capsys, ["plan", QUICKSTART, *words], message)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the kernel's record")
+@pytest.mark.parametrize(
+    "flags",
+    [{}, {"--mesh.data": 1, "--mesh.fsdp": 4}, {"--training.micro_batches": 4}],
+    ids=["plain", "fsdp", "micro-batches"],
+)
+def test_the_plan_is_what_the_kernel_counts(flags):
+    output, _ = printed("benchmarks/memory.py", QUICKSTART, **LARGE, **flags)
+    result = json.loads(output.splitlines()[-1])
+    assert 0.75 < result["planned / added"] < 1.25, result
+
+
+@pytest.mark.exhaustive  # by default a mesh of TPUs is compiled for
+def test_a_mesh_divides_what_it_should():
+    sizes = SMALL | {"--encoder.num_hidden_layers": 2}
+    alone, _ = planned(**{"--mesh.data": 1}, **sizes)
+    mesh = {"--mesh.data": 2, "--mesh.fsdp": 2, "--mesh.tensor": 2}
+    divided, errors = planned(**mesh, **sizes)
+    assert divided["mesh"] == {"data": 2, "fsdp": 2, "tensor": 2}
+    # Biases and norms lie on every device, and so do indivisible dimensions.
+    share = divided["parameters"] / alone["parameters"]
+    assert 1 / 4 < share < 1.2 / 4
+    # Adam keeps two numbers for each parameter.
+    for plan in (alone, divided):
+        assert plan["optimizer"] == pytest.approx(2 * plan["parameters"], rel=0.01)
+    assert divided["batch"] < alone["batch"]
+    assert divided["temporary"] < alone["temporary"] / 2
+    assert "rematerialization" not in errors

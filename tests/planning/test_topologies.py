@@ -1,6 +1,7 @@
 """Names of topologies, their figures, and messages about wrong names."""
 
 import math
+import re
 
 import pytest
 
@@ -41,10 +42,8 @@ def test_a_tpu_does_a_power_of_two_of_operations_per_cycle(name):
     ],
 )
 def test_a_wrong_name_is_refused_in_one_line(name, message):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"^.*{re.escape(message)}.*$"):
         parse_topology(name)
-    assert message in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_jax_takes_three_quarters_of_a_gpu_by_default(monkeypatch):
