@@ -19,17 +19,16 @@ class Element:
     @property
     def text(self) -> str:
         """All text within."""
-        parts = (one if isinstance(one, str) else one.text for one in self.inner)
-        return "".join(parts)
+        return "".join(x if isinstance(x, str) else x.text for x in self.inner)
 
     def all(self, *names: str) -> list[Element]:
         """The elements of these names within, in order; all without a name."""
-        found = []
-        for one in self.inner:
-            if isinstance(one, Element):
-                found += [one] if not names or one.name in names else []
-                found += one.all(*names)
-        return found
+        elements = []
+        for child in self.inner:
+            if isinstance(child, Element):
+                elements += [child] if not names or child.name in names else []
+                elements += child.all(*names)
+        return elements
 
 
 class _Reader(HTMLParser):

@@ -84,8 +84,8 @@ def test_the_table_repeats_the_rows(three):
             assert cells[loss]["F1"] == f"{mean:.2f} ± {spread:.2f}"
             assert cells[loss]["seeds"] == "5"
         focal, crossed = cells["focal"], three.rows["focal"].against.crossed
-        shown = [focal["difference"], *focal["95% CI"].split(" to ")]
-        assert list(map(number, shown)) == pytest.approx(
+        printed = [focal["difference"], *focal["95% CI"].split(" to ")]
+        assert list(map(number, printed)) == pytest.approx(
             [100 * x for x in (crossed.mean, crossed.low, crossed.high)], abs=0.005
         )
         assert focal["seeds needed"] == three.rows["focal"].against.needed
