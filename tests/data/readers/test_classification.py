@@ -8,7 +8,6 @@ import pytest
 
 from dicejax.data.examples import LabelledText
 from dicejax.data.readers.classification import read, read_label_first
-from dicejax.data.readers.skipping import Skipped
 
 from ..glue import GLUE_QQP, MRPC, QQP, SST2
 
@@ -38,37 +37,6 @@ def test_sst2(write):
     assert example == LabelledText("a fine film", None, "1", "0", 2)
 
 
-def test_rows_left_out_keep_their_numbers(write):
-    skipped = Skipped()
-    content = b"sentence\tlabel\na\t1\nb\t2\nc\n\n\xff\t0\n\t\nd\t0\n"
-    examples = read(write(content), **SST2, on_error=skipped)
-    assert [(e.first, e.id, e.line) for e in examples] == [("a", "0", 2), ("d", "5", 8)]
-    assert skipped.count == 4
-    examples = read_label_first(write(b"1 a\n\xff\n1\n0 b\n"), on_error=skipped)
-    assert [(e.first, e.id) for e in examples] == [("a", "0"), ("b", "3")]
-
-
-@pytest.mark.parametrize(
-    ("content", "layout", "message"),
-    [
-        ("1\ta\n", QQP, ":1: 2 columns, but the second is asked from column 2; column"),
-        ("1 a b 3\n", QQP, ":1: 1 column, but the first is asked from column 1;"),
-        ("1\ta\tb\t3\n1\ta\tb\n", QQP, ":2: 3 columns where 4 are expected, as in lin"),
-        ("1\ta\tb\t3\n1\ta\tb\tc\t4\n", QQP, ":2: 5 columns where 4 are expected,"),
-        ("2\ta\tb\t3\n", QQP, ":1: label '2' is unknown; name one of 0, 1"),
-        ("\ta\tb\t3\n", QQP, ":1: label '' is unknown;"),
-        ("1\t \tb\t3\n", QQP, ":1: the first text is empty; add it or remove the line"),
-        ("1\ta\t\t3\n", QQP, ":1: the second text is empty;"),
-        ("sentence\tlabel\n\t1\n", SST2, ":2: the text is empty;"),
-        ("sentences\tlabel\na\t1\n", SST2, ":1: the header has no column 'sentence';"),
-        ("sentence\tlabel\n", SST2, ": holds no examples;"),
-        ("sentence label\na 1\n", SST2, ":1: the header has no column 'sentence'; did"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(write, refusal, content, layout, message):
-    assert refusal(read, write(content), **layout).startswith(message)
-
-
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
@@ -92,13 +60,6 @@ def test_labels_behind_and_before(write):
     ]
 
 
-@pytest.mark.parametrize("line", ["fine", "3", "3 "])
-def test_lines_without_label_or_text(write, refusal, line):
-    path = write(f"0 dull\n{line}\n")
-    refused = refusal(read_label_first, path)
-    assert refused.startswith(":2: no text behind the label;")
-
-
 QUOTED = {"first": "text", "label": "label", "separator": ",", "quoted": True}
 
 
@@ -109,21 +70,3 @@ def test_quotes_hold_separators_line_breaks_and_quotes(write):
     first, second = read(path, **QUOTED)
     assert first == LabelledText('a "fine",\nlong film', None, "1", "0", 2)
     assert second == LabelledText('5" disks', None, "0", "1", 5)
-
-
-def test_after_a_flawed_quote_reading_goes_on_with_the_next_line(write, refusal):
-    path = write('text,label\n"one" two,1\nso,1\n"open,1\nfine,0\n"last",0\n')
-    assert refusal(read, path, **QUOTED).startswith(
-        ":2: text follows the quote that ends"
-    )
-    skipped = Skipped()
-    result = read(path, **QUOTED, on_error=skipped)
-    assert [(e.first, e.id, e.line) for e in result] == [
-        ("so", "1", 3),
-        ("fine", "3", 5),
-        ("last", "4", 6),
-    ]
-    assert [message.split(";")[0] for message in skipped.messages] == [
-        f"{path}:2: text follows the quote that ends a field",
-        f"{path}:4: text follows the quote that ends a field",
-    ]

@@ -12,9 +12,7 @@ from hypothesis import strategies as st
 from dicejax.data import tags
 from dicejax.data.examples import Sentence, TaggedWords, by_character
 from dicejax.data.readers.conll import read, read_words
-from dicejax.data.readers.skipping import Skipped
 from dicejax.data.tags import Span
-from dicejax.errors import InputError
 
 ROWS = "EU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nPeter NNP I-NP I-PER\n"
 SENTENCES = [
@@ -93,53 +91,6 @@ def test_broken_sequences_are_decoded_not_refused(write):
         first, second = read(path, scheme=scheme)
         assert list(first.spans) == expected
         assert second.spans == (Span("A", 0, 1),)
-
-
-@pytest.mark.parametrize(
-    ("content", "settings", "message"),
-    [
-        ("-DOCSTART- -X- O O\n\n", {}, ": holds no sentences;"),
-        ("a b c O\na b O\n", {}, ":2: 3 columns where 4 are expected, as in line 1; m"),
-        ("\na O\nb x O\n", {}, ":3: 3 columns where 2 are expected, as in line 2; men"),
-        ("a O\n\nb\n", {}, ":3: 1 column where 2 are expected, as in line 1; mend"),
-        ("a,O\n", {}, ":1: 1 column, so word and tag would be the same one; name"),
-        ("a O\n", {"tag_column": 0}, ":1: 2 columns, so word and tag would be the"),
-        ("a O\n", {"tag_column": 3}, ":1: 2 columns, but the tag is asked from column"),
-        ("a O\n", {"word_column": -3}, ":1: 2 columns, but the word is asked from col"),
-        ("\tO\n", {"separator": "\t"}, ":1: the word is empty;"),
-        ("a O\n", {"separator": ""}, ": the separator is empty;"),
-        ("a O\n", {"scheme": "BILOU"}, ": scheme 'BILOU' is unknown; name one of IOB1"),
-        ("a O\nb NNP\n", {}, ":2: tag 'NNP' does not belong to any scheme (O, B-TYPE"),
-        ("a O\nb B\n", {}, ":2: tag 'B' names no type (O, B-TYPE"),
-        ("a O\nb I-\n", {"scheme": "BIO"}, ":2: tag 'I-' names no type (O, B-TYPE, I-"),
-        ("a O\nb O-X\n", {}, ":2: tag 'O-X' does not belong"),
-        (
-            "a B-X\n\nb E-X\n",
-            {"scheme": "BIO"},
-            ":3: tag 'E-X' does not belong to BIO (O, B-TYPE, I-TYPE); correct it, or",
-        ),
-        (
-            "a B-X\nb M-X\nc E-X\n\nd I-X",
-            {},
-            ":5: tag 'I-X' does not belong to BMES (O, B-TYPE, M-TYPE, E-TYPE, "
-            "S-TYPE); the file's other tags look like BMES",
-        ),
-    ],
-)
-def test_what_cannot_be_read_is_refused_with_its_line(
-    write, refusal, content, settings, message
-):
-    assert refusal(read, write(content), **settings).startswith(message)
-
-
-def test_the_place_of_a_bad_byte_is_told(write, refusal):
-    zurich = "a O\r\nb O\r\nZürich O\n".encode("latin-1")
-    for content, message in (
-        (zurich, ":3: byte 11 (0xfc) is not"),
-        ("a O\né".encode()[:-1], ":2: byte 4 (0xc3) is not UTF-8"),
-        (b"a O\n" * 50_000 + b"\xff O\n", ":50001: byte 200000 (0xff)"),
-    ):
-        assert refusal(read, write(content)).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -246,69 +197,6 @@ def test_labels_that_look_like_tags_or_markers_are_kept(write):
     content = "# #\n! .\n's POS\n-- :\n$ $\nO O\n"
     (example,) = read_words(write(content))
     assert example.labels == ("#", ".", "POS", ":", "$", "O")
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("a X\n\nb\n", ":3: 1 column where 2 are expected, as in line 1; mend"),
-        ("a\n", ":1: 1 column, so word and tag would be the same one; name"),
-        ("a b X\nb X\n", ":2: 2 columns where 3 are expected, as in line 1; mend"),
-    ],
-)
-def test_wrong_columns(write, refusal, content, message):
-    assert refusal(read_words, write(content)).startswith(message)
-
-
-def test_a_bad_row_costs_its_sentence_once(write):
-    content = (
-        "a O\nb B-X\n\nbad\nworse row here\nc O\n\nd O\n\ne WRONG\n\nf O\ng\n"
-        "-DOCSTART- -X-\nh S\n\ni B-Y\n"
-    )
-    skipped = Skipped()
-    sentences = read(write(content), on_error=skipped)
-    assert [s.words for s in sentences] == [("a", "b"), ("d",), ("i",)]
-    assert [s.line for s in sentences] == [1, 8, 17]
-    assert skipped.count == 4
-    places = [message.split(": ")[0][-3:] for message in skipped.messages]
-    assert places == ["t:4", ":10", ":13", ":15"]
-
-
-def test_a_bad_first_row_does_not_set_the_columns(write):
-    skipped = Skipped()
-    (example,) = read_words(write("title\n\na X\n"), on_error=skipped)
-    assert example.words == ("a",)
-    assert skipped.count == 1
-
-
-def test_bad_bytes_in_the_midst_of_a_sentence(write):
-    content = b"a O\n\xff O\nb O\n\nc O\n\n\xff O\n\nd O\nz\xfc O"
-    skipped = Skipped()
-    (sentence,) = read(write(content), on_error=skipped)
-    assert sentence == Sentence(("c",), (), 5)
-    assert [m.split(": ", 1)[1] for m in skipped.messages] == [
-        f"byte {offset} (0x{byte}) is not UTF-8; convert the file to UTF-8"
-        for offset, byte in ((4, "ff"), (18, "ff"), (28, "fc"))
-    ]
-
-
-def test_the_first_flaw_of_a_sentence_speaks_for_it(write):
-    content = b"a O\nb\n\xff O\n\nc O\n\xff O\nd\n"
-    skipped = Skipped()
-    with pytest.raises(InputError, match="holds no sentences"):
-        read(write(content), on_error=skipped)
-    reason = [message.split(": ", 1)[1] for message in skipped.messages]
-    assert reason[0].startswith("1 column where 2 are expected, as in line 1")
-    assert reason[1].startswith("byte 15 (0xff) is not UTF-8")
-
-
-def test_tags_of_another_scheme_cost_their_sentence(write):
-    content = "a B-X\nb M-X\nc E-X\n\nd O\ne I-X\n\nf I-X\n\ng S-X\n"
-    skipped = Skipped()
-    sentences = read(write(content), on_error=skipped)
-    assert [s.words for s in sentences] == [("a", "b", "c"), ("g",)]
-    assert [m.split(": ")[0][-2:] for m in skipped.messages] == [":6", ":8"]
-    assert "look like BMES" in skipped.messages[0]
 
 
 TOKEN = st.text(

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dicejax.data.examples import TaggedWords
 from dicejax.data.readers.conllu import read
-from dicejax.data.readers.skipping import Skipped
 
 
 def row(id_, word, upos="X", *, xpos="_", feats="_", deprel="dep"):
@@ -63,38 +61,6 @@ def test_a_hash_and_spaces_may_be_words(write):
 
 def test_comments_alone_are_no_sentence(write):
     assert len(read(write("# newdoc\n\n" + FRENCH))) == 2
-
-
-@pytest.mark.parametrize(
-    ("content", "settings", "message"),
-    [
-        ("a X\n", {}, ":1: 1 column where CoNLL-U has 10; separate them with one tab"),
-        (row(1, "a") + "\tx", {}, ":1: 11 columns where CoNLL-U has 10;"),
-        (row(2, "a"), {}, ":1: id 2 where 1 is next; mend the numbering"),
-        (f"{row(1, 'a')}\n{row(1, 'b')}", {}, ":2: id 1 where 2 is next;"),
-        (row("x", "a"), {}, ":1: id 'x' is no number, range or empty node; correct"),
-        (row("01", "a"), {}, ":1: id '01' is no number,"),
-        (row("1-", "a"), {}, ":1: id '1-' is no number,"),
-        (row(1, ""), {}, ":1: the word is empty;"),
-        (row(1, "a", "_"), {}, ":1: the word has no UPOS; add it, or name another"),
-        (row(1, "a", ""), {}, ":1: the word has no UPOS;"),
-        (row(1, "a"), {"column": "XPOS"}, ":1: the word has no XPOS;"),
-        (row(1, "a"), {"column": "upos"}, ": no column 'upos' has labels; name one of"),
-        (row(1, "a"), {"column": "DEPRELS"}, ": no column 'DEPRELS' has labels; did"),
-        (row(1, "a"), {"column": "FORM"}, ": no column 'FORM' has labels; "),
-        ("# only\n# comments\n", {}, ": holds no sentences;"),
-    ],
-)
-def test_what_cannot_be_read_is_refused(write, refusal, content, settings, message):
-    assert refusal(read, write(content), **settings).startswith(message)
-
-
-def test_bad_sentences_are_left_out_with_their_first_flaw(write):
-    bad = f"{row(1, 'a')}\nwrong\n{row(9, 'b')}\n\n"
-    skipped = Skipped()
-    assert len(read(write(bad + FRENCH + "\n" + bad), on_error=skipped)) == 2
-    assert skipped.count == 2
-    assert all("1 column where" in message for message in skipped.messages)
 
 
 WORD = st.text(

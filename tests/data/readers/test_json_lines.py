@@ -5,7 +5,6 @@ import json
 import pytest
 
 from dicejax.data.readers.json_lines import read_multi_label, read_sentences, read_texts
-from dicejax.data.readers.skipping import Skipped
 
 
 @pytest.fixture
@@ -106,86 +105,6 @@ def test_texts_with_entities_by_characters(write):
     assert (spans(other), spans(none)) == ([("ORG", "𝒳 Ltd"), ("V", "left")], [])
 
 
-ENTITY = {"start": 0, "end": 4, "label": "PER"}
-SENTENCES = [
-    ('{"tokens": ["a"], ', "not JSON: "),
-    ([1], "is a list, not an object"),
-    ({"tokens": ["a"]}, "has 'tokens' and no 'tags' or 'ner_tags'"),
-    ({"tokens": ["a", "b"], "tags": ["O"]}, "2 tokens but 1 tags"),
-    ({"tokens": ["a"], "tags": [0]}, "tags are whole numbers without names"),
-    ({"tokens": ["a", 3], "tags": ["O", "O"]}, "tokens[1] is a whole number"),
-    ({"tokens": ["a", " "], "tags": ["O", "O"]}, "tokens[1] is blank"),
-    ({"tokens": [], "tags": []}, "'tokens' is empty"),
-    ({"tokens": ["a"], "tags": ["PER"]}, "tag 'PER'"),
-    ({"tokens": ["a"], "tags": ["B-"]}, "tag 'B-' names no type"),
-    ({"text": "Anna"}, "has no 'entities'"),
-    ({"text": " ", "entities": []}, "the text has no words"),
-    (
-        {"text": "Anna", "entities": [{"start": 0, "end": 4}]},
-        "entities[0] has no 'label'",
-    ),
-    (
-        {"text": "Anna", "entities": [ENTITY | {"end": 9}]},
-        "entities[0] is at 0 to 9 of 4",
-    ),
-    ({"text": "Annabel", "entities": [ENTITY]}, "entities[0] is 'Anna', which cuts"),
-    ({"text": "Anna", "entities": [ENTITY, ENTITY]}, "'PER' and 'PER' overlap"),
-    ({"text": "Anna", "entities": [ENTITY | {"start": 0.5}]}, "'start' is a number"),
-]
-TEXTS = [
-    ({"text": "a", "label": 3.5}, "'label' is 3.5, a number and no class"),
-    ({"text": "a", "label": True}, "is true or false, not a string"),
-    ({"text": "a", "label": 2}, "'label' is 2, but names are given for 0 to 1"),
-    ({"text": "a", "label": "god"}, "label 'god' is unknown"),
-    ({"text": " ", "label": 1}, "'text' is empty"),
-    ({"label": 1}, "has no 'text'"),
-]
-LABELS = [
-    ("good", "'labels' is a string, not a list"),
-    (["good", "good"], "'labels' has 'good' twice; remove one"),
-    ([1, "good"], "'labels' has 'good' twice"),
-    (["good", " "], "'labels[1]' is blank"),
-    ([""], "'labels[0]' is blank"),
-    ([None], "'labels[0]' is null"),
-    ([0.5], "'labels[0]' is 0.5, a number and no class"),
-    ([True], "'labels[0]' is true or false, not a string"),
-    ([2], "'labels[0]' is 2, but names are given for 0 to 1"),
-    (["god"], "label 'god' is unknown"),
-    (["a\0b"], "'labels[0]' holds a NUL"),
-    ({"good": 1}, "'labels' is an object, not a list"),
-]
-NAMES = {"names": ["bad", "good"]}
-FLAWED = [
-    *(
-        (read_sentences, {}, {"tokens": ["Anna"], "tags": ["B-PER"]}, *r)
-        for r in SENTENCES
-    ),
-    *((read_texts, NAMES, {"text": "fine", "label": 1}, *row) for row in TEXTS),
-    *(
-        (
-            read_multi_label,
-            NAMES,
-            {"text": "fine", "labels": [1]},
-            {"text": "dull", "labels": labels},
-            message,
-        )
-        for labels, message in LABELS
-    ),
-]
-
-
-@pytest.mark.parametrize(("read", "settings", "good", "flawed", "message"), FLAWED)
-def test_records_that_cannot_be_read(
-    write, refusal, read, settings, good, flawed, message
-):
-    path = write(good, flawed)
-    reason = refusal(read, path, **settings)
-    assert reason.startswith(":2: ") and message in reason
-    skipped = Skipped()
-    assert len(read(path, **settings, on_error=skipped)) == skipped.count == 1
-    assert "holds no " in refusal(read, write("", ""))
-
-
 SPANS = [
     {"start": 0, "end": 4, "label": "PER"},
     {"start": 10, "end": 14, "label": "LOC"},
@@ -242,15 +161,3 @@ def test_entities_as_annotation_tools_export_them(tmp_path, tool, form):
     path.write_text(text)
     first, other = read_sentences(path)
     assert spans(first) == spans(other) == [("PER", "Anna"), ("LOC", "Rome")]
-
-
-def test_a_flaw_in_a_list_is_named_by_its_place(write, refusal):
-    path = write(json.dumps([{"text": "a", "label": 1}, {"text": "b", "label": 0.5}]))
-    assert refusal(read_texts, path).startswith(": [1]: 'label' is 0.5, a number")
-    skipped = Skipped()
-    assert [e.first for e in read_texts(path, on_error=skipped)] == ["a"]
-    path = write({"text": "Anna", "label": [[0, 4]]})
-    message = ":1: label[0] is a list, but not of start, end and label"
-    assert refusal(read_sentences, path).startswith(message)
-    path = write({"text": "Anna", "label": [{"start": 0, "end": 4, "labels": []}]})
-    assert refusal(read_sentences, path).startswith(":1: label[0] has 0 labels; give")
