@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -91,47 +88,6 @@ def test_broken_sequences_are_decoded_not_refused(write):
         first, second = read(path, scheme=scheme)
         assert list(first.spans) == expected
         assert second.spans == (Span("A", 0, 1),)
-
-
-@pytest.mark.parametrize(
-    ("file", "sentences", "words", "spans"),
-    [
-        (
-            "conll2003/train.txt",
-            14_041,
-            203_621,
-            {"LOC": 7_140, "MISC": 3_438, "ORG": 6_321, "PER": 6_600},
-        ),
-        ("conll2003/dev.txt", 3_250, 51_362, 5_942),
-        ("conll2003/test.txt", 3_453, 46_435, 5_648),
-        ("msra/test.txt", 3_442, 172_601, {"LOC": 2_886, "ORG": 1_331, "PER": 1_973}),
-        pytest.param(
-            "msra/train.txt.gz",
-            50_658,
-            2_169_879,
-            {"LOC": 36_517, "ORG": 20_574, "PER": 17_618},
-            marks=pytest.mark.exhaustive,
-        ),
-    ],
-)
-def test_published_counts(data_folder, file, sentences, words, spans):
-    corpus = read(data_folder / file)
-    assert len(corpus) == sentences
-    assert sum(len(sentence.words) for sentence in corpus) == words
-    result = Counter(span.type for sentence in corpus for span in sentence.spans)
-    assert (result if isinstance(spans, dict) else result.total()) == spans
-
-
-def test_published_tags_are_written_again(data_folder):
-    """Exact tags, so schemes are read as the corpora mean them."""
-    for file, scheme in (("conll2003/dev.txt", "IOB1"), ("msra/test.txt", "BIO")):
-        lines = (data_folder / file).read_text("utf-8").split("\n")
-        rows = [line.split() for line in lines if not line.startswith("-DOCSTART-")]
-        tag_column = [row[-1] for row in rows if row]
-        corpus = read(data_folder / file)
-        written = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
-        assert list(itertools.chain(*written)) == tag_column
-        assert tags.detect_scheme(written) == scheme
 
 
 # Tiny files in the form of data sets whose licence keeps them out of reach.

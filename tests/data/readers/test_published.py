@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import subprocess
@@ -12,6 +13,7 @@ import bert_mrc_files as bert_mrc
 import cluener_files as cluener
 import pytest
 
+from dicejax.data import tags
 from dicejax.data.examples import by_character
 from dicejax.data.readers import classification, conll, conllu, squad
 from dicejax.data.readers.skipping import Skipped
@@ -19,106 +21,121 @@ from dicejax.data.readers.skipping import Skipped
 from .. import glue
 
 
-def labels_of(examples):
-    return Counter(itertools.chain.from_iterable(e.labels for e in examples))
+def words(column):
+    return functools.partial(conll.read_words, label_column=column)
+
+
+def columns(layout):
+    return functools.partial(classification.read, **layout)
+
+
+XPOS = functools.partial(conllu.read, column="XPOS")
+MSRA = {"LOC": 36_517, "ORG": 20_574, "PER": 17_618}
+CLUENER = {"address": 2_891, "book": 1_139, "company": 2_980, "game": 2_376}
+CLUENER |= {"government": 1_835, "movie": 1_123, "name": 3_755, "organization": 3_210}
+CLUENER |= {"position": 3_141, "scene": 1_521}
+CONLL03 = {"LOC": 7_140, "MISC": 3_438, "ORG": 6_321, "PER": 6_600}
+CHUNKS = {"NP": 55_081, "VP": 21_467, "PP": 21_281, "UCP": 2}
+UD_CHINESE, UD_ENGLISH = {"NOUN": 27_096, "SYM": 25}, {"NOUN": 11_863, "X": 176}
+SST5 = [[1_092, 2_218, 1_624, 2_322, 1_288], [139, 289, 229, 279, 165]]
+SST5 += [[279, 633, 389, 510, 399]]
+
+# File, examples, words, labels in all (None: a label for each word), different ones.
+TAGGED = [
+    (conll.read, "conll2003/train.txt", 14_041, 203_621, 23_499, 4, CONLL03),
+    (conll.read, "conll2003/dev.txt", 3_250, 51_362, 5_942, 4, {}),
+    (conll.read, "conll2003/test.txt", 3_453, 46_435, 5_648, 4, {}),
+    (
+        *(conll.read, "msra/test.txt", 3_442, 172_601, 6_190, 3),
+        {"LOC": 2_886, "ORG": 1_331, "PER": 1_973},
+    ),
+    (conll.read, "msra/test_same_preprocessing.txt", 4_631, 172_601, 6_192, 3, {}),
+    pytest.param(
+        *(conll.read, "msra/train.txt.gz", 50_658, 2_169_879, 74_709, 3, MSRA),
+        marks=pytest.mark.exhaustive,
+    ),
+    (conll.read, "conll2000/train.txt", 8_936, 211_727, 106_978, 11, CHUNKS),
+    (words(1), "conll2000/train.txt", 8_936, 211_727, None, 44, {}),
+    (words(1), "conll2000/test.txt", 2_012, 47_377, None, None, {}),
+    (words(-1), "tweet_pos_ark/train.txt", 1_000, 14_619, None, 25, {}),
+    (words(-1), "tweet_pos_ark/dev.txt", 327, 4_823, None, None, {}),
+    (words(-1), "tweet_pos_ark/test.txt", 500, 7_152, None, None, {}),
+    (words(-1), "tweet_pos_ark/test_daily547.txt", 547, 7_707, None, None, {}),
+    (words(-1), "tweet_pos_ritter/all.txt", 787, 15_185, None, 45, {}),
+    (conllu.read, "ud_chinese_1.4/train.conllu", 3_997, 98_608, None, 15, UD_CHINESE),
+    (XPOS, "ud_chinese_1.4/train.conllu", 3_997, 98_608, None, 42, {}),
+    (conllu.read, "ud_chinese_1.4/dev.conllu", 500, 12_663, None, None, {}),
+    (conllu.read, "ud_chinese_1.4/test.conllu", 500, 12_012, None, None, {}),
+    (conllu.read, "ud_english_ewt/train.conllu", 4_276, 69_030, None, 17, UD_ENGLISH),
+    (XPOS, "ud_english_ewt/train.conllu", 4_276, 69_030, None, 49, {}),
+    (conllu.read, "ud_english_ewt/dev.conllu", 2_001, 25_147, None, None, {}),
+    (conllu.read, "ud_english_ewt/test.conllu", 2_077, 25_094, None, None, {}),
+    (cluener.read, "cluener2020/train.json", 10_748, 401_764, 23_971, 10, CLUENER),
+    (cluener.read, "cluener2020/dev.json", 1_343, 50_260, 3_072, 10, {}),
+]
 
 
 @pytest.mark.parametrize(
-    ("file", "sentences", "tokens"),
-    [
-        ("ud_chinese_1.4/train.conllu", 3_997, 98_608),
-        ("ud_chinese_1.4/dev.conllu", 500, 12_663),
-        ("ud_chinese_1.4/test.conllu", 500, 12_012),
-        ("ud_english_ewt/train.conllu", 4_276, 69_030),
-        ("ud_english_ewt/dev.conllu", 2_001, 25_147),
-        ("ud_english_ewt/test.conllu", 2_077, 25_094),
-    ],
+    ("read", "file", "examples", "words", "total", "different", "some"), TAGGED
 )
-def test_treebanks(data_folder, file, sentences, tokens):
-    corpus = conllu.read(data_folder / file)
-    assert len(corpus) == sentences
-    assert labels_of(corpus).total() == tokens
-    assert all(len(e.words) == len(e.labels) for e in corpus)
-
-
-def test_labels_of_treebanks(data_folder):
-    chinese = conllu.read(data_folder / "ud_chinese_1.4/train.conllu")
-    counts = labels_of(chinese)
-    assert len(counts) == 15
-    assert counts.most_common()[0] == ("NOUN", 27_096)
-    assert counts.most_common()[-1] == ("SYM", 25)
-    path = data_folder / "ud_chinese_1.4/train.conllu"
-    assert len(labels_of(conllu.read(path, column="XPOS"))) == 42
-    english = data_folder / "ud_english_ewt/train.conllu"
-    counts = labels_of(conllu.read(english))
-    assert (len(counts), counts["NOUN"], counts["X"]) == (17, 11_863, 176)
-    assert len(labels_of(conllu.read(english, column="XPOS"))) == 49
-    sentence = by_character(chinese[0])
-    assert ["".join(sentence.words[s.start : s.end]) for s in sentence.spans] == list(
-        chinese[0].words
+def test_words(data_folder, read, file, examples, words, total, different, some):
+    corpus = read(data_folder / file)
+    assert (len(corpus), sum(len(e.words) for e in corpus)) == (examples, words)
+    counts = Counter(
+        label
+        for e in corpus
+        for label in getattr(e, "labels", ()) or [span.type for span in e.spans]
     )
+    assert counts.total() == (words if total is None else total)
+    assert different in (None, len(counts))
+    assert counts.items() >= some.items()
 
 
 @pytest.mark.parametrize(
-    ("file", "column", "sentences", "tokens", "tags"),
+    ("read", "file", "counts"),
     [
-        ("tweet_pos_ark/train.txt", -1, 1_000, 14_619, 25),
-        ("tweet_pos_ark/dev.txt", -1, 327, 4_823, None),
-        ("tweet_pos_ark/test.txt", -1, 500, 7_152, None),
-        ("tweet_pos_ark/test_daily547.txt", -1, 547, 7_707, None),
-        ("tweet_pos_ritter/all.txt", -1, 787, 15_185, 45),
-        ("conll2000/train.txt", 1, 8_936, 211_727, 44),
-        ("conll2000/test.txt", 1, 2_012, 47_377, None),
+        (columns(glue.MRPC), "mrpc/train.tsv", [3_668 - 2_474, 2_474]),
+        (columns(glue.MRPC), "mrpc/dev.tsv", [408 - 279, 279]),
+        (columns(glue.MRPC), "mrpc/test.tsv", [1_725 - 1_147, 1_147]),
+        (columns(glue.QQP), "qqp/train.tsv", [5_000, 5_000]),
+        (columns(glue.QQP), "qqp/dev.tsv", [5_000, 5_000]),
+        (columns(glue.SST2), "sst2/train.tsv", [67_349 - 37_569, 37_569]),
+        (columns(glue.SST2), "sst2/dev.tsv", [872 - 444, 444]),
+        (classification.read_label_first, "sst2_sentences/train.txt", [3_310, 3_610]),
+        (classification.read_label_first, "sst2_sentences/dev.txt", [428, 444]),
+        (classification.read_label_first, "sst2_sentences/test.txt", [912, 909]),
+        (classification.read_label_first, "sst5/train.txt", SST5[0]),
+        (classification.read_label_first, "sst5/dev.txt", SST5[1]),
+        (classification.read_label_first, "sst5/test.txt", SST5[2]),
     ],
 )
-def test_parts_of_speech(data_folder, file, column, sentences, tokens, tags):
-    corpus = conll.read_words(data_folder / file, label_column=column)
-    assert len(corpus) == sentences
-    counts = labels_of(corpus)
-    assert counts.total() == tokens
-    assert tags in (None, len(counts))
-
-
-def test_chunks(data_folder):
-    corpus = conll.read(data_folder / "conll2000/train.txt")
-    counts = Counter(span.type for sentence in corpus for span in sentence.spans)
-    assert counts.total() == 106_978
-    assert (counts["NP"], counts["VP"], counts["PP"]) == (55_081, 21_467, 21_281)
-    assert counts["UCP"] == 2
-
-
-def test_msra_in_the_form_of_its_training_set(data_folder):
-    corpus = conll.read(data_folder / "msra/test_same_preprocessing.txt")
-    assert len(corpus) == 4_631
-    assert sum(len(sentence.words) for sentence in corpus) == 172_601
-    assert sum(len(sentence.spans) for sentence in corpus) == 6_192
-
-
-def test_cluener(data_folder):
-    train = cluener.read(data_folder / "cluener2020/train.json")
-    assert len(train) == 10_748
-    assert sum(len(sentence.words) for sentence in train) == 401_764
-    assert Counter(span.type for sentence in train for span in sentence.spans) == {
-        "address": 2_891,
-        "book": 1_139,
-        "company": 2_980,
-        "game": 2_376,
-        "government": 1_835,
-        "movie": 1_123,
-        "name": 3_755,
-        "organization": 3_210,
-        "position": 3_141,
-        "scene": 1_521,
+def test_classified_texts(data_folder, read, file, counts):
+    examples = read(data_folder / file)
+    assert Counter(e.label for e in examples) == {
+        str(label): count for label, count in enumerate(counts)
     }
-    strings = {
-        (n, span.type, sentence.words[span.start : span.end])
-        for n, sentence in enumerate(train)
-        for span in sentence.spans
-    }
-    assert len(strings) == 23_338
-    dev = cluener.read(data_folder / "cluener2020/dev.json")
-    assert (len(dev), sum(len(s.spans) for s in dev)) == (1_343, 3_072)
-    assert sum(len(sentence.words) for sentence in dev) == 50_260
+    is_pair = file.startswith(("mrpc", "qqp"))
+    assert all((e.second is not None) == is_pair for e in examples)
+    assert len({e.id for e in examples}) == len(examples)
+
+
+def test_words_of_a_treebank_are_spans_of_characters(data_folder):
+    example, *_ = conllu.read(data_folder / "ud_chinese_1.4/dev.conllu")
+    sentence = by_character(example)
+    spans = ["".join(sentence.words[s.start : s.end]) for s in sentence.spans]
+    assert spans == list(example.words)
+
+
+def test_published_tags_are_written_again(data_folder):
+    """Exact tags, so schemes are read as the corpora mean them."""
+    for file, scheme in (("conll2003/dev.txt", "IOB1"), ("msra/test.txt", "BIO")):
+        lines = (data_folder / file).read_text("utf-8").split("\n")
+        rows = [line.split() for line in lines if not line.startswith("-DOCSTART-")]
+        tag_column = [row[-1] for row in rows if row]
+        corpus = conll.read(data_folder / file)
+        written = [tags.encode(s.spans, len(s.words), scheme) for s in corpus]
+        assert list(itertools.chain(*written)) == tag_column
+        assert tags.detect_scheme(written) == scheme
 
 
 @pytest.mark.parametrize(
@@ -192,44 +209,6 @@ def assert_answers_stand_in_their_contexts(examples):
     for example in examples:
         for span in itertools.chain(*example.answers):
             assert example.context[span.start : span.end] == span.text
-
-
-@pytest.mark.parametrize(
-    ("file", "layout", "negatives", "positives"),
-    [
-        ("mrpc/train.tsv", glue.MRPC, 3_668 - 2_474, 2_474),
-        ("mrpc/dev.tsv", glue.MRPC, 408 - 279, 279),
-        ("mrpc/test.tsv", glue.MRPC, 1_725 - 1_147, 1_147),
-        ("qqp/train.tsv", glue.QQP, 5_000, 5_000),
-        ("qqp/dev.tsv", glue.QQP, 5_000, 5_000),
-        ("sst2/train.tsv", glue.SST2, 67_349 - 37_569, 37_569),
-        ("sst2/dev.tsv", glue.SST2, 872 - 444, 444),
-    ],
-)
-def test_classified_texts(data_folder, file, layout, negatives, positives):
-    examples = classification.read(data_folder / file, **layout)
-    counts = Counter(example.label for example in examples)
-    assert counts == {"0": negatives, "1": positives}
-    assert all((e.second is None) == ("second" not in layout) for e in examples)
-    assert len({example.id for example in examples}) == len(examples)
-
-
-@pytest.mark.parametrize(
-    ("file", "counts"),
-    [
-        ("sst2_sentences/train.txt", [3_310, 3_610]),
-        ("sst2_sentences/dev.txt", [428, 444]),
-        ("sst2_sentences/test.txt", [912, 909]),
-        ("sst5/train.txt", [1_092, 2_218, 1_624, 2_322, 1_288]),
-        ("sst5/dev.txt", [139, 289, 229, 279, 165]),
-        ("sst5/test.txt", [279, 633, 389, 510, 399]),
-    ],
-)
-def test_sentiment_of_sentences(data_folder, file, counts):
-    examples = classification.read_label_first(data_folder / file)
-    result = Counter(example.label for example in examples)
-    assert [result[str(label)] for label in range(len(counts))] == counts
-    assert result.total() == sum(counts)
 
 
 def test_reading_msra_peaks_under_a_gibibyte(data_folder):
