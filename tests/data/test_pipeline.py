@@ -47,21 +47,6 @@ def weighted_draw(epoch):
 
 
 @both_plans
-def test_each_epoch_has_each_example_once(make):
-    lengths, made = batches(make)
-    seen = {0: Counter(), 1: Counter()}
-    tokens = 0
-    for batch in made.iterate():
-        seen[batch.epoch].update(item for row in batch.rows for item in row)
-        tokens += batch.tokens
-        assert batch.tokens == (batch.arrays["segment_ids"] > 0).sum()
-        assert batch.places == batch.arrays["segment_ids"].size
-        assert batch.sentences == batch.arrays["segment_ids"].max(axis=1).sum()
-    assert all(counts == Counter(range(301)) for counts in seen.values())
-    assert tokens == 2 * lengths.sum()
-
-
-@both_plans
 def test_there_are_no_more_shapes_than_widths(make):
     _, made = batches(make)
     shapes = {
@@ -78,19 +63,39 @@ def test_there_are_no_more_shapes_than_widths(make):
 
 
 @both_plans
-def test_arrays_hold_the_examples_that_the_rows_name(make):
-    lengths, made = batches(make)
+@pytest.mark.parametrize("drawn", [None, weighted_draw])
+def test_arrays_hold_the_examples_that_the_rows_name(make, drawn):
+    lengths, made = batches(make, drawn=drawn)
+    seen = {0: Counter(), 1: Counter()}
     for batch in made.iterate():
-        assert len(batch.rows) <= made.rows and "token_weights" not in batch.arrays
-        expected = np.full(batch.arrays["input_ids"].shape, -1)
+        arrays, segments = batch.arrays, batch.arrays["segment_ids"]
+        assert len(batch.rows) <= made.rows
+        assert batch.tokens == (segments > 0).sum()
+        assert batch.places == segments.size
+        assert batch.sentences == segments.max(axis=1).sum()
+        seen[batch.epoch].update(item for row in batch.rows for item in row)
+        expected = np.full(arrays["input_ids"].shape, -1)
         for row, items in enumerate(batch.rows):
             tokens = np.repeat(items, lengths[list(items)])
             expected[row, : len(tokens)] = tokens
             ends = np.cumsum(lengths[list(items)]) - 1
-            assert batch.arrays["last"][row, : len(items)].tolist() == ends.tolist()
-            assert batch.arrays["item"][row, : len(items)].tolist() == list(items)
-            assert (batch.arrays["item"][row, len(items) :] == -100).all()
-        assert (batch.arrays["input_ids"] == expected).all()
+            assert arrays["last"][row, : len(items)].tolist() == ends.tolist()
+            assert arrays["item"][row, : len(items)].tolist() == list(items)
+            assert (arrays["item"][row, len(items) :] == -100).all()
+        assert (arrays["input_ids"] == expected).all()
+        if drawn is None:
+            assert "token_weights" not in arrays
+            continue
+        indices, weights = drawn(batch.epoch)
+        weight_of = dict(zip(indices.tolist(), weights.astype(np.float32), strict=True))
+        assert (arrays["token_weights"][segments == 0] == 0).all()
+        for row, items in enumerate(batch.rows):
+            for number, item in enumerate(items):
+                mine = arrays["token_weights"][row][segments[row] == number + 1]
+                assert (mine == weight_of[item]).all()
+                assert arrays["sequence_weights"][row, number] == weight_of[item]
+    draws = [range(301) if drawn is None else drawn(n).indices.tolist() for n in (0, 1)]
+    assert list(seen.values()) == [Counter(draw) for draw in draws]
 
 
 @both_plans
@@ -103,11 +108,6 @@ def test_epochs_differ_and_a_run_can_begin_anywhere(make, threads):
     for start in (7, len(made)):
         later = [b.arrays for b in made.iterate(start=start, threads=threads)]
         assert_equal(later, [made[step].arrays for step in range(start, len(made))])
-
-
-@both_plans
-def test_batches_are_numbered_as_a_list_is(make):
-    _, made = batches(make)
     assert_equal(made[-1].arrays, made[len(made) - 1].arrays)
     with pytest.raises(IndexError):
         made[len(made)]
@@ -197,22 +197,6 @@ def test_a_plan_for_other_examples_is_refused():
 def test_no_examples_make_no_batches(make):
     _, made = batches(make, count=0)
     assert list(made.iterate()) == [] and made.share_filled == 0
-
-
-@both_plans
-def test_weights_of_examples_lie_on_their_tokens_and_sequences(make):
-    _, made = batches(make, drawn=weighted_draw)
-    for batch in made.iterate():
-        drawn = weighted_draw(batch.epoch)
-        weights = dict(zip(drawn.indices.tolist(), drawn.weights, strict=True))
-        tokens = batch.arrays["token_weights"]
-        assert (tokens[batch.arrays["segment_ids"] == 0] == 0).all()
-        for row, items in enumerate(batch.rows):
-            for number, item in enumerate(items):
-                mine = batch.arrays["segment_ids"][row] == number + 1
-                expected = np.float32(weights[item])
-                assert (tokens[row][mine] == expected).all()
-                assert batch.arrays["sequence_weights"][row, number] == expected
 
 
 @both_plans

@@ -84,7 +84,7 @@ def test_down_sampling_by_share_leaves_that_share_of_the_negatives(share, left):
     assert Counter(counts.positive[indices].tolist()) == Counter({1: 8, 0: left})
 
 
-@pytest.mark.parametrize("ratio", [1.8, 2.0, 2.5, 3.0, 4.0])
+@pytest.mark.parametrize("ratio", [0.5, 1.8, 2.0, 2.5, 3.0, 4.0])
 def test_sentences_are_left_out_until_the_next_would_exceed_the_ratio(ratio):
     with_entities = [1, 3, 5, 8]
     for number in range(20):
@@ -92,6 +92,7 @@ def test_sentences_are_left_out_until_the_next_would_exceed_the_ratio(ratio):
         left = sorted(set(range(10)) - set(indices.tolist()))
         assert set(with_entities) <= set(indices.tolist())
         assert SENTENCES.ratio(indices) <= max(ratio, SENTENCES.ratio(with_entities))
+        assert ratio > 0.5 or left == [0, 2, 4, 6, 7, 9]
         # The longest left out would have been too much, and is no longer than 9.
         if left:
             outside = SENTENCES.negative[indices].sum()
@@ -228,21 +229,21 @@ def test_own_chances_are_taken_as_they_are():
     np.testing.assert_allclose(weights[[0, -1]], [1 / 0.3, 1 / 2.1], rtol=1e-12)
 
 
-def test_where_the_ratio_is_met_nothing_changes():
-    counts = labelled(10, 20)
-    everything = list(range(30))
-    for sampling in (DownSampling(ratio=2), OverSampling(ratio=2.0)):
-        assert sampling.epoch(counts, 0, 0).indices.tolist() == everything
-    for sampling in (DownSampling(ratio=9), OverSampling(ratio=9)):
-        assert sampling.epoch(counts, 0, 0).indices.tolist() == everything
-
-
-def test_where_all_are_positive_nothing_changes():
-    counts = labelled(6, 0)
-    for sampling in SAMPLINGS[:3]:
-        assert sampling.epoch(counts, 0, 0).indices.tolist() == list(range(6))
-    _, weights = ImportanceSampling().epoch(counts, 0, 0)
-    assert weights.tolist() == [1.0] * 6
+@pytest.mark.parametrize(
+    ("negatives", "samplings"),
+    [
+        (20, [DownSampling(ratio=2), OverSampling(ratio=2.0)]),
+        (20, [DownSampling(ratio=9), OverSampling(ratio=9)]),
+        (0, SAMPLINGS[:3]),
+    ],
+)
+def test_where_the_ratio_is_met_nothing_changes(negatives, samplings):
+    counts = labelled(10, negatives)
+    for sampling in samplings:
+        indices = sampling.epoch(counts, 0, 0).indices
+        assert indices.tolist() == list(range(10 + negatives))
+    if not negatives:
+        assert set(ImportanceSampling().epoch(counts, 0, 0).weights) == {1.0}
 
 
 def test_where_none_is_positive_a_ratio_is_refused_and_a_share_is_not():
@@ -261,11 +262,6 @@ def test_a_ratio_below_every_sentence_s_is_refused():
     with pytest.raises(ValueError, match=message):
         OverSampling(ratio=3.5).epoch(counts, 0, 0)
     assert len(OverSampling(ratio=3.6).epoch(counts, 0, 0).indices) > 2
-
-
-def test_positive_sentences_are_kept_even_where_they_exceed_the_ratio():
-    indices = DownSampling(ratio=0.5).epoch(SENTENCES, 0, 0).indices
-    assert indices.tolist() == [1, 3, 5, 8]
 
 
 @pytest.mark.parametrize(
