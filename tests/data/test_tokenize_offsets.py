@@ -86,34 +86,22 @@ def solid(e, text=0):
 
 @given(text=texts)
 @many
-def test_offsets_are_inside_in_order_and_never_at_white_space(for_texts, text):
+def test_pieces_are_in_order_and_cover_whole_characters(for_texts, text):
+    """Their marks too, all but what a tokenizer drops, and no white space at ends."""
     first = encoded(for_texts, text)
     offsets = first.offsets[~first.special]
     assert (offsets >= 0).all() and (offsets <= len(text)).all()
     assert (offsets[:, 0] <= offsets[:, 1]).all()
     assert (np.diff(offsets, axis=0) >= 0).all()
+    covered = set()
     for start, end in solid(first):
         assert text[start:end] == text[start:end].strip()
-
-
-@given(text=texts)
-@many
-def test_a_character_keeps_its_marks(for_texts, text):
-    for start, end in solid(encoded(for_texts, text)):
-        rest = text[end : end + 1]
-        assert not rest or unicodedata.category(rest)[0] != "M"
+        assert not unicodedata.category(text[end : end + 1] or " ").startswith("M")
         if unicodedata.category(text[start])[0] == "M":
             assert start == 0 or text[start - 1].isspace()
-
-
-@given(text=texts)
-@many
-def test_what_is_not_dropped_is_covered(for_texts, text):
-    covered = {n for s, e in solid(encoded(for_texts, text)) for n in range(s, e)}
-    lost = [
-        c for n, c in enumerate(text) if n not in covered and not for_texts.may_drop(c)
-    ]
-    assert lost == []
+        covered.update(range(start, end))
+    lost = [c for n, c in enumerate(text) if n not in covered]
+    assert all(map(for_texts.may_drop, lost))
 
 
 @given(text=texts, data=st.data())
@@ -211,24 +199,22 @@ def test_a_pair_of_word_lists_is_each_list_by_itself(for_words, first, second):
         assert (pair.words[places[places >= 0]] == np.flatnonzero(places >= 0)).all()
 
 
-def test_many_pairs_at_once_are_encoded_like_one(for_words, monkeypatch):
+def test_many_at_once_are_encoded_like_one(for_words, monkeypatch):
     monkeypatch.setattr(tokenize.encoding, "_CHUNK", 3)
     queries = [text.split()[:n] for n, text in enumerate(made.TEXTS)]
     sentences = [made.TEXTS[n:] for n in range(len(made.TEXTS))]
-    together = tokenize.encode(for_words.tokenizer, queries, sentences)
-    for n, result in enumerate(together):
-        (alone,) = tokenize.encode(for_words.tokenizer, [queries[n]], [sentences[n]])
-        for name in ("ids", "texts", "words", "offsets"):
-            np.testing.assert_array_equal(getattr(result, name), getattr(alone, name))
-
-
-@pytest.mark.parametrize("text", made.TEXTS)
-def test_many_texts_at_once_are_encoded_like_one(for_texts, text, monkeypatch):
-    monkeypatch.setattr(tokenize.encoding, "_CHUNK", 5)
-    together = for_texts.texts(made.TEXTS)[made.TEXTS.index(text)]
-    alone = encoded(for_texts, text)
-    np.testing.assert_array_equal(together.ids, alone.ids)
-    np.testing.assert_array_equal(together.offsets, alone.offsets)
+    pairs = tokenize.encode(for_words.tokenizer, queries, sentences)
+    together = for_words.texts(made.TEXTS)
+    for n, text in enumerate(made.TEXTS):
+        (pair,) = tokenize.encode(for_words.tokenizer, [queries[n]], [sentences[n]])
+        for result, alone in (
+            (pairs[n], pair),
+            (together[n], encoded(for_words, text)),
+        ):
+            for name in ("ids", "texts", "words", "offsets"):
+                np.testing.assert_array_equal(
+                    getattr(result, name), getattr(alone, name)
+                )
 
 
 CASES = [

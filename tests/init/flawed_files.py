@@ -63,20 +63,8 @@ class Example:
 def examples() -> list[Example]:
     """Twelve examples; each has letters of two bytes before its last span."""
     places = ["Rome", "Oslo", "New York"]
-    names = [
-        "Zoë",
-        "Mia",
-        "Léa",
-        "Ada",
-        "Bo",
-        "Eva",
-        "Ida",
-        "Jo",
-        "Kim",
-        "Liv",
-        "Mo",
-        "Una",
-    ]
+    names = ["Zoë", "Mia", "Léa", "Ada", "Bo", "Eva"]
+    names += ["Ida", "Jo", "Kim", "Liv", "Mo", "Una"]
     written = []
     for number, name in enumerate(names):
         place = places[number % 3]
@@ -139,13 +127,10 @@ def table(form: Form, separator: str, other: str) -> str:
     writer = csv.writer(written, delimiter=separator, lineterminator="\n")
     if form.flaw != "header missing":
         writer.writerow(["id", "text", "label"])
-    for number, first in enumerate(examples()):
-        row = [
-            form.id(first, number),
-            form.text(first, number),
-            form.label(first, number),
-        ]
-        writer.writerow(row)
+    for number, e in enumerate(examples()):
+        writer.writerow(
+            [form.id(e, number), form.text(e, number), form.label(e, number)]
+        )
     return written.getvalue()
 
 
@@ -170,8 +155,8 @@ def label_first(form: Form) -> str:
 def json_texts(form: Form) -> Iterator[dict]:
     named = ("body", "cls") if form.flaw == "header missing" else ("text", "label")
     for number, e in enumerate(examples()):
-        values = form.text(e, number), form.label(e, number)
-        yield {"id": form.id(e, number), **dict(zip(named, values, strict=True))}
+        values = form.id(e, number), form.text(e, number), form.label(e, number)
+        yield dict(zip(("id", *named), values, strict=True))
 
 
 def json_tokens(form: Form) -> Iterator[dict]:
@@ -184,8 +169,8 @@ def json_tokens(form: Form) -> Iterator[dict]:
             tags[-1] = 7
         if form.at(number) and form.flaw == "quoted line breaks":
             words[4] = "\n"
-        values = words, tags
-        yield {"id": form.id(e, number), **dict(zip(named, values, strict=True))}
+        values = form.id(e, number), words, tags
+        yield dict(zip(("id", *named), values, strict=True))
 
 
 def json_entities(form: Form, layout: str) -> Iterator[object]:
@@ -195,17 +180,14 @@ def json_entities(form: Form, layout: str) -> Iterator[object]:
             spans[-1] = (str(spans[-1][0]), *spans[-1][1:])
         field = "text" if form.flaw != "header missing" else "body"
         objects = [{"start": s, "end": e, "label": label} for s, e, label in spans]
-        record = {"id": form.id(item, number), field: text}
-        match layout:
-            case "spans":
-                yield {**record, "spans": objects}
-            case "entities":
-                yield {**record, "entities": objects}
-            case "triples":
-                yield {**record, "label": spans}
-            case "label studio":
-                result = [{"start": s, "end": e, "labels": [x]} for s, e, x in spans]
-                yield {**record, "label": result}
+        regions = [{"start": s, "end": e, "labels": [x]} for s, e, x in spans]
+        name, value = {
+            "spans": ("spans", objects),
+            "entities": ("entities", objects),
+            "triples": ("label", spans),
+            "label studio": ("label", regions),
+        }[layout]
+        yield {"id": form.id(item, number), field: text, name: value}
 
 
 def columns(form: Form, separator: str, labels: str) -> str:
@@ -274,9 +256,8 @@ def squad(form: Form) -> str:
         asked = {"id": form.id(e, number), "question": "Where?", "answers": answers}
         field = "context" if form.flaw != "header missing" else "body"
         paragraphs.append({field: text, "qas": [asked]})
-    return json.dumps(
-        {"version": "1.1", "data": [{"title": "", "paragraphs": paragraphs}]}
-    )
+    data = [{"title": "", "paragraphs": paragraphs}]
+    return json.dumps({"version": "1.1", "data": data})
 
 
 def _lines(records) -> str:
