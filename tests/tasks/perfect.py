@@ -15,6 +15,16 @@ from dicejax.tasks import (
 from dicejax.tasks.task import IGNORED
 
 
+def window_of(item):
+    """Return the window of an item of spans."""
+    return getattr(item.detail, "window", item.detail)
+
+
+def query_of(item):
+    """Return the number of an item's query, 0 without queries."""
+    return getattr(item.detail, "query", 0)
+
+
 def perfect_output(task, item, example):
     """Return the outputs of a perfect network for one item."""
     gold, size = item.arrays, len(item)

@@ -3,21 +3,18 @@
 import itertools
 import json
 
-import jax
 import numpy as np
 import pytest
 
 from dicejax.cli import run
-from dicejax.data.examples import Sentence, Span, TaggedWords, by_character
+from dicejax.data.examples import Sentence, Span, by_character
 from dicejax.data.sources import ConllFiles, WordLabelFiles
 from dicejax.data.tokenize import learn_wordpiece
 from dicejax.errors import InputError
-from dicejax.models.network import Network
-from dicejax.tasks import JointTagging, MachineReading, Tagging, WordTagging
+from dicejax.tasks import JointTagging, MachineReading, Tagging
 from dicejax.tasks.task import IGNORED
 
 from ..small_project import EXPERIMENT
-from .test_long_texts import searched
 
 FILE = """-DOCSTART- O
 
@@ -115,29 +112,6 @@ def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
     for mine, other in itertools.zip_longest(cut, bare):
         for name, array in other.arrays.items():
             np.testing.assert_array_equal(mine.arrays[name], array)
-
-
-def test_neighbours_change_what_is_predicted_as_in_the_joined_text(small_bert):
-    tokenizer = learn_wordpiece(WORDS * 3, 80)
-    task, labels = WordTagging(), ("N", "V", "X")
-    network = Network(encoder=small_bert, heads=task.heads(labels))
-    params = jax.tree.map(lambda one: 8 * one, network.init(jax.random.key(1)))
-    rng = np.random.default_rng(0)
-    texts = [tuple(rng.choice(WORDS, 12).tolist()) for _ in range(40)]
-
-    def predicted(examples):
-        found = searched(task, network, params, tokenizer, examples, labels, 32)
-        return [words.values for words in found]
-
-    gold = ("N",) * 12
-    joined = predicted([TaggedWords(text, gold, 1) for text in texts])
-    around = [
-        TaggedWords(text[4:8], gold[:4], 1, before=text[:4], after=text[8:])
-        for text in texts
-    ]
-    assert predicted(around) == [one[4:8] for one in joined]
-    alone = [TaggedWords(text[4:8], gold[:4], 1) for text in texts]
-    assert predicted(alone) != predicted(around)
 
 
 @pytest.mark.parametrize(
