@@ -20,6 +20,11 @@ def window_of(item):
     return getattr(item.detail, "window", item.detail)
 
 
+def words_of(item):
+    """Return the place of each word's first piece, -1 where it is not decided."""
+    return getattr(window_of(item), "words", item.detail)
+
+
 def query_of(item):
     """Return the number of an item's query, 0 without queries."""
     return getattr(item.detail, "query", 0)

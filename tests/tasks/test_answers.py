@@ -54,48 +54,8 @@ def test_odds():
     assert log_odds(-2e4) == -2e4 and 69 < log_odds(0.0) < 70
 
 
-def questions(count, rng):
-    """Draw questions, half without an answer, and scores with ties."""
-    examples, found = [], []
-    for number in range(count):
-        impossible = bool(rng.integers(2))
-        answers = () if impossible else ((AnswerSpan(0, "big cat"),),)
-        text = "big cat sat here"
-        examples.append(ReadingExample(str(number), "?", text, answers, impossible))
-        guess = ["big cat", "big", "sat here"][rng.integers(3)]
-        start = text.index(guess)
-        best = Candidate(guess, start, start + len(guess), -1.0)
-        score = float(rng.integers(-6, 7)) / 2 + impossible
-        found.append(RankedAnswers((best,), score))
-    return examples, found
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_no_threshold_refuses_better_than_the_tuned_one(seed):
-    rng = np.random.default_rng(seed)
-    task = QuestionAnswering(unanswerable=True, tune_threshold=True)
-    examples, found = questions([1, 2, 30][seed % 3], rng)
-
-    def f1(threshold):
-        decided = [task.decide(one, threshold) for one in found]
-        return task.score(examples, decided).values["f1"]
-
-    tuned = task.tune(examples, found)
-    every = [f1(threshold) for threshold in np.arange(-5, 6, 0.25)]
-    assert tuned.f1 == pytest.approx(max(every))
-    assert f1(tuned.threshold) == pytest.approx(tuned.f1)
-    assert f1(None) == pytest.approx(tuned.default_f1)
-    assert (tuned.default_threshold, tuned.examples) == (0.0, len(examples))
-    assert tuned.positives == sum(not e.impossible for e in examples)
-    scores = task.score(examples, [task.decide(one) for one in found])
-    assert scores.values["f1_at_own_best_threshold"] <= tuned.f1 + 1e-9
-    support = {name: row["support"] for name, row in scores.groups.items()}
-    assert support["answerable"] == tuned.positives
-
-
 def test_neighbouring_scores_are_parted():
     task = QuestionAnswering(unanswerable=True)
-    examples, found = questions(2, np.random.default_rng(0))
     low, high = 1.0, float(np.nextafter(1.0, 2))
     one = Candidate("big cat", 0, 7, -1.0)
     found = [RankedAnswers((one,), low), RankedAnswers((one,), high)]

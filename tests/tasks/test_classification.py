@@ -59,18 +59,6 @@ def test_the_positive_class_may_be_named():
     assert Classification().label_names(texts("yes", "no")) == ("no", "yes")
 
 
-def test_a_tuned_threshold_decides_and_is_the_best_on_its_examples():
-    task = Classification(tune_threshold=True)
-    gold, chance = list("00011"), np.array([0.1, 0.3, 0.45, 0.4, 0.48])
-    scores, _, found, names = scored(task, gold, np.stack([1 - chance, chance], 1))
-    assert scores.values["f1"] == 0.0
-    tuned = task.tune(texts(*gold), found, names)
-    assert tuned.default_f1 == 0.0 and tuned.f1 == pytest.approx(0.8)
-    decided = [task.decide(one, tuned.threshold) for one in found]
-    again = task.score(texts(*gold), decided, names)
-    assert again.values["f1"] == pytest.approx(tuned.f1)
-
-
 @pytest.mark.parametrize(
     ("task", "labels", "message"),
     [

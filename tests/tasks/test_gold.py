@@ -5,6 +5,7 @@ import json
 
 import bert_mrc_files as bert_mrc
 import cluener_files as cluener
+import numpy as np
 import pytest
 
 from dicejax.data import tokenize
@@ -23,7 +24,7 @@ from dicejax.tasks.task import IGNORED
 
 from ..data import made
 from .asked import SENTENCE, TASK, WORDS, small_tokenizer
-from .perfect import round_trip
+from .perfect import round_trip, words_of
 
 MSRA = {"NR": "PER", "NS": "LOC", "NT": "ORG"}
 EXHAUSTIVE = pytest.mark.exhaustive
@@ -62,6 +63,48 @@ def test_spans_come_back_whatever_the_words_are(task, kind, tmp_path):
     trip = round_trip(task, [Sentence(words, spans, 1)], tokenizer, 2000)
     assert list(trip.predictions[0].values) == list(spans)
     assert trip.scores["f1"] == 1.0 and len(trip.items) == 1
+
+
+FIRST = Sentence(("1,0002", "New", "1,0002"), (Span("T", 0, 2), Span("U-V", 2, 3)), 1)
+
+
+@pytest.mark.parametrize("kind", made.KINDS)
+@pytest.mark.parametrize(
+    ("task", "labels", "expected"),
+    [
+        (Tagging(), ("O", "B-T", "I-T", "B-U-V", "I-U-V"), {"tags": [1, 2, 3]}),
+        (TwoPointerNER(), ("O", "T", "U-V"), {"start": [1, 0, 2], "end": [0, 1, 2]}),
+        (
+            MachineReading(queries=(("U-V", "why"), ("T", "unbelievable cities"))),
+            ("U-V", "T"),
+            {"start": [1, 0, 0], "end": [0, 1, 0]},
+        ),
+    ],
+    ids=lambda case: type(case).__name__,
+)
+def test_only_first_pieces_of_words_are_labelled(
+    kind, task, labels, expected, tmp_path
+):
+    """The published dice loss takes the query and special pieces for negatives."""
+    tokenizer = made.read(kind, tmp_path, words=True)
+    assert task.label_names([FIRST]) == labels
+    items = task.encode([FIRST] * 2, tokenizer, labels, 64)
+    assert [item.example for item in items] == sorted([0, 1] * (len(items) // 2))
+    reads, item = len(items) // 2, items[-1]  # of the last query
+    texts = [[["unbelievable", "cities"]], [FIRST.words]][-reads:]
+    (encoded,) = tokenize.encode(tokenizer, *texts)
+    np.testing.assert_array_equal(item.arrays["input_ids"], encoded.ids)
+    np.testing.assert_array_equal(item.arrays["token_type_ids"], encoded.token_types)
+    inside = encoded.texts == reads - 1
+    first = inside & np.append(True, encoded.words[1:] != encoded.words[:-1])
+    assert first.sum() == 3 and inside.sum() > 5
+    np.testing.assert_array_equal(np.flatnonzero(first), words_of(item))
+    for name, values in expected.items():
+        np.testing.assert_array_equal(item.arrays[name] != IGNORED, first)
+        assert item.arrays[name][first].tolist() == values
+        counts = np.bincount(values, minlength=len(labels)).tolist()
+        if reads == 1:
+            assert task.class_counts([item], labels)[name].tolist() == counts
 
 
 def case(task, file, vocabulary, most=None, *, length=512, long=0, marks=()):
@@ -262,7 +305,7 @@ def test_what_no_window_holds_counts_as_missed_and_is_no_label(tokenizer, task):
     def encoded(length):
         labels = task.label_names([sentence])
         items = task.encode([sentence], tokenizer, labels, length)
-        return items, [getattr(i.detail, "window", i.detail).words for i in items]
+        return items, list(map(words_of, items))
 
     room = int(encoded(64)[1][0][3]) + 1
     (first, *_, last), words = encoded(room)

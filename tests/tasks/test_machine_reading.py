@@ -17,10 +17,9 @@ from dicejax.models.network import Network
 from dicejax.objectives import CrossEntropy
 from dicejax.tasks import span_decoding
 from dicejax.tasks.machine_reading import MachineReading, QueryWindow
-from dicejax.tasks.task import IGNORED, Item, Prediction
+from dicejax.tasks.task import Item, Prediction
 from dicejax.tasks.windows import Window
 
-from ..data import made
 from .asked import BERT, NESTED, SENTENCE, TASK, WORDS, encoded, small_tokenizer
 from .perfect import perfect_output, round_trip
 
@@ -28,38 +27,6 @@ from .perfect import perfect_output, round_trip
 @pytest.fixture(scope="module")
 def tokenizer():
     return small_tokenizer()
-
-
-def test_an_item_is_a_query_and_the_sentence_as_a_pair(tokenizer):
-    assert TASK.label_names([SENTENCE]) == ("LOC-city", "ORG")
-    items = encoded(TASK, [SENTENCE] * 2, tokenizer)
-    numbers = [(item.example, item.detail.query) for item in items]
-    assert numbers == [(0, 0), (0, 1), (1, 0), (1, 1)]
-    (pair,) = tokenize.encode(tokenizer, [["who", "plays"]], [WORDS])
-    np.testing.assert_array_equal(items[1].arrays["input_ids"], pair.ids)
-    np.testing.assert_array_equal(items[1].arrays["token_type_ids"], pair.token_types)
-    places = items[1].detail.window.words
-    assert (pair.texts[places] == 1).all()
-    assert items[1].arrays["start"][places].tolist() == [1, 0, 1, 0, 0, 0]
-    assert items[1].arrays["end"][places].tolist() == [1, 0, 0, 1, 0, 0]
-    places = items[0].detail.window.words
-    assert items[0].arrays["start"][places].tolist() == [0, 0, 0, 0, 0, 1]
-
-
-@pytest.mark.parametrize("kind", made.KINDS)
-def test_only_first_pieces_of_the_sentence_are_labelled(kind, tmp_path):
-    """The published dice loss takes the query and special pieces for negatives."""
-    tokenizer = made.read(kind, tmp_path, words=True)
-    queries = (("T", "unbelievable cities"),)
-    task = MachineReading(queries=queries)
-    words = ("1,0002", "New", "1,0002")
-    (item,) = encoded(task, [Sentence(words, (Span("T", 0, 2),), 1)], tokenizer)
-    (pair,) = tokenize.encode(tokenizer, [queries[0][1].split()], [words])
-    first = (pair.texts == 1) & np.append(True, pair.words[1:] != pair.words[:-1])
-    assert first.sum() == 3 and (pair.texts == 1).sum() > 5
-    for name in ("start", "end"):
-        np.testing.assert_array_equal(item.arrays[name] != IGNORED, first)
-    assert item.arrays["end"][np.flatnonzero(first)].tolist() == [0, 1, 0]
 
 
 def test_nested_spans_survive_if_wanted(tokenizer):
@@ -239,30 +206,6 @@ spans = st.builds(
     st.integers(0, 6),
     st.integers(1, 4),
 )
-candidates = st.dictionaries(spans, st.integers(1, 20).map(lambda n: n / 20))
-
-
-@given(found=st.lists(candidates, min_size=1, max_size=4), gold=st.data())
-@settings(max_examples=150, deadline=None)
-@pytest.mark.parametrize("nested", [True, False])
-def test_the_tuned_threshold_is_the_best_there_is(nested, found, gold):
-    task = dataclasses.replace(TASK, nested=nested)
-    found = [list(one.items()) for one in found]
-    sentences = []
-    for one in found:
-        chosen = st.sampled_from([span for span, _ in one] or [Span("ORG", 0, 1)])
-        known = gold.draw(st.sets(chosen, max_size=5))
-        sentences.append(Sentence(("x",) * 10, tuple(known), 1))
-
-    def f1(limit):
-        predictions = [task.decide(one, limit) for one in found]
-        return task.score(sentences, predictions).values["f1"]
-
-    tuned = task.tune(sentences, found, ())
-    assert tuned.f1 == pytest.approx(f1(tuned.threshold), abs=1e-12)
-    assert tuned.default_f1 == pytest.approx(f1(0.5), abs=1e-12)
-    assert tuned.f1 == pytest.approx(max(f1(n / 20) for n in range(1, 22)), abs=1e-12)
-    assert tuned.positives == sum(len(sentence.spans) for sentence in sentences)
 
 
 def test_without_candidates_the_threshold_stays():

@@ -65,23 +65,6 @@ def read(data_folder, name):
     return reader.read(data_folder / name / "dev.json", **DATA[name][1])
 
 
-@pytest.mark.parametrize("name", DATA)
-def test_gold_given_as_prediction_scores_one(data_folder, name):
-    examples = read(data_folder, name)
-    task = QuestionAnswering(**DATA[name][0])
-    predictions = [
-        Answer(
-            tuple(span.text for answer in e.answers[:1] for span in answer),
-            float(e.impossible),
-        )
-        for e in examples
-    ]
-    scores = task.score(examples, predictions).values
-    assert (scores["f1"], scores["exact"]) == (1.0, 1.0)
-    if name == "squad_v2.0":
-        assert (scores["answerable_f1"], scores["unanswerable"]) == (1.0, 1.0)
-
-
 # Answers of more pieces than max_answer, answers that no pieces match exactly, and F1
 # with positions; all at 384 pieces. In Quoref: answers whose spans overlap in place of
 # long ones, and F1 with sigmoid.

@@ -30,21 +30,6 @@ SENTENCE = Sentence(
 )
 
 
-def test_the_first_piece_carries_the_label(tokenizer):
-    task = Tagging()
-    labels = task.label_names([SENTENCE])
-    assert labels == ("O", "B-LOC", "I-LOC", "B-PER", "I-PER")
-    (example,) = task.encode([SENTENCE], tokenizer, labels, 128)
-    named = [
-        labels[number] if number != IGNORED else "-" for number in example.arrays[HEAD]
-    ]
-    expected = ["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]
-    assert [n for n in named if n != "-"] == expected
-    assert named[0] == named[-1] == "-"
-    first = [named.index("B-PER"), named.index("B-LOC")]
-    assert [example.detail[0], example.detail[3]] == first
-
-
 def test_a_word_that_the_tokenizer_drops_gets_the_unknown_piece(tokenizer):
     sentence = Sentence(("Anna", "\u200b", "York"), (Span("LOC", 1, 3),), 1)
     trip = round_trip(Tagging(), [sentence], tokenizer, 128)

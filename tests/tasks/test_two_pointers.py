@@ -13,7 +13,7 @@ from dicejax.data.examples import Sentence, Span
 from dicejax.data.pack import fill
 from dicejax.errors import InputError
 from dicejax.models.heads import TwoPointerHead
-from dicejax.tasks.task import IGNORED, Item
+from dicejax.tasks.task import Item
 from dicejax.tasks.two_pointers import TwoPointerNER
 from dicejax.tasks.windows import Window
 
@@ -36,24 +36,6 @@ SENTENCE = Sentence(
 @pytest.fixture(scope="module")
 def tokenizer():
     return tokenize.learn_wordpiece([*WORDS, "New"] * 3, 33)
-
-
-def test_labels_stand_at_first_pieces(tokenizer):
-    labels = TASK.label_names([SENTENCE])
-    assert labels == ("O", "LOC-city", "ORG")
-    (item,) = TASK.encode([SENTENCE], tokenizer, labels, 64)
-    np.testing.assert_array_equal(
-        item.arrays["start"][item.detail.words], [1, 0, 2, 1, 0, 1]
-    )
-    np.testing.assert_array_equal(
-        item.arrays["end"][item.detail.words], [0, 1, 2, 1, 0, 1]
-    )
-    others = np.setdiff1d(np.arange(len(item)), item.detail.words)
-    assert len(others) > 2  # more than the special pieces
-    for name in ("start", "end"):
-        assert (item.arrays[name][others] == IGNORED).all()
-    counts = TASK.class_counts([item], labels)
-    assert counts["start"].tolist() == counts["end"].tolist() == [2, 3, 1]
 
 
 def decoded(starts, ends, start_scores=None, end_scores=None):

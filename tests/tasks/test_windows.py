@@ -1,7 +1,5 @@
 """Windows cover a text, and their best spans are found."""
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from dicejax.errors import InputError
 from dicejax.tasks.contexts import best_spans, cut_context
 from dicejax.tasks.question_answering import QuestionAnswering
 from dicejax.tasks.task import IGNORED
-from dicejax.tasks.windows import parts
 
 from ..data import made
 from .test_question_answering import CONTEXT, FORMS, encoded_pair, question
@@ -48,31 +45,6 @@ def test_windows_cover_the_context_and_overlap(tokenizer, room, overlap):
     starts = sum(int(window.starts.sum()) for window in windows)
     solid = pair.offsets[:, 0] < pair.offsets[:, 1]
     assert starts == (solid & (pair.texts == 1)).sum()
-
-
-def test_the_window_with_most_around_a_piece_may_start_there():
-    """Compare with the loops of the original run_squad.py."""
-    for count, room, overlap in itertools.product([1, 7, 40], [3, 8, 20], [0, 2, 9]):
-        bounds = parts(count, room, overlap)
-        tokenizer = tokenize.learn_wordpiece(["a"], 40)
-        example = question(" ".join("a" * count), ["a"], asked="a")
-        pair = encoded_pair(tokenizer, example)
-        windows = cut_context(
-            example, pair, max_length=room + 4, overlap=overlap, max_question=64
-        )
-        for place in range(count):
-            best, best_score = None, None
-            for number, (start, end) in enumerate(bounds):
-                if not start <= place < end:
-                    continue
-                score = min(place - start, end - 1 - place) + 0.01 * (end - start)
-                if best_score is None or score > best_score:
-                    best, best_score = number, score
-            for number, ((start, end), window) in enumerate(
-                zip(bounds, windows, strict=True)
-            ):
-                if start <= place < end:
-                    assert window.starts[3 + place - start] == (number == best)
 
 
 def test_equal_scores_are_taken_in_order():
