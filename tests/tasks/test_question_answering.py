@@ -185,13 +185,20 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
                 else:
                     wanted = -np.log1p(np.exp(-own))
                 np.testing.assert_allclose(mine[name], wanted, rtol=1e-5)
-                alone = {n: x[row : row + 1, start:end] for n, x in logits.items()}
-                if task.form == "positions" and "head" not in form:
-                    ids = {"segment_ids": jnp.ones((1, end - start), int)}
-                    lone = task.reduce_logits(alone, ids).tokens[name][0]
-                    np.testing.assert_allclose(mine[name], lone, rtol=1e-5)
             if "head" in form:
                 assert mine["impossible"] == outputs["impossible"][row, place]
+    # The loss and the head have the same outputs; binary ones have a class axis.
+    inputs, labels = task.loss_inputs(outputs, batch)
+    for name, target in task.targets(()).items():
+        binary = target.kind == "multi_label"
+        assert binary == bool(target.classes) == (labels[name].shape[-1] == 1)
+        assert inputs[name].shape == outputs[name].shape + (1,) * binary
+        assert labels[name].shape == inputs[name].shape[: None if binary else -1]
+    ((_, head),) = task.heads(())
+    assert {*head.outputs("answer")} == {*outputs} == {*task.targets(())}
+    # Gold would give XLNet's `impossible` away.
+    heads = (AnswerHead(teacher="predicted"), StartEndHead(form=task.form))
+    assert head == heads["head" not in form]
 
 
 def encoded_pair(tokenizer, example):
@@ -326,36 +333,6 @@ def test_several_spans_are_chosen_by_their_odds():
     scores, lost, (answer,) = round_trip(one, [example], tokenizer)
     assert answer.texts == ("b",) and lost == [1]
     assert scores["exact"] == 0
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_the_loss_sees_logits_and_labels_of_one_shape(tokenizer, form):
-    task = QuestionAnswering(**form)
-    (item,) = task.encode([question(CONTEXT, ["New York"])], tokenizer, (), 200)
-    batch = fill([[item.arrays]], 200, task.layout(tokenizer))
-    shape = (1, 200) if task.form == "sigmoid" else (1, 1, 200)
-    outputs = {name: jnp.zeros(shape) for name in ("start", "end")}
-    if task.head == "xlnet":
-        outputs["impossible"] = jnp.zeros((1, 1))
-    logits, labels = task.loss_inputs(outputs, batch)
-    assert set(task.targets(())) == set(outputs)
-    for name, target in task.targets(()).items():
-        if target.kind == "multi_label":
-            assert logits[name].shape == (*outputs[name].shape, 1)
-            assert labels[name].shape == logits[name].shape
-            assert target.classes
-        else:
-            assert labels[name].shape == logits[name].shape[:-1]
-            place = labels[name][0, 0]
-            assert batch["segment_ids"][0, place] == 1
-    ((_, head),) = task.heads(())
-    assert set(head.outputs("answer")) == set(outputs)
-    if task.head == "xlnet":
-        assert head == AnswerHead(teacher="predicted")  # gold would give itself away
-    else:
-        assert head == StartEndHead(form=task.form)
-    assert task.label_names([]) == ()
-    assert set(task.loss_weights.values()) == {0.5} and hash(task)
 
 
 @pytest.mark.parametrize(
