@@ -19,7 +19,6 @@ from dicejax.tasks import (
     TwoPointerNER,
     WordTagging,
 )
-from dicejax.tasks.tagging import NONE
 from dicejax.tasks.task import IGNORED
 
 from ..data import made
@@ -43,6 +42,21 @@ TASKS = {
     "bmes": lambda folder: Tagging(scheme="BMES"),
     "pointers": lambda folder: TwoPointerNER(),
     "queries": lambda folder: queried(folder, "en_conll03"),
+    "nearest": lambda folder: queried(folder, "en_conll03", match=False),
+    "zh_queries": lambda folder: queried(folder, "zh_msra"),
+    "zh_nearest": lambda folder: queried(folder, "zh_msra", match=False),
+    "msra_queries": lambda folder: queried(folder, "zh_msra", MSRA),
+    "msra_nearest": lambda folder: queried(folder, "zh_msra", MSRA, match=False),
+    "words": lambda folder: WordTagging(),
+    "joint": lambda folder: JointTagging(),
+}
+READERS = {
+    "bert_mrc": lambda path: bert_mrc.merged(path, bert_mrc.read(path)),
+    "conll2000": lambda path: conll.read_words(path, label_column=1),
+    "tweet_pos_ark": conll.read_words,
+    "tweet_pos_ritter": conll.read_words,
+    "ud_chinese_1.4": conllu.read,
+    "ud_english_ewt": conllu.read,
 }
 
 
@@ -113,89 +127,69 @@ def case(task, file, vocabulary, most=None, *, length=512, long=0, marks=()):
     return pytest.param(*values, marks=marks, id=name)
 
 
-CONLL = "conll2003/{}.txt"
+DEV, TEST, MSRA_TEST = "conll2003/dev.txt", "conll2003/test.txt", "msra/test.txt"
+CASED, UNCASED, CHINESE, XLNET = made.REAL
+PUBLISHED = ["en_conll03_dev_first300.json", "zh_msra_test_first300.json"]
+WORD_FILES = ["ud_english_ewt/dev.conllu", "tweet_pos_ark/test.txt"]
+WORD_FILES += ["tweet_pos_ritter/all.txt", "conll2000/test.txt"]
 CASES = [
-    *(case("tagging", CONLL.format(split), None) for split in ("dev", "test")),
+    case("tagging", DEV, None),
+    case("tagging", TEST, None),
+    case("tagging", MSRA_TEST, CHINESE, 1500, length=4000),
+    *(case("tagging", TEST, name, 1500) for name in (CASED, UNCASED, XLNET)),
+    case("bmes", MSRA_TEST, CHINESE, long=4, marks=pytest.mark.slow),
+    case("bmes", "msra/train.txt.gz", CHINESE, marks=EXHAUSTIVE),
+    case("bmes", "msra/test_same_preprocessing.txt", CHINESE, marks=EXHAUSTIVE),
+    case("pointers", DEV, CASED),
+    case("pointers", TEST, XLNET),
+    case("pointers", TEST, CASED, marks=EXHAUSTIVE),
+    case("pointers", DEV, XLNET, marks=EXHAUSTIVE),
+    case("pointers", MSRA_TEST, CHINESE, 1000, length=2500),
+    case("pointers", MSRA_TEST, CHINESE, 1000, long=2),
+    case("pointers", MSRA_TEST, CHINESE, 1000, length=128, long=59),
+    case("queries", DEV, CASED, 1500),
     *(
-        case("tagging", "msra/test.txt", name, 1500, length=4000)
-        if name == "bert-base-chinese"
-        else case("tagging", CONLL.format("test"), name, 1500, length=4000)
-        for name in made.REAL
-    ),
-    case("bmes", "msra/test.txt", made.REAL[2], long=4, marks=pytest.mark.slow),
-    *(
-        case("bmes", f"msra/{file}", made.REAL[2], marks=EXHAUSTIVE)
-        for file in ("train.txt.gz", "test_same_preprocessing.txt")
+        case("queries", file, name, marks=EXHAUSTIVE)
+        for name in (CASED, XLNET)
+        for file in (DEV, TEST)
     ),
     *(
-        case("pointers", CONLL.format(split), name, marks=marks)
-        for split, name, marks in (
-            ("dev", "bert-base-cased", ()),
-            ("test", "xlnet-base-cased", ()),
-            ("test", "bert-base-cased", EXHAUSTIVE),
-            ("dev", "xlnet-base-cased", EXHAUSTIVE),
-        )
+        case(task, f"bert_mrc/{PUBLISHED[0]}", name, length=2600)
+        for name in (CASED, XLNET)
+        for task in ("queries", "nearest")
     ),
-    case("pointers", "msra/test.txt", made.REAL[2], 1000, length=2500),
-    case("pointers", "msra/test.txt", made.REAL[2], 1000, long=2),
-    case("pointers", "msra/test.txt", made.REAL[2], 1000, length=128, long=59),
-    case("queries", CONLL.format("dev"), "bert-base-cased", 1500),
     *(
-        case("queries", CONLL.format(split), name, marks=EXHAUSTIVE)
-        for name in ("bert-base-cased", "xlnet-base-cased")
-        for split in ("dev", "test")
+        case(task, f"bert_mrc/{PUBLISHED[1]}", CHINESE, length=2600)
+        for task in ("zh_queries", "zh_nearest")
     ),
+    case("msra_queries", MSRA_TEST, CHINESE, 1000, length=2048, long=1),
+    case("msra_queries", MSRA_TEST, XLNET, 1000, length=2048, long=1, marks=EXHAUSTIVE),
+    case("msra_queries", MSRA_TEST, CHINESE, 1000, length=256, long=7),
+    case("msra_nearest", MSRA_TEST, CHINESE, 1000, length=256, long=7),
+    *(
+        case("joint", f"ud_chinese_1.4/{split}.conllu", CHINESE, marks=marks)
+        for split, marks in (("train", EXHAUSTIVE), ("dev", ()), ("test", ()))
+    ),
+    *(case("words", file, name) for file in WORD_FILES for name in (CASED, XLNET)),
 ]
 
 
 @pytest.mark.parametrize(
     ("task", "file", "vocabulary", "most", "length", "long"), CASES
 )
-def test_spans_of_a_corpus_come_back(
+def test_gold_of_a_corpus_comes_back(
     data_folder, minilm, task, file, vocabulary, most, length, long
 ):
-    sentences = conll.read(data_folder / file)[:most]
-    path = data_folder / "vocab" / vocabulary if vocabulary else minilm
+    read = READERS.get(file.partition("/")[0], conll.read)
     task = TASKS[task](data_folder)
-    trip = round_trip(task, sentences, tokenize.read(path), length)
+    examples = task.adapt(read(data_folder / file))[:most]
+    path = data_folder / "vocab" / vocabulary if vocabulary else minilm
+    trip = round_trip(task, examples, tokenize.read(path), length)
     assert trip.scores["precision"] == trip.scores["recall"] == 1.0
-    remarks = [f"{long} of {len(sentences)} dev texts "] if long else []
+    assert trip.scores.get("words_f1", 1.0) == 1.0
+    remarks = [f"{long} of {len(examples)} dev texts "] if long else []
     assert len(trip.remarks) == len(remarks)
     assert all(map(str.startswith, trip.remarks, remarks))
-
-
-@pytest.mark.parametrize(
-    "name", [made.REAL[2], pytest.param("xlnet-base-cased", marks=EXHAUSTIVE)]
-)
-def test_queries_on_msra_read_long_texts_in_windows_too(data_folder, name):
-    sentences = conll.read(data_folder / "msra" / "test.txt")[:1000]
-    tokenizer = tokenize.read(data_folder / "vocab" / name)
-    longest = max(sentences, key=lambda sentence: len(sentence.words))
-    assert len(longest.words) == 2427
-    rest = [sentence for sentence in sentences if sentence is not longest]
-    task = queried(data_folder, "zh_msra", MSRA)
-    trip = round_trip(task, rest, tokenizer, 2048)
-    assert trip.scores["f1"] == 1.0 and trip.remarks == []
-    for match in (True, False):
-        task = dataclasses.replace(task, match=match)
-        trip = round_trip(task, [longest], tokenizer, 256)
-        (remark,) = trip.remarks
-        assert trip.scores["f1"] == 1.0
-        assert remark.startswith("1 of 1 dev texts (100%) are longer than 256 tokens")
-
-
-@pytest.mark.parametrize("file", ["en_conll03_dev_first300", "zh_msra_test_first300"])
-@pytest.mark.parametrize("match", [True, False])
-def test_spans_of_the_published_files_come_back(data_folder, file, match):
-    path = data_folder / "bert_mrc" / f"{file}.json"
-    sentences = bert_mrc.merged(path, bert_mrc.read(path))
-    english = file.startswith("en")
-    for name in ("bert-base-cased", "xlnet-base-cased") if english else made.REAL[2:3]:
-        tokenizer = tokenize.read(data_folder / "vocab" / name)
-        queries = "en_conll03" if english else "zh_msra"
-        task = queried(data_folder, queries, match=match)
-        trip = round_trip(task, sentences, tokenizer, 2600)
-        assert trip.scores["f1"] == 1.0 and trip.remarks == []
 
 
 FLAT = MachineReading(queries=tuple((kind, f"找出{kind}") for kind in cluener.TYPES))
@@ -235,38 +229,6 @@ def test_spans_of_cluener_come_back_but_for_the_one_overlap(
     remarks = [f"dev: 1 of {gold} spans overlap another"] if lost else []
     assert len(trip.remarks) == len(remarks)
     assert all(map(str.startswith, trip.remarks, remarks))
-
-
-@pytest.mark.parametrize(
-    "split", [pytest.param("train", marks=EXHAUSTIVE), "dev", "test"]
-)
-def test_words_of_ud_chinese_come_back_from_characters(data_folder, split):
-    task, folder = JointTagging(), data_folder / "ud_chinese_1.4"
-    examples = task.adapt(conllu.read(folder / f"{split}.conllu"))
-    tokenizer = tokenize.read(data_folder / "vocab" / "bert-base-chinese")
-    trip = round_trip(task, examples, tokenizer, 512)
-    assert trip.remarks == []
-    assert trip.scores["f1"] == trip.scores["words_f1"] == 1.0
-
-
-@pytest.mark.parametrize("name", made.REAL[:1] + made.REAL[3:])
-@pytest.mark.parametrize(
-    ("file", "read"),
-    [
-        ("ud_english_ewt/dev.conllu", conllu.read),
-        ("tweet_pos_ark/test.txt", conll.read_words),
-        ("tweet_pos_ritter/all.txt", conll.read_words),
-        ("conll2000/test.txt", lambda path: conll.read_words(path, label_column=1)),
-    ],
-)
-def test_labels_of_english_words_come_back(data_folder, file, read, name):
-    path = data_folder / file
-    if not path.exists():
-        path = next(path.parent.glob(path.stem + "*"))
-    tokenizer = tokenize.read(data_folder / "vocab" / name)
-    trip = round_trip(WordTagging(), read(path), tokenizer, 512)
-    assert not any(NONE in words.values for words in trip.predictions)
-    assert trip.scores["precision"] == trip.scores["f1"] == 1.0
 
 
 QUERIES = TASK.queries
