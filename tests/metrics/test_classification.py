@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as sklearn
 
@@ -16,8 +16,6 @@ from dicejax.metrics.classification import (
     confusion,
     scores,
 )
-
-unhurried = settings(deadline=None, max_examples=50)  # scikit-learn takes its time
 
 CORNERS = {
     "perfect": ([0, 1, 2, 1], [0, 1, 2, 1]),
@@ -74,13 +72,11 @@ def test_corner_cases_equal_sklearn(corner):
     assert_equals_sklearn(*CORNERS[corner], labels=[0, 1, 2, 3])
 
 
-@unhurried
 @given(pairs())
 def test_random_cases_equal_sklearn(case):
     assert_equals_sklearn(*case)
 
 
-@unhurried
 @given(pairs(), st.sets(st.integers(0, 3), min_size=1))
 def test_scores_over_some_classes_equal_sklearn(case, labels):
     assert_equals_sklearn(*case, labels=sorted(labels))
@@ -95,17 +91,11 @@ def test_large_imbalanced_cases_equal_sklearn(seed):
     assert result.macro.f1 < result.accuracy
 
 
-@unhurried
 @given(pairs(), st.integers(0, 30))
 def test_matrices_of_parts_add_up_to_that_of_the_whole(case, cut):
     gold, predicted = case
     first = confusion(gold[:cut], predicted[:cut], 4)
     assert first + confusion(gold[cut:], predicted[cut:], 4) == confusion(*case, 4)
-
-
-def test_accuracy_is_not_a_mean_of_batch_means():
-    first, second = confusion([1], [1], 2), confusion([1, 1, 1], [0, 0, 0], 2)
-    assert scores(first + second).accuracy == 0.25
 
 
 def test_nothing_scores_zero():
@@ -126,25 +116,3 @@ def test_masked_entries_are_left_out():
     where = [[True, True], [False, True]]
     masked = confusion(gold, predicted, 2, where=where)
     assert masked == confusion([0, 1, 1], [0, 0, 1], 2)
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
-    [
-        ([0, 1], [0], r"gold has shape \(2,\), predicted \(1,\)"),
-        ([0, -100], [0, 1], "gold holds -100; classes go from 0 to 1"),
-        ([0, 1], [0, 2], "predicted holds 2; classes go from 0 to 1"),
-        ([0, 1], [0.2, 0.8], "predicted has dtype float64, not integers"),
-    ],
-)
-def test_what_is_no_class_is_refused(gold, predicted, message):
-    with pytest.raises(ValueError, match=message):
-        confusion(gold, predicted, 2)
-
-
-def test_classes_that_do_not_exist_are_refused():
-    matrix = confusion([0], [0], 2)
-    with pytest.raises(ValueError, match="are not all among 2"):
-        scores(matrix, [0, 2])
-    with pytest.raises(ValueError, match="of 2 and of 3 classes do not add"):
-        matrix + confusion([0], [0], 3)

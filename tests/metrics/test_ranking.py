@@ -6,13 +6,11 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score
 
 from dicejax.metrics.ranking import average_precision, average_precision_per_class
-
-unhurried = settings(deadline=None)
 
 
 def binary_cases():
@@ -20,7 +18,6 @@ def binary_cases():
     return st.lists(st.tuples(st.booleans(), score), min_size=1, max_size=30)
 
 
-@unhurried
 @given(binary_cases(), st.randoms(use_true_random=False))
 def test_average_precision_equals_sklearn_in_any_order(case, rng):
     gold, scores = zip(*case, strict=True)
@@ -72,16 +69,3 @@ def test_multi_label_gold_equals_sklearn():
     theirs = average_precision_score(gold, scores, average="macro")
     assert result.macro == pytest.approx(theirs, rel=1e-12)
     assert result.support == tuple(gold.sum(0))
-
-
-def test_what_does_not_fit_is_refused():
-    with pytest.raises(ValueError, match=r"gold has shape \(1,\) and scores \(2,\)"):
-        average_precision([1], [1, 2])
-    with pytest.raises(ValueError, match="scores hold NaN"):
-        average_precision([1, 0], [1, np.nan])
-    with pytest.raises(ValueError, match="gold holds -100, which is neither 0 nor 1"):
-        average_precision([1, -100], [1, 2])
-    with pytest.raises(ValueError, match="gold has classes outside 0 to 1"):
-        average_precision_per_class([0, 2], [[0, 1], [0, 1]])
-    with pytest.raises(ValueError, match=r"scores \(2, 2\) want \[N\] or \[N, C\]"):
-        average_precision_per_class([[0, 1, 1]], [[0, 1], [0, 1]])
