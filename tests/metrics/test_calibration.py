@@ -29,9 +29,9 @@ def expected_error(groups):
 def by_width(case, bins):
     """Group by bins (b - 1) / M < p <= b / M; 0 is in the first."""
     groups = [[] for _ in range(bins)]
-    for one in case:
-        below = sum(one[0] > edge / bins for edge in range(1, bins))
-        groups[below].append(one)
+    for prediction in case:
+        below = sum(prediction[0] > edge / bins for edge in range(1, bins))
+        groups[below].append(prediction)
     return groups
 
 

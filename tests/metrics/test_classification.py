@@ -33,8 +33,8 @@ CORNERS = {
 
 def pairs(classes=4):
     """Draw gold and predicted classes of the same examples."""
-    one = st.integers(0, classes - 1)
-    return st.lists(st.tuples(one, one), min_size=1, max_size=30).map(
+    label = st.integers(0, classes - 1)
+    return st.lists(st.tuples(label, label), min_size=1, max_size=30).map(
         lambda items: tuple(map(list, zip(*items, strict=True)))
     )
 

@@ -24,18 +24,18 @@ def drawn(seed, rows=60, labels=5, values=None):
 def test_decisions_are_scored_as_scikit_learn_scores_them(seed):
     gold, predicted, _ = drawn(seed)
     gold[:, 0] = predicted[:, 0] = False  # a label that nobody names
-    found = multi_label.scores(gold, predicted)
+    result = multi_label.scores(gold, predicted)
     for average in ("micro", "macro"):
         for name in ("precision", "recall", "f1"):
             score = getattr(metrics, f"{name}_score")
-            wanted = score(gold, predicted, average=average, zero_division=0)
-            mine = getattr(getattr(found, average), name)
-            assert mine == pytest.approx(wanted, abs=1e-12)
+            expected = score(gold, predicted, average=average, zero_division=0)
+            mine = getattr(getattr(result, average), name)
+            assert mine == pytest.approx(expected, abs=1e-12)
     each = metrics.f1_score(gold, predicted, average=None, zero_division=0)
-    np.testing.assert_allclose([one.f1 for one in found.per_label], each, atol=1e-12)
-    assert [one.support for one in found.per_label] == gold.sum(0).tolist()
-    wanted = metrics.accuracy_score(gold, predicted)
-    assert found.subset_accuracy == pytest.approx(wanted, abs=1e-12)
+    np.testing.assert_allclose([row.f1 for row in result.per_label], each, atol=1e-12)
+    assert [row.support for row in result.per_label] == gold.sum(0).tolist()
+    expected = metrics.accuracy_score(gold, predicted)
+    assert result.subset_accuracy == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize("values", [None, 3])
@@ -43,23 +43,23 @@ def test_decisions_are_scored_as_scikit_learn_scores_them(seed):
 def test_ranking_is_scored_as_scikit_learn_scores_it(labels, values):
     gold, _, scores = drawn(0, labels=max(labels, 2), values=values)
     gold, scores = gold[:, :labels], scores[:, :labels]
-    found = multi_label.label_ranking_average_precision(gold, scores)
+    precision = multi_label.label_ranking_average_precision(gold, scores)
     if labels > 1:  # with one it takes gold for binary, which it refuses
-        wanted = metrics.label_ranking_average_precision_score(gold, scores)
-        assert found.mean() == pytest.approx(wanted, abs=1e-12)
-    assert ((found > 0) & (found <= 1)).all()
-    assert found[gold.sum(1) == 0].tolist() == [1.0] * int((gold.sum(1) == 0).sum())
+        expected = metrics.label_ranking_average_precision_score(gold, scores)
+        assert precision.mean() == pytest.approx(expected, abs=1e-12)
+    assert ((precision > 0) & (precision <= 1)).all()
+    assert precision[gold.sum(1) == 0].tolist() == [1.0] * int((gold.sum(1) == 0).sum())
 
 
 def test_each_label_gets_the_threshold_that_it_would_get_alone():
     gold, _, scores = drawn(3, labels=4)
     gold[:, 3] = False
     names = ["a", "b", "c", "none"]
-    found = thresholds.tune_per_label(scores, gold, names)
+    tuned = thresholds.tune_per_label(scores, gold, names)
     alone = [thresholds.tune(scores[:, n], gold[:, n]) for n in range(4)]
-    assert list(found.threshold.values()) == [one.threshold for one in alone]
-    assert found.threshold["none"] == 0.5 and found.tuned == 3
-    assert found.f1 == pytest.approx(np.mean([one.f1 for one in alone]))
-    assert found.default_f1 == pytest.approx(
+    assert list(tuned.threshold.values()) == [single.threshold for single in alone]
+    assert tuned.threshold["none"] == 0.5 and tuned.tuned == 3
+    assert tuned.f1 == pytest.approx(np.mean([single.f1 for single in alone]))
+    assert tuned.default_f1 == pytest.approx(
         metrics.f1_score(gold, scores >= 0.5, average="macro", zero_division=0)
     )

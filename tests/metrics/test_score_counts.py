@@ -34,17 +34,17 @@ def in_bins(probabilities):
 def test_each_element_is_counted_in_its_bin(scored):
     logits, labels = scored
     counts = np.asarray(count_scores(logits, labels, kind="classes"))
-    known = labels >= 0
-    place = in_bins(softmax(logits[known].astype(np.float64), axis=-1))
+    labelled = labels >= 0
+    place = in_bins(softmax(logits[labelled].astype(np.float64), axis=-1))
     expected = np.zeros((6, 2, BINS), int)
-    for row, gold in zip(place, labels[known], strict=True):
+    for row, gold in zip(place, labels[labelled], strict=True):
         for c, at in enumerate(row):
             expected[c, int(c == gold), at] += 1
     # Rounding may move one that lies on an edge to the neighbour.
     assert np.abs(counts - expected).sum() <= 4
-    assert counts.sum() == 6 * known.sum()
+    assert counts.sum() == 6 * labelled.sum()
     np.testing.assert_array_equal(
-        counts[:, 1].sum(axis=-1), np.bincount(labels[known], minlength=6)
+        counts[:, 1].sum(axis=-1), np.bincount(labels[labelled], minlength=6)
     )
 
 
@@ -65,21 +65,21 @@ def test_the_curve_is_that_of_scikit_learn(scored):
     counts = np.asarray(count_scores(logits, labels, kind="multi_label"))
     place = in_bins(expit(logits.astype(np.float64))).ravel()
     gold = labels.ravel()
-    found = curve(counts)
-    assert found.average_precision == pytest.approx(
+    result = curve(counts)
+    assert result.average_precision == pytest.approx(
         average_precision_score(gold, place), abs=1e-3
     )
     precision, recall, thresholds = precision_recall_curve(gold, place)
     np.testing.assert_allclose(
-        found.precision[thresholds.astype(int)], precision[:-1], atol=3e-3
+        result.precision[thresholds.astype(int)], precision[:-1], atol=3e-3
     )
     np.testing.assert_allclose(
-        found.recall[thresholds.astype(int)], recall[:-1], atol=3e-3
+        result.recall[thresholds.astype(int)], recall[:-1], atol=3e-3
     )
-    half = np.searchsorted(found.thresholds, 0.5)
+    half = np.searchsorted(result.thresholds, 0.5)
     predicted = (logits >= 0).ravel()
     f1 = 2 * (predicted & (gold == 1)).sum() / (predicted.sum() + gold.sum())
-    assert found.f1[half] == pytest.approx(f1)
+    assert result.f1[half] == pytest.approx(f1)
 
 
 def test_calibrated_scores_have_little_error_and_sharpened_ones_much():

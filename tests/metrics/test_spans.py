@@ -89,7 +89,7 @@ def test_zero_over_zero_is_zero(gold, predicted, types):
     assert (result.precision, result.recall, result.f1) == (0, 0, 0)
     macro = result.macro
     assert (macro.precision, macro.recall, macro.f1) == (0, 0, 0)
-    assert {kind: one.support for kind, one in result.per_type.items()} == types
+    assert {kind: row.support for kind, row in result.per_type.items()} == types
     assert all(type(score) is float for score in (result.f1, macro.f1, macro.recall))
 
 
@@ -101,7 +101,7 @@ def test_counts_of_parts_add_up_to_those_of_the_whole(corpus, cut):
     whole = counts(corpus)
     assert counts(corpus[:cut]) + counts(corpus[cut:]) == whole
     assert counts(corpus[cut:]) + counts(corpus[:cut]) == whole
-    assert sum((counts([one]) for one in corpus), SpanCounts()) == whole
+    assert sum((counts([pair]) for pair in corpus), SpanCounts()) == whole
     assert list(whole.per_type) == sorted(whole.per_type)
 
 
@@ -166,7 +166,7 @@ def tagged_corpora(draw, scheme, bare=True):
     tag = st.sampled_from(alphabet)
     gold = draw(st.lists(st.lists(tag, max_size=8), min_size=1, max_size=5))
     predicted = [
-        [draw(st.one_of(st.just(one), st.just(one), tag)) for one in sequence]
+        [draw(st.one_of(st.just(x), st.just(x), tag)) for x in sequence]
         for sequence in gold
     ]
     return gold, predicted

@@ -18,8 +18,8 @@ from .golds import read_golds
 @cache
 def plain(text):
     """Lower, then no punctuation, then no articles, then single spaces."""
-    kept = "".join(c for c in text.lower() if c not in string.punctuation)
-    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", kept, flags=re.UNICODE).split())
+    letters = "".join(c for c in text.lower() if c not in string.punctuation)
+    return " ".join(re.sub(r"\b(?:a|an|the)\b", " ", letters, flags=re.UNICODE).split())
 
 
 def shared(gold, predicted):
@@ -319,10 +319,10 @@ def test_best_scores_are_attained_where_no_answer_scores_differ(data_folder):
 )
 def test_scripts_without_spaces_count_characters(gold, predicted, exact, f1):
     golds, predictions = {"q": [gold]}, {"q": predicted}
-    for found in (
+    for result in (
         score_v1(golds, predictions, by_characters=True),
         score_v2(golds, predictions, by_characters=True).all,
     ):
-        assert (found.exact, found.f1) == (exact, pytest.approx(f1))
+        assert (result.exact, result.f1) == (exact, pytest.approx(f1))
     by_words = score_v1(golds, predictions)
     assert by_words.f1 in (0.0, 1.0) or " " in gold

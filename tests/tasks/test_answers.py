@@ -38,14 +38,14 @@ def test_the_best_set_without_overlap_is_found(seed):
             best = max(best, sum(w for _, w in picked))
     # Equal candidates are distinguished by identity.
     weight = {id(c): w for c, w in zip(spans, weights, strict=True)}
-    kept = disjoint_answers(spans, weights)
-    assert sum(weight[id(c)] for c in kept) == pytest.approx(best)
-    assert all(a.end <= b.start for a, b in itertools.pairwise(kept))
+    chosen_spans = disjoint_answers(spans, weights)
+    assert sum(weight[id(c)] for c in chosen_spans) == pytest.approx(best)
+    assert all(a.end <= b.start for a, b in itertools.pairwise(chosen_spans))
 
 
 def test_spans_of_the_same_characters_are_one():
-    found = answers.rank_answers([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
-    assert found == (Candidate("a", 0, 1, -0.5), Candidate("b", 2, 3, -1.0))
+    ranked = answers.rank_answers([(-2.0, 0, 1), (-1.0, 2, 3), (-0.5, 0, 1)], "a b")
+    assert ranked == (Candidate("a", 0, 1, -0.5), Candidate("b", 2, 3, -1.0))
 
 
 def test_odds():
@@ -57,16 +57,16 @@ def test_odds():
 def test_neighbouring_scores_are_parted():
     task = QuestionAnswering(unanswerable=True)
     low, high = 1.0, float(np.nextafter(1.0, 2))
-    one = Candidate("big cat", 0, 7, -1.0)
-    found = [RankedAnswers((one,), low), RankedAnswers((one,), high)]
+    best = Candidate("big cat", 0, 7, -1.0)
+    ranked = [RankedAnswers((best,), low), RankedAnswers((best,), high)]
     answer = ((AnswerSpan(0, "big cat"),),)
     examples = [
         ReadingExample("1", "?", "big cat", answer, False),
         ReadingExample("2", "?", "big cat", (), True),
     ]
-    tuned = task.tune(examples, found)
+    tuned = task.tune(examples, ranked)
     assert (tuned.f1, tuned.default_f1) == (1.0, 0.5)
-    assert [task.decide(f, tuned.threshold).texts for f in found] == [("big cat",), ()]
+    assert [task.decide(f, tuned.threshold).texts for f in ranked] == [("big cat",), ()]
 
 
 def test_nothing_to_tune():
@@ -94,7 +94,7 @@ def test_the_threshold_of_several_spans_is_the_best_of_those_tried():
     assert (tuned.default_f1, tuned.f1) == (0.75, 1.0)  # one span each, and both of two
     assert -log_odds(-1.0) <= tuned.threshold <= -log_odds(-3.0)
     assert (tuned.examples, tuned.positives) == (2, 3)
-    chosen = [task.decide(one, tuned.threshold).texts for one in unsure]
+    chosen = [task.decide(ranked, tuned.threshold).texts for ranked in unsure]
     assert chosen == [("a", "b"), ("a",)]
     assert task.tune(examples[1:], unsure[1:]).threshold == 0.0  # as good as any
     with pytest.raises(ValueError, match="no questions"):
@@ -110,18 +110,20 @@ def test_reading_counts_characters_where_most_answers_have_no_spaces(unanswerabl
         ]
 
     task = QuestionAnswering(unanswerable=unanswerable)
-    found = [Answer(("红楼",), best="红楼"), Answer(("in York",), best="in York")]
-    chinese = task.score(asked("红楼梦", "York", "北京"), [*found, found[0]])
+    predictions = [Answer(("红楼",), best="红楼"), Answer(("in York",), best="in York")]
+    chinese = task.score(
+        asked("红楼梦", "York", "北京"), [*predictions, predictions[0]]
+    )
     assert chinese.values["f1"] == pytest.approx((0.8 + 2 / 3 + 0) / 3)
-    said = task.warnings("test", asked("红楼梦"), [])
-    assert any("F1 counts characters" in str(one) for one in said)
-    english = task.score(asked("红楼梦", "York"), found)
+    remarks = task.warnings("test", asked("红楼梦"), [])
+    assert any("F1 counts characters" in str(remark) for remark in remarks)
+    english = task.score(asked("红楼梦", "York"), predictions)
     assert english.values["f1"] == pytest.approx((0 + 2 / 3) / 2)
     # Also a Chinese answer among English ones: the mean of all is the score.
-    shares = task.example_statistics(asked("红楼梦", "York"), found, ())[:, 0]
+    shares = task.example_statistics(asked("红楼梦", "York"), predictions, ())[:, 0]
     assert (shares[:, 0] / shares[:, 1]).mean() == pytest.approx(english.values["f1"])
-    said = task.warnings("test", asked("York"), [])
-    assert not any("F1 counts" in str(one) for one in said)
+    remarks = task.warnings("test", asked("York"), [])
+    assert not any("F1 counts" in str(remark) for remark in remarks)
 
 
 def test_an_answer_without_a_place_is_scored():

@@ -16,14 +16,13 @@ from ..data import glue, made
 
 
 def texts(*labels, second=None):
-    return [LabelledText("a b", second, one, str(i), i) for i, one in enumerate(labels)]
+    return [LabelledText("a b", second, x, str(i), i) for i, x in enumerate(labels)]
 
 
 def scored(task, gold, chances):
     names = task.label_names(texts(*gold))
-    found = [dict(zip(names, row, strict=True)) for row in chances]
-    decided = [task.decide(one) for one in found]
-    return task.score(texts(*gold), decided, names), decided, found, names
+    decided = [task.decide(dict(zip(names, row, strict=True))) for row in chances]
+    return task.score(texts(*gold), decided, names), decided
 
 
 @pytest.mark.parametrize("classes", ["01", "012"])
@@ -33,8 +32,8 @@ def test_classes_are_scored_as_scikit_learn_scores_them(classes):
     gold = random.choice(list(classes), size=200, p=[0.8, 0.2, 0.0][: len(classes)])
     gold[:2] = list(classes)[-2:]
     chances = random.dirichlet([1] * len(classes), size=200)
-    scores, decided, _, _ = scored(Classification(), gold, chances)
-    guesses = np.array([one.values[0] for one in decided])
+    scores, decided = scored(Classification(), gold, chances)
+    guesses = np.array([prediction.values[0] for prediction in decided])
     assert guesses.tolist() == [str(row.argmax()) for row in chances]
     form = {"pos_label": "1"} if classes == "01" else {"average": "macro"}
     right = gold[:, None] == np.array(list(classes))
@@ -93,8 +92,8 @@ def test_an_unknown_class_is_left_out_of_the_loss_and_wrong(tmp_path):
     examples = texts("0", "2", "1")
     items = task.encode(examples, tokenizer, ("0", "1"), 20)
     assert [item.arrays[HEAD] for item in items] == [0, IGNORED, 1]
-    (said,) = task.warnings("dev", examples, items, ("0", "1"))
-    assert said.startswith("dev has 1 example of class '2', which train lacks")
+    (remark,) = task.warnings("dev", examples, items, ("0", "1"))
+    assert remark.startswith("dev has 1 example of class '2', which train lacks")
     decided = [task.decide({"0": 0.9, "1": 0.1}) for _ in examples]
     scores = task.score(examples, decided, ("0", "1")).values
     assert scores["accuracy"] == pytest.approx(1 / 3)
@@ -111,8 +110,8 @@ def test_the_summary_is_where_the_template_puts_it(kind, tmp_path):
         place = item.arrays["summary_positions"]
         assert place == (length - 1 if kind == "xlnet" else 0)
         names = {"xlnet": "<cls>", "byte_level": "<s>"}
-        wanted = tokenizer.token_to_id(names.get(kind, "[CLS]"))
-        assert item.arrays["input_ids"][place] == wanted
+        piece = tokenizer.token_to_id(names.get(kind, "[CLS]"))
+        assert item.arrays["input_ids"][place] == piece
         assert item.detail == (length < len(whole))
 
 
@@ -128,9 +127,9 @@ def test_texts_and_pairs_do_not_mix_and_too_short_rows_are_named(tmp_path):
 
 def test_probabilities_are_the_softmax_of_the_logits():
     logits = jnp.array([[[1.0, 3.0], [2.0, 2.0]]])
-    found = Classification().reduce_logits({HEAD: logits}, {}).sequences[HEAD]
+    chances = Classification().reduce_logits({HEAD: logits}, {}).sequences[HEAD]
     exact = 1 / (1 + np.exp(2.0))
-    np.testing.assert_allclose(found[0], [[exact, 1 - exact], [0.5, 0.5]], rtol=1e-6)
+    np.testing.assert_allclose(chances[0], [[exact, 1 - exact], [0.5, 0.5]], rtol=1e-6)
 
 
 def test_prediction_reads_one_text_or_two():
@@ -163,9 +162,9 @@ def test_gold_of_every_set_comes_back(data_folder, file, layout):
     labels = task.label_names(examples)
     items = task.encode(examples, tokenizer, labels, 128)
     outputs = [{HEAD: np.eye(len(labels))[item.arrays[HEAD]]} for item in items]
-    found = [
-        task.decide(task.decode(one, [item], [output], labels))
-        for one, item, output in zip(examples, items, outputs, strict=True)
+    predictions = [
+        task.decide(task.decode(example, [item], [output], labels))
+        for example, item, output in zip(examples, items, outputs, strict=True)
     ]
-    scores = task.score(examples, found, labels)
+    scores = task.score(examples, predictions, labels)
     assert scores.values["f1"] == scores.values["accuracy"] == 1.0

@@ -48,19 +48,19 @@ def test_neighbours_are_of_the_same_document_and_of_the_whole_file(tmp_path):
         if line and not line.startswith("-DOCSTART-"):
             rows.append((number, document, line.split()[0]))
     for count in (1, 2, 99):
-        for one in sources(tmp_path, count):
-            lines = range(one.line, one.line + len(one.words))
-            (own,) = {document for line, document, _ in rows if line in lines}
-            near = [(line, word) for line, other, word in rows if other == own]
+        for sentence in sources(tmp_path, count):
+            lines = range(sentence.line, sentence.line + len(sentence.words))
+            (local,) = {document for line, document, _ in rows if line in lines}
+            near = [(line, word) for line, other, word in rows if other == local]
             before = [word for line, word in near if line < lines[0]]
             after = [word for line, word in near if line > lines[-1]]
-            assert list(one.before) == before[-count:]
-            assert list(one.after) == after[:count]
+            assert list(sentence.before) == before[-count:]
+            assert list(sentence.after) == after[:count]
     # A sample has the neighbours that the file has, sampled or not.
-    whole = {one.line: one for one in sources(tmp_path, 2)}
+    whole = {sentence.line: sentence for sentence in sources(tmp_path, 2)}
     (drawn,) = sources(tmp_path, 2, max_train=1)
     assert drawn == whole[drawn.line] and drawn.before + drawn.after
-    assert all(not one.before + one.after for one in sources(tmp_path, 0))
+    assert all(not x.before + x.after for x in sources(tmp_path, 0))
     with pytest.raises(InputError, match=r"context is -1; want 0 .*--data\.context"):
         sources(tmp_path, -1)
 
@@ -69,7 +69,7 @@ def test_words_with_labels_have_context_too(tmp_path):
     (tmp_path / "train.txt").write_text(FILE)
     files = {"dir": str(tmp_path), "dev": "train.txt", "test": "train.txt"}
     words = WordLabelFiles(**files, context=2).load().train
-    assert [(one.before, one.after) for one in words] == [
+    assert [(x.before, x.after) for x in words] == [
         ((), ("Bo", "in")),
         (("Ada", "met"), ()),
         ((), ("Anna", "sang")),
@@ -80,7 +80,7 @@ def test_words_with_labels_have_context_too(tmp_path):
 
 def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
     tokenizer = learn_wordpiece(WORDS * 3, 80)  # each word is a piece
-    one = Sentence(
+    sentence = Sentence(
         ("Bo", "in", "Oslo"),
         (Span("PER", 0, 1), Span("LOC", 2, 3)),
         4,
@@ -88,25 +88,28 @@ def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
         after=("Anna",),
     )
     task = Tagging()
-    labels = task.label_names([one])
-    (alone,) = task.encode([Sentence(one.words, one.spans, 4)], tokenizer, labels, 32)
+    labels = task.label_names([sentence])
+    (alone,) = task.encode(
+        [Sentence(sentence.words, sentence.spans, 4)], tokenizer, labels, 32
+    )
     gold = alone.arrays["tags"][1:-1].tolist()
     for length, left, right in ((9, 3, 1), (8, 2, 1), (7, 1, 1), (6, 0, 1), (5, 0, 0)):
-        (item,) = task.encode([one], tokenizer, labels, length)
-        words = [*one.before[3 - left :], *one.words, *one.after[:right]]
+        (item,) = task.encode([sentence], tokenizer, labels, length)
+        words = [*sentence.before[3 - left :], *sentence.words, *sentence.after[:right]]
         ids = [tokenizer.token_to_id(word) for word in ["[CLS]", *words, "[SEP]"]]
         assert item.arrays["input_ids"].tolist() == ids and len(ids) == length
-        wanted = [IGNORED] * (1 + left) + gold + [IGNORED] * (right + 1)
-        assert item.arrays["tags"].tolist() == wanted
+        expected = [IGNORED] * (1 + left) + gold + [IGNORED] * (right + 1)
+        assert item.arrays["tags"].tolist() == expected
         tags = np.where(item.arrays["tags"] < 0, 1, item.arrays["tags"])
         outputs = {"tags": tags, "probability": np.ones(len(tags))}
-        assert task.decode(one, [item], [outputs], labels).values == list(one.spans)
+        prediction = task.decode(sentence, [item], [outputs], labels)
+        assert prediction.values == list(sentence.spans)
     counts = task.class_counts([item], labels)["tags"]
-    assert counts.sum() == len(one.words)
+    assert counts.sum() == len(sentence.words)
     # A sentence that fills the row is read in windows, without its neighbours.
     cut, bare = (
         task.encode([each], tokenizer, labels, 4)
-        for each in (one, Sentence(one.words, one.spans, 4))
+        for each in (sentence, Sentence(sentence.words, sentence.spans, 4))
     )
     for mine, other in itertools.zip_longest(cut, bare):
         for name, array in other.arrays.items():
@@ -117,11 +120,11 @@ def test_items_are_those_of_the_words_joined_by_hand_with_own_labels_alone():
     "task", [MachineReading(queries=(("PER", "who"),)), JointTagging()]
 )
 def test_tasks_that_read_no_context_refuse_it(task):
-    one = Sentence(("Bo",), (), 1, before=("Ada",))
+    sentence = Sentence(("Bo",), (), 1, before=("Ada",))
     with pytest.raises(
         InputError, match=r"reads no context.*leave out --data\.context"
     ):
-        task.adapt([one])
+        task.adapt([sentence])
 
 
 def test_a_file_is_predicted_with_the_context_of_the_run(tmp_path, monkeypatch):

@@ -42,10 +42,10 @@ def test_spans_are_sorted_by_false_positives_and_negatives():
 
 def test_texts_of_as_many_errors_are_sorted_by_the_probability_of_the_gold_class():
     gold = ["a", "a", "b", "b"]
-    found = [0.9, 0.4, 0.3, 0.45]  # of "a"
+    chances = [0.9, 0.4, 0.3, 0.45]  # of "a"
     examples = [LabelledText("x", None, y, str(n), n) for n, y in enumerate(gold)]
     predictions = [
-        Prediction(("a" if p > 0.42 else "b",), {"a": p, "b": 1 - p}) for p in found
+        Prediction(("a" if p > 0.42 else "b",), {"a": p, "b": 1 - p}) for p in chances
     ]
     for metric in ("f1", "accuracy", "matthews"):
         rows = beside_gold(
@@ -65,8 +65,8 @@ def test_each_task_has_gold_in_the_form_of_its_predictions():
     assert row["predicted"] == {"labels": ["N", "N"]} and row["errors"] == 2
     joint = Sentence(("我", "喜", "欢"), (Span("R", 0, 1), Span("V", 1, 3)), 2)
     (row,) = beside_gold(JointTagging(), [joint], [Prediction([Span("R", 0, 1)])], ())
-    assert [one["text"] for one in row["gold"]["words"]] == ["我", "喜欢"]
-    assert [one["text"] for one in row["predicted"]["words"]] == ["我"]
+    assert [word["text"] for word in row["gold"]["words"]] == ["我", "喜欢"]
+    assert [word["text"] for word in row["predicted"]["words"]] == ["我"]
     asked = question("Ada slept in Rome.", ["Rome"])
     (row,) = beside_gold(QuestionAnswering(), [asked], [Answer(("in Rome",), 0.0)], ())
     assert row["gold"] == {"answers": ["Rome"]} and row["id"] == "q"

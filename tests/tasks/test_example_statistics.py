@@ -64,8 +64,8 @@ def test_labels_of_words():
         TaggedWords(("a", "b"), tuple(map(str, RNG.choice(names, 2))), n)
         for n in range(50)
     ]
-    found = [Prediction(RNG.choice([*names, NONE], 2).tolist()) for _ in examples]
-    agree(WordTagging(), examples, found, names)
+    predictions = [Prediction(RNG.choice([*names, NONE], 2).tolist()) for _ in examples]
+    agree(WordTagging(), examples, predictions, names)
 
 
 def test_words_of_characters():

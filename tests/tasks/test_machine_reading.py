@@ -33,8 +33,8 @@ def test_nested_spans_survive_if_wanted(tokenizer):
     assert (scores["precision"], scores["recall"]) == (1.0, 1 / 4)
     assert remark.startswith("dev: 3 of 4 spans overlap another")
 
-    one = dataclasses.replace(nested, spans_per_start=1)
-    scores, (remark,), *_ = round_trip(one, [NESTED], tokenizer, 64)
+    single = dataclasses.replace(nested, spans_per_start=1)
+    scores, (remark,), *_ = round_trip(single, [NESTED], tokenizer, 64)
     assert scores["f1"] == 1.0  # decoding has no such limit
     assert remark.startswith("dev: 1 of 4 spans start where 1 others")
 
@@ -108,12 +108,12 @@ def test_what_is_not_answerable_has_no_spans(tokenizer, match):
     items = encoded(task, [SENTENCE], tokenizer)
     outputs = [perfect_output(task, item, SENTENCE) for item in items]
     for logits, left in (((3, -2), {"LOC-city"}), ((0, 1e-3), {"ORG"}), ((9, 9), None)):
-        given = [
+        answered = [
             out | {"answerable": np.float32(z)}
             for out, z in zip(outputs, logits, strict=True)
         ]
-        found = task.decide(task.decode(SENTENCE, items, given, ()))
-        assert {*found.values} == {
+        prediction = task.decide(task.decode(SENTENCE, items, answered, ()))
+        assert {*prediction.values} == {
             s for s in SENTENCE.spans if left is None or s.type in left
         }
 
@@ -134,26 +134,26 @@ def scored(task, words, start, end, match, query=1):
 
 def test_flat_overlaps_go_to_the_better_match():
     match = {(0, 2): 2.0, (0, 3): 1.0, (3, 3): 0.5, (1, 3): 9.0}
-    found = scored(TASK, 5, {0: 1.0, 3: 1.0}, {2: 1.0, 3: 1.0}, match)
+    candidates = scored(TASK, 5, {0: 1.0, 3: 1.0}, {2: 1.0, 3: 1.0}, match)
     # Word 1 is no start, however well it matches; 3 to 2 runs backwards.
-    assert [tuple(span[1:]) for span, _ in found] == [(0, 3), (0, 4), (3, 4)]
+    assert [tuple(span[1:]) for span, _ in candidates] == [(0, 3), (0, 4), (3, 4)]
     expected = 1 / (1 + np.exp(-np.array([2.0, 1.0, 0.5])))
-    np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-12)
+    np.testing.assert_allclose([score for _, score in candidates], expected, rtol=1e-12)
     org = [Span("ORG", 0, 3), Span("ORG", 0, 4), Span("ORG", 3, 4)]
-    assert TASK.decide(found).values == [org[0], org[2]]
-    assert TASK.decide(found, 0.7).values == [org[0]]
+    assert TASK.decide(candidates).values == [org[0], org[2]]
+    assert TASK.decide(candidates, 0.7).values == [org[0]]
     nested = dataclasses.replace(TASK, nested=True)
-    assert nested.decide(found).values == org
-    assert nested.decide(found, 0.7).values == org[:2]
+    assert nested.decide(candidates).values == org
+    assert nested.decide(candidates, 0.7).values == org[:2]
     other = scored(TASK, 5, {2: 1.0}, {2: 1.0}, {(2, 2): 3.0}, query=0)
-    assert TASK.decide(found + other).values == [Span("LOC-city", 2, 3), org[2]]
+    assert TASK.decide(candidates + other).values == [Span("LOC-city", 2, 3), org[2]]
 
 
 def test_confident_scores_keep_their_order():
     """In float16 or float32 both probabilities would be 1."""
     match = {(0, 1): 20.0, (1, 2): 21.0}
-    found = scored(TASK, 3, {0: 9, 1: 9}, {1: 9, 2: 9}, match)
-    assert TASK.decide(found).values == [Span("ORG", 1, 3)]
+    candidates = scored(TASK, 3, {0: 9, 1: 9}, {1: 9, 2: 9}, match)
+    assert TASK.decide(candidates).values == [Span("ORG", 1, 3)]
 
 
 def test_without_match_a_start_takes_the_nearest_end():
@@ -161,20 +161,20 @@ def test_without_match_a_start_takes_the_nearest_end():
     item = Item({"input_ids": np.zeros(6)}, 0, QueryWindow(1, Window(np.arange(6))))
     start, end = np.array([2.0, 3, -1, 4, -1, 1]), np.array([-1.0, -1, 1, -1, 5, -1])
     output = {"start": start, "end": end}
-    found = task.decode(Sentence(("x",) * 6, (), 1), [item], [output], ())
-    assert [tuple(span[1:]) for span, _ in found] == [(0, 3), (1, 3), (3, 5)]
+    candidates = task.decode(Sentence(("x",) * 6, (), 1), [item], [output], ())
+    assert [tuple(span[1:]) for span, _ in candidates] == [(0, 3), (1, 3), (3, 5)]
     p, q = 1 / (1 + np.exp(-start)), 1 / (1 + np.exp(-end))
     expected = np.sqrt([p[0] * q[2], p[1] * q[2], p[3] * q[4]])
-    np.testing.assert_allclose([score for _, score in found], expected, rtol=1e-12)
-    assert task.decide(found).values == [Span("ORG", 1, 3), Span("ORG", 3, 5)]
+    np.testing.assert_allclose([score for _, score in candidates], expected, rtol=1e-12)
+    assert task.decide(candidates).values == [Span("ORG", 1, 3), Span("ORG", 3, 5)]
 
 
 def test_an_untrained_network_s_candidates_are_bounded():
     everywhere = dict.fromkeys(range(100), 1.0)
     pairs = {(i, j): (i * 7 + j) % 11 / 10 for i in range(100) for j in range(100)}
-    found = scored(TASK, 100, everywhere, everywhere, pairs)
-    assert len(found) == 1000
-    assert min(score for _, score in found) > 1 / (1 + np.exp(-0.75))
+    candidates = scored(TASK, 100, everywhere, everywhere, pairs)
+    assert len(candidates) == 1000
+    assert min(score for _, score in candidates) > 1 / (1 + np.exp(-0.75))
 
 
 spans = st.builds(
@@ -194,13 +194,13 @@ def test_without_candidates_the_threshold_stays():
 
 @given(st.dictionaries(spans, st.integers(1, 5), max_size=12))
 @settings(max_examples=300, deadline=None)
-def test_what_is_kept_shares_no_word_and_what_is_dropped_lost_to_it(found):
-    kept = span_decoding.without_overlaps(list(found.items()))
-    words = [n for span, _ in kept for n in range(span.start, span.end)]
+def test_what_is_kept_shares_no_word_and_what_is_dropped_lost_to_it(candidates):
+    retained = span_decoding.without_overlaps(list(candidates.items()))
+    words = [n for span, _ in retained for n in range(span.start, span.end)]
     assert len(words) == len(set(words)) and words == sorted(words)
-    for span, score in found.items():
-        if (span, score) not in kept:
+    for span, score in candidates.items():
+        if (span, score) not in retained:
             assert any(
                 other.start < span.end and span.start < other.end and best >= score
-                for other, best in kept
+                for other, best in retained
             )

@@ -53,10 +53,10 @@ def expected_match(task, items, rows, sentences, outputs, length):
             spans = span_decoding.of_type(sentence.spans, kind)
             starts, ends = ({span[n] for span in spans} for n in (0, 1))
             places = item.detail.window.words + shift
-            for i, one in enumerate(places):
-                for j, other in enumerate(places):
+            for i, first in enumerate(places):
+                for j, last in enumerate(places):
                     is_gold = i in starts and j in ends
-                    is_predicted = start[row, one] > 0 and end[row, other] > 0
+                    is_predicted = start[row, first] > 0 and end[row, last] > 0
                     chosen = {
                         "gold": is_gold,
                         "predicted": is_predicted,
@@ -64,7 +64,7 @@ def expected_match(task, items, rows, sentences, outputs, length):
                         "all": True,
                     }[task.candidates]
                     if i <= j and chosen:
-                        gold[row, one, other] = (i, j) in spans
+                        gold[row, first, last] = (i, j) in spans
             shift += len(item)
     return gold
 
@@ -91,8 +91,8 @@ def test_pairs_are_labelled_as_by_loops(tokenizer, pairs):
     if pairs in ("gold", "all"):
         counts = task.class_counts(items, ())
         for name, labels in gold.items():
-            known = [(np.asarray(labels) == value).sum() for value in (0, 1)]
-            np.testing.assert_array_equal(counts[name], [known])
+            counted = [(np.asarray(labels) == value).sum() for value in (0, 1)]
+            np.testing.assert_array_equal(counts[name], [counted])
 
 
 def test_logits_without_a_label_choose_no_pair(tokenizer):
@@ -102,7 +102,7 @@ def test_logits_without_a_label_choose_no_pair(tokenizer):
     for name in ("start", "end"):
         changed[name] = jnp.where(batch[name] == IGNORED, 99.0, outputs[name])
     first, second = (
-        TASK.loss_inputs(one, batch)[1]["match"] for one in (outputs, changed)
+        TASK.loss_inputs(logits, batch)[1]["match"] for logits in (outputs, changed)
     )
     np.testing.assert_array_equal(first, second)
     assert (np.asarray(first) == 0).any()
@@ -139,11 +139,11 @@ def test_predictions_of_a_packed_row_are_cut_out(tokenizer):
     assert predicted.pairs["match"].dtype == np.float16
     assert np.isfinite(predicted.pairs["match"]).all()
     size = len(items[0])
-    here = predicted.item(0, 1, size, size + len(items[1]))
-    assert here["match"].shape == (len(items[1]),) * 2
+    second = predicted.item(0, 1, size, size + len(items[1]))
+    assert second["match"].shape == (len(items[1]),) * 2
     np.testing.assert_array_equal(
-        here["start"], outputs["start"][0, size : size + len(items[1])]
+        second["start"], outputs["start"][0, size : size + len(items[1])]
     )
     other = predicted.item(1, 0, 0, len(items[2]))
-    found = TASK.decode(SENTENCE, items[1:], [here, other], ())
-    assert all(0.01 <= score <= 1 for _, score in found)
+    candidates = TASK.decode(SENTENCE, items[1:], [second, other], ())
+    assert all(0.01 <= score <= 1 for _, score in candidates)

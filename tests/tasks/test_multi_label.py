@@ -22,7 +22,7 @@ TASK = MultiLabelClassification()
 
 
 def texts(*sets, second=None):
-    return [MultiLabelText("a b", second, one, str(i), i) for i, one in enumerate(sets)]
+    return [MultiLabelText("a b", second, x, str(i), i) for i, x in enumerate(sets)]
 
 
 def drawn(names, count, seed=0):
@@ -32,14 +32,14 @@ def drawn(names, count, seed=0):
     return texts(*(tuple(np.array(names)[row].tolist()) for row in chosen))
 
 
-def found_for(examples, labels, seed=1):
+def random_candidates(examples, labels, seed=1):
     random = np.random.default_rng(seed)
     chances = random.random((len(examples), len(labels)))
     return [dict(zip(labels, row.tolist(), strict=True)) for row in chances]
 
 
 def held(sets, names):
-    return np.array([[name in one for name in names] for one in sets])
+    return np.array([[name in labels for name in names] for labels in sets])
 
 
 # All labels of train are in the split; "rare" is not; "new" is not in train.
@@ -49,14 +49,14 @@ def held(sets, names):
 )
 def test_scores_are_over_the_labels_of_train_and_of_the_split(train, split):
     labels, examples = tuple(train), drawn(list(split), 90)
-    assert any(one.labels == () for one in examples)
-    found = found_for(examples, labels)
-    decided = [TASK.decide(one) for one in found]
+    assert any(example.labels == () for example in examples)
+    candidates = random_candidates(examples, labels)
+    decided = [TASK.decide(x) for x in candidates]
     names = [*labels, *sorted(set(split) - set(labels))]
-    gold = held((one.labels for one in examples), names)
-    chances = np.array([[one.get(name, 0.0) for name in names] for one in found])
+    gold = held((example.labels for example in examples), names)
+    chances = np.array([[x.get(name, 0.0) for name in names] for x in candidates])
     guesses = chances >= 0.5
-    assert (held((one.values for one in decided), names) == guesses).all()
+    assert (held((x.values for x in decided), names) == guesses).all()
     scores, expected = TASK.score(examples, decided, labels), score(gold, guesses)
     areas = [
         metrics.average_precision_score(gold[:, n], chances[:, n])
@@ -99,18 +99,18 @@ def test_targets_are_rows_of_0_and_1_also_where_rows_are_empty(tmp_path):
     tokenizer = made.read("wordpiece", tmp_path, words=False)
     examples, labels = texts(("b",), (), ("b", "new"), None), ("a", "b", "c")
     items = TASK.encode(examples, tokenizer, labels, 20)
-    wanted = [[0, 1, 0], [0, 0, 0], [0, 1, 0], [IGNORED] * 3]
-    assert [item.arrays[HEAD].tolist() for item in items] == wanted
+    expected = [[0, 1, 0], [0, 0, 0], [0, 1, 0], [IGNORED] * 3]
+    assert [item.arrays[HEAD].tolist() for item in items] == expected
     assert TASK.class_counts(items, labels)[HEAD].tolist() == [[3, 0], [1, 2], [3, 0]]
-    (said,) = TASK.warnings("dev", examples[:3], items[:3], labels)
-    assert said.startswith("dev has 1 example of label 'new', which train lacks")
+    (remark,) = TASK.warnings("dev", examples[:3], items[:3], labels)
+    assert remark.startswith("dev has 1 example of label 'new', which train lacks")
     layout = TASK.layout(tokenizer)
     rows = [[items[0].arrays, items[1].arrays], [items[2].arrays], []]
     batch = fill(rows, 40, layout)
     padding = [IGNORED] * 3
     assert batch[HEAD].tolist() == [
-        wanted[:2],
-        [wanted[2], padding],
+        expected[:2],
+        [expected[2], padding],
         [padding, padding],
     ]
     # Of a process without rows too: all have one shape.
@@ -125,26 +125,26 @@ def test_probabilities_are_sigmoids_and_each_label_has_its_threshold():
     logits = jnp.array([[[1.0, -2.0]]])
     chances = TASK.reduce_logits({HEAD: logits}, {}).sequences[HEAD]
     np.testing.assert_allclose(chances[0, 0], 1 / (1 + np.exp([-1.0, 2.0])), rtol=1e-6)
-    found = {"a": 0.5, "b": 0.3, "c": 0.2}
-    assert TASK.decide(found).values == ("a",)
-    assert TASK.decide(found, {"a": 0.6, "b": 0.3, "c": 0.5}).values == ("b",)
-    assert TASK.decide(found, {"a": 0.6, "b": 0.4}).values == ()
+    candidates = {"a": 0.5, "b": 0.3, "c": 0.2}
+    assert TASK.decide(candidates).values == ("a",)
+    assert TASK.decide(candidates, {"a": 0.6, "b": 0.3, "c": 0.5}).values == ("b",)
+    assert TASK.decide(candidates, {"a": 0.6, "b": 0.4}).values == ()
 
 
 def test_tuned_thresholds_are_those_of_each_label_and_raise_the_score():
     task = MultiLabelClassification(tune_thresholds=True, primary_metric="macro_f1")
     examples, labels = drawn(["a", "b"], 50), ("a", "absent", "b")
-    found = found_for(examples, labels)
-    tuned = task.tune(examples, found, labels)
+    candidates = random_candidates(examples, labels)
+    tuned = task.tune(examples, candidates, labels)
     assert task.tunes_threshold and tuned.threshold["absent"] == 0.5
     before, after = (
-        task.score_found(examples, found, labels, limits).values["macro_f1"]
+        task.score_found(examples, candidates, labels, limits).values["macro_f1"]
         for limits in (None, tuned.threshold)
     )
     assert (before, after) == pytest.approx((tuned.default_f1, tuned.f1))
     assert after > before
-    chances = [[one[name] for name in labels] for one in found]
-    gold = held((one.labels for one in examples), labels)
+    chances = [[chances_of[name] for name in labels] for chances_of in candidates]
+    gold = held((chances_of.labels for chances_of in examples), labels)
     assert tuned == tune_per_label(chances, gold, labels)
 
 

@@ -39,7 +39,7 @@ def test_the_form_goes_with_the_loss_and_back(experiment):
     assert with_loss(plain, WeightedSum(parts=(OVER, OVER))).task == over.task
     assert config.from_json(config.to_json(over)) == over
     positions = QuestionAnswering()
-    assert {positions.over_positions(one) for one in (True, False)} == {positions}
+    assert {positions.over_positions(over) for over in (True, False)} == {positions}
 
 
 @pytest.mark.parametrize(
@@ -87,20 +87,20 @@ def test_network_batches_and_test_set_are_the_same_and_the_loss_is_a_softmax(
     of_positions = over.network.apply(params, batch)
     got = over.objective(*task.loss_inputs(of_positions, batch))[0]
     tokens = task.reduce_logits(of_positions, batch).tokens
-    wanted = []
+    expected = []
     for name in ("start", "end"):
         logits, segments = np.float64(outputs[name]), np.asarray(batch["segment_ids"])
         losses = []
         for row, segment in np.ndindex(np.shape(batch[name])):
             gold = int(batch[name][row, segment])
-            own = segments[row] == segment + 1
+            segment_mask = segments[row] == segment + 1
             if gold >= 0:
-                assert own[gold]
-                z = logits[row, own]
+                assert segment_mask[gold]
+                z = logits[row, segment_mask]
                 losses.append(np.log(np.exp(z).sum()) - logits[row, gold])
                 assert tokens[name][row, gold] == pytest.approx(-losses[-1], rel=1e-4)
-        wanted.append(np.mean(losses))
-    assert float(got) == pytest.approx(np.mean(wanted), rel=1e-5)
+        expected.append(np.mean(losses))
+    assert float(got) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 def test_other_tasks_refuse_it(tmp_path):
@@ -112,16 +112,16 @@ def test_other_tasks_refuse_it(tmp_path):
 @pytest.mark.slow
 @pytest.mark.exhaustive
 def test_both_are_in_one_table(experiment, tmp_path):
-    one = dataclasses.replace(
+    short = dataclasses.replace(
         experiment, training=dataclasses.replace(experiment.training, epochs=1)
     )
     folder = str(tmp_path / "both")
-    found = compare(one, (OVER,), seeds=1, baselines=False, out=folder)
-    assert [row.loss for row in found.rows] == ["ce", "position_ce"]
+    comparison = compare(short, (OVER,), seeds=1, baselines=False, out=folder)
+    assert [row.loss for row in comparison.rows] == ["ce", "position_ce"]
     forms = [
         json.loads((tmp_path / "both" / loss / "seed-0/experiment.json").read_text())
         for loss in ("ce", "position_ce")
     ]
-    assert [one["task"]["form"] for one in forms] == ["sigmoid", "softmax"]
+    assert [short["task"]["form"] for short in forms] == ["sigmoid", "softmax"]
     again = compare_runs([folder], out=str(tmp_path / "again"), baseline="position_ce")
     assert {row.loss for row in again.rows} == {"ce", "position_ce"}

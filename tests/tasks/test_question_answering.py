@@ -29,19 +29,19 @@ CONTEXT = "the cat in New York sang and the cafe in Zurich costs 1,000 a world"
 
 def question(context, *answers, asked="the cat ?", impossible=False, id_="q"):
     """Return an example; each answer lists the texts of its spans."""
-    found = tuple(
+    located = tuple(
         tuple(AnswerSpan(context.index(text), text) for text in answer)
         for answer in answers
     )
-    return ReadingExample(id_, asked, context, found, impossible)
+    return ReadingExample(id_, asked, context, located, impossible)
 
 
 def round_trip(task, examples, tokenizer, max_length=384):
     """Decode the gold labels; return scores, the numbers in warnings, predictions."""
     trip = perfect.round_trip(task, examples, tokenizer, max_length)
     lost = [int(re.match(r"dev: (\d+) of", line)[1]) for line in trip.remarks]
-    asked = tokenize.encode_texts(tokenizer, [one.question for one in examples])
-    if long := sum((one.texts == 0).sum() > task.max_question for one in asked):
+    asked = tokenize.encode_texts(tokenizer, [example.question for example in examples])
+    if long := sum((example.texts == 0).sum() > task.max_question for example in asked):
         assert trip.remarks[-1].endswith("max_question") and lost.pop() == long
     return trip.scores, lost, trip.predictions
 
@@ -137,8 +137,8 @@ def test_characters_are_exact_whatever_the_text(tokenizer, form):
     items = task.encode(examples, tokenizer, (), 300)
     exact = 0
     candidates = perfect.decode_perfectly(task, examples, items)
-    for example, found in zip(examples, candidates, strict=True):
-        best, (gold,) = found.spans[0], example.answers[0]
+    for example, ranked in zip(examples, candidates, strict=True):
+        best, (gold,) = ranked.spans[0], example.answers[0]
         pair = encoded_pair(tokenizer, example)
         ends = pair.span(*pair.pieces(gold.start, gold.end, text=1))
         assert (best.start, best.end) == ends
@@ -176,15 +176,15 @@ def test_packed_rows_give_what_sequences_give_alone(tokenizer, form):
             start, end = end, end + len(items[number])
             mine = predicted.item(row, place, start, end)
             for name in ("start", "end"):
-                own = np.asarray(logits[name], np.float64)[row, start:end]
+                logit = np.asarray(logits[name], np.float64)[row, start:end]
                 if task.form == "positions":
-                    wanted = own - np.log(np.exp(own).sum())
+                    expected = logit - np.log(np.exp(logit).sum())
                     gold = batch[name][row, place]
                     label = items[number].arrays[name]
                     assert gold == (label + start if label >= 0 else IGNORED)
                 else:
-                    wanted = -np.log1p(np.exp(-own))
-                np.testing.assert_allclose(mine[name], wanted, rtol=1e-5)
+                    expected = -np.log1p(np.exp(-logit))
+                np.testing.assert_allclose(mine[name], expected, rtol=1e-5)
             if "head" in form:
                 assert mine["impossible"] == outputs["impossible"][row, place]
     # The loss and the head have the same outputs; binary ones have a class axis.
@@ -211,11 +211,11 @@ def test_what_is_in_no_window_is_said_and_missed():
     examples = [question("a b c d e f g h", ["d e"], asked="a")]
     scores, lost, _ = round_trip(task, examples, tokenizer, max_length=8)
     assert lost == [1] and scores["exact"] == 0
-    (said,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
-    assert str(said).startswith("dev: 1 of 1 answers lie in no window wholly")
+    (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 8))
+    assert str(remark).startswith("dev: 1 of 1 answers lie in no window wholly")
     task = dataclasses.replace(task, max_answer=1)
-    (said,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))
-    assert said.kind == "gold" and "more pieces than max_answer" in said.text
+    (remark,) = task.warnings("dev", examples, task.encode(examples, tokenizer, (), 64))
+    assert remark.kind == "gold" and "more pieces than max_answer" in remark.text
 
 
 def test_gold_that_is_absent_or_kept_back(tokenizer):
@@ -238,13 +238,13 @@ def test_gold_that_is_absent_or_kept_back(tokenizer):
 
 def test_a_context_of_one_piece_and_of_none(tokenizer):
     task = QuestionAnswering(unanswerable=True)
-    one, none = question("a", ["a"]), question("  ", impossible=True, id_="r")
-    items = task.encode([one, none], tokenizer, (), 64)
-    sure, found = perfect.decode_perfectly(task, [one, none], items)
+    single, none = question("a", ["a"]), question("  ", impossible=True, id_="r")
+    items = task.encode([single, none], tokenizer, (), 64)
+    sure, ranked = perfect.decode_perfectly(task, [single, none], items)
     assert task.decide(sure).texts == ("a",)
-    assert found.spans == () and np.isfinite(found.no_answer)
-    assert task.decide(found, 1e9) == Answer((), found.no_answer, "")
-    json.dumps(task.show(none, task.decide(found)), allow_nan=False)
+    assert ranked.spans == () and np.isfinite(ranked.no_answer)
+    assert task.decide(ranked, 1e9) == Answer((), ranked.no_answer, "")
+    json.dumps(task.show(none, task.decide(ranked)), allow_nan=False)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -273,10 +273,10 @@ def test_decoding_finds_what_two_loops_find(tokenizer, seed, several):
                 ends = part.span(first, last)
                 score = output["start"][first] + output["end"][last]
                 best[ends] = max(score, best.get(ends, -np.inf))
-    wanted = sorted(best.items(), key=lambda pair: -pair[1])
-    found = task.decode(example, items, outputs).spans
-    assert len(found) <= (35 if several else 7)
-    for candidate, (ends, score) in zip(found[:7], wanted, strict=False):
+    expected = sorted(best.items(), key=lambda pair: -pair[1])
+    spans = task.decode(example, items, outputs).spans
+    assert len(spans) <= (35 if several else 7)
+    for candidate, (ends, score) in zip(spans[:7], expected, strict=False):
         assert (candidate.start, candidate.end) == ends
         assert candidate.score == pytest.approx(score)
         assert candidate.text == example.context[slice(*ends)]
@@ -296,23 +296,23 @@ def two_windows(task):
 def test_the_no_answer_score_by_hand():
     task = QuestionAnswering(unanswerable=True, stride=0)
     example, items, outputs = two_windows(task)
-    found = task.decode(example, items, outputs)
+    ranked = task.decode(example, items, outputs)
     # Best: "c" with -1. [CLS]: -0.5 and -2, the least counts.
-    assert [c.text for c in found.spans[:2]] == ["c", "c d"]
-    assert (found.spans[0].score, found.no_answer) == (-1.0, -1.0)
-    assert task.decide(found).texts == ("c",)
-    assert task.decide(found, -1.5) == Answer((), -1.0, "c")
+    assert [c.text for c in ranked.spans[:2]] == ["c", "c d"]
+    assert (ranked.spans[0].score, ranked.no_answer) == (-1.0, -1.0)
+    assert task.decide(ranked).texts == ("c",)
+    assert task.decide(ranked, -1.5) == Answer((), -1.0, "c")
     task = dataclasses.replace(task, form="sigmoid")
     odds = np.log1p(-np.exp(-1)) + 1
     assert task.decode(example, items, outputs).no_answer == pytest.approx(odds)
     task = QuestionAnswering(unanswerable=True, stride=0, head="xlnet")
-    given = [
+    with_odds = [
         output | {"impossible": x}
         for output, x in zip(outputs, (0.75, 0.5), strict=True)
     ]
-    found = task.decode(example, items, given)
-    assert found.spans[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
-    assert found.no_answer == 0.5 and task.decide(found).texts == ()
+    ranked = task.decode(example, items, with_odds)
+    assert ranked.spans[0].score == pytest.approx(-1 - np.log1p(np.exp(0.5)))
+    assert ranked.no_answer == 0.5 and task.decide(ranked).texts == ()
     plain = QuestionAnswering(stride=0)
     assert plain.decide(plain.decode(example, items, outputs)).texts == ("c",)
 
@@ -324,13 +324,13 @@ def test_several_spans_are_chosen_by_their_odds():
     scores, lost, (answer,) = round_trip(task, [example], tokenizer)
     assert answer.texts == ("b", "d e", "h") and lost == []
     assert scores == {"f1": 1.0, "exact": 1.0}
-    found = RankedAnswers(
+    ranked = RankedAnswers(
         (Candidate("b", 2, 3, np.log(0.4)), Candidate("d", 6, 7, -3.0)), 0.4
     )
-    assert task.decide(found).texts == ("b",)  # the best, though below the odds
-    assert task.decide(found, 9.0).texts == ("b", "d")
-    one = QuestionAnswering(several_spans=True)
-    scores, lost, (answer,) = round_trip(one, [example], tokenizer)
+    assert task.decide(ranked).texts == ("b",)  # the best, though below the odds
+    assert task.decide(ranked, 9.0).texts == ("b", "d")
+    single = QuestionAnswering(several_spans=True)
+    scores, lost, (answer,) = round_trip(single, [example], tokenizer)
     assert answer.texts == ("b",) and lost == [1]
     assert scores["exact"] == 0
 
@@ -376,8 +376,8 @@ def test_lines_are_read_and_answers_shown():
         with pytest.raises(InputError, match="line 4"):
             task.parse(line, 4)
     record, lines = task.show(example, Answer(("Ada",), -2.0, "Ada"))
-    wanted = {"id": "3", "question": "Who?", "answer": "Ada", "no_answer": -2.0}
-    assert record == wanted and lines == ["Who?", "  Ada"]
+    expected = {"id": "3", "question": "Who?", "answer": "Ada", "no_answer": -2.0}
+    assert record == expected and lines == ["Who?", "  Ada"]
     assert task.show(example, Answer((), 2.0, "Ada"))[1] == ["Who?", "  no answer"]
     several = QuestionAnswering(several_spans=True)
     record, lines = several.show(example, Answer(("Ada", "slept")))

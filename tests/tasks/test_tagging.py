@@ -51,9 +51,9 @@ def test_windows_leave_the_template_and_the_labels_in_place(kind, tmp_path):
     for length in range(3, len(ids) + 2):
         items = task.encode([SENTENCE], tokenizer, labels, length)
         for item in items:
-            found = item.arrays["input_ids"].tolist()
-            assert found[:front] == ids[:front] and found[-behind:] == ids[-behind:]
-            inner = found[front : len(found) - behind]
+            pieces = item.arrays["input_ids"].tolist()
+            assert pieces[:front] == ids[:front] and pieces[-behind:] == ids[-behind:]
+            inner = pieces[front : len(pieces) - behind]
             assert any(
                 inner == ids[start : start + len(inner)]
                 for start in range(front, len(ids) - behind)
@@ -64,10 +64,10 @@ def test_windows_leave_the_template_and_the_labels_in_place(kind, tmp_path):
             # Label and piece of each word are those of the whole sentence.
             of_whole = whole.detail[words]
             assert (gold[places] == whole.arrays[HEAD][of_whole]).all()
-            assert [found[p] for p in places] == [ids[p] for p in of_whole]
+            assert [pieces[p] for p in places] == [ids[p] for p in of_whole]
             assert (np.delete(gold, places) == IGNORED).all()
             types = item.arrays["token_type_ids"].tolist()
-            assert types == [0] * (len(found) - 1) + [2 if kind == "xlnet" else 0]
+            assert types == [0] * (len(pieces) - 1) + [2 if kind == "xlnet" else 0]
         assert np.sum([item.detail >= 0 for item in items], axis=0).tolist() == (
             [1] * len(SENTENCE.words)
         )
@@ -83,8 +83,8 @@ def test_of_spans_that_overlap_most_are_learnt_and_the_others_missed(tokenizer):
     crossed = (Span("ORG", 2, 7), Span("LOC", 3, 6), Span("PER", 0, 1))
     sentence = Sentence((*SENTENCE.words, "sings"), crossed, 1)
     trip = round_trip(Tagging(), [sentence], tokenizer, 128, "train")
-    (found,), (remark,) = trip.predictions, trip.remarks
-    assert found.values == flat_spans(crossed) == list(SENTENCE.spans)
+    (prediction,), (remark,) = trip.predictions, trip.remarks
+    assert prediction.values == flat_spans(crossed) == list(SENTENCE.spans)
     assert trip.scores["recall"] == 2 / 3
     assert remark.startswith("train: 1 of 3 spans overlap another")
 
@@ -104,12 +104,12 @@ def test_probabilities_of_tags_and_of_spans(tokenizer):
     for word, tag in enumerate(["B-PER", "O", "O", "B-LOC", "I-LOC", "I-LOC"]):
         logits[0, item.detail[word], labels.index(tag)] += 5
     output = task.reduce_logits({HEAD: logits}, {}).item(0, 0, 0, len(item))
-    found = task.decode(SENTENCE, [item], [output], labels)
-    assert found.values == list(SENTENCE.spans)
+    prediction = task.decode(SENTENCE, [item], [output], labels)
+    assert prediction.values == list(SENTENCE.spans)
     expected = special.softmax(logits[0, item.detail], axis=-1).max(-1)
-    record, _ = task.show(SENTENCE, task.decide(found))
+    record, _ = task.show(SENTENCE, task.decide(prediction))
     assert record["probabilities"] == pytest.approx(expected.tolist(), rel=1e-6)
-    assert [one["probability"] for one in record["entities"]] == pytest.approx(
+    assert [entity["probability"] for entity in record["entities"]] == pytest.approx(
         [expected[0], expected[3:].prod()], rel=1e-6
     )
 
@@ -121,18 +121,18 @@ def test_scores_equal_scikit_learn():
     random = np.random.default_rng(0)
     labels = ("A", "B", "C", "D")
     gold = [random.choice(labels[:3], size=n) for n in (4, 9, 1)]
-    found = [random.choice(labels, size=len(one)) for one in gold]
-    examples = [TaggedWords(("w",) * len(one), tuple(one), 1) for one in gold]
-    predictions = list(map(Prediction, found))
+    guesses = [random.choice(labels, size=len(x)) for x in gold]
+    examples = [TaggedWords(("w",) * len(x), tuple(x), 1) for x in gold]
+    predictions = list(map(Prediction, guesses))
     scores = WordTagging().score(examples, predictions, labels)
-    flat = np.concatenate(gold), np.concatenate(found)
+    flat = np.concatenate(gold), np.concatenate(guesses)
     for name, function in (
         ("precision", metrics.precision_score),
         ("recall", metrics.recall_score),
         ("f1", metrics.f1_score),
     ):
-        wanted = function(*flat, average="micro")
-        assert scores.values[name] == pytest.approx(wanted, abs=1e-12)
+        expected = function(*flat, average="micro")
+        assert scores.values[name] == pytest.approx(expected, abs=1e-12)
     macro = metrics.f1_score(*flat, labels=labels[:3], average="macro")
     assert scores.values["macro_f1"] == pytest.approx(macro, abs=1e-12)
     assert scores.groups["D"]["support"] == 0
@@ -149,8 +149,8 @@ def test_words_without_a_label_count_as_missed():
 def test_a_label_that_training_lacks_is_counted_and_wrong(tokenizer):
     task = WordTagging()
     (item,) = task.encode([TAGGED], tokenizer, ("N", "V"), 20)
-    (said,) = task.warnings("dev", [TAGGED], [item], ("N", "V"))
-    assert said.startswith("dev has 1 word labelled 'P', which train lacks")
+    (remark,) = task.warnings("dev", [TAGGED], [item], ("N", "V"))
+    assert remark.startswith("dev has 1 word labelled 'P', which train lacks")
     assert (item.arrays["tags"] >= 0).sum() == 3
     scores = task.score([TAGGED], [Prediction(["N", "V", "N", "N"])], ("N", "V"))
     assert scores.values["f1"] == 0.75
