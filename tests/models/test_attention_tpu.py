@@ -1,18 +1,22 @@
 """The TPU's attention kernel, interpreted, vs. plain attention."""
 
 import functools
-import json
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from dicejax.mesh import MeshShape
 from dicejax.models import attention, attention_tpu
 from dicejax.models.dropout import DropoutKeys
+from dicejax.models.heads import TokenHead
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice
+from dicejax.training.accumulation import loss_and_gradient
+from dicejax.training.sharding import global_batch, put
+
+from ..training import worker
+from .small import encoder_of, network_of
 
 exhaustive = pytest.mark.exhaustive
 
@@ -20,27 +24,36 @@ exhaustive = pytest.mark.exhaustive
 def row(*lengths, width=128):
     """Return the segments of a row: 0 for padding, else numbered."""
     numbers = iter(range(1, 200))
-    ids = [[0 if n < 0 else next(numbers)] * abs(n) for n in lengths]
-    ids = [one for part in ids for one in part]
-    return ids + [0] * (width - len(ids))
+    ids = [0 if n < 0 else next(numbers) for n in lengths]
+    return np.pad(np.repeat(ids, np.abs(lengths)), (0, width - np.abs(lengths).sum()))
 
 
-PATTERNS = {
-    "one segment": row(128),
-    "several": row(50, 30, 48),
-    "padding right": row(70, 20),
-    "padding left": row(-40, 60, 28),
-    "single tokens": [1, 2, 3, *[4] * 100, *range(5, 30)],
-    "all padding": row(),
-}
+PATTERNS = [
+    row(128),
+    row(50, 30, 48),
+    row(70, 20),  # padding on the right
+    row(-40, 60, 28),  # padding on the left
+    [1, 2, 3, *[4] * 100, *range(5, 30)],  # single tokens
+    row(-128),
+]
+
+
+def interpret(patch):
+    """Take the kernel on this platform; return its calls."""
+    call, calls = attention_tpu.pl.pallas_call, []
+
+    def interpreted(kernel, **options):
+        calls.append(kernel)
+        return call(kernel, interpret=True, **options)
+
+    patch.setattr(attention_tpu.pl, "pallas_call", interpreted)
+    patch.setattr(attention, "platform", lambda: "tpu")
+    return calls
 
 
 @pytest.fixture
 def interpreted(monkeypatch):
-    """Take the kernel on this platform."""
-    call = functools.partial(attention_tpu.pl.pallas_call, interpret=True)
-    monkeypatch.setattr(attention_tpu.pl, "pallas_call", call)
-    monkeypatch.setattr(attention, "platform", lambda: "tpu")
+    return interpret(monkeypatch)
 
 
 def arrays(shape, dtype, seed=0):
@@ -48,11 +61,32 @@ def arrays(shape, dtype, seed=0):
     return [jnp.asarray(rng.normal(size=shape), dtype) for _ in range(4)]
 
 
-def both(segments, heads, width, dtype, rate):
-    """Return output and gradients by the kernel, and by plain attention in float32."""
+LONG = [row(128, 90, width=256), row(1, 255, width=256)]
+LONGER = [row(256, 90, width=512), row(1, 511, width=512)]
+
+
+@pytest.mark.usefixtures("interpreted")
+@pytest.mark.parametrize(
+    ("segments", "dtype", "width", "rate"),
+    [
+        (PATTERNS, "float32", 64, 0.3),
+        pytest.param(PATTERNS, "float32", 64, 0.0, marks=exhaustive),
+        (PATTERNS, "bfloat16", 64, 0.1),
+        pytest.param(PATTERNS, "bfloat16", 64, 0.0, marks=exhaustive),
+        pytest.param(PATTERNS, "float32", 32, 0.3, marks=exhaustive),
+        (PATTERNS, "float32", 128, 0.0),
+        pytest.param(PATTERNS, "float32", 128, 0.3, marks=exhaustive),
+        pytest.param(PATTERNS, "float32", 256, 0.3, marks=exhaustive),
+        (LONG, "float32", 64, 0.3),  # block by block
+        pytest.param(LONGER, "float32", 64, 0.3, marks=exhaustive),
+    ],
+)
+def test_output_and_gradients_are_those_of_plain_attention(
+    segments, dtype, width, rate
+):
     segments = jnp.asarray(segments, jnp.int32)
     rows, length = segments.shape
-    batch = arrays((rows, length, heads, width), dtype)
+    batch = arrays((rows, length, max(1, 128 // width) * 2, width), dtype)
     keys = DropoutKeys.of(jax.random.key(3), jnp.arange(rows))
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -67,44 +101,14 @@ def both(segments, heads, width, dtype, rate):
         return out, *pull(cotangent)
 
     assert attention.runs_on_tpu(batch[0].shape, batch[0].dtype)
-    kernels = computed(True, *batch)
-    assert all(x.dtype == dtype for x in kernels)
     plain = computed(False, *(x.astype(jnp.float32) for x in batch))
-    return [[np.asarray(x, np.float32) for x in one] for one in (kernels, plain)]
-
-
-def close(got, expected, dtype):
     # bfloat16 rounds the weights, the slopes and the results to 8 bits.
-    tolerance = 2e-6 if dtype == jnp.float32 else 2**-6
-    for one, other in zip(got, expected, strict=True):
-        limit = tolerance * max(1.0, np.abs(other).max())
-        np.testing.assert_allclose(one, other, rtol=0, atol=limit)
-
-
-@pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize(
-    ("dtype", "width", "rate"),
-    [
-        (jnp.float32, 64, 0.3),
-        pytest.param(jnp.float32, 64, 0.0, marks=exhaustive),
-        (jnp.bfloat16, 64, 0.1),
-        pytest.param(jnp.bfloat16, 64, 0.0, marks=exhaustive),
-        pytest.param(jnp.float32, 32, 0.3, marks=exhaustive),
-        (jnp.float32, 128, 0.0),
-        pytest.param(jnp.float32, 128, 0.3, marks=exhaustive),
-        pytest.param(jnp.float32, 256, 0.3, marks=exhaustive),
-    ],
-)
-def test_output_and_gradients_are_those_of_plain_attention(dtype, width, rate):
-    heads = max(1, 128 // width) * 2
-    close(*both(list(PATTERNS.values()), heads, width, dtype, rate), dtype)
-
-
-@pytest.mark.usefixtures("interpreted")
-@pytest.mark.parametrize("length", [256, pytest.param(512, marks=exhaustive)])
-def test_longer_rows_go_block_by_block(length):
-    segments = [row(length // 2, 90, width=length), row(1, length - 1, width=length)]
-    close(*both(segments, 4, 64, jnp.float32, 0.3), jnp.float32)
+    tolerance = 2e-6 if dtype == "float32" else 2**-6
+    for got, expected in zip(computed(True, *batch), plain, strict=True):
+        assert got.dtype == dtype
+        limit = tolerance * max(1.0, np.abs(expected).max())
+        got = np.asarray(got, np.float32)
+        np.testing.assert_allclose(got, expected, rtol=0, atol=limit)
 
 
 @pytest.mark.usefixtures("interpreted")
@@ -127,14 +131,14 @@ def test_dropped_weights_are_those_of_the_plain_path(caplog):
 @pytest.mark.parametrize(
     ("length", "heads", "width", "dtype"),
     [
-        (100, 4, 64, jnp.float32),
-        (2048, 4, 64, jnp.bfloat16),
-        (1024, 4, 64, jnp.float32),
-        (128, 3, 64, jnp.float32),
-        (128, 4, 48, jnp.float32),
-        (128, 4, 192, jnp.float32),
-        (128, 4, 64, jnp.float16),
-        (128, 4, 64, jnp.float64),
+        (100, 4, 64, "float32"),
+        (2048, 4, 64, "bfloat16"),
+        (1024, 4, 64, "float32"),
+        (128, 3, 64, "float32"),
+        (128, 4, 48, "float32"),
+        (128, 4, 192, "float32"),
+        (128, 4, 64, "float16"),
+        (128, 4, 64, "float64"),
     ],
 )
 def test_other_shapes_take_the_plain_path(length, heads, width, dtype):
@@ -157,18 +161,73 @@ def test_other_platforms_take_the_plain_path():
     assert not attention.runs_on_tpu((2, 128, 4, 64), jnp.dtype("float32"))
 
 
+SPLIT = {"data": 2, "fsdp": 2, "tensor": 2}
+MESHES = {
+    "1 device": ({"data": 1}, "dsc", 1),
+    "data 8": ({"data": 8}, "dsc", 1),
+    "data 2, fsdp 2, tensor 2": (SPLIT, "dsc", 1),
+    "micro-batches, dsc": (SPLIT, "dsc", 2),
+    "micro-batches, ce": (SPLIT, "ce", 2),
+}
+OBJECTIVES = {"dsc": SelfAdjustingDice(), "ce": CrossEntropy()}
+
+
+def errors_on_meshes(*names):
+    """Return by mesh the error of the kernel's gradient, relative to its largest entry.
+
+    Expected is the gradient of plain attention on one device, with dropout. Rows have
+    several segments and are padded on either side.
+    """
+    settings = {"vocab": 48, "depth": 1, "initializer_range": 0.2}
+    settings |= {"max_position_embeddings": 128}
+    network = network_of(encoder_of("bert", 256, 32, **settings), TokenHead(classes=4))
+    rng, shape = np.random.default_rng(0), (8, 128)
+    segments = np.sort(rng.integers(0, 5, shape), axis=1)
+    segments[1] = np.where(segments[1] == 4, 0, segments[1])
+    batch = {
+        "input_ids": rng.integers(0, 48, shape),
+        "segment_ids": segments,
+        "position_ids": np.broadcast_to(np.arange(128), shape),
+        "token_type_ids": np.zeros(shape, int),
+        "tags": rng.integers(0, 4, shape),
+    }
+
+    def gradient(params, batch, name, mesh=None, micro_batches=1):
+        objective = OBJECTIVES[name].bind_outputs(("tags",))
+        options = {"objective_state": objective.initial_state(), "network": network}
+        options |= {"mesh": mesh, "micro_batches": micro_batches}
+        options |= {"rng": jax.random.key(7), "objective": objective}
+
+        @jax.jit
+        def compute(params, batch):
+            return loss_and_gradient(params, batch, **options).gradients
+
+        return jax.device_get(compute(params, batch))
+
+    params = jax.device_get(jax.jit(network.init)(jax.random.key(0)))
+    losses = {MESHES[name][1] for name in names}
+    plain = {loss: gradient(params, batch, loss) for loss in losses}
+    errors = {}
+    with pytest.MonkeyPatch.context() as patch:
+        calls = interpret(patch)
+        for name in names:
+            calls.clear()
+            shape, loss, micro_batches = MESHES[name]
+            mesh = MeshShape(**shape).make(jax.devices()[: np.prod([*shape.values()])])
+            placed = put(params, mesh), global_batch(batch, mesh)
+            got = gradient(*placed, loss, mesh, micro_batches)
+            assert len(calls) >= 2, "the kernel is not taken"
+            pairs = [*zip(*map(jax.tree.leaves, (got, plain[loss])), strict=True)]
+            largest = max(np.abs(x).max() for x, _ in pairs)
+            errors[name] = max(np.abs(x - y).max() for x, y in pairs) / largest
+    return errors
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "names", ["data 2, fsdp 2, tensor 2", pytest.param("all", marks=exhaustive)]
+    "names", [[*MESHES][2:3], pytest.param([*MESHES], marks=exhaustive)], ids=len
 )
-def test_meshes_have_the_gradient_of_plain_attention_on_one_device(names):
-    # Eight CPU devices have to be asked for before JAX is used.
-    worker = Path(__file__).with_name("attention_worker.py")
-    done = subprocess.run(
-        [sys.executable, str(worker), names], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    errors = json.loads(done.stdout)
-    assert len(errors) == (5 if names == "all" else 1)
-    # Of a gradient's entries, over the largest of them.
+def test_meshes_have_the_gradient_of_plain_attention_on_one_device(names, tmp_path):
+    errors = worker.call(errors_on_meshes, *names, folder=tmp_path, devices=8)
+    assert len(errors) == len(names)
     assert max(errors.values()) < 2e-6, errors

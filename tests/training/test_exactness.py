@@ -1,20 +1,51 @@
 """Loss and gradients are independent of how a batch is divided."""
 
+import functools
 import itertools
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from . import exact_worker
-from .commands import environment, free_port
+from dicejax.mesh import MeshShape
+from dicejax.objectives import (
+    GHM,
+    CrossEntropy,
+    Dice,
+    HardNegatives,
+    LinearSchedule,
+    LovaszSoftmax,
+    Mined,
+    Objective,
+    SelfAdjustingDice,
+    Tversky,
+    WeightedSum,
+)
+from dicejax.objectives.objective import objective
+from dicejax.training.accumulation import loss_and_gradient
+from dicejax.training.sharding import global_batch, put, rows_here, shardings, to_host
 
-WORKER = Path(__file__).with_name("exact_worker.py")
+from . import worker
+from .making import ROWS, batch, network
+
+# One of each kind.
+OBJECTIVES = {
+    "additive": CrossEntropy(label_smoothing=0.1),
+    "set of the batch": SelfAdjustingDice(alpha=0.5),
+    "sets of three rows": Dice(over=3, classes="positive", squared=True),
+    "sets of a row": Tversky(over="sequence", classes="1,2", reduce="sum"),
+    "state": GHM(),
+    "sorted": LovaszSoftmax(),
+    "chosen from the batch": HardNegatives(),
+    "set of the chosen": Mined(of=Dice(), negatives_per_positive=1.0),
+    "sum": WeightedSum(parts=(CrossEntropy(), Dice()), weights=(0.3, 1.0)),
+    "schedule": LinearSchedule(begin=0.0, end=1.0),
+}
+OBJECTIVES = {name: x.bind_outputs(("tags",)) for name, x in OBJECTIVES.items()}
+PROGRESS = 0.4
+
+
 TOLERANCE = {"float64": 1e-10, "float32": 1e-5}
 PLAIN = {"data": 1, "fsdp": 1, "tensor": 1}
 MESHES = {
@@ -24,12 +55,111 @@ MESHES = {
     "mixed": {"data": 2, "fsdp": 2, "tensor": 2},
 }
 MICRO_BATCHES = (1, 2, 8)
-# The number of micro-batches, and whether means over elements take one pass.
-ALL_WAYS = tuple(itertools.product(MICRO_BATCHES[1:], (True, False)))
 # --exhaustive takes everything with everything.
 CHOSEN = ("additive", "set of the batch", "sets of three rows", "state")
 CHOSEN += ("chosen from the batch",)
 CELLS = {("float64", 2): [("mixed", 2)]}
+
+
+@objective
+class OneOf(Objective):
+    """One of several objectives, chosen by the state, so the encoder compiles once."""
+
+    parts: tuple[Objective, ...] = ()
+
+    def __call__(self, outputs, targets, state=(), progress=0.0):
+        chosen, states = state
+
+        def run(number):
+            loss, new = self.parts[number](outputs, targets, states[number], progress)
+            return loss, (*states[:number], new, *states[number + 1 :])
+
+        branches = [functools.partial(run, n) for n in range(len(self.parts))]
+        loss, states = jax.lax.switch(chosen, branches)
+        return loss, (chosen, states)
+
+    def initial_state(self):
+        return tuple(part.initial_state() for part in self.parts)
+
+
+# The order of sums is the same without.
+QUICKLY = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+}
+STATIC = ("network", "mesh", "micro_batches", "one_pass", "names")
+
+
+@functools.partial(jax.jit, static_argnames=STATIC, compiler_options=QUICKLY)
+def compute(params, batch, rng, *, network, mesh, micro_batches, one_pass, names):
+    """Return loss, gradients and state of each kind of objective.
+
+    Without `one_pass` being a bool each has a program of its own; else they share a
+    loop, but additive objectives take one pass where it is true.
+    """
+    settings = {"network": network, "rng": rng, "mesh": mesh, "progress": PROGRESS}
+    settings |= {"micro_batches": micro_batches}
+    chosen, results = {name: OBJECTIVES[name] for name in names}, {}
+    if one_pass is None:
+        alone = chosen
+    else:
+        alone = {n: o for n, o in chosen.items() if one_pass and o.is_additive}
+    for name, each in alone.items():
+        state = each.initial_state()
+        gradient = loss_and_gradient(
+            params, batch, each, objective_state=state, one_pass=one_pass, **settings
+        )
+        states = jax.tree.leaves(gradient.objective_state)
+        results[name] = gradient.loss, gradient.gradients, states
+    looped = {name: each for name, each in chosen.items() if name not in alone}
+    if looped:
+        one_of = OneOf(parts=tuple(looped.values()))
+
+        def compute_one(number):
+            state = number, one_of.initial_state()
+            gradient = loss_and_gradient(
+                params, batch, one_of, objective_state=state, **settings
+            )
+            return gradient.loss, gradient.gradients, gradient.objective_state[1]
+
+        loss, gradients, states = jax.lax.map(compute_one, jnp.arange(len(looped)))
+        for number, name in enumerate(looped):
+            values = loss, gradients, jax.tree.leaves(states[number])
+            results[name] = jax.tree.map(lambda x, n=number: x[n], values)
+    return results
+
+
+def results_of(jobs):
+    """Return the arrays of all jobs by their names, on the devices of all processes."""
+    with jax.enable_x64(True):
+        drawn = jax.jit(network("float64").init)(jax.random.key(3))
+    results, drawn = {}, jax.tree.map(np.asarray, drawn)
+    for number, job in enumerate(jobs):
+        net = network(job["precision"])
+        dtype = jnp.dtype(job["precision"])
+        mesh = MeshShape(**job["mesh"]).make()
+        params = jax.tree.map(lambda x, dtype=dtype: x.astype(dtype), drawn)
+        part = {name: x[rows_here(ROWS, mesh)] for name, x in batch().items()}
+        with jax.enable_x64(job["precision"] == "float64"):
+            values = compute(
+                put(params, mesh),
+                global_batch(part, mesh, ROWS),
+                jax.random.key(7),
+                network=net,
+                mesh=mesh,
+                micro_batches=job["micro_batches"],
+                one_pass=job["one_pass"] if job["together"] else None,
+                names=tuple(job["objectives"]),
+            )
+            sharded = shardings(params, mesh)["encoder"]["layers"]["query"]["kernel"]
+            assert sharded.is_fully_replicated == (
+                job["mesh"].get("fsdp", 1) * job["mesh"].get("tensor", 1) == 1
+            )
+            values = to_host(values, mesh)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(values):
+            name = jax.tree_util.keystr(path, simple=True, separator="/")
+            results[f"{number}:{name}"] = np.asarray(leaf)
+    return results
 
 
 def pytest_generate_tests(metafunc):
@@ -46,47 +176,20 @@ def pytest_generate_tests(metafunc):
     )
 
 
-def computed(jobs, folder, processes=1, devices=1):
+def computed(jobs, **places):
     """Return results of jobs in several processes, or in this one on one device."""
-    jobs = [job | {"name": str(number)} for number, job in enumerate(jobs)]
-    if processes == devices == 1:
-        return by_job(exact_worker.results_of(jobs), len(jobs))
-    out, port = folder / f"{processes}x{devices}.npz", free_port()
-    root = str(WORKER.parents[2])
-    usual = environment() if processes > 1 else os.environ
-    begun = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.exact_worker"]
-            + [str(x) for x in (port, processes, n, devices, json.dumps(jobs), out)],
-            stderr=subprocess.PIPE,
-            cwd=root,
-            env=usual | {"PYTHONPATH": root},
-            text=True,
-        )
-        for n in range(processes)
-    ]
-    errors = [process.communicate(timeout=3000)[1] for process in begun]
-    assert all(process.returncode == 0 for process in begun), errors[0][-3000:]
-    with np.load(out) as results:
-        return by_job(results, len(jobs))
-
-
-def by_job(results, number_of_jobs):
-    """Return the arrays of each job by their names."""
-    return [
-        {
-            name.partition(":")[2]: results[name]
-            for name in results
-            if name.startswith(f"{number}:")
-        }
-        for number in range(number_of_jobs)
-    ]
+    results = worker.call(results_of, jobs, **places) if places else results_of(jobs)
+    by_job = [{} for _ in jobs]
+    for name, array in results.items():
+        number, _, name = name.partition(":")
+        by_job[int(number)][name] = array
+    return by_job
 
 
 @pytest.fixture(scope="module")
 def objectives(request):
     exhaustive = request.config.getoption("exhaustive")
-    return tuple(exact_worker.OBJECTIVES) if exhaustive else CHOSEN
+    return tuple(OBJECTIVES) if exhaustive else CHOSEN
 
 
 def job(
@@ -103,14 +206,11 @@ def job(
 
 
 @pytest.fixture(scope="module")
-def plain(request, objectives, tmp_path_factory):
+def plain(request, objectives):
     """Return the results of one device on the whole batch."""
-    folder = tmp_path_factory.mktemp("plain")
     exhaustive = request.config.getoption("exhaustive")
     kinds = ("float64", "float32") if exhaustive else ("float64",)
-    results = computed(
-        [job(kind, objectives, together=False) for kind in kinds], folder
-    )
+    results = computed([job(kind, objectives, together=False) for kind in kinds])
     return dict(zip(kinds, results, strict=True))
 
 
@@ -128,21 +228,14 @@ def check(results, expected, precision, objectives):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("precision", "ways"),
-    [
-        pytest.param("float64", ALL_WAYS, marks=pytest.mark.exhaustive),
-        pytest.param("float32", ALL_WAYS, marks=pytest.mark.exhaustive),
-    ],
-    ids=["float64", "float32"],
-)
-def test_micro_batches_give_the_plain_step(
-    plain, objectives, precision, ways, tmp_path
-):
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("precision", TOLERANCE)
+def test_micro_batches_give_the_plain_step(plain, objectives, precision):
     jobs = [
-        job(precision, objectives, parts, one_pass=one_pass) for parts, one_pass in ways
+        job(precision, objectives, parts, one_pass=one_pass)
+        for parts, one_pass in itertools.product(MICRO_BATCHES[1:], (True, False))
     ]
-    for results in computed(jobs, tmp_path):
+    for results in computed(jobs):
         check(results, plain[precision], precision, objectives)
 
 
@@ -151,31 +244,32 @@ def test_devices_and_processes_give_the_plain_step(
     plain, objectives, precision, processes, cells, tmp_path
 ):
     jobs = [job(precision, objectives, parts, MESHES[name]) for name, parts in cells]
-    for results in computed(jobs, tmp_path, processes, 8 // processes):
+    places = {"processes": processes, "devices": 8 // processes, "folder": tmp_path}
+    for results in computed(jobs, **places):
         check(results, plain[precision], precision, objectives)
 
 
 def test_the_mean_of_micro_batches_is_wrong(objectives):
     """Averages fail the same check for all but means over elements."""
-    network, batch = exact_worker.network("float32"), exact_worker.batch()
-    outputs = jax.jit(network.apply)(jax.jit(network.init)(jax.random.key(3)), batch)
-    half = exact_worker.ROWS // 2
+    net, rows = network(), batch()
+    outputs = jax.jit(net.apply)(jax.jit(net.init)(jax.random.key(3)), rows)
+    half = ROWS // 2
 
     @jax.jit
     def of_rows(*both):
         """Return the losses of both halves and of the whole."""
         results = {}
         for name in objectives:
-            objective = exact_worker.OBJECTIVES[name]
-            state, progress = objective.initial_state(), exact_worker.PROGRESS
+            objective = OBJECTIVES[name]
+            state, progress = objective.initial_state(), PROGRESS
             results[name] = [
-                objective(*jax.tree.map(lambda x, r=rows: x[r], both), state, progress)[
+                objective(*jax.tree.map(lambda x, r=part: x[r], both), state, progress)[
                     0
                 ]
-                for rows in (slice(None, half), slice(half, None), slice(None))
+                for part in (slice(None, half), slice(half, None), slice(None))
             ]
         return results
 
-    for name, losses in of_rows(outputs, batch).items():
+    for name, losses in of_rows(outputs, rows).items():
         *parts, whole = map(float, losses)
         assert abs(np.mean(parts) - whole) > 100 * TOLERANCE["float32"] * whole, name

@@ -1,55 +1,75 @@
 """The analysed gradient is that of the step, on any devices."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
+import dataclasses
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from dicejax.objectives import CrossEntropy, SoftF1, WeightedSum
-from dicejax.tasks import Tagging
+from dicejax.mesh import MeshShape
+from dicejax.objectives import CrossEntropy, SelfAdjustingDice, SoftF1, WeightedSum
+from dicejax.optimizers import AdamW
+from dicejax.tasks import Tagging, Target
 from dicejax.training.accumulation import loss_and_gradient
-from dicejax.training.gradients.measures import counts_of, no_counts
-from dicejax.training.gradients.probe import measure_gradients, measure_step_gradients
+from dicejax.training.gradients.measures import Groups, counts_of, no_counts
+from dicejax.training.gradients.probe import (
+    Output,
+    measure_gradients,
+    measure_step_gradients,
+)
+from dicejax.training.sharding import global_batch, replicate, shardings, to_host
+from dicejax.training.state import TrainState
 from dicejax.training.step import train_step
 
-from . import looked
+from .. import worker
+from ..making import batch, network
 
-NOTHING = {"tags": no_counts(len(looked.LABELS))}
+TARGET = Target("classes", ("O", "B-PER", "I-PER", "B-LOC"), has_negative=True)
+OUTPUT = Output("tags", Groups.of_target(TARGET), of_tokens=True)
+OBJECTIVE = SelfAdjustingDice(output="tags", alpha=0.5)
+PIECES = np.array([1] * 4 + [2] * 12 + [3] * 8, np.int32)
+# Devices, and the parts that the forward pass is cut into.
+WAYS = {
+    "plain": ({"data": 1}, 1),
+    "parts": ({"data": 1}, 4),
+    "data": ({"data": 4}, 1),
+    "mixed": ({"data": 1, "fsdp": 2, "tensor": 2}, 2),
+}
+NOTHING = {"tags": no_counts(4)}
 PRIMARY = SoftF1(output="tags", average="micro", exclude_class=0, smooth=0.0)
 
 
-def looked_at(objective, rng=None, batch=None, **options):
+def state():
+    params = network().init(jax.random.key(0))
+    created = TrainState.create(params, AdamW(), total_steps=9, rng=jax.random.key(1))
+    return dataclasses.replace(created, step=jnp.asarray(3, jnp.int32))
+
+
+def measured(objective, rng=None, rows=None, **options):
     """Return the measurements, and the settings, parameters and batch of the step."""
-    network = looked.network()
-    settings = {"network": network, "task": Tagging(), "rng": rng}
-    batch = looked.batch() if batch is None else batch
-    params, outputs = jax.jit(network.init)(jax.random.key(0)), (looked.OUTPUT,)
+    settings = {"network": network(), "task": Tagging(), "rng": rng}
+    rows = batch() if rows is None else rows
+    params = jax.jit(network().init)(jax.random.key(0))
 
     @jax.jit
-    def measured(params, batch, pieces):
-        former = NOTHING, pieces, outputs
+    def compute(params, rows, pieces):
+        former = NOTHING, pieces, (OUTPUT,)
         return measure_gradients(
-            params, batch, objective, *former, **settings, **options
+            params, rows, objective, *former, **settings, **options
         )["tags"]
 
-    return measured(params, batch, looked.PIECES), settings, params, batch
+    return compute(params, rows, PIECES), settings, params, rows
 
 
 @pytest.mark.parametrize("parts", [1, 4])
 def test_the_heads_get_what_the_step_gives_them(parts):
-    rng, objective = jax.random.key(5), looked.OBJECTIVE
-    result, settings, params, batch = looked_at(
-        objective, rng, micro_batches=parts, keep_head_gradients=True
-    )
+    options = {"micro_batches": parts, "keep_head_gradients": True}
+    result, settings, params, rows = measured(OBJECTIVE, jax.random.key(5), **options)
 
     @jax.jit
     def step(params):
-        return loss_and_gradient(params, batch, objective, **settings).gradients
+        return loss_and_gradient(params, rows, OBJECTIVE, **settings).gradients
 
     pair = result.head_gradients["loss"], step(params)["heads"]
     for ours, theirs in zip(*map(jax.tree.leaves, pair), strict=True):
@@ -58,14 +78,14 @@ def test_the_heads_get_what_the_step_gives_them(parts):
 
 
 def test_weights_of_examples_are_in_the_gradient():
-    plain, *_ = looked_at(looked.OBJECTIVE)
-    batch = looked.batch()
-    real = batch["segment_ids"] > 0
-    batch |= {
+    plain, *_ = measured(OBJECTIVE)
+    rows = batch()
+    real = rows["segment_ids"] > 0
+    rows |= {
         "token_weights": np.where(real, 3.0, 0.0).astype(np.float32),
         "sequence_weights": np.ones((len(real), 2), np.float32),
     }
-    heavy, *_ = looked_at(looked.OBJECTIVE, batch=batch)
+    heavy, *_ = measured(OBJECTIVE, rows=rows)
     norm = 3 * plain.measures.gradient_norm
     np.testing.assert_allclose(heavy.measures.gradient_norm, norm, rtol=1e-5)
     np.testing.assert_allclose(heavy.cosine["micro"], plain.cosine["micro"], rtol=1e-5)
@@ -74,21 +94,21 @@ def test_weights_of_examples_are_in_the_gradient():
 def test_soft_f1_agrees_with_itself_and_its_opposite_does_not():
     against = WeightedSum(parts=(PRIMARY,), weights=(-2.0,))
     for objective, expected in ((PRIMARY, 1.0), (against, -1.0)):
-        result, *_ = looked_at(objective)
+        result, *_ = measured(objective)
         assert result.cosine["micro"] == pytest.approx(expected, abs=1e-5)
         assert result.cosine_heads["micro"] == pytest.approx(expected, abs=1e-5)
         assert 0.1 < abs(result.cosine["macro"]) < 1 - 1e-4
-    other, *_ = looked_at(CrossEntropy(output="tags"))
+    other, *_ = measured(CrossEntropy(output="tags"))
     assert 0 < other.cosine["micro"] < 0.99
 
 
 def test_numbers_are_those_of_the_logits_that_were_computed():
-    result, settings, params, batch = looked_at(CrossEntropy(output="tags"))
-    logits = settings["network"].apply(params, batch)["tags"]
-    seen = batch["tags"] >= 0
+    result, settings, params, rows = measured(CrossEntropy(output="tags"))
+    logits = settings["network"].apply(params, rows)["tags"]
+    seen = rows["tags"] >= 0
     p = jax.nn.softmax(logits)[seen]
-    norm = jnp.linalg.norm(p - jnp.eye(4)[batch["tags"][seen]], axis=-1).sum()
-    counts = counts_of(logits, batch["tags"], looked.OUTPUT.groups)
+    norm = jnp.linalg.norm(p - jnp.eye(4)[rows["tags"][seen]], axis=-1).sum()
+    counts = counts_of(logits, rows["tags"], OUTPUT.groups)
     for ours, theirs in (
         (result.measures.gradient_norm.sum(), norm),
         (result.measures.count.sum(), seen.sum()),
@@ -97,18 +117,18 @@ def test_numbers_are_those_of_the_logits_that_were_computed():
         (result.kinds["gradient_norm"].sum(), norm),
     ):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5)
-    real = batch["segment_ids"] > 0
-    pieces = looked.PIECES[batch["input_ids"]][real]
+    real = rows["segment_ids"] > 0
+    pieces = PIECES[rows["input_ids"]][real]
     places = [np.sum(~real)] + [np.sum(pieces == kind) for kind in (1, 2, 3)]
     assert result.kinds["places"].tolist() == places
     assert result.kinds["gradient_norm"][0] == 0  # of padding
 
 
 def test_former_batches_fade():
-    begun, inputs = looked.state(), (looked.batch(), looked.OBJECTIVE)
-    settings = {"network": looked.network(), "task": Tagging()}
-    options = settings | {"outputs": (looked.OUTPUT,)}
-    pieces = jnp.asarray(looked.PIECES)
+    begun, inputs = state(), (batch(), OBJECTIVE)
+    settings = {"network": network(), "task": Tagging()}
+    options = settings | {"outputs": (OUTPUT,)}
+    pieces = jnp.asarray(PIECES)
     first = measure_step_gradients(begun, *inputs, NOTHING, pieces, **options)["tags"]
     counts = {"tags": first.counts}
     second = measure_step_gradients(begun, *inputs, counts, pieces, **options)["tags"]
@@ -121,25 +141,40 @@ def test_former_batches_fade():
         assert twice != 0
         np.testing.assert_allclose(twice, once, rtol=0.05)
     # It gives nothing up: the step can still take the state.
-    train_step(begun, *inputs, optimizer=looked.AdamW(), **settings)
+    train_step(begun, *inputs, optimizer=AdamW(), **settings)
+
+
+def measure_all_ways():
+    """Return every number of the measurements, on each mesh."""
+    results = {}
+    for way, (shape, micro_batches) in WAYS.items():
+        used = int(np.prod(list(shape.values())))
+        mesh = MeshShape(**shape).make(jax.devices()[:used])
+        begun = state()
+        result = measure_step_gradients(
+            jax.device_put(begun, shardings(begun, mesh)),
+            global_batch(batch(), mesh),
+            *(replicate(value, mesh) for value in (OBJECTIVE, NOTHING, PIECES)),
+            network=network(),
+            task=Tagging(),
+            outputs=(OUTPUT,),
+            micro_batches=micro_batches,
+            mesh=mesh,
+        )
+        for path, leaf in jax.tree_util.tree_leaves_with_path(to_host(result, mesh)):
+            results[f"{way}:{jax.tree_util.keystr(path)}"] = leaf
+    return results
 
 
 @pytest.mark.exhaustive
 @pytest.mark.slow
 def test_devices_and_parts_change_nothing(tmp_path):
-    out, root = tmp_path / "measured.npz", Path(__file__).parents[3]
-    environment = os.environ | {"JAX_NUM_CPU_DEVICES": "4", "PYTHONPATH": str(root)}
-    words = [sys.executable, "-m", "tests.training.gradients.looked", str(out)]
-    done = subprocess.run(
-        words, cwd=root, env=environment, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    with np.load(out) as results:
-        plain = [name for name in results.files if name.startswith("plain:")]
-        assert len(plain) > 15
-        for name in plain:
-            for way in looked.WAYS:
-                ours = results[name.replace("plain:", f"{way}:", 1)]
-                np.testing.assert_allclose(
-                    ours, results[name], rtol=2e-4, atol=1e-6, err_msg=f"{way} {name}"
-                )
+    results = worker.call(measure_all_ways, folder=tmp_path, devices=4)
+    plain = [name for name in results if name.startswith("plain:")]
+    assert len(plain) > 15
+    for name in plain:
+        for way in WAYS:
+            ours = results[name.replace("plain:", f"{way}:", 1)]
+            np.testing.assert_allclose(
+                ours, results[name], rtol=2e-4, atol=1e-6, err_msg=f"{way} {name}"
+            )
