@@ -95,9 +95,8 @@ BYTES: dict[str, Callable[[bytes, random.Random], bytes]] = {
 
 
 def _place(file: Path, content: bytes, rng: random.Random) -> str:
-    name, put = rng.choice(list(PLACES.items()))
-    file.unlink()
-    put(file)
+    name = rng.choice(list(PLACES))
+    damage(file, name)
     return name
 
 
@@ -109,6 +108,15 @@ PLACES: dict[str, Callable[[Path], None]] = {
     "link to nothing": lambda file: file.symlink_to("nothing"),
     "link to a device": lambda file: file.symlink_to("/dev/zero"),
 }
+
+
+def damage(file: Path, change: str | Callable[[bytes], bytes]) -> None:
+    """Change a file's content, or put at its place what PLACES has of that name."""
+    if callable(change):
+        file.write_bytes(change(file.read_bytes()))
+    else:
+        file.unlink()
+        PLACES[change](file)
 
 
 def _json(file: Path, content: bytes, rng: random.Random) -> str:

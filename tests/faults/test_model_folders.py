@@ -26,34 +26,35 @@ from dicejax.models.xlnet import XLNetConfig
 from dicejax.training.checkpoint import restore_params
 
 from ..data import made
-from .mutations import mutate
+from .mutations import damage, mutate
 
 HEADS = {"tags": TokenHead(classes=3)}
+CONFIG, INDEX = "config.json", "model.safetensors.index.json"
+WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture
 def folder(model_folder):
     """Return a model folder with weights and tokenizer that fit."""
     made.pieces("wordpiece", model_folder)
-    (model_folder / "config.json").write_text(
-        json.dumps(json.loads((model_folder / "config.json").read_text()))
-    )
-    widened(model_folder, len(tokenize.read(model_folder).get_vocab()))
+    entries = len(tokenize.read(model_folder).get_vocab())
+    spoil(model_folder / CONFIG, {"vocab_size": entries})
+    weights = load_file(model_folder / WEIGHTS)
+    name = "embeddings.word_embeddings.weight"
+    weights[name] = np.resize(weights[name], (entries, weights[name].shape[1]))
+    save_file(weights, model_folder / WEIGHTS)
     return model_folder
 
 
-def widened(folder, entries):
-    """Give the table of words as many rows as the tokenizer has entries."""
-    change(folder, vocab_size=entries)
-    weights = load_file(folder / "model.safetensors")
-    name = "embeddings.word_embeddings.weight"
-    weights[name] = np.resize(weights[name], (entries, weights[name].shape[1]))
-    save_file(weights, folder / "model.safetensors")
-
-
-def change(folder, **settings):
-    file = folder / "config.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+def spoil(file, change):
+    """Write bytes, change settings of JSON, or change the file as `damage` does."""
+    if isinstance(change, bytes):
+        file.write_bytes(change)
+    elif isinstance(change, dict):
+        content = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(content | change))
+    else:
+        damage(file, change)
 
 
 def refused(folder, *parts):
@@ -66,175 +67,166 @@ def refused(folder, *parts):
         assert part in message
 
 
-def split_into_shards(folder, weight_map=None):
-    weights = load_file(folder / "model.safetensors")
-    (folder / "model.safetensors").rename(folder / "a.safetensors")
-    weight_map = weight_map or dict.fromkeys(weights, "a.safetensors")
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}))
-
-
 def test_the_folder_itself_is_read(folder):
     model, _, tokenizer = dicejax.from_pretrained(folder, HEADS)
     assert model.encoder.vocab_size == tokenizer.get_vocab_size()
 
 
-WRONG = (True, None, [8], {"size": 8}, "8", 8.0, 0, -1, 10**12, 10**4000)
+def with_header(change):
+    """Return a function that changes an entry of a safetensors file's header."""
+
+    def rewrite(content):
+        (size,) = struct.unpack("<Q", content[:8])
+        header, body = json.loads(content[8 : 8 + size]), content[8 + size :]
+        entry = header[NORM] | change(header)
+        text = json.dumps(header | {NORM: entry}).encode()
+        return struct.pack("<Q", len(text)) + text + body
+
+    return rewrite
 
 
-@pytest.mark.parametrize("value", WRONG, ids=lambda value: str(value)[:9])
-def test_every_size_is_checked_for_type_and_range(folder, value):
-    sizes = "vocab_size hidden_size num_hidden_layers num_attention_heads "
-    sizes += "intermediate_size max_position_embeddings type_vocab_size"
-    whole = (folder / "config.json").read_text()
-    for name in sizes.split():
-        change(folder, **{name: value})
-        message = rf"config.json: {name} is .*; want a whol"
-        with pytest.raises(InputError, match=message):
-            huggingface.read_config(folder)
-        (folder / "config.json").write_text(whole)
+NORM, BIAS = "embeddings.LayerNorm.weight", "embeddings.LayerNorm.bias"
+# Shards that are no names of files in the folder.
+NO_SHARDS = ("../a.safetensors", "/etc/passwd", "deeper/a.safetensors", "..", "")
+NO_SHARDS += ("..\\a.safetensors", "a\0", ["a.safetensors"], 1, None)
+VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
+DAMAGED = "model.safetensors: not a readable safetensors file"
+JSON = [b"", b"{", b"[]", b"\xff\xfe{}", b"[" * 10**5, b'{"a": 1, "a": 2}', b"\0"]
+# Of each file: messages, and the contents or changes that each of them is for.
+HOSTILE = {
+    CONFIG: {
+        "config.json:1: number ... is too large or not finite": [
+            b'{"model_type": "bert", "layer_norm_eps": %s}' % number
+            for number in (b"NaN", b"-Infinity", b"1e999", b"9" * 5000)
+        ],
+        "config.json": JSON,
+        "config.json:2: not JSON": [b'{"model_type":\n oops'],
+        "config.json: no such file": ["missing"],
+        "config.json: is a folder": ["folder"],
+        "pad_token_id 16 leaves no positions of max_position_embeddings 16": [
+            {"model_type": "roberta", "pad_token_id": 16}
+        ],
+        # By arithmetic: before the memory is asked for, or the layers are listed.
+        "config.json: its parameters take 36,0 ... GB of memory": [
+            {"intermediate_size": 2**31 - 1, "hidden_size": 2**20}
+        ],
+        "config.json wants 1000000 layers, but the weights are ": [
+            {"num_hidden_layers": 10**6}
+        ],
+    },
+    INDEX: {
+        "index.json": JSON,
+        "index.json: holds no JSON object": [b"[]"],
+        "index.json: has no weight_map": [
+            {"weight_map": value} for value in (None, [], {}, "a.safetensors", 1)
+        ],
+        "index.json: weight_map has ... no name of a file in this folder": [
+            {"weight_map": {"a": shard}} for shard in NO_SHARDS
+        ],
+    },
+    WEIGHTS: {
+        "holds no model.safetensors": ["missing"],
+        DAMAGED: [
+            b"",
+            lambda whole: whole[:7],
+            lambda whole: whole[: len(whole) // 2],
+            lambda whole: whole[:-1],
+            lambda whole: whole + b"\0",
+            lambda whole: struct.pack("<Q", 2**63) + whole[8:],
+            lambda whole: struct.pack("<Q", 10**9) + whole[8:],
+            lambda whole: whole[:8] + b"x" + whole[9:],
+            with_header(lambda header: header[BIAS]),
+            with_header(lambda header: {"shape": [10**9, 10**9]}),
+            with_header(lambda header: {"data_offsets": [0, 10**15]}),
+        ],
+        f"{NORM} holds I32, want one of BF16, F16": [
+            with_header(lambda header: {"dtype": "I32"})
+        ],
+        f"{NORM} holds U32, want one of BF16, F16": [
+            with_header(lambda header: {"dtype": "U32"})
+        ],
+    },
+    "vocab.txt": {
+        "vocab.txt: is empty": [b""],
+        "vocab.txt:2: byte 6 (0xff) is not UTF-8": [b"[UNK]\n\xff\n"],
+        "vocab.txt:7: 'a' is on line 6 too": [VOCABULARY + b"a\n"],
+        "vocab.txt lacks [UNK], [CLS], [SEP]": [b"a\n"],
+    },
+    "tokenizer_config.json": {
+        f"no usable tokenizer (tokenizer_config.json: {message}": [settings]
+        for message, settings in (
+            ("do_lower_case is 'false'; want true, ", {"do_lower_case": "false"}),
+            ("strip_accents is 1; want", {"strip_accents": 1}),
+            ("cls_token is ['[CLS]']; want text or null", {"cls_token": ["[CLS]"]}),
+            ("cls_token is 3; want text or null", {"cls_token": {"content": 3}}),
+        )
+    },
+}
 
 
 @pytest.mark.parametrize(
-    ("name", "values"),
+    ("file", "message", "change"),
     [
-        ("hidden_dropout_prob", (True, "0.1", [0.1], 1, 1.0, -0.1, 10**400)),
-        ("attention_probs_dropout_prob", (None, 2)),
-        ("classifier_dropout", ("none", 1.5)),
-        ("layer_norm_eps", (0, -1e-12, "1e-12", 1e9)),
-        ("initializer_range", (-1, None, 1e300)),
-        ("hidden_act", ("swish9", ["gelu"], None, {})),
-        ("position_embedding_type", ("relative_key", 1, [])),
-        ("is_decoder", (True, 0, None, "false")),
-        ("pad_token_id", (-1, 2**31, True, [0])),
-        ("embedding_size", (0, "8")),
-        ("model_type", (["bert"], None, 3, {}, "gpt2")),
+        (file, message, change)
+        for file, messages in HOSTILE.items()
+        for message, changes in messages.items()
+        for change in changes
     ],
 )
-def test_every_other_setting_is_checked_for_type_and_range(folder, name, values):
-    whole = (folder / "config.json").read_text()
-    for value in values:
-        change(folder, **{name: value})
-        with pytest.raises(InputError, match=f"config.json: {name} is "):
-            huggingface.read_config(folder)
-        (folder / "config.json").write_text(whole)
+def test_a_hostile_folder_is_refused_in_one_line(folder, file, message, change):
+    spoil(folder / file, change)
+    refused(folder, *message.split(" ... "))
 
 
-@pytest.mark.parametrize("config", [XLNetConfig, DebertaConfig])
-def test_every_setting_of_an_encoder_is_checked_for_type_and_range(config):
-    for field in (one.name for one in dataclasses.fields(config)):
-        for value in ([1], {}, 1 + 2j, float("nan"), 10**400):
-            with pytest.raises(ValueError, match=f"{field} is "):
-                config(**{"vocab_size": 9, field: value})
-
-
-@pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999", "9" * 5000])
-def test_numbers_that_json_has_not_are_refused(folder, number):
-    text = json.dumps({"model_type": "bert", "layer_norm_eps": "HERE"})
-    (folder / "config.json").write_text(text.replace('"HERE"', number))
-    refused(folder, "config.json:1: number ", "is too large or not finite")
-
-
-def test_roberta_s_padding_leaves_positions(folder):
-    change(folder, model_type="roberta", pad_token_id=16)
-    refused(folder, "pad_token_id 16 leaves no positions of max_position_embeddings 16")
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"{", b"[]", b"\xff\xfe{}", b"[" * 100_000, b'{"a": 1, "a": 2}', b"\0"],
-    ids=["empty", "cut", "list", "bytes", "deep", "twice", "nul"],
-)
-@pytest.mark.parametrize("name", ["config.json", "model.safetensors.index.json"])
-def test_json_files_of_another_kind_are_named(folder, name, content):
-    (folder / name).write_bytes(content)
-    refused(folder, name)
-
-
-def test_a_file_that_is_a_folder_or_a_pipe_is_named(folder):
-    (folder / "config.json").unlink()
-    refused(folder, "config.json: no such file")
-    (folder / "config.json").mkdir()
-    refused(folder, "config.json: is a folder")
-
-
-NO_SHARDS = ["../a.safetensors", "/etc/passwd", "deeper/a.safetensors", "..", ""]
-NO_SHARDS += ["..\\a.safetensors", "a\0", ["a.safetensors"], 1, None]
-
-
-@pytest.mark.parametrize("shard", NO_SHARDS, ids=repr)
-def test_shards_lie_in_the_folder(folder, shard):
-    shutil.copy(folder / "model.safetensors", folder.parent / "a.safetensors")
-    split_into_shards(folder, {"a": shard})
-    refused(folder, "index.json: weight_map has ", "no name of a file in this folder")
-
-
-@pytest.mark.parametrize("weight_map", [None, [], {}, "a.safetensors", 1])
-def test_an_index_without_files_is_refused(folder, weight_map):
-    index = folder / "model.safetensors.index.json"
-    index.write_text(json.dumps({"weight_map": weight_map}))
-    refused(folder, "index.json: has no weight_map")
-
-
-def test_a_missing_shard_is_found_before_another_is_read(folder, monkeypatch):
-    names = load_file(folder / "model.safetensors")
-    first = dict.fromkeys(names, "a.safetensors")
-    split_into_shards(folder, first | {"pooler.dense.bias": "z.safetensors"})
+def test_a_missing_shard_is_noticed_before_another_is_read(folder, monkeypatch):
+    shards = {NORM: WEIGHTS, "pooler.dense.bias": "z.safetensors"}
+    spoil(folder / INDEX, {"weight_map": shards})
     monkeypatch.setattr(reading, "_read", None)
     refused(folder, "z.safetensors: not a readable safetensors file (missing)")
 
 
 def test_a_tensor_in_two_shards_is_refused(folder):
-    shutil.copy(folder / "model.safetensors", folder / "b.safetensors")
-    split_into_shards(folder, {"a": "a.safetensors", "b": "b.safetensors"})
+    for name in ("a.safetensors", "b.safetensors"):
+        shutil.copy(folder / WEIGHTS, folder / name)
+    shards = {"a": "a.safetensors", "b": "b.safetensors"}
+    spoil(folder / INDEX, {"weight_map": shards})
     refused(folder, "b.safetensors: tensor ", " of a.safetensors again")
 
 
-@pytest.mark.parametrize("kind", ["I32", "U32"])
-def test_the_bytes_of_floats_are_not_read_as_integers(folder, kind):
-    file = folder / "model.safetensors"
-    header, body = parts_of(file.read_bytes())
-    header["embeddings.LayerNorm.weight"]["dtype"] = kind
-    file.write_bytes(joined(header, body))
-    refused(folder, f"embeddings.LayerNorm.weight holds {kind}, want one of BF16, F16")
+SIZES = "vocab_size hidden_size num_hidden_layers num_attention_heads "
+SIZES += "intermediate_size max_position_embeddings type_vocab_size"
+WRONG = (True, None, [8], {"size": 8}, "8", 8.0, 0, -1, 10**12, 10**4000)
+SETTINGS = dict.fromkeys(SIZES.split(), WRONG) | {
+    "hidden_dropout_prob": (True, "0.1", [0.1], 1, 1.0, -0.1, 10**400),
+    "attention_probs_dropout_prob": (None, 2),
+    "classifier_dropout": ("none", 1.5),
+    "layer_norm_eps": (0, -1e-12, "1e-12", 1e9),
+    "initializer_range": (-1, None, 1e300),
+    "hidden_act": ("swish9", ["gelu"], None, {}),
+    "position_embedding_type": ("relative_key", 1, []),
+    "is_decoder": (True, 0, None, "false"),
+    "pad_token_id": (-1, 2**31, True, [0]),
+    "embedding_size": (0, "8"),
+    "model_type": (["bert"], None, 3, {}, "gpt2"),
+}
 
 
-def parts_of(content):
-    """Return the header of a safetensors file as JSON, and its body."""
-    (size,) = struct.unpack("<Q", content[:8])
-    return json.loads(content[8 : 8 + size]), content[8 + size :]
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_setting_is_checked_for_type_and_range(folder, name):
+    whole = json.loads((folder / CONFIG).read_text())
+    suffix = ".*; want a whol" if name in SIZES else ""
+    for value in SETTINGS[name]:
+        (folder / CONFIG).write_text(json.dumps(whole | {name: value}))
+        with pytest.raises(InputError, match=f"config.json: {name} is {suffix}"):
+            huggingface.read_config(folder)
 
 
-def joined(header, body):
-    text = json.dumps(header).encode()
-    return struct.pack("<Q", len(text)) + text + body
-
-
-def test_damaged_headers_of_weights_are_refused(folder):
-    file = folder / "model.safetensors"
-    whole = file.read_bytes()
-    header, body = parts_of(whole)
-    one, two = list(header)[:2]
-    overlapping = header | {one: header[two]}
-    beyond = header | {one: header[one] | {"data_offsets": [0, 10**15]}}
-    huge = header | {one: header[one] | {"shape": [10**9, 10**9]}}
-    headers = (overlapping, beyond, huge)
-    contents = [b"", whole[:7], whole[:-1], whole + b"\0"]
-    contents += [struct.pack("<Q", size) + whole[8:] for size in (2**63, 10**9)]
-    contents += [whole[:8] + b"x" + whole[9:], *(joined(h, body) for h in headers)]
-    for content in contents:
-        file.write_bytes(content)
-        refused(folder, "model.safetensors: not a readable safetensors file")
-
-
-def test_what_does_not_fit_in_memory_is_refused_by_arithmetic(folder):
-    change(folder, intermediate_size=2**31 - 1, hidden_size=2**20)
-    refused(folder, "config.json: its parameters take 36,0", " GB of memory")
-
-
-def test_layers_beyond_the_tensors_are_refused_before_they_are_listed(folder):
-    change(folder, num_hidden_layers=10**6)
-    refused(folder, "config.json wants 1000000 layers, but the weights are ")
+@pytest.mark.parametrize("config", [XLNetConfig, DebertaConfig])
+def test_every_setting_of_an_encoder_is_checked_for_type_and_range(config):
+    for field in dataclasses.fields(config):
+        for value in ([1], {}, 1 + 2j, float("nan"), 10**400):
+            with pytest.raises(ValueError, match=f"{field.name} is "):
+                config(**{"vocab_size": 9, field.name: value})
 
 
 def test_random_weights_and_those_of_a_run_are_refused_by_the_same_arithmetic(tmp_path):
@@ -244,37 +236,6 @@ def test_random_weights_and_those_of_a_run_are_refused_by_the_same_arithmetic(tm
         network.check_memory("encoder")
     with pytest.raises(InputError, match=r"run: its parameters take .* GB"):
         restore_params(epath.Path(tmp_path / "run" / "checkpoints"), network)
-
-
-VOCABULARY = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "vocab.txt: is empty"),
-        (b"[UNK]\n\xff\n", "vocab.txt:2: byte 6 (0xff) is not UTF-8"),
-        (VOCABULARY.encode() + b"a\n", "vocab.txt:7: 'a' is on line 6 too"),
-        (b"a\n", "vocab.txt lacks [UNK], [CLS], [SEP]"),
-    ],
-)
-def test_a_damaged_vocabulary_is_named(folder, content, message):
-    (folder / "vocab.txt").write_bytes(content)
-    refused(folder, message)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"do_lower_case": "false"}, "do_lower_case is 'false'; want true, false or"),
-        ({"strip_accents": 1}, "strip_accents is 1; want"),
-        ({"cls_token": ["[CLS]"]}, "cls_token is ['[CLS]']; want text or null"),
-        ({"cls_token": {"content": 3}}, "cls_token is 3; want text or null"),
-    ],
-)
-def test_settings_of_the_tokenizer_are_checked_for_type(folder, settings, message):
-    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
-    refused(folder, f"no usable tokenizer (tokenizer_config.json: {message}")
 
 
 def test_a_template_that_disagrees_with_the_vocabulary_is_refused(folder):

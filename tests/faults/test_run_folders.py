@@ -21,7 +21,7 @@ from dicejax.training.train import default_folder, train
 from ..small_project import CORPUS, EXPERIMENT, fails
 from ..study.made_runs import EXPERIMENT as MADE
 from ..study.made_runs import made
-from .mutations import PLACES
+from .mutations import damage
 
 SHORT = ["--training.epochs", "1", "--training.log_every", "1"]
 READ_BY_ALL = ("evaluate", "predict", "export", "report", "train")
@@ -88,32 +88,24 @@ CHANGES = {
 PLACED = ("folder", "pipe", "link to itself", "missing")
 
 
-def damage_file(file, damage):
-    if damage in CHANGES:
-        file.write_bytes(CHANGES[damage](file.read_bytes()))
-    else:
-        file.unlink()
-        PLACES[damage](file)
-
-
 @pytest.mark.parametrize(
-    ("name", "damage"),
+    ("name", "kind"),
     [
         pytest.param(
             name,
-            damage,
+            kind,
             marks=[]
-            if name == "labels.json" or damage in ("flip", "folder", "missing")
+            if name == "labels.json" or kind in ("flip", "folder", "missing")
             else [pytest.mark.exhaustive],
         )
         for name in READ_BY
-        for damage in (*CHANGES, *PLACED)
+        for kind in (*CHANGES, *PLACED)
     ],
 )
-def test_a_damaged_file_of_a_run_is_named_in_one_line(folder, capsys, name, damage):
-    if name == "SHA256SUMS" and damage in ("flip", "cut", "not UTF-8"):
-        damage = "empty"  # else only the files of some lines are refused
-    damage_file(folder / name, damage)
+def test_a_damaged_file_of_a_run_is_named_in_one_line(folder, capsys, name, kind):
+    if name == "SHA256SUMS" and kind in ("flip", "cut", "not UTF-8"):
+        kind = "empty"  # else only the files of some lines are refused
+    damage(folder / name, CHANGES.get(kind, kind))
     for command in READ_BY[name]:
         message = f"run/{name}"
         if name == "SHA256SUMS" and (folder / name).is_file():

@@ -98,27 +98,13 @@ def half(tmp_path_factory):
     return out
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        "flip",
-        pytest.param("cut", marks=pytest.mark.exhaustive),
-        pytest.param("remove", marks=pytest.mark.exhaustive),
-    ],
-)
-def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path, damage):
+def test_a_damaged_checkpoint_falls_back(uninterrupted, half, capsys, tmp_path):
     out = tmp_path / "damaged"
     shutil.copytree(half, out)
     file = max((out / "checkpoints/20").rglob("d/*"), key=lambda p: p.stat().st_size)
     content = bytearray(file.read_bytes())
-    match damage:
-        case "flip":
-            content[len(content) // 2] ^= 1
-            file.write_bytes(content)
-        case "cut":
-            file.write_bytes(content[: len(content) // 2])
-        case "remove":
-            file.unlink()
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
     finished_here(out)
     errors = capsys.readouterr().err
     assert "20: damaged" in errors and "going back to the one before" in errors
