@@ -36,7 +36,7 @@ def mutate(file: Path, rng: random.Random) -> str:
 def _values_of(content: bytes) -> list[Any] | None:
     """Return the JSON value, or those of all lines; None for others."""
     for parts in ([content], content.splitlines()):
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             return [json.loads(part) for part in parts if part]
     return None
 

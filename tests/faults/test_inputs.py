@@ -30,7 +30,7 @@ from dicejax.training.progress import TrainingProgress
 from ..data.readers.test_files import CLUENER, MRC, READERS, SQUAD, bert_mrc, cluener
 from ..small_project import fails
 from ..study.made_runs import made
-from .mutations import PLACES
+from .mutations import PLACES, mutate
 
 LONGEST = 2000
 # What str.splitlines takes for the end of a line, and a file does not.
@@ -285,47 +285,25 @@ def test_a_message_repeats_little_of_a_megabyte(tmp_path, reader, target):
     assert len(refused(read, path)) < len(str(path)) + 400
 
 
-PIECES = [
-    b"\x1b[2J", b"\xff", b"\0", b"\r", b"\n", b"\n\n", b"\t", b" ", b'"', b"[", b"}",
-    b"9" * 5000, b"[" * 2000, b"NaN", b"-1", b"null", b"\\ud800", b"O", b"B-", b"_",
-    b"x" * 100_000, "\u202e".encode(), "\u2028".encode(), "\u0085".encode(),
-    b"\xef\xbb\xbf",
-]  # fmt: skip
-
-
-def mutated(content: bytes, draw: random.Random) -> bytes:
-    """Return the content with one to four parts cut, repeated, swapped or inserted."""
-    for _ in range(draw.randint(1, 4)):
-        first, last = sorted(draw.randrange(len(content) + 1) for _ in range(2))
-        last = min(last, first + draw.choice([1, 3, 20, 10**6]))
-        part = draw.choice(
-            [b"", content[first:last] * 2, content[first:last][::-1], *PIECES]
-        )
-        content = content[:first] + part + content[last:]
-    return content
-
-
-def read_mutations(reader: str, path, count: int) -> int:
-    """Read mutations of a valid file; return how many were refused."""
-    read, content = READERS[reader]
-    refusals = 0
-    for seed in range(count):
-        path.write_bytes(mutated(content.encode(), random.Random(seed)))
-        try:
-            read(path)
-        except InputError:
-            refused(read, path)
-            refusals += 1
-    return refusals
-
-
 @pytest.mark.parametrize(
     ("count", "least"),
     [(60, 20), pytest.param(1000, 300, marks=pytest.mark.exhaustive)],
 )
 @pytest.mark.parametrize("reader", READERS)
 def test_mutated_files_end_in_one_line(tmp_path, reader, count, least):
-    assert read_mutations(reader, tmp_path / "data.txt", count) > least
+    (read, content), refusals = READERS[reader], 0
+    for seed in range(count):
+        path, rng = tmp_path / f"{seed}.txt", random.Random(seed)
+        path.write_text(content, encoding="utf-8")
+        for _ in range(rng.randint(1, 4)):
+            if path.is_file():
+                mutate(path, rng)
+        try:
+            read(path)
+        except InputError:
+            refused(read, path)
+            refusals += 1
+    assert refusals > least
 
 
 # Terminal, HTML, Markdown
