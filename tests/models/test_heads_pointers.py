@@ -24,6 +24,7 @@ ONE_OF_THREE = (CLASSES[..., None] == [0, 1, 2]).astype(float)
 SIGMOIDS = {"classes": 3, "form": "sigmoid"}
 KINDS = {
     "softmax": ({"classes": 3}, CLASSES, ONE_OF_THREE),
+    "norm": ({"classes": 3, "layer_norm_eps": 0.5}, CLASSES, ONE_OF_THREE),
     "sigmoid": (
         {"classes": 1, "form": "sigmoid"},
         YES_OR_NO,
@@ -32,10 +33,9 @@ KINDS = {
     "sigmoids": (SIGMOIDS, SEVERAL, (SEVERAL == 1).astype(float)),
     "sigmoids, one label": (SIGMOIDS, CLASSES, ONE_OF_THREE),
 }
-each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-def two_pointers(weight, hidden, signal, epsilon=1e-5):
+def two_pointers(weight, hidden, signal, epsilon):
     """Compute the published model in NumPy; `signal` None: start probabilities."""
 
     def dense(layer, x):
@@ -60,70 +60,21 @@ def assert_equal(got, expected):
         )
 
 
-@each_kind
-def test_in_training_the_end_sees_the_gold_start(kind):
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_end_sees_the_gold_start_in_training_and_the_probable_one_else(kind):
     settings, labels, signal = KINDS[kind]
+    hidden, batch = hidden_states((2, 6, 8)), ROWS | {"start": jnp.array(labels)}
     module = make(TwoPointerHead(**settings), encoder(), "float64")
-    hidden = hidden_states((2, 6, 8))
-    got = module(hidden, ROWS | {"start": jnp.array(labels)}, KEY)
-    assert_equal(got, two_pointers(weights(module), np.asarray(hidden), signal))
-
-
-@each_kind
-def test_in_prediction_the_end_sees_the_probable_start(kind):
-    settings, _, _ = KINDS[kind]
-    module = make(TwoPointerHead(**settings), encoder(), "float64")
-    hidden = hidden_states((2, 6, 8))
-    expected = two_pointers(
-        weights(module), np.asarray(hidden), settings.get("form", "softmax")
-    )
-    assert_equal(module(hidden, ROWS, None), expected)
+    epsilon = settings.get("layer_norm_eps", 1e-5)
+    inputs = weights(module), np.asarray(hidden)
+    assert_equal(module(hidden, batch, KEY), two_pointers(*inputs, signal, epsilon))
+    form = settings.get("form", "softmax")
+    predicted = two_pointers(*inputs, form, epsilon)
+    assert_equal(module(hidden, batch, None), predicted)
+    assert_equal(module(hidden, ROWS, None), predicted)
     # A teacher of the other kind lets training see the same.
     taught = make(TwoPointerHead(**settings, teacher="predicted"), encoder(), "float64")
-    assert_equal(taught(hidden, ROWS, KEY), expected)
-
-
-def test_the_layer_norm_has_its_setting():
-    head = TwoPointerHead(classes=3, layer_norm_eps=0.5)
-    module = make(head, encoder(), "float64")
-    hidden = hidden_states((2, 6, 8))
-    expected = two_pointers(weights(module), np.asarray(hidden), "softmax", 0.5)
-    assert_equal(module(hidden, ROWS, None), expected)
-
-
-@pytest.mark.parametrize(
-    ("head", "labels"),
-    [
-        (TwoPointerHead(classes=3), CLASSES),
-        (TwoPointerHead(classes=3, form="sigmoid"), SEVERAL),
-        (AnswerHead(), np.array([3, 4])),
-    ],
-    ids=["softmax", "sigmoid", "answer"],
-)
-def test_gold_starts_never_reach_a_prediction(head, labels):
-    module = make(head, encoder(), "float64")
-    hidden = hidden_states((2, 6, 8))
-    blind = module(hidden, ROWS, None)
-    seeing = module(hidden, ROWS | {"start": jnp.array(labels)}, None)
-    for name, logits in blind.items():
-        np.testing.assert_array_equal(logits, seeing[name])
-
-
-@pytest.mark.parametrize(
-    ("head", "labels"),
-    [(TwoPointerHead(classes=3), CLASSES), (AnswerHead(), np.array([3, 4]))],
-    ids=["two pointers", "answer"],
-)
-def test_in_training_gold_starts_reach_the_end_but_not_the_start(head, labels):
-    module = make(head, encoder(), "float64")
-    hidden = hidden_states((2, 6, 8))
-    first, second = (
-        module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
-        for gold in (labels, np.roll(labels, 1, axis=0))
-    )
-    np.testing.assert_array_equal(first["start"], second["start"])
-    for name in set(first) - {"start"}:
-        assert not np.allclose(first[name], second[name])
+    assert_equal(taught(hidden, batch, KEY), predicted)
 
 
 @pytest.mark.parametrize("head", [TwoPointerHead(classes=3), AnswerHead()])
@@ -136,95 +87,66 @@ def test_a_gold_teacher_without_labels_or_of_another_shape_is_refused(head):
         module(hidden, batch, KEY)
 
 
-class Theirs:
-    """The three modules of PyTorch's XLNet for question answering, with our weights."""
+def by_pytorch(torch, weight, hidden, states=None):
+    """Return logits of XLNet's modules for states of starts, or for the best ones."""
+    from transformers import XLNetConfig
+    from transformers.models.xlnet import modeling_xlnet as xlnet
 
-    def __init__(self, torch, weight):
-        from transformers import XLNetConfig
-        from transformers.models.xlnet import modeling_xlnet as xlnet
-
-        self.torch, end, answer = torch, weight["end"], weight["impossible"]
-        ends = {"dense_0": end["dense"], "LayerNorm": end["norm"]}
-        answers = {"dense_0": answer["dense"], "dense_1": answer["out"]}
-        self.start, self.end, self.answer = (
-            self._with(module(XLNetConfig(d_model=8, n_head=2, n_layer=1)), layers)
-            for module, layers in (
-                (xlnet.XLNetPoolerStartLogits, {"dense": weight["start"]}),
-                (xlnet.XLNetPoolerEndLogits, ends | {"dense_1": end["out"]}),
-                (xlnet.XLNetPoolerAnswerClass, answers),
-            )
-        )
-
-    def _with(self, module, layers):
-        tensors = {}
-        for name, layer in layers.items():
-            for ours, array in layer.items():
-                suffix = "bias" if ours == "bias" else "weight"
-                tensors[f"{name}.{suffix}"] = self.torch.tensor(array.T)
-        module = module.double().eval()
+    end, answer = weight["end"], weight["impossible"]
+    ends = {"dense_0": end["dense"], "LayerNorm": end["norm"], "dense_1": end["out"]}
+    answers = {"dense_0": answer["dense"], "dense_1": answer["out"]}
+    modules = []
+    for kind, layers in (
+        (xlnet.XLNetPoolerStartLogits, {"dense": weight["start"]}),
+        (xlnet.XLNetPoolerEndLogits, ends),
+        (xlnet.XLNetPoolerAnswerClass, answers),
+    ):
+        tensors = {
+            f"{name}.{'bias' if part == 'bias' else 'weight'}": torch.tensor(array.T)
+            for name, layer in layers.items()
+            for part, array in layer.items()
+        }
+        module = kind(XLNetConfig(d_model=8, n_head=2, n_layer=1)).double().eval()
         module.load_state_dict(tensors)
-        return module
-
-    def __call__(self, hidden, places, starts=None, states=None):
-        """Return logits for starts int `[B]`, states `[B, D]`, or the best starts."""
-        torch = self.torch
-        with torch.no_grad():
-            hidden = torch.tensor(np.asarray(hidden))
-            absent = torch.tensor(SEGMENTS == 0, dtype=float)
-            start = self.start(hidden, p_mask=absent)
-            expected = None
-            if starts is None and states is None:
-                starts = start.argmax(-1)
-                expected = torch.einsum("blh,bl->bh", hidden, start.softmax(-1))
-            if states is None:
-                of_end = {"start_positions": torch.as_tensor(starts)}
-                of_answer = of_end if expected is None else {"start_states": expected}
-            else:
-                states = torch.tensor(states)
-                of_end = {"start_states": states[:, None].expand_as(hidden)}
-                of_answer = {"start_states": states}
-            end = self.end(hidden, p_mask=absent, **of_end)
-            answer = self.answer(hidden, cls_index=torch.tensor(places), **of_answer)
-            got = {"start": start, "end": end, "impossible": answer}
-            return {name: logits.numpy() for name, logits in got.items()}
+        modules.append(module)
+    hidden, absent = (torch.tensor(np.asarray(x)) for x in (hidden, SEGMENTS == 0))
+    with torch.no_grad():
+        start = modules[0](hidden, p_mask=absent.double())
+        of_end = of_answer = states if states is None else torch.tensor(states)
+        if states is None:
+            of_end = hidden[range(2), start.argmax(-1)]
+            of_answer = torch.einsum("blh,bl->bh", hidden, start.softmax(-1))
+        of_end = of_end[:, None].expand_as(hidden)
+        return {
+            "start": start,
+            "end": modules[1](hidden, p_mask=absent.double(), start_states=of_end),
+            "impossible": modules[2](
+                hidden, cls_index=torch.tensor([0, 2]), start_states=of_answer
+            ),
+        }
 
 
-def assert_equals_theirs(got, expected):
-    for name, logits in got.items():
-        real = np.ones(2, bool) if name == "impossible" else SEGMENTS > 0
-        ours = np.asarray(logits)
-        np.testing.assert_allclose(ours[real], expected[name][real], 0, 1e-12)
-        assert (ours[~real] == IMPOSSIBLE).all()
-
-
-@pytest.fixture
-def answer(torch):
-    """Return the head on an encoder with first-token summaries, and our weights."""
+@pytest.mark.parametrize("gold", [[3, 5], [3, -100], [3, -1]], ids=str)
+def test_the_answer_equals_pytorch_in_training_and_in_prediction(torch, gold):
+    """Without a gold start, its state is zero."""
     module = make(AnswerHead(), encoder(), "float64")
-    return module, Theirs(torch, weights(module)), hidden_states((2, 6, 8))
+    hidden, batch = hidden_states((2, 6, 8)), ROWS | {"start": jnp.array(gold)}
+    states = (
+        np.asarray(hidden)[range(2), np.maximum(gold, 0)]
+        * (np.array(gold) >= 0)[:, None]
+    )
+    for key, seen in ((KEY, states), (None, None)):
+        expected = by_pytorch(torch, weights(module), hidden, seen)
+        for name, logits in module(hidden, batch, key).items():
+            real = np.ones(2, bool) if name == "impossible" else SEGMENTS > 0
+            ours = np.asarray(logits)
+            np.testing.assert_allclose(ours[real], expected[name][real], 0, 1e-12)
+            assert (ours[~real] == IMPOSSIBLE).all()
 
 
-FIRST = [0, 2]  # where each row begins
-
-
-def test_the_answer_equals_pytorch_in_training_and_in_prediction(answer):
-    module, theirs, hidden = answer
-    gold = [3, 5]
-    got = module(hidden, ROWS | {"start": jnp.array(gold)}, KEY)
-    assert_equals_theirs(got, theirs(hidden, FIRST, starts=gold))
-    assert_equals_theirs(module(hidden, ROWS, None), theirs(hidden, FIRST))
-
-
-@pytest.mark.parametrize("masked", [-100, -1])
-def test_no_gold_start_is_a_state_of_zeros(answer, masked):
-    module, theirs, hidden = answer
-    got = module(hidden, ROWS | {"start": jnp.array([3, masked])}, KEY)
-    states = np.stack([np.asarray(hidden)[0, 3], np.zeros(8)])
-    assert_equals_theirs(got, theirs(hidden, FIRST, states=states))
-
-
-def test_each_packed_segment_has_its_gold_start(answer):
-    module, _, hidden = answer
+def test_each_packed_segment_has_its_gold_start():
+    module = make(AnswerHead(), encoder(), "float64")
+    hidden = hidden_states((2, 6, 8))
     packed = {
         "segment_ids": jnp.array([[1, 1, 2, 2, 2, 0]]),
         "summary_positions": jnp.array([[0, 2]]),
