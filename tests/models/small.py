@@ -3,9 +3,7 @@
 import functools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 
 from dicejax.models.bert import BertConfig
 from dicejax.models.deberta import DebertaConfig
@@ -55,13 +53,3 @@ def drawn(network, seed=0):
         return rng.normal(around, 0.2, leaf.shape).astype(np.float32)
 
     return jax.tree_util.tree_map_with_path(draw, shapes)
-
-
-@functools.partial(quickly, static_argnums=0)
-def encode(config, params, batch):
-    """Return the output of an encoder alone."""
-    module = config.build(dtype=jnp.dtype("float32"), remat="none", rngs=nnx.Rngs(0))
-    state = nnx.state(module)
-    nnx.replace_by_pure_dict(state, params)
-    nnx.update(module, state)
-    return module(**batch)

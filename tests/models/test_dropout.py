@@ -1,6 +1,4 @@
-"""Dropout: its rate, its scale, and which bits decide for which element."""
-
-import itertools
+"""Dropout: its bits, its rate, its scale, and which bits decide for an element."""
 
 import jax
 import jax.numpy as jnp
@@ -14,24 +12,48 @@ from dicejax.models.dropout import (
     keep_mask,
     key_words,
 )
+from dicejax.models.random_bits import sixteen_bits, threefry2x32
 
 KEYS = jax.random.split(jax.random.key(5), 3)
 
 
-def threefry(key, counter):
-    """Compute Threefry-2x32 of 13 rounds in Python's integers."""
-    low = 2**32 - 1
-    keys = (*key, key[0] ^ key[1] ^ 0x1BD11BDA)
-    x, y = ((c + k) & low for c, k in zip(counter, key, strict=True))
-    rotations = itertools.cycle((13, 15, 26, 6, 17, 29, 16, 24))
-    for number, by in enumerate(itertools.islice(rotations, 13)):
-        x = (x + y) & low
-        y = x ^ ((y << by | y >> 32 - by) & low)
-        if number % 4 == 3:
-            turn = number // 4 + 1
-            x = (x + keys[turn % 3]) & low
-            y = (y + keys[(turn + 1) % 3] + turn) & low
-    return x, y
+# Random123's kat_vectors: rounds, counter, key, result.
+PI = (0x243F6A88, 0x85A308D3), (0x13198A2E, 0x03707344)
+ONES = (0xFFFFFFFF, 0xFFFFFFFF)
+PUBLISHED = [
+    (13, (0, 0), (0, 0), (0x9D1C5EC6, 0x8BD50731)),
+    (13, ONES, ONES, (0xFD36D048, 0x2D17272C)),
+    (13, *PI, (0xBA3E4725, 0xF27D669E)),
+    (20, (0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
+    (20, ONES, ONES, (0x1CB996FC, 0xBB002BE7)),
+    (20, *PI, (0xC4923A9C, 0x483DF7A0)),
+]
+
+
+def words(pair):
+    return tuple(np.uint32(word) for word in pair)
+
+
+@pytest.mark.parametrize(("rounds", "counter", "key", "expected"), PUBLISHED)
+def test_published_vectors(rounds, counter, key, expected):
+    with np.errstate(over="ignore"):
+        got = threefry2x32(words(key), words(counter), rounds)
+    assert tuple(map(int, got)) == expected
+
+
+def test_twenty_rounds_are_those_of_jax():
+    rng = np.random.default_rng(0)
+    key = jnp.asarray(rng.integers(2**32, size=2, dtype=np.uint32))
+    counter = jnp.asarray(rng.integers(2**32, size=(2, 500), dtype=np.uint32))
+    got = jnp.stack(threefry2x32(tuple(key), tuple(counter), rounds=20))
+    expected = jax.extend.random.threefry_2x32(key, counter.reshape(-1))
+    np.testing.assert_array_equal(got.reshape(-1), expected)
+
+
+def test_words_are_cut_into_all_their_bits():
+    first, second = words((0x12345678, 0x9ABCDEF0))
+    parts = [hex(part) for part in sixteen_bits((first, second))]
+    assert parts == ["0x5678", "0x1234", "0xdef0", "0x9abc"]
 
 
 def decided(key, shape, axis, place):
@@ -41,8 +63,8 @@ def decided(key, shape, axis, place):
     for number, size in enumerate(shape):
         if number != axis:
             other = other * size + place[number]
-    word = threefry(key, (along, other))[quarter // 2]
-    return word >> 16 if quarter % 2 else word & 0xFFFF
+    with np.errstate(over="ignore"):
+        return sixteen_bits(threefry2x32(words(key), words((along, other))))[quarter]
 
 
 @pytest.mark.parametrize(
@@ -50,11 +72,11 @@ def decided(key, shape, axis, place):
 )
 def test_the_bits_of_each_element_are_those_of_its_key_and_place(shape, axis):
     threshold = 40_000
-    found = np.asarray(keep_mask(KEYS, threshold, shape, axis))
+    mask = np.asarray(keep_mask(KEYS, threshold, shape, axis))
     for row, key in enumerate(np.asarray(key_words(KEYS)).tolist()):
         for place in np.ndindex(*shape):
-            wanted = decided(key, shape, axis, place) < threshold
-            assert found[row][place] == wanted
+            expected = decided(key, shape, axis, place) < threshold
+            assert mask[row][place] == expected
 
 
 @pytest.mark.parametrize("shape", [(1000, 100), (1000, 101), (8, 125, 100)])
@@ -92,10 +114,10 @@ def test_bits_are_uniform():
     # Shares below 15 thresholds, of 1,600 blocks each in four quarters.
     drawn = np.stack([keep_mask(KEYS, 4096 * n, (400, 4, 4), 0) for n in range(1, 16)])
     share = drawn.reshape(15, 3, 4, -1).mean(-1)
-    wanted = np.arange(1, 16)[:, None, None] / 16
-    error = np.sqrt(wanted * (1 - wanted) / 1600)
+    expected = np.arange(1, 16)[:, None, None] / 16
+    error = np.sqrt(expected * (1 - expected) / 1600)
     # One of 180 is five standard errors off once in 10,000 draws.
-    assert (np.abs(share - wanted) < 5 * error).all()
+    assert (np.abs(share - expected) < 5 * error).all()
 
 
 def test_rows_draw_by_their_key_alone():
