@@ -1,19 +1,54 @@
-"""Damaged data files end in one line, or are read without the damaged examples."""
+"""Damaged data files and model folders end in one line.
+
+Data may also be read without the damaged examples.
+"""
 
 import gzip
 import json
 import random
 import shutil
 
+import jax
 import pytest
+from safetensors.numpy import save_file
 
-from dicejax.data import sources
+from dicejax.data import sources, tokenize
+from dicejax.models import huggingface
+from dicejax.models.deberta import DebertaConfig
+from dicejax.models.modernbert import ModernBertConfig
+from dicejax.models.network import Network
 from dicejax.tasks import QuestionAnswering, Tagging
 
 from .. import tiny
+from ..conftest import SMALL_MODEL, small_tensors
 from ..data import saved
 from .commands import called
 from .mutations import mutate
+
+
+def sweep(name, folder, write, commands, count, capsys):
+    """Let commands read mutations of what `write` makes in a folder.
+
+    Each mutation is read by one command, the intact folder by all of them.
+    """
+    problems = []
+    for number in range(count):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        write(folder)
+        done, chosen = "nothing", commands
+        if number:
+            files = sorted(path for path in folder.rglob("*") if path.is_file())
+            file = files[number // len(commands) % len(files)]
+            done = f"{file.name}, {mutate(file, random.Random(f'{name} {number}'))}"
+            chosen = [commands[number % len(commands)]]
+        for argv in chosen:
+            ended = called(argv, capsys)
+            problem = ended.problem
+            is_read = ended.status == 0 or "all has been read" in ended.errors
+            if problem or not (number or is_read):
+                problems.append(f"{number}, {done}: {argv[0]}: {ended.errors}{problem}")
+    assert not problems, f"{len(problems)}: " + "\n".join(problems)
 
 
 def queries() -> str:
@@ -28,11 +63,6 @@ def columns() -> str:
     """Return a tab-separated file with named columns."""
     rows = [f"{'yes' if n % 3 else 'no'}\tit is {n}\n" for n in range(12)]
     return "label\ttext\n" + "".join(rows)
-
-
-def files_in(folder):
-    """Return the files below a folder, in the order of their names."""
-    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def packed(path):
@@ -51,7 +81,7 @@ def brat(path):
 
 def lines(*records):
     """Return the records as JSON lines, ten times."""
-    return "".join(f"{json.dumps(one)}\n" for one in records) * 10
+    return "".join(f"{json.dumps(record)}\n" for record in records) * 10
 
 
 CONLL = tiny.conll(sources.ConllFiles(dir="."), Tagging())
@@ -137,24 +167,83 @@ def test_damaged_data_end_in_one_line(name, experiment, tmp_path, request, capsy
     if kind is not None:
         words = ["--data", str(folder / file), "--overwrite"]
         commands.append(["init", kind, str(tmp_path / "made"), *words])
-    problems = []
-    for number in range(1000 if request.config.getoption("exhaustive") else 7):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir()
+
+    def write(folder):
         if isinstance(content, str):
             (folder / file).write_text(content, encoding="utf-8")
         else:
             content(folder / file)
-        done = "nothing"
-        if number:
-            rng = random.Random(f"{name} {number}")
-            done = mutate(rng.choice(files_in(folder)), rng)
-        # Each mutation is read by one command, the intact file by all of them.
-        for argv in commands if not number else [commands[number % len(commands)]]:
-            ended = called(argv, capsys)
-            problem = ended.problem
-            if not number and argv[0] != "train" and ended.status != 0:
-                problem = ended.errors
-            if problem:
-                problems.append(f"{number}, {done}: {argv[0]}: {problem}")
-    assert not problems, f"{len(problems)}: " + "\n".join(problems)
+
+    count = 1000 if request.config.getoption("exhaustive") else 7
+    sweep(name, folder, write, commands, count, capsys)
+
+
+VOCABULARY = [
+    "[PAD]",
+    "[UNK]",
+    "[CLS]",
+    "[SEP]",
+    "[MASK]",
+    "met",
+    "ada",
+    "here",
+    "a",
+    "b",
+    "king",
+]
+SHARDS = ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors")
+
+
+SIZES = {"vocab_size": len(VOCABULARY), "hidden_size": 8, "intermediate_size": 8}
+SIZES |= {"num_attention_heads": 2, "num_hidden_layers": 2}
+ENCODERS = {
+    "deberta": DebertaConfig(**SIZES, relative_attention=True, position_buckets=8),
+    "modernbert": ModernBertConfig(**SIZES),
+}
+
+
+@pytest.fixture(scope="module", params=["one file", "shards", *ENCODERS])
+def model(request, tmp_path_factory):
+    """Return a folder of the smallest BERT, as one file or in shards, or of another."""
+    folder = tmp_path_factory.mktemp("model")
+    if request.param in ENCODERS:
+        network = Network(encoder=ENCODERS[request.param], heads=())
+        (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+        written = folder / "written"
+        params = network.init(jax.random.key(0))
+        huggingface.write(written, network, params, tokenizer=tokenize.read(folder))
+        return written
+    (folder / "config.json").write_text(json.dumps(SMALL_MODEL, indent=2))
+    (folder / "vocab.txt").write_text("\n".join(VOCABULARY) + "\n")
+    (folder / "tokenizer_config.json").write_text('{"do_lower_case": true}')
+    tensors = small_tensors()
+    if request.param == "one file":
+        save_file(tensors, folder / "model.safetensors")
+        return folder
+    tokenize.read(folder).save(str(folder / "tokenizer.json"))
+    names = sorted(tensors)
+    for shard, part in zip(SHARDS, (names[::2], names[1::2]), strict=True):
+        save_file({name: tensors[name] for name in part}, folder / shard)
+    shards = {name: SHARDS[place % 2] for place, name in enumerate(names)}
+    index = {"metadata": {"total_size": 1}, "weight_map": shards}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    return folder
+
+
+@pytest.mark.usefixtures("reading_only")
+def test_a_damaged_model_folder_ends_in_one_line(
+    model, experiment, tmp_path, request, capsys
+):
+    (tmp_path / "data.txt").write_text(CONLL)
+    folder = tmp_path / "model"
+    encoder = f"PretrainedEncoder(path={str(folder)!r})"
+    kinds = {"source": "ConllFiles", "task": "Tagging", "encoder": encoder}
+    small = experiment(tmp_path, "data.txt", **kinds)
+    argv = ["train", small, "--out", str(tmp_path / "run")]
+    argv += ["--training.max_length", "16"]
+    count = 500 if request.config.getoption("exhaustive") else 8
+
+    def write(folder):
+        shutil.copytree(model, folder, dirs_exist_ok=True)
+
+    sweep(model.name, folder, write, [argv], count, capsys)
