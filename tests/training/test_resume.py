@@ -132,21 +132,3 @@ def test_what_has_changed_is_said_and_nothing_lost(uninterrupted, capsys):
     started, error = filter(None, errors.splitlines())
     assert started.startswith("quickstart: ce") and error.startswith("dicejax: ")
     assert sorted(str(p) for p in uninterrupted.rglob("*")) == before
-
-
-@AGAIN
-def test_no_room_for_a_checkpoint_is_one_line(uninterrupted, tmp_path):
-    limited = "ulimit -f 80; exec " + " ".join(
-        f"'{word}'" for word in command(tmp_path / "full")
-    )
-    environment = os.environ | {"DICEJAX_HUGE_PAGES": "0"}
-    done = subprocess.run(
-        ["bash", "-c", limited], capture_output=True, text=True, env=environment
-    )
-    assert done.returncode == 2, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    (line,) = [text for text in done.stderr.splitlines() if "dicejax: " in text]
-    assert "cannot write a checkpoint" in line
-    assert "run the same command again" in line
-    finished_here(tmp_path / "full")
-    same_end(tmp_path / "full", uninterrupted)

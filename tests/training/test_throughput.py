@@ -2,7 +2,6 @@
 
 import contextlib
 import dataclasses
-import math
 from unittest.mock import create_autospec
 
 import jax
@@ -160,33 +159,6 @@ MODERNBERT = ModernBertConfig(**SIZES | {"intermediate_size": 1024})
 EVERY = [BERT, ELECTRA, XLNET, DEBERTA, MODERNBERT]
 
 
-@pytest.mark.parametrize("config", EVERY)
-def test_a_token_meets_every_entry_of_every_kernel(config):
-    params = jax.eval_shape(Network(encoder=config, heads=()).init, jax.random.key(0))
-    kernels = {
-        jax.tree_util.keystr(path): math.prod(leaf.shape)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(params)
-        if leaf.ndim >= 2 + ("layers" in jax.tree_util.keystr(path))
-    }
-    no_kernels = ("'word'", "'position'", "'token_type'", "'mask'", "'relative'")
-    no_kernels += ("_norms'",)
-    per_batch = ("'position_key'", "'segment_key'", "_bias'")
-    entries = sum(
-        size
-        for name, size in kernels.items()
-        if not any(part in name for part in no_kernels + per_batch)
-    )
-    assert flops_per_token(config, 0) == 6 * entries
-
-
-@pytest.mark.parametrize(
-    ("config", "pairs"), [(BERT, 2), (XLNET, 3), (DEBERTA, 4), (MODERNBERT, 2)]
-)
-def test_a_token_meets_every_token_it_looks_at(config, pairs):
-    more = flops_per_token(config, 120) - flops_per_token(config, 20)
-    assert more == 3 * 2 * pairs * 100 * config.width * config.depth
-
-
 def test_a_token_meets_those_of_its_window():
     """Beyond 129 tokens, only the first of two layers costs more."""
     more = flops_per_token(MODERNBERT, 1129) - flops_per_token(MODERNBERT, 129)
@@ -203,9 +175,10 @@ def flops_by_xla(config, rows, length):
     return compiled.cost_analysis()["flops"] / (rows * length)
 
 
+@pytest.mark.parametrize("length", [16, 64])
 @pytest.mark.parametrize("config", EVERY)
-def test_xla_counts_as_many_operations(config):
-    rows, length = 4, 64
+def test_xla_counts_as_many_operations(config, length):
+    rows = 4
     expected = flops_per_token(config, length) / 3
     if config is XLNET:
         # The scores of twice the distances, and the encodings through their kernel.
