@@ -1,16 +1,11 @@
 """Faults of one of several processes: the others end too."""
 
-import os
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from ..training.commands import free_port
-
-QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
+from ..training.commands import QUICKSTART, begin_together
 
 # The command, with a training that meets the other processes again and again.
 PROGRAM = """
@@ -40,21 +35,8 @@ main()
 
 def lost_in(folder, count, index, fault):
     """Return exit statuses and outputs of processes, one of which has a fault."""
-    port, started = free_port(), []
-    for number in range(count):
-        words = ["train", QUICKSTART, "--out", "run", "--processes.count", count]
-        words += ["--processes.coordinator", f"127.0.0.1:{port}"]
-        words += ["--processes.index", number]
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-c", PROGRAM, *map(str, words)],
-                cwd=folder,
-                env=os.environ | {"DICEJAX_HUGE_PAGES": "0"},  # it would start anew
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
+    argv = [sys.executable, "-c", PROGRAM, "train", str(QUICKSTART), "--out", "run"]
+    started = begin_together(count, argv, cwd=folder)
     deadline = time.monotonic() + 120
     while len(list(folder.glob("ready-*"))) < count and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -71,12 +53,12 @@ def lost_in(folder, count, index, fault):
     ("count", "index", "fault"),
     [
         (2, 0, "SIGKILL"),
-        pytest.param(3, 1, "SIGKILL", marks=pytest.mark.exhaustive),
-        pytest.param(3, 0, "SIGKILL", marks=pytest.mark.exhaustive),
-        pytest.param(2, 1, "SIGKILL", marks=pytest.mark.exhaustive),
-        pytest.param(2, 0, "InputError", marks=pytest.mark.exhaustive),
-        pytest.param(2, 1, "InputError", marks=pytest.mark.exhaustive),
-        pytest.param(2, 1, "KeyError", marks=pytest.mark.exhaustive),
+        *(
+            pytest.param(*case, marks=pytest.mark.exhaustive)
+            for case in [(3, index, "SIGKILL") for index in (0, 1)]
+            + [(2, 1, fault) for fault in ("SIGKILL", "InputError", "KeyError")]
+            + [(2, 0, "InputError")]
+        ),
     ],
 )
 def test_where_one_process_ends_the_others_end_with_an_error(

@@ -21,6 +21,7 @@ from dicejax.training.run_folder import Run
 QUICKSTART = Path(__file__).parents[2] / "experiments" / "quickstart.py"
 # What takes no part in the result, such as the speed.
 TIMES = ("tokens_per_s", "wait_share", "memory_gib", "seconds")
+PIPES = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
 SMALL = {
     "--data.train": 160,
     "--data.dev": 20,
@@ -72,13 +73,7 @@ def begin(out, cache, **more):
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
-    return subprocess.Popen(
-        command(out, **more),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment,
-    )
+    return subprocess.Popen(command(out, **more), **PIPES, env=environment)
 
 
 def finished(out, cache, **more):
@@ -127,6 +122,21 @@ def wait_for_step(out, step, process):
 # XLA starts independent collectives of a CPU program as threads become free, so two
 # processes may start them in different orders, and wait for each other forever.
 IN_ORDER = "--xla_cpu_multi_thread_eigen=false"
+
+
+def begin_together(count, argv, cwd=None, **more):
+    """Start the processes of one command; `more` is their environment."""
+    port, settings = free_port(), environment(DICEJAX_HUGE_PAGES="0", **more)
+    flags = ["--processes.coordinator", f"127.0.0.1:{port}", "--processes.count"]
+    return [
+        subprocess.Popen(
+            [*argv, *flags, str(count), "--processes.index", str(index)],
+            **PIPES,
+            cwd=cwd,
+            env=settings,
+        )
+        for index in range(count)
+    ]
 
 
 def free_port():

@@ -1,21 +1,17 @@
 """Two processes train as one, and survive a kill."""
 
 import json
-import subprocess
 
 import pytest
 
 from .commands import (
+    begin_together,
     command,
-    environment,
     finished,
-    free_port,
     records,
     same_end,
     wait_for_step,
 )
-
-PROCESSES = 2
 
 
 @pytest.fixture(scope="module")
@@ -23,31 +19,13 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("compiled")
 
 
-def begin_together(out, devices, **more):
-    """Start the processes of one training, each with its devices."""
-    port, begun = free_port(), []
-    for index in range(PROCESSES):
-        flags = {
-            "--processes.coordinator": f"127.0.0.1:{port}",
-            "--processes.count": PROCESSES,
-            "--processes.index": index,
-        }
-        begun.append(
-            subprocess.Popen(
-                command(out, **flags, **more),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=environment(
-                    DICEJAX_HUGE_PAGES="0", JAX_NUM_CPU_DEVICES=str(devices)
-                ),
-            )
-        )
-    return begun
+def begin_two(out, devices, **more):
+    """Start two processes of one training, each with its devices."""
+    return begin_together(2, command(out, **more), JAX_NUM_CPU_DEVICES=str(devices))
 
 
 def finished_together(out, devices, **more):
-    begun = begin_together(out, devices, **more)
+    begun = begin_two(out, devices, **more)
     printed = [process.communicate(timeout=600) for process in begun]
     assert [process.returncode for process in begun] == [0, 0], printed
     return printed
@@ -78,10 +56,10 @@ LEARNT = {
 def test_eight_devices_of_two_processes_end_with_the_score_of_one(cache, tmp_path):
     finished(tmp_path / "one", cache, **LEARNT)
     printed = finished_together(tmp_path / "two", 4, **LEARNT)
-    one, two = result(tmp_path / "one"), result(tmp_path / "two")
-    assert two["devices"] == 8 and one["devices"] == 1
-    assert 0.2 < one["test"]["f1"] < 1
-    assert two["test"]["f1"] == pytest.approx(one["test"]["f1"], abs=0.005)
+    alone, both = result(tmp_path / "one"), result(tmp_path / "two")
+    assert both["devices"] == 8 and alone["devices"] == 1
+    assert 0.2 < alone["test"]["f1"] < 1
+    assert both["test"]["f1"] == pytest.approx(alone["test"]["f1"], abs=0.005)
     pairs = zip(records(tmp_path / "one"), records(tmp_path / "two"), strict=True)
     for ours, theirs in list(pairs)[:20]:
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=1e-4)
@@ -96,7 +74,7 @@ SHORT = {"--training.epochs": 2}
 @pytest.mark.parametrize("killed", [0, 1])
 def test_a_kill_of_one_of_two_changes_nothing(uninterrupted, tmp_path, killed):
     out = tmp_path / "killed"
-    begun = begin_together(out, 1, **SHORT)
+    begun = begin_two(out, 1, **SHORT)
     wait_for_step(out, 10, begun[0])
     begun[killed].kill()
     other = begun[1 - killed]
